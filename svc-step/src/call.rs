@@ -1,0 +1,217 @@
+//! One call of a tool: what its step needs to know, and the account that becomes its document.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::common::Common;
+use crate::deadline::Deadline;
+use crate::document::{Document, ErrorPart, Warning, schema_name};
+use crate::effects::Effects;
+use crate::failure::{Failure, StepResult, Stopped};
+use crate::people::People;
+use crate::progress::{Progress, Unit};
+use crate::run_id::RunId;
+use crate::signals::Signals;
+use crate::status::Status;
+
+/// One call of a tool. It is shared by the threads of a step.
+pub struct Call {
+    tool: &'static str,
+    version: &'static str,
+    run_id: RunId,
+    state_dir: PathBuf,
+    started_at: Timestamp,
+    started: Instant,
+    deadline: Deadline,
+    signals: Signals,
+    people: People,
+    effects: Effects,
+    remarks: Mutex<Remarks>,
+}
+
+#[derive(Debug, Default)]
+struct Remarks {
+    warnings: Vec<Warning>,
+    review: bool,
+}
+
+/// A step that has ended: its document, and how the process is to end.
+#[derive(Debug)]
+pub struct Finished {
+    /// The document as a JSON value, in the order of its keys.
+    pub document: serde_json::Value,
+    /// The exit status.
+    pub exit_code: u8,
+    /// What people are told.
+    pub failure: Option<Failure>,
+}
+
+impl Call {
+    pub(crate) fn new(tool: &'static str, version: &'static str, common: &Common, signals: Signals) -> Self {
+        let started_at = Timestamp::now();
+        Self {
+            tool,
+            version,
+            run_id: common.run_id.clone().unwrap_or_else(|| RunId::by_hand(started_at)),
+            state_dir: common.state_dir.clone(),
+            started_at,
+            started: Instant::now(),
+            deadline: Deadline::new(common.timeout),
+            signals,
+            people: People::new(tool, common),
+            effects: Effects::default(),
+            remarks: Mutex::default(),
+        }
+    }
+
+    /// The tool's name.
+    #[must_use]
+    pub const fn tool(&self) -> &'static str {
+        self.tool
+    }
+
+    /// The run that this call belongs to.
+    #[must_use]
+    pub const fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// `$SVC_STATE_DIR`.
+    #[must_use]
+    pub fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    /// When the call started.
+    #[must_use]
+    pub const fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    /// The time limit of the whole step.
+    #[must_use]
+    pub const fn deadline(&self) -> &Deadline {
+        &self.deadline
+    }
+
+    /// The account of what was altered.
+    #[must_use]
+    pub const fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// The way to people.
+    #[must_use]
+    pub const fn people(&self) -> &People {
+        &self.people
+    }
+
+    /// Shows the progress of a piece of work, where it is wanted.
+    #[must_use]
+    pub fn progress(&self, what: &str, unit: Unit) -> Progress {
+        Progress::start(&self.people, what, unit)
+    }
+
+    /// Something that a person should know although the step goes on.
+    pub fn warn(&self, code: &str, message: impl Into<String>) {
+        let warning = Warning { code: code.to_owned(), message: message.into() };
+        self.people.warning(&warning.message);
+        self.remarks().warnings.push(warning);
+    }
+
+    /// The same, and a person must look: the exit status becomes 9.
+    pub fn review(&self, code: &str, message: impl Into<String>) {
+        self.warn(code, message);
+        self.remarks().review = true;
+    }
+
+    /// Whether to go on: a signal or the end of the time limit says no.
+    ///
+    /// # Errors
+    /// `interrupted`, or `timeout` (6).
+    pub fn check(&self) -> Result<(), Failure> {
+        if let Some(signal) = self.signals.came() {
+            return Err(Failure::interrupted(signal));
+        }
+        if self.deadline.passed() {
+            let limit = self.deadline.limit().unwrap_or_default();
+            return Err(Failure::timeout("timeout", format!("The step did not end within {} s.", limit.as_secs_f64()))
+                .hint("Allow more time with --timeout, and run the same command again."));
+        }
+        Ok(())
+    }
+
+    /// Waits, and wakes early for a signal.
+    ///
+    /// # Errors
+    /// As [`Call::check`].
+    pub fn pause(&self, time: Duration) -> Result<(), Failure> {
+        self.signals.wait(self.deadline.at_most(time));
+        self.check()
+    }
+
+    /// Runs a step and makes its document. Locks that `body` takes are released when it returns, before anybody can read
+    /// the document.
+    pub fn step<T>(&self, step: &str, dry_run: bool, body: impl FnOnce(&Self) -> StepResult<T>) -> Finished
+    where
+        T: Serialize + JsonSchema,
+    {
+        let ended = body(self);
+        let (result, failure) = match (ended, self.signals.came()) {
+            (Ok(result), None) => (Some(result), None),
+            (Ok(result), Some(signal)) => (Some(result), Some(self.finished_all_the_same(signal))),
+            (Err(Stopped { failure, result }), _) => (result, Some(failure)),
+        };
+        let remarks = std::mem::take(&mut *self.remarks());
+        let document = Document {
+            schema: schema_name(self.tool, step),
+            tool: format!("{} {}", self.tool, self.version),
+            step: step.to_owned(),
+            ok: failure.is_none(),
+            changed: self.effects.changed().as_json(),
+            dry_run,
+            run_id: self.run_id.to_string(),
+            host: nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            started_at: self.started_at.into(),
+            finished_at: Timestamp::now().into(),
+            duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            result,
+            warnings: remarks.warnings,
+            error: failure.as_ref().map(ErrorPart::from),
+        };
+        let exit_code = match &failure {
+            Some(failure) => failure.exit_code(),
+            None if remarks.review => Status::Review.code(),
+            None => Status::Ok.code(),
+        };
+        match serde_json::to_value(document) {
+            Ok(document) => Finished { document, exit_code, failure },
+            Err(error) => self.without_result(step, dry_run, &error),
+        }
+    }
+
+    /// A signal that came while something ran that must not be cut (a swap), or just before the end.
+    fn finished_all_the_same(&self, signal: i32) -> Failure {
+        let mut failure = Failure::interrupted(signal);
+        failure.message =
+            format!("{} came while the step was at work, and the step was finished all the same.", crate::signals::name(signal));
+        failure.hint = Some("Nothing is half done; result says how things stand.".to_owned());
+        failure
+    }
+
+    /// A result that cannot be written as JSON is a fault of ours; what is known is said all the same.
+    fn without_result(&self, step: &str, dry_run: bool, error: &serde_json::Error) -> Finished {
+        self.step::<()>(step, dry_run, |_| {
+            Err(Failure::failed("result_not_json", "The result cannot be written as JSON.").cause(error.to_string()).into())
+        })
+    }
+
+    fn remarks(&self) -> std::sync::MutexGuard<'_, Remarks> {
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,197 @@
+//! Another program, run with its output read, its time limited, and ended with us.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::user::OsUser;
+
+/// How much of a program's stderr is kept: its end.
+const KEPT: usize = 64 * 1024;
+/// The size of a piece of its stdout.
+const PIECE: usize = 256 * 1024;
+/// How often signals and the time limit are looked at while waiting.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a program may take to end after TERM.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What a program left when it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// The end of what it wrote to stderr.
+    pub stderr: String,
+}
+
+/// The same, with all that it wrote to stdout.
+#[derive(Debug)]
+pub struct Captured {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// All of its stdout.
+    pub stdout: Vec<u8>,
+    /// The end of its stderr.
+    pub stderr: String,
+}
+
+/// A program at work. Dropped before it has ended, it is ended.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    child: Child,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+}
+
+impl Running {
+    /// Starts it; stderr is collected, stdout is read by [`Running::pieces`], stdin is as the command says (default: none).
+    ///
+    /// # Errors
+    /// There is no such program (4), or it cannot be run (3, 1).
+    pub fn start(command: &mut Command) -> Result<Self, Failure> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Failure::not_found("program_not_found", format!("The program {name} is not installed or not on the PATH."))
+                    .hint(format!("Install the package that has {name}, or add its folder to PATH."))
+            }
+            _ => Failure::io("run the program", std::path::Path::new(&name), &error),
+        })?;
+        let stderr = child.stderr.take().map(|stream| std::thread::spawn(move || tail(stream)));
+        Ok(Self { name, child, stderr })
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Hands over stdout piece by piece until it ends.
+    ///
+    /// # Errors
+    /// What `take` says, a signal, or the end of the time limit; the program is ended when `self` is dropped then.
+    pub fn pieces(&mut self, call: &Call, mut take: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+        let Some(stdout) = self.child.stdout.take() else { return Ok(()) };
+        let (pieces, _reader) = reader(stdout);
+        loop {
+            match pieces.recv_timeout(LOOK) {
+                Ok(piece) => {
+                    take(&piece.map_err(|error| Failure::io("read the output of", std::path::Path::new(&self.name), &error))?)?;
+                    call.check()?;
+                }
+                Err(RecvTimeoutError::Timeout) => call.check()?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// A signal, or the end of the time limit.
+    pub fn wait(mut self, call: &Call) -> Result<Ended, Failure> {
+        loop {
+            let ended =
+                self.child.try_wait().map_err(|error| Failure::io("wait for", std::path::Path::new(&self.name), &error))?;
+            if let Some(status) = ended {
+                let stderr = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+                return Ok(Ended { status, stderr: String::from_utf8_lossy(&stderr).into_owned() });
+            }
+            call.pause(LOOK)?;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let until = Instant::now() + GRACE;
+        while Instant::now() < until {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a program to its end and gives all that it wrote.
+///
+/// # Errors
+/// As [`Running`].
+pub fn capture(call: &Call, command: &mut Command) -> Result<Captured, Failure> {
+    let mut running = Running::start(command.stdin(Stdio::null()))?;
+    let mut stdout = Vec::new();
+    running.pieces(call, |piece| {
+        stdout.extend_from_slice(piece);
+        Ok(())
+    })?;
+    let Ended { status, stderr } = running.wait(call)?;
+    Ok(Captured { status, stdout, stderr })
+}
+
+/// Lets the program run as another user of this host, with that user's home and none of root's groups.
+pub fn run_as(command: &mut Command, user: &OsUser) {
+    command.env("HOME", &user.home).env("USER", &user.name).env("LOGNAME", &user.name);
+    if !user.is_current() {
+        command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
+    }
+    // The caller's folder may be closed to that user, and a program that cannot stand in its own folder complains.
+    command.current_dir("/");
+}
+
+type Pieces = Receiver<std::io::Result<Vec<u8>>>;
+
+fn reader(mut stdout: ChildStdout) -> (Pieces, JoinHandle<()>) {
+    let (send, receive) = sync_channel(4);
+    let thread = std::thread::spawn(move || {
+        loop {
+            let mut piece = vec![0; PIECE];
+            let read = match stdout.read(&mut piece) {
+                Ok(0) => return,
+                Ok(size) => {
+                    piece.truncate(size);
+                    Ok(piece)
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
+            let failed = read.is_err();
+            if send.send(read).is_err() || failed {
+                return;
+            }
+        }
+    });
+    (receive, thread)
+}
+
+fn tail(mut stream: impl Read) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut piece = [0; 8192];
+    while let Ok(size) = stream.read(&mut piece) {
+        if size == 0 {
+            break;
+        }
+        kept.extend_from_slice(piece.get(..size).unwrap_or_default());
+        if kept.len() > KEPT {
+            kept.drain(..kept.len() - KEPT);
+        }
+    }
+    kept
+}

@@ -1,0 +1,70 @@
+//! The time limit of a whole step (`--timeout`).
+
+use std::time::{Duration, Instant};
+
+/// When to give up; without one, a step may take as long as it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline {
+    limit: Option<Duration>,
+    started: Instant,
+}
+
+impl Deadline {
+    /// Counts from now.
+    #[must_use]
+    pub fn new(limit: Option<Duration>) -> Self {
+        Self { limit, started: Instant::now() }
+    }
+
+    /// What is left of it, `None` where there is no limit.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.limit.map(|limit| limit.saturating_sub(self.started.elapsed()))
+    }
+
+    /// The shorter of `wanted` and what is left.
+    #[must_use]
+    pub fn at_most(&self, wanted: Duration) -> Duration {
+        self.remaining().map_or(wanted, |left| left.min(wanted))
+    }
+
+    /// Whether it has passed.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.remaining().is_some_and(|left| left.is_zero())
+    }
+
+    /// The limit as it was given.
+    #[must_use]
+    pub const fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+}
+
+/// Reads `90s`, `5m`, `1h 30m` or a bare number of seconds.
+///
+/// # Errors
+/// A sentence for clap where the text is no duration or a negative one.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.trim().parse::<u64>() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let span: jiff::SignedDuration =
+        text.trim().parse().map_err(|_| format!("`{text}` is no duration: write 90s, 5m or 1h30m"))?;
+    Duration::try_from(span).map_err(|_| format!("`{text}` is negative"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        assert_eq!(parse("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(parse("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse("200ms"), Ok(Duration::from_millis(200)));
+        assert!(parse("soon").is_err());
+        assert!(parse("-5s").is_err());
+    }
+}

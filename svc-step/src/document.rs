@@ -1,0 +1,100 @@
+//! The one JSON document that every call prints.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// The envelope: every key is always there, `null` where there is nothing to say.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Document<T> {
+    /// `<tool>.<step>/<major>`; additive changes keep the major.
+    pub schema: String,
+    /// The tool and its version.
+    pub tool: String,
+    /// The step.
+    pub step: String,
+    /// Whether the step did what it was asked.
+    pub ok: bool,
+    /// `true` this call altered something, `false` it altered nothing, `null` nobody knows.
+    pub changed: Option<bool>,
+    /// Whether the call only said what it would do.
+    pub dry_run: bool,
+    /// What the documents of one run share.
+    pub run_id: String,
+    /// The host's name.
+    pub host: String,
+    /// RFC 3339, UTC.
+    pub started_at: Time,
+    /// RFC 3339, UTC.
+    pub finished_at: Time,
+    /// How long the call took.
+    pub duration_ms: u64,
+    /// What the step found or did; never `null` once something was altered.
+    pub result: Option<T>,
+    /// What a person should know although the step is done.
+    pub warnings: Vec<Warning>,
+    /// Why it failed, or `null`.
+    pub error: Option<ErrorPart>,
+}
+
+/// Something that a person should know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Warning {
+    /// A lower_snake name for programs.
+    pub code: String,
+    /// A full sentence.
+    pub message: String,
+}
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorPart {
+    /// A lower_snake name for programs.
+    pub code: String,
+    /// A full sentence.
+    pub message: String,
+    /// The exact command or setting that helps.
+    pub hint: Option<String>,
+    /// Whether the same call may succeed later by itself.
+    pub retryable: bool,
+    /// What lay behind it, outermost first.
+    pub causes: Vec<String>,
+}
+
+impl From<&Failure> for ErrorPart {
+    fn from(failure: &Failure) -> Self {
+        Self {
+            code: failure.code.clone(),
+            message: failure.message.clone(),
+            hint: failure.hint.clone(),
+            retryable: failure.retryable,
+            causes: failure.causes.clone(),
+        }
+    }
+}
+
+/// The schema name of a step, major 1.
+#[must_use]
+pub fn schema_name(tool: &str, step: &str) -> String {
+    format!("{tool}.{step}/1")
+}
+
+/// An RFC 3339 time in UTC, to the second, with `Z`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Time(String);
+
+impl Time {
+    /// The time as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<jiff::Timestamp> for Time {
+    fn from(time: jiff::Timestamp) -> Self {
+        Self(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    }
+}

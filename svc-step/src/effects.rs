@@ -1,0 +1,123 @@
+//! Whether this call has altered anything: the document's `changed`.
+
+use std::sync::Mutex;
+
+/// The answer to the operator's first question after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Changed {
+    /// Nothing was altered, or it was so already.
+    #[default]
+    No,
+    /// Something was altered.
+    Yes,
+    /// Nobody knows: a request was sent and its answer never came.
+    Unknown,
+}
+
+impl Changed {
+    /// As the document has it: `true`, `false` or `null`.
+    #[must_use]
+    pub const fn as_json(self) -> Option<bool> {
+        match self {
+            Self::No => Some(false),
+            Self::Yes => Some(true),
+            Self::Unknown => None,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    happened: bool,
+    attempts: u32,
+}
+
+/// Keeps account of effects while they are made, so that `changed` is true to the facts whatever way a step ends.
+///
+/// Before a request that alters something: [`Effects::attempt`]. When its answer is there: [`Attempt::happened`] or
+/// [`Attempt::refused`]. An attempt that is dropped without either leaves `changed` unknown.
+#[derive(Debug, Default)]
+pub struct Effects(Mutex<State>);
+
+/// One effect whose outcome is not known yet.
+#[derive(Debug)]
+#[must_use = "say whether it happened"]
+pub struct Attempt<'a>(&'a Effects);
+
+impl Effects {
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// Something is about to be tried whose outcome may never be known.
+    pub fn attempt(&self) -> Attempt<'_> {
+        self.with(|state| state.attempts += 1);
+        Attempt(self)
+    }
+
+    /// Something was altered, and this is known at once (a file of this host).
+    pub fn happened(&self) {
+        self.with(|state| state.happened = true);
+    }
+
+    /// All that this call did has been taken back: nothing is altered any more.
+    pub fn undone(&self) {
+        self.with(|state| *state = State::default());
+    }
+
+    /// The account so far.
+    #[must_use]
+    pub fn changed(&self) -> Changed {
+        self.with(|state| match state {
+            State { happened: true, .. } => Changed::Yes,
+            State { attempts: 0, .. } => Changed::No,
+            State { .. } => Changed::Unknown,
+        })
+    }
+}
+
+impl Attempt<'_> {
+    /// It took place.
+    pub fn happened(self) {
+        self.0.with(|state| {
+            state.happened = true;
+            state.attempts = state.attempts.saturating_sub(1);
+        });
+    }
+
+    /// It surely did not take place, or it was so already.
+    pub fn refused(self) {
+        self.0.with(|state| state.attempts = state.attempts.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_without_an_answer_is_unknown() {
+        let effects = Effects::default();
+        assert_eq!(effects.changed(), Changed::No);
+        let _lost = effects.attempt();
+        assert_eq!(effects.changed(), Changed::Unknown);
+    }
+
+    #[test]
+    fn what_happened_stays_true_when_a_later_attempt_is_lost() {
+        let effects = Effects::default();
+        effects.attempt().happened();
+        let _lost = effects.attempt();
+        assert_eq!(effects.changed(), Changed::Yes);
+    }
+
+    #[test]
+    fn a_refused_attempt_and_an_undone_effect_leave_no_trace() {
+        let effects = Effects::default();
+        effects.attempt().refused();
+        assert_eq!(effects.changed(), Changed::No);
+        effects.happened();
+        effects.undone();
+        assert_eq!(effects.changed(), Changed::No);
+    }
+}

@@ -1,0 +1,208 @@
+//! A failure as a value: it carries its exit status, a full sentence, and a hint that names what helps.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use crate::status::Status;
+
+/// Why a step did not do what it was asked, made at the place where it is understood.
+///
+/// Everything that nobody understood travels as [`anyhow::Error`] and becomes one of status [`Status::Failed`], with its
+/// chain in [`Failure::causes`].
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The exit status.
+    pub status: Status,
+    /// A lower_snake name for programs, such as `search_unreachable`.
+    pub code: String,
+    /// A full sentence for people.
+    pub message: String,
+    /// The exact command or setting that helps.
+    pub hint: Option<String>,
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub retryable: bool,
+    /// What lay behind it, outermost first; a server's own words stand here.
+    pub causes: Vec<String>,
+    /// The signal that ended the call, for code `interrupted`.
+    pub signal: Option<i32>,
+}
+
+impl Failure {
+    /// A failure of any status; the named constructors below read better.
+    pub fn new(status: Status, code: &str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code: code.to_owned(),
+            message: message.into(),
+            hint: None,
+            retryable: matches!(status, Status::Unavailable | Status::Timeout | Status::Locked),
+            causes: Vec::new(),
+            signal: None,
+        }
+    }
+
+    /// Anything that no other status names (1).
+    pub fn failed(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Status::Failed, code, message)
+    }
+
+    /// A bad command line or `--from` document (2).
+    pub fn usage(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Status::Usage, code, message)
+    }
+
+    /// A safety rule said no, and nothing was changed (3).
+    pub fn refused(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Status::Refused, code, message)
+    }
+
+    /// What was asked for is not there (4).
+    pub fn not_found(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Status::NotFound, code, message)
+    }
+
+    /// A server cannot be reached or is busy (5).
+    pub fn unavailable(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Status::Unavailable, code, message)
+    }
+
+    /// Gave up waiting; the work may go on (6).
+    pub fn timeout(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Status::Timeout, code, message)
+    }
+
+    /// The thing is there but no good (7).
+    pub fn invalid(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Status::Invalid, code, message)
+    }
+
+    /// Another run is at it (8).
+    pub fn locked(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Status::Locked, code, message)
+    }
+
+    /// The call was ended by `signal`; its exit status is 128+n.
+    #[must_use]
+    pub fn interrupted(signal: i32) -> Self {
+        let mut failure = Self::failed("interrupted", format!("The call was ended by {}.", crate::signals::name(signal)));
+        failure.signal = Some(signal);
+        failure.retryable = true;
+        failure.hint("Running the same command again is safe and finds out where things stand.")
+    }
+
+    /// A file operation that failed: a missing file is 4, missing rights are 3, everything else is 1.
+    ///
+    /// `action` completes the sentence "Cannot …", for example `read the version marker`.
+    pub fn io(action: &str, path: &Path, error: &io::Error) -> Self {
+        let path = path.display();
+        let failure = match error.kind() {
+            io::ErrorKind::NotFound => Self::not_found("file_not_found", format!("Cannot {action}: there is no {path}."))
+                .hint("Check the path, or name the right one."),
+            io::ErrorKind::PermissionDenied => {
+                Self::refused("permission_denied", format!("Cannot {action}: no rights to {path}."))
+                    .hint("Run the command as root (sudo), or as the owner of that path.")
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::failed("disk_full", format!("Cannot {action}: the disk that holds {path} is full."))
+                    .hint("Free some room there, or name another folder, and run the same command again.")
+            }
+            _ => Self::failed("io_error", format!("Cannot {action} at {path}."))
+                .hint("See the cause; when it is mended, run the same command again."),
+        };
+        failure.cause(error.to_string())
+    }
+
+    /// Adds the command or setting that helps.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds what lay behind it.
+    #[must_use]
+    pub fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    /// Says that the same call may succeed later by itself, or not.
+    #[must_use]
+    pub const fn retryable(mut self, retryable: bool) -> Self {
+        self.retryable = retryable;
+        self
+    }
+
+    /// The number that the process ends with.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self.signal {
+            Some(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+            None => self.status.code(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast::<Self>() {
+            Ok(failure) => failure,
+            Err(error) => {
+                let mut failure = Self::failed("failed", sentence(&error.to_string()));
+                failure.causes = error.chain().skip(1).map(ToString::to_string).collect();
+                failure
+            }
+        }
+    }
+}
+
+/// A failure together with what had been done by then, so that the document can say it.
+#[derive(Debug)]
+pub struct Stopped<T> {
+    /// Why it stopped.
+    pub failure: Failure,
+    /// What is done, under way and untouched; never `None` once something was altered.
+    pub result: Option<T>,
+}
+
+impl<T> Stopped<T> {
+    /// Stops with `failure`, `result` being what had been done.
+    pub fn with(failure: Failure, result: T) -> Self {
+        Self { failure, result: Some(result) }
+    }
+}
+
+impl<T> From<Failure> for Stopped<T> {
+    fn from(failure: Failure) -> Self {
+        Self { failure, result: None }
+    }
+}
+
+impl<T> From<anyhow::Error> for Stopped<T> {
+    fn from(error: anyhow::Error) -> Self {
+        Failure::from(error).into()
+    }
+}
+
+/// What a step gives: its result, or why it stopped and what had been done by then.
+pub type StepResult<T> = Result<T, Stopped<T>>;
+
+/// The text as a sentence: first letter upper case, a full stop at the end.
+fn sentence(text: &str) -> String {
+    let mut chars = text.trim().chars();
+    let mut out: String = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    out.push_str(chars.as_str());
+    if !out.ends_with(['.', '!', '?']) {
+        out.push('.');
+    }
+    out
+}

@@ -1,0 +1,282 @@
+//! Files that appear whole or not at all, and files in folders that others can write.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, renameat2};
+use sha2::{Digest, Sha256};
+
+use crate::failure::Failure;
+
+/// A file under way: it lies beside its destination as `<name>.partial`, private to its owner, until it is whole.
+///
+/// Dropped without [`WholeFile::publish`], it is removed.
+#[derive(Debug)]
+pub struct WholeFile {
+    file: File,
+    partial: PathBuf,
+    path: PathBuf,
+    published: bool,
+}
+
+/// What to do with a file that is already there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Leave it, and refuse (3).
+    Keep,
+    /// Put the new one in its place.
+    Replace,
+}
+
+impl WholeFile {
+    /// Starts a file that is to appear at `path` with `mode`.
+    ///
+    /// A `.partial` that a killed run left is removed; a planted link of that name is removed too, never followed.
+    ///
+    /// # Errors
+    /// See [`Failure::io`].
+    pub fn create(path: &Path, mode: u32) -> Result<Self, Failure> {
+        let partial = beside(path, ".partial");
+        match fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::io("remove an unfinished file", &partial, &error));
+            }
+            _ => {}
+        }
+        let file = create_new(&partial, mode)?;
+        Ok(Self { file, partial, path: path.to_owned(), published: false })
+    }
+
+    /// The file, to be written.
+    pub const fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Where it lies until it is published, for those who must read it back first.
+    #[must_use]
+    pub fn partial_path(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Makes it durable and gives it its name, at once.
+    ///
+    /// # Errors
+    /// The disk did not take it (1), or something of that name appeared meanwhile and is to be kept (3).
+    pub fn publish(mut self, existing: Existing) -> Result<(), Failure> {
+        let fault = |error: io::Error| Failure::io("finish the file", &self.path, &error);
+        self.file.sync_all().map_err(fault)?;
+        match existing {
+            Existing::Replace => fs::rename(&self.partial, &self.path).map_err(fault)?,
+            Existing::Keep => {
+                let flags = RenameFlags::RENAME_NOREPLACE;
+                match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.path, flags) {
+                    Err(nix::Error::EEXIST) => return Err(exists(&self.path)),
+                    other => other.map_err(io::Error::from).map_err(fault)?,
+                }
+            }
+        }
+        self.published = true;
+        sync_folder_of(&self.path)
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// The refusal of a name that is taken.
+#[must_use]
+pub fn exists(path: &Path) -> Failure {
+    Failure::refused("file_exists", format!("{} is there already and is kept.", path.display()))
+        .hint("Name another file, or say --force to replace it.")
+}
+
+/// Writes a small file whole, with `mode`.
+///
+/// # Errors
+/// As [`WholeFile`].
+pub fn write_whole(path: &Path, content: &[u8], mode: u32, existing: Existing) -> Result<(), Failure> {
+    let mut file = WholeFile::create(path, mode)?;
+    file.write_all(content).map_err(|error| Failure::io("write the file", path, &error))?;
+    file.publish(existing)
+}
+
+/// Creates a file that is not there yet; a link of that name is never followed. The mode is exact, whatever the umask.
+///
+/// # Errors
+/// See [`Failure::io`]; a taken name is 3.
+pub fn create_new(path: &Path, mode: u32) -> Result<File, Failure> {
+    let file =
+        OpenOptions::new().write(true).create_new(true).custom_flags(OFlag::O_NOFOLLOW.bits()).mode(0o600).open(path).map_err(
+            |error| match error.kind() {
+                io::ErrorKind::AlreadyExists => exists(path),
+                _ => Failure::io("create the file", path, &error),
+            },
+        )?;
+    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(|error| Failure::io("set the mode", path, &error))?;
+    Ok(file)
+}
+
+/// Opens a regular file for reading without following a link at its end, so that a planted link is refused (3).
+///
+/// # Errors
+/// See [`Failure::io`]; a link, a folder or a pipe is 3.
+pub fn open_no_link(action: &str, path: &Path) -> Result<File, Failure> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
+    let odd = |what: &str| {
+        Failure::refused("not_a_regular_file", format!("Cannot {action}: {} is {what}.", path.display()))
+            .hint("Look at it with ls -l; remove it if nobody can say why it is there.")
+    };
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| {
+        if error.raw_os_error() == Some(nix::Error::ELOOP as i32) {
+            odd("a symbolic link")
+        } else {
+            Failure::io(action, path, &error)
+        }
+    })?;
+    let meta = file.metadata().map_err(|error| Failure::io(action, path, &error))?;
+    if meta.is_file() { Ok(file) } else { Err(odd("no regular file")) }
+}
+
+/// Reads a small text file.
+///
+/// # Errors
+/// See [`Failure::io`]; larger than `limit` bytes or not UTF-8 is 7. `action` completes "Cannot …".
+pub fn read_text(action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
+    let file = File::open(path).map_err(|error| Failure::io(action, path, &error))?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
+    if bytes.len() as u64 > limit {
+        return Err(Failure::invalid(
+            "file_too_large",
+            format!("Cannot {action}: {} is larger than {limit} bytes.", path.display()),
+        )
+        .hint("Check that this is the right file."));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        Failure::invalid("not_text", format!("Cannot {action}: {} is not UTF-8 text.", path.display()))
+            .hint("Check that this is the right file.")
+            .cause(error.utf8_error().to_string())
+    })
+}
+
+/// Size in bytes and SHA-256 in hex of a file.
+///
+/// # Errors
+/// See [`Failure::io`].
+pub fn digest(path: &Path) -> Result<(u64, String), Failure> {
+    let fault = |error: io::Error| Failure::io("read the file", path, &error);
+    let mut file = File::open(path).map_err(fault)?;
+    let mut hash = Sha256::new();
+    let size = io::copy(&mut file, &mut HashWriter(&mut hash)).map_err(fault)?;
+    Ok((size, hex(&hash.finalize())))
+}
+
+struct HashWriter<'a>(&'a mut Sha256);
+
+impl Write for HashWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Bytes as lower-case hex.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Makes the names in the folder of `path` durable.
+///
+/// # Errors
+/// See [`Failure::io`].
+pub fn sync_folder_of(path: &Path) -> Result<(), Failure> {
+    let folder = folder_of(path);
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| Failure::io("make the file durable", folder, &error))
+}
+
+/// The folder that a path lies in; `.` for a bare name.
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The path with `suffix` added to its name.
+#[must_use]
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path.as_os_str());
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The path made absolute without resolving links, as documents have it.
+///
+/// # Errors
+/// The current folder is gone.
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| Failure::io("find the absolute path", path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_published_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a file");
+        let mut file = WholeFile::create(&path, 0o600).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_published_file_is_whole_and_keeps_what_is_there_unless_told_otherwise() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        write_whole(&path, b"one", 0o640, Existing::Keep).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(write_whole(&path, b"two", 0o600, Existing::Keep).unwrap_err().code, "file_exists");
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        write_whole(&path, b"two", 0o600, Existing::Replace).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_planted_link_is_neither_followed_nor_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let link = dir.path().join("svc.yaml");
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        std::os::unix::fs::symlink(&victim, beside(&link, ".partial")).unwrap();
+        assert_eq!(create_new(&link, 0o600).unwrap_err().code, "file_exists");
+        assert_eq!(write_whole(&link, b"x", 0o600, Existing::Keep).unwrap_err().code, "file_exists");
+        assert_eq!(open_no_link("read it", &link).unwrap_err().code, "not_a_regular_file");
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    }
+}

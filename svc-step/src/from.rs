@@ -1,0 +1,222 @@
+//! `--from`: a step goes on from the document of another.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::document::ErrorPart;
+use crate::failure::Failure;
+use crate::file;
+
+/// A document larger than this is none of ours.
+const LARGEST: u64 = 256 * 1024 * 1024;
+
+/// For steps that go on from another's document.
+#[derive(Debug, Clone, Default, Args)]
+pub struct FromArg {
+    /// Go on from this document: a file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+}
+
+/// Which documents may be gone on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accept {
+    /// Only one that is `ok`.
+    Good,
+    /// Also one that failed, if it says what had been done by then (`swap`, `unstage`, `wait`).
+    Unfinished,
+}
+
+/// A document that came in, and was good.
+#[derive(Debug, Clone)]
+pub struct Received {
+    value: Value,
+    origin: Option<PathBuf>,
+}
+
+impl Received {
+    /// Reads to the end of the input and wants exactly one document, whose schema is one of `schemas`.
+    ///
+    /// # Errors
+    /// Always status 2, before anything was locked, connected or changed: the input is empty, cut short, holds two
+    /// documents, a dry run, a document of another tool or step, or one that failed (then with its own error repeated).
+    pub fn read(from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
+        let (text, origin) = input(from)?;
+        Self::parse(&text, origin, schemas, accept)
+    }
+
+    fn parse(text: &str, origin: Option<PathBuf>, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
+        let value = one_document(text)?;
+        let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default();
+        if !schemas.contains(&schema) {
+            return Err(bad(
+                "from_wrong_schema",
+                format!("The --from document is `{schema}`, which this step cannot go on from."),
+            )
+            .hint(format!("Hand over the document of one of: {}.", schemas.join(", "))));
+        }
+        if value.get("dry_run") != Some(&Value::Bool(false)) {
+            return Err(bad("from_dry_run", "The --from document is of a dry run, in which nothing was done.")
+                .hint("Run that step without --dry-run and hand over its document."));
+        }
+        let ok = value.get("ok") == Some(&Value::Bool(true));
+        let told = value.get("result").is_some_and(|result| !result.is_null());
+        if !told || (!ok && accept == Accept::Good) {
+            return Err(repeat(&value));
+        }
+        Ok(Self { value, origin })
+    }
+
+    /// `<tool>.<step>/<major>`.
+    #[must_use]
+    pub fn schema(&self) -> &str {
+        self.text("schema")
+    }
+
+    /// The step that made it.
+    #[must_use]
+    pub fn step(&self) -> &str {
+        self.text("step")
+    }
+
+    /// The run that it belongs to.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        self.text("run_id")
+    }
+
+    /// Its result; keys that the reader does not know are passed over.
+    ///
+    /// # Errors
+    /// The result lacks what its schema promises (2).
+    pub fn result<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let result = self.value.get("result").cloned().unwrap_or_default();
+        serde_json::from_value(result).map_err(|error| {
+            bad("from_damaged", format!("The --from document says {} but its result is not of that shape.", self.schema()))
+                .hint("Hand over the document as the tool printed it.")
+                .cause(error.to_string())
+        })
+    }
+
+    /// A file that the document names: there, or beside the `--from` file where it has moved with it.
+    #[must_use]
+    pub fn locate(&self, named: &Path) -> PathBuf {
+        if named.exists() {
+            return named.to_owned();
+        }
+        let moved = self.origin.as_deref().zip(named.file_name()).map(|(origin, name)| file::folder_of(origin).join(name));
+        moved.filter(|moved| moved.exists()).unwrap_or_else(|| named.to_owned())
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.value.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+fn input(from: &Path) -> Result<(String, Option<PathBuf>), Failure> {
+    let fault = |error: std::io::Error| {
+        bad("from_unreadable", format!("The --from document {} cannot be read.", from.display()))
+            .hint("Name the file that holds the document, or - for standard input.")
+            .cause(error.to_string())
+    };
+    let mut bytes = Vec::new();
+    let origin = if from == Path::new("-") {
+        std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes).map_err(fault)?;
+        None
+    } else {
+        File::open(from).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)).map_err(fault)?;
+        Some(from.to_owned())
+    };
+    String::from_utf8(bytes).map(|text| (text, origin)).map_err(|_| unreadable("it is not UTF-8 text"))
+}
+
+fn one_document(text: &str) -> Result<Value, Failure> {
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let first = match documents.next() {
+        None => return Err(bad("from_empty", "The --from document is empty: the step before printed nothing.").hint(LOOK_BEFORE)),
+        Some(first) => first.map_err(|error| unreadable(&error.to_string()))?,
+    };
+    match documents.next() {
+        None if first.is_object() => Ok(first),
+        None => Err(unreadable("it is no JSON object")),
+        Some(Ok(_)) => Err(bad("from_several", "The --from input holds more than one document.").hint("Hand over exactly one.")),
+        Some(Err(error)) => Err(unreadable(&error.to_string())),
+    }
+}
+
+const LOOK_BEFORE: &str = "Look at what the step before said on stderr; run it again.";
+
+fn bad(code: &str, message: impl Into<String>) -> Failure {
+    Failure::usage(code, message)
+}
+
+fn unreadable(why: &str) -> Failure {
+    bad("from_damaged", "The --from document is cut short or is no JSON document.").hint(LOOK_BEFORE).cause(why)
+}
+
+/// The refusal of a document that failed repeats what it said.
+fn repeat(value: &Value) -> Failure {
+    let step = value.get("step").and_then(Value::as_str).unwrap_or("before");
+    let error = value.get("error").cloned().and_then(|error| serde_json::from_value::<ErrorPart>(error).ok());
+    match error {
+        Some(error) => {
+            let mut failure = bad(&error.code, format!("The step {step} before had failed: {}", error.message));
+            failure.hint = error.hint;
+            failure.causes = error.causes;
+            failure
+        }
+        None => bad("from_not_ok", format!("The step {step} before did not end well.")).hint(LOOK_BEFORE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"schema":"a.b/1","step":"b","ok":true,"dry_run":false,"result":{"n":1},"error":null}"#;
+
+    fn parse(text: &str, accept: Accept) -> Result<Received, Failure> {
+        Received::parse(text, None, &["a.b/1"], accept)
+    }
+
+    #[test]
+    fn exactly_one_good_document_is_taken() {
+        assert!(parse(GOOD, Accept::Good).is_ok());
+        let failed = GOOD.replace("\"ok\":true", "\"ok\":false");
+        for (text, code) in [
+            (String::new(), "from_empty"),
+            (" \n".to_owned(), "from_empty"),
+            (GOOD.replace("}", ""), "from_damaged"),
+            (format!("{GOOD}{GOOD}"), "from_several"),
+            (format!("{GOOD} {{"), "from_damaged"),
+            ("[1]".to_owned(), "from_damaged"),
+            (GOOD.replace("a.b/1", "a.c/1"), "from_wrong_schema"),
+            (GOOD.replace("a.b/1", "a.b/2"), "from_wrong_schema"),
+            (GOOD.replace("\"dry_run\":false", "\"dry_run\":true"), "from_dry_run"),
+            (failed.clone(), "from_not_ok"),
+            (GOOD.replace("{\"n\":1}", "null"), "from_not_ok"),
+        ] {
+            let failure = parse(&text, Accept::Good).unwrap_err();
+            assert_eq!((failure.code.as_str(), failure.status.code()), (code, 2), "{text}");
+        }
+        assert!(parse(&failed, Accept::Unfinished).is_ok());
+    }
+
+    #[test]
+    fn the_refusal_of_a_failed_document_repeats_its_error() {
+        let failed = GOOD.replace("\"ok\":true", "\"ok\":false").replace(
+            "\"error\":null",
+            r#""error":{"code":"search_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}"#,
+        );
+        let failure = parse(&failed, Accept::Good).unwrap_err();
+        assert_eq!(failure.code, "search_unreachable");
+        assert!(failure.message.contains("Nobody answers."));
+        assert_eq!(failure.hint.as_deref(), Some("Start it."));
+        assert_eq!(failure.status.code(), 2);
+    }
+}

@@ -1,0 +1,33 @@
+//! The contract that the six svc tools keep, and nothing else.
+//!
+//! One call of a tool does one step and prints one JSON document on stdout; people are spoken to on stderr only.
+//! A tool is a type that implements [`tool::Tool`]; its `main.rs` hands over to [`tool::main`], which parses the command
+//! line, catches signals, makes the [`call::Call`], runs the step, prints its [`document::Document`] and ends with the
+//! [`status::Status`] that the outcome carries.
+
+pub mod action;
+pub mod call;
+pub mod child;
+pub mod common;
+pub mod deadline;
+pub mod document;
+pub mod effects;
+pub mod failure;
+pub mod file;
+pub mod from;
+pub mod lock;
+pub mod people;
+pub mod progress;
+pub mod run_id;
+pub mod schema;
+pub mod secret;
+pub mod settings;
+pub mod signals;
+pub mod status;
+pub mod swaps;
+pub mod tool;
+pub mod user;
+
+pub use call::Call;
+pub use failure::{Failure, StepResult, Stopped};
+pub use status::Status;

@@ -1,0 +1,85 @@
+//! One lock per thing that is changed: a `flock`, which dies with its owner.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use percent_like::file_name;
+
+use crate::call::Call;
+use crate::failure::Failure;
+
+/// A lock that is held until it is dropped.
+#[derive(Debug)]
+#[must_use = "the lock is released when this is dropped"]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of one thing: `kind` such as `database`, `name` such as `svc_db`.
+    ///
+    /// # Errors
+    /// Another run holds it (8); the folder of locks cannot be used (3).
+    pub fn take(call: &Call, kind: &str, name: &str) -> Result<Self, Failure> {
+        let folder = call.state_dir().join("locks");
+        make_private_folder(&folder)?;
+        let path = folder.join(file_name(kind, name));
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| no_state(&path, &error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(held(kind, name, &mut file)),
+            Err(TryLockError::Error(error)) => return Err(no_state(&path, &error)),
+        }
+        // Only for the message of whoever finds it held: the lock itself is the kernel's.
+        let note = format!("{} (process {})\n", call.run_id(), std::process::id());
+        let _ = file.set_len(0).and_then(|()| file.write_all(note.as_bytes()));
+        Ok(Self { _file: file })
+    }
+}
+
+fn held(kind: &str, name: &str, file: &mut File) -> Failure {
+    let mut holder = String::new();
+    let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
+    Failure::locked("locked", format!("Another run is at work on the {kind} {name}."))
+        .hint("Wait until it has ended, then run the same command again.")
+        .cause(format!("held by {}", holder.trim()))
+}
+
+/// Makes a folder of our own (0700) with its parents.
+///
+/// # Errors
+/// It cannot be made (3): the state of running work has one place, never a second one.
+pub fn make_private_folder(folder: &Path) -> Result<(), Failure> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| no_state(folder, &error))
+}
+
+fn no_state(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::refused("state_dir_unusable", format!("The state folder cannot be used: {}.", path.display()))
+        .hint("Run the command as root, or set SVC_STATE_DIR to a folder of your own (the same one for every call).")
+        .cause(error.to_string())
+}
+
+/// File names from the names of things.
+mod percent_like {
+    /// `kind-name`, every byte but letters, digits, `-`, `_` and a `.` that is not first written as `%xx`.
+    pub(super) fn file_name(kind: &str, name: &str) -> String {
+        let mut out = format!("{kind}-");
+        for byte in name.bytes() {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
+                out.push(char::from(byte));
+            } else {
+                out.push_str(&format!("%{byte:02x}"));
+            }
+        }
+        crate::run_id::fit(&out, 200)
+    }
+}

@@ -1,0 +1,76 @@
+//! The only writer to stderr.
+
+use std::io::{IsTerminal, Write};
+
+use crate::common::{Common, ProgressMode};
+use crate::failure::Failure;
+
+/// How people are spoken to in this call.
+#[derive(Debug, Clone)]
+pub struct People {
+    tool: &'static str,
+    quiet: bool,
+    verbose: bool,
+    progress: ProgressMode,
+    terminal: bool,
+}
+
+impl People {
+    pub(crate) fn new(tool: &'static str, common: &Common) -> Self {
+        Self {
+            tool,
+            quiet: common.quiet,
+            verbose: common.verbose,
+            progress: if common.quiet { ProgressMode::None } else { common.progress },
+            terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// How progress is to be shown, `Auto` being resolved: a bar (`Auto`) only where stderr is a terminal.
+    #[must_use]
+    pub const fn progress(&self) -> ProgressMode {
+        match self.progress {
+            ProgressMode::Auto if !self.terminal => ProgressMode::None,
+            mode => mode,
+        }
+    }
+
+    /// A line that is wanted only with `--verbose`.
+    pub fn detail(&self, text: &str) {
+        if self.verbose && !self.quiet {
+            self.line(text);
+        }
+    }
+
+    /// The two lines of a failure: what is wrong, and what helps.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if self.quiet {
+            return;
+        }
+        self.line(&failure.message);
+        if let Some(hint) = &failure.hint {
+            write_line(&format!("hint: {hint}"));
+        }
+        if self.verbose {
+            for cause in &failure.causes {
+                write_line(&format!("cause: {cause}"));
+            }
+        }
+    }
+
+    /// A warning, for somebody who sits at a terminal; cron reads it in the document.
+    pub(crate) fn warning(&self, message: &str) {
+        if self.terminal && !self.quiet {
+            self.line(&format!("warning: {message}"));
+        }
+    }
+
+    fn line(&self, text: &str) {
+        write_line(&format!("{}: {text}", self.tool));
+    }
+}
+
+/// Writes one line; a closed stderr is nobody's failure.
+pub(crate) fn write_line(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,91 @@
+//! Run ids: what the documents of one run share, and what becomes part of names on servers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+/// The id of a run, such as `20261120t020003z-upgrade-2.0.1`: lower case, since servers want it in their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunId(String);
+
+impl RunId {
+    /// The id of a call that no script made.
+    #[must_use]
+    pub fn by_hand(now: Timestamp) -> Self {
+        Self(now.strftime("%Y%m%dt%H%M%Sz-hand").to_string())
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let shape = || format!("`{text}` is no run id: write it as 20261120t020003z-NAME, NAME of a-z, 0-9, . and -");
+        let (stamp, name) = text.split_once('-').ok_or_else(shape)?;
+        let stamped = stamp.len() == 16
+            && stamp.bytes().enumerate().all(|(at, byte)| match at {
+                8 => byte == b't',
+                15 => byte == b'z',
+                _ => byte.is_ascii_digit(),
+            });
+        let named = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'.' || byte == b'-');
+        if stamped && named { Ok(Self(text.to_owned())) } else { Err(shape()) }
+    }
+}
+
+/// `name`, cut and marked with a hash of the whole where it is longer than a server's `limit` in bytes.
+///
+/// PostgreSQL cuts names at 63 bytes in silence, so two long names would become one.
+#[must_use]
+pub fn fit(name: &str, limit: usize) -> String {
+    if name.len() <= limit {
+        return name.to_owned();
+    }
+    let mark: String = Sha256::digest(name.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let mut room = limit.saturating_sub(mark.len() + 1);
+    while !name.is_char_boundary(room) {
+        room -= 1;
+    }
+    let (head, _) = name.split_at(room);
+    format!("{head}-{mark}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_ids_are_checked() {
+        for good in ["20261120t020003z-hand", "20261120t020003z-upgrade-2.0.1"] {
+            assert_eq!(good.parse::<RunId>().unwrap().as_str(), good);
+        }
+        for bad in ["", "hand", "20261120T020003Z-hand", "20261120t020003z-", "20261120t020003z-a b", "2026112t020003z-aa"] {
+            assert!(bad.parse::<RunId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_with_a_mark_of_the_whole() {
+        let long = "a".repeat(70);
+        let other = format!("{}b", "a".repeat(69));
+        assert_eq!(fit("short", 63), "short");
+        assert_eq!(fit(&long, 63).len(), 63);
+        assert_ne!(fit(&long, 63), fit(&other, 63));
+        assert!(fit(&"ä".repeat(60), 63).len() <= 63);
+    }
+}

@@ -1,0 +1,84 @@
+//! INT, TERM and HUP: noticed, so that a step can take back or finish what it is at.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals as Incoming;
+
+/// The signal that came, if one came.
+#[derive(Debug, Clone, Default)]
+pub struct Signals(Arc<(Mutex<Option<i32>>, Condvar)>);
+
+impl Signals {
+    /// Starts to catch. INT and TERM are caught even where they were inherited as ignored (children that a script
+    /// started with `&`); an ignored HUP stays ignored (`nohup`). A second signal ends the process at once.
+    ///
+    /// # Errors
+    /// The kernel refuses the handlers.
+    pub fn catch() -> std::io::Result<Self> {
+        let mut wanted = vec![SIGINT, SIGTERM];
+        if !inherited_as_ignored(SIGHUP) {
+            wanted.push(SIGHUP);
+        }
+        let mut incoming = Incoming::new(wanted)?;
+        let signals = Self::default();
+        let shared = signals.clone();
+        std::thread::spawn(move || {
+            for signal in &mut incoming {
+                let (came, wake) = &*shared.0;
+                let mut came = came.lock().unwrap_or_else(PoisonError::into_inner);
+                if came.is_some() {
+                    drop(came);
+                    die_of(signal);
+                } else {
+                    *came = Some(signal);
+                    wake.notify_all();
+                }
+            }
+        });
+        Ok(signals)
+    }
+
+    /// The signal that came first.
+    #[must_use]
+    pub fn came(&self) -> Option<i32> {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for `time`, or until a signal comes.
+    pub fn wait(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let (came, wake) = &*self.0;
+        let mut came = came.lock().unwrap_or_else(PoisonError::into_inner);
+        while came.is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            came = wake.wait_timeout(came, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Ends the process by `signal` itself, so that its parent sees what happened.
+pub fn die_of(signal: i32) {
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+}
+
+/// `TERM`, `INT`, …, as `kill` writes them.
+#[must_use]
+pub fn name(signal: i32) -> String {
+    signal_hook::low_level::signal_name(signal)
+        .map_or_else(|| format!("signal {signal}"), |name| name.trim_start_matches("SIG").to_owned())
+}
+
+/// Reads the kernel's own account, since asking by `sigaction` would set it.
+fn inherited_as_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+}

@@ -1,0 +1,83 @@
+//! One entry for all six tools: parse, catch signals, run the step, print the document, end.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::call::{Call, Finished};
+use crate::common::Common;
+use crate::signals::{self, Signals};
+use crate::status::Status;
+
+/// One of the six tools: its parsed command line, which knows how to run itself.
+pub trait Tool: Parser {
+    /// The tool's name, as it is typed.
+    const NAME: &'static str;
+    /// Its version.
+    const VERSION: &'static str;
+
+    /// The flags that every step takes.
+    fn common(&self) -> &Common;
+
+    /// Runs the step that was asked for: one match from step to function.
+    fn run(self, call: &Call) -> Finished;
+}
+
+/// The definition of a tool's command line, with the table of exit statuses at the end of its long help. Man pages and
+/// completions come from the same.
+#[must_use]
+pub fn command<T: Tool>() -> clap::Command {
+    let command = T::command();
+    let help = match command.get_after_long_help() {
+        Some(own) => format!("{own}\n\n{}", Status::table()),
+        None => Status::table(),
+    };
+    command.after_long_help(help)
+}
+
+/// What `main` of every tool calls.
+#[must_use]
+pub fn main<T: Tool>() -> ExitCode {
+    let cli = match command::<T>().try_get_matches().and_then(|matches| T::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(text) => {
+            // --help and --version come this way too; a closed pipe is no failure of theirs.
+            let _ = text.print();
+            return ExitCode::from(u8::try_from(text.exit_code()).unwrap_or(Status::Usage.code()));
+        }
+    };
+    let signals = match Signals::catch() {
+        Ok(signals) => signals,
+        Err(error) => {
+            crate::people::write_line(&format!("{}: signals cannot be caught: {error}", T::NAME));
+            return ExitCode::from(Status::Failed.code());
+        }
+    };
+    let pretty = cli.common().pretty || std::io::stdout().is_terminal();
+    let call = Call::new(T::NAME, T::VERSION, cli.common(), signals);
+    let finished = cli.run(&call);
+    let printed = print(&finished.document, pretty);
+    if let Some(failure) = &finished.failure {
+        call.people().failure(failure);
+        if let Some(signal) = failure.signal {
+            signals::die_of(signal);
+        }
+    }
+    match printed {
+        // A reader that has gone (`| head`) is no failure; a document that could not be written otherwise is one.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            crate::people::write_line(&format!("{}: the document could not be written: {error}", T::NAME));
+            ExitCode::from(Status::Failed.code())
+        }
+        _ => ExitCode::from(finished.exit_code),
+    }
+}
+
+fn print(document: &serde_json::Value, pretty: bool) -> std::io::Result<()> {
+    let mut text = if pretty { serde_json::to_string_pretty(document)? } else { serde_json::to_string(document)? };
+    text.push('\n');
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}

@@ -1,0 +1,113 @@
+//! The rules of the upgrade path (procedure, section 8).
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::version::Version;
+
+/// By which rule an upgrade is supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// X.Y.Z → X.Y.Z', any higher patch.
+    Patch,
+    /// X.Y.Z → X.(Y+1).Z'.
+    NextMinor,
+    /// X.Y.Z → (X+1).0.Z', Y being the last minor of X.
+    NextMajor,
+}
+
+/// The last minor version of a major version, such as 1.15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastMinor {
+    /// X
+    pub major: u64,
+    /// Y
+    pub minor: u64,
+}
+
+impl FromStr for LastMinor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // A patch number makes it a whole version, so that the reader of versions does the work.
+        let version: Version = format!("{text}.0").parse().map_err(|_| format!("`{text}` is no minor version X.Y"))?;
+        Ok(Self { major: version.major, minor: version.minor })
+    }
+}
+
+impl fmt::Display for LastMinor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Whether a way is supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// By this rule.
+    Supported(Rule),
+    /// The next major is reached from this last minor only.
+    PassThrough(LastMinor),
+    /// Nobody said which minor is the last of its major.
+    Undecided,
+    /// Too far for one upgrade.
+    TooFar,
+    /// Not higher than what is installed.
+    NotHigher,
+}
+
+/// Judges the way from one version to another; `last_minor` is what is known of the installed major's last minor.
+#[must_use]
+pub fn judge(installed: Version, to: Version, last_minor: Option<LastMinor>) -> Verdict {
+    if to <= installed {
+        return Verdict::NotHigher;
+    }
+    if to.major == installed.major {
+        return match to.minor - installed.minor {
+            0 => Verdict::Supported(Rule::Patch),
+            1 => Verdict::Supported(Rule::NextMinor),
+            _ => Verdict::TooFar,
+        };
+    }
+    if to.major - installed.major > 1 || to.minor != 0 {
+        return Verdict::TooFar;
+    }
+    match last_minor.filter(|last| last.major == installed.major) {
+        None => Verdict::Undecided,
+        Some(last) if installed.minor >= last.minor => Verdict::Supported(Rule::NextMajor),
+        Some(last) => Verdict::PassThrough(last),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(installed: &str, to: &str, last: Option<&str>) -> Verdict {
+        judge(installed.parse().unwrap(), to.parse().unwrap(), last.map(|last| last.parse().unwrap()))
+    }
+
+    #[test]
+    fn the_procedures_own_examples() {
+        assert_eq!(judged("1.4.2", "1.6.0", None), Verdict::TooFar);
+        assert_eq!(judged("1.4.2", "1.5.9", None), Verdict::Supported(Rule::NextMinor));
+        assert_eq!(judged("1.15.5", "2.0.1", Some("1.15")), Verdict::Supported(Rule::NextMajor));
+    }
+
+    #[test]
+    fn every_row_of_the_table() {
+        assert_eq!(judged("1.4.2", "1.4.3", None), Verdict::Supported(Rule::Patch));
+        assert_eq!(judged("1.4.2", "1.4.90", None), Verdict::Supported(Rule::Patch));
+        assert_eq!(judged("1.14.2", "2.0.1", Some("1.15")), Verdict::PassThrough(LastMinor { major: 1, minor: 15 }));
+        assert_eq!(judged("1.15.5", "2.0.1", None), Verdict::Undecided);
+        assert_eq!(judged("1.15.5", "2.0.1", Some("2.9")), Verdict::Undecided);
+        assert_eq!(judged("1.15.5", "2.1.0", Some("1.15")), Verdict::TooFar);
+        assert_eq!(judged("1.15.5", "3.0.0", Some("1.15")), Verdict::TooFar);
+        assert_eq!(judged("1.15.5", "1.15.5", None), Verdict::NotHigher);
+        assert_eq!(judged("2.0.1", "1.15.5", None), Verdict::NotHigher);
+    }
+}
