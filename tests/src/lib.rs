@@ -1,0 +1,20 @@
+//! A throw-away host for the tests and the demo: a real search database, a real PostgreSQL and a real user manager of
+//! systemd, all in one folder, on loopback, on free ports, as unprivileged users, stopped by process id.
+//!
+//! `svc-testhost run -- COMMAND` starts the host, runs a command in it, and takes it away again. A test finds it by
+//! [`host::Host::shared`], starts further servers of its own by [`host::Host::search_server`], runs the tools by [`tool::Tool`],
+//! and compares what the databases hold by [`content`].
+
+pub mod cgroup;
+pub mod content;
+pub mod download;
+pub mod host;
+pub mod http;
+pub mod java;
+pub mod os;
+pub mod postgres;
+pub mod proxy;
+pub mod search;
+pub mod systemd;
+pub mod tool;
+pub mod wait;

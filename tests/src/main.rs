@@ -1,0 +1,163 @@
+//! `svc-testhost`: a command in a throw-away host.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Mutex;
+use std::{fs, thread};
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use svc_tests::host::{Host, Running};
+use svc_tests::search::{DISTRIBUTIONS, Settings, distribution};
+use svc_tests::{download, wait};
+
+/// A search database, a PostgreSQL and a systemd user manager in one folder, for as long as a command runs.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Subcommand)]
+enum Step {
+    /// Start a host, run a command in it, take the host away, and end with the command's status.
+    Run {
+        /// Which search database; `svc-testhost list` has the names.
+        #[arg(long, value_name = "KEY", default_value = DISTRIBUTIONS[0].key)]
+        search: String,
+        /// Leave `path.repo` out of the search database's configuration: its one-time configuration has still to be done.
+        #[arg(long)]
+        no_path_repo: bool,
+        /// The host's folder, which must be empty or not there; default: a new one in /var/tmp.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+        /// Do not remove the folder at the end.
+        #[arg(long)]
+        keep: bool,
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Print the names of the search databases.
+    List,
+    /// Put search databases into the cache, so that a start needs no network.
+    Fetch {
+        /// Which; default: all.
+        keys: Vec<String>,
+    },
+}
+
+/// The command's process id while it runs.
+static COMMAND: Mutex<Option<Pid>> = Mutex::new(None);
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().step {
+        Step::Run { search, no_path_repo, dir, keep, command } => {
+            let settings = Settings { path_repo: !no_path_repo, ..Settings::default() };
+            run(&search, &settings, dir, keep, &command)
+        }
+        Step::List => {
+            for one in &DISTRIBUTIONS {
+                println!("{:16} {} {}", one.key, one.product, one.version);
+            }
+            Ok(0)
+        }
+        Step::Fetch { keys } => fetch(&keys),
+    };
+    match outcome {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("svc-testhost: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fetch(keys: &[String]) -> Result<u8> {
+    let all: Vec<String> = DISTRIBUTIONS.iter().map(|one| one.key.to_owned()).collect();
+    for key in if keys.is_empty() { &all } else { keys } {
+        download::maven(&distribution(key)?.artifact())?;
+    }
+    Ok(0)
+}
+
+fn run(search: &str, settings: &Settings, dir: Option<PathBuf>, keep: bool, command: &[String]) -> Result<u8> {
+    forward_signals()?;
+    let dir = new_folder(dir)?;
+    let outcome = run_in(&dir, search, settings, command);
+    if keep {
+        eprintln!("svc-testhost: kept {}", dir.display());
+    } else {
+        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    }
+    outcome
+}
+
+fn run_in(dir: &Path, search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
+    let running = Running::start(dir, search, settings)?;
+    let outcome = if wait::is_cancelled() { Err(anyhow::anyhow!("interrupted")) } else { run_command(running.host(), command) };
+    running.stop()?;
+    Ok(status(outcome?))
+}
+
+fn run_command(host: &Host, command: &[String]) -> Result<ExitStatus> {
+    let (program, arguments) = command.split_first().context("no command")?;
+    // The command may be cargo or a shell, which want their own home; XDG_CONFIG_HOME and XDG_RUNTIME_DIR lead to the manager.
+    let env = host.env().into_iter().filter(|(name, _)| name != "HOME");
+    let mut child = Command::new(program)
+        .args(arguments)
+        .envs(env)
+        .env_remove("DBUS_SESSION_BUS_ADDRESS")
+        .spawn()
+        .with_context(|| format!("cannot run {program}"))?;
+    *COMMAND.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(Pid::from_raw(i32::try_from(child.id())?));
+    let status = child.wait();
+    *COMMAND.lock().unwrap_or_else(|poison| poison.into_inner()) = None;
+    Ok(status?)
+}
+
+/// The status as a shell has it: 128 and the signal's number for a command that a signal ended.
+fn status(status: ExitStatus) -> u8 {
+    let number = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(number).unwrap_or(1)
+}
+
+/// Sends INT, TERM and HUP on to the command; before there is one, they end the start. The host is taken away either way.
+fn forward_signals() -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    thread::spawn(move || {
+        for number in signals.forever() {
+            wait::cancel();
+            let command = *COMMAND.lock().unwrap_or_else(|poison| poison.into_inner());
+            // ^C on a terminal has reached the command too; a second INT might make it leave without cleaning up.
+            let from_terminal = number == SIGINT && std::io::IsTerminal::is_terminal(&std::io::stdin());
+            if let (Some(pid), Ok(signal), false) = (command, Signal::try_from(number), from_terminal) {
+                let _ = kill(pid, signal);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The host's folder. Not in /tmp: a snapshot repository directly below it is refused by the product.
+fn new_folder(dir: Option<PathBuf>) -> Result<PathBuf> {
+    let dir = match dir {
+        Some(dir) => {
+            let dir = std::path::absolute(dir)?;
+            fs::create_dir_all(&dir)?;
+            anyhow::ensure!(fs::read_dir(&dir)?.next().is_none(), "{} is not empty", dir.display());
+            dir
+        }
+        None => tempfile::Builder::new().prefix("svc-host-").tempdir_in("/var/tmp")?.keep(),
+    };
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
+    anyhow::ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
+    Ok(dir)
+}

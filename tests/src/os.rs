@@ -1,0 +1,115 @@
+//! What is asked of the operating system: users, ports, folders, other programs.
+
+use std::collections::hash_map::RandomState;
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::unistd::{Uid, User};
+
+/// Ports are taken from below the range that Linux gives to outgoing connections, which could otherwise sit on one between
+/// the look and the start of the server.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// Fails unless the program runs as root: the servers refuse root, and only root can start them as somebody else.
+pub fn require_root() -> Result<()> {
+    ensure!(
+        Uid::effective().is_root(),
+        "the throw-away host starts servers as other users, which only root can do: run this as root"
+    );
+    Ok(())
+}
+
+/// The system user of that name, made if there is none.
+pub fn system_user(name: &str) -> Result<User> {
+    if let Some(user) = User::from_name(name)? {
+        return Ok(user);
+    }
+    let made = run(Command::new("useradd").args(["--system", "--user-group", "--no-create-home"]).args([
+        "--home-dir",
+        "/nonexistent",
+        "--shell",
+        "/usr/sbin/nologin",
+        name,
+    ]));
+    // Two hosts that start at once may both find no user; the slower one's useradd fails, and the user is there all the same.
+    match User::from_name(name)? {
+        Some(user) => Ok(user),
+        None => Err(made.err().unwrap_or_else(|| anyhow::anyhow!("useradd made no user {name}"))),
+    }
+}
+
+/// `count` different ports of 127.0.0.1 on which nobody listens.
+pub fn free_ports(count: usize) -> Result<Vec<u16>> {
+    let span = PORTS.end - PORTS.start;
+    let mut listeners = Vec::new();
+    for _ in 0..10_000 {
+        if listeners.len() == count {
+            break;
+        }
+        let random = RandomState::new().build_hasher().finish();
+        let port = PORTS.start + u16::try_from(random % u64::from(span))?;
+        listeners.extend(TcpListener::bind(("127.0.0.1", port)));
+    }
+    ensure!(listeners.len() == count, "found no {count} free ports on 127.0.0.1");
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}
+
+/// Makes a folder with its parents, of that mode, owned by `owner` (by root when there is none).
+pub fn folder(path: &Path, mode: u32, owner: Option<&User>) -> Result<()> {
+    fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    if let Some(user) = owner {
+        chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
+    }
+    Ok(())
+}
+
+/// Writes a text file of that mode, owned by `owner` (by root when there is none).
+pub fn file(path: &Path, text: &str, mode: u32, owner: Option<&User>) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    if let Some(user) = owner {
+        chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
+    }
+    Ok(())
+}
+
+/// `program` to be run as another user, without that user's login shell and in a folder that anybody can pass.
+pub fn command_as(user: &str, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(run_as(user)).arg(program).current_dir("/");
+    command
+}
+
+/// The arguments of `setpriv` that make it run a program as that user; it replaces itself, so the process id stays.
+pub fn run_as(user: &str) -> [String; 3] {
+    [format!("--reuid={user}"), format!("--regid={user}"), "--init-groups".to_owned()]
+}
+
+/// Runs a program to its end and returns its output; a failure carries the command's name and all that it said.
+pub fn run(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!("{command:?} failed ({}):\n{stdout}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(stdout)
+}
+
+/// The last lines of a text file, or a sentence about why there are none.
+pub fn tail(path: &Path, lines: usize) -> String {
+    match fs::read(path) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            let all: Vec<&str> = text.lines().collect();
+            all[all.len().saturating_sub(lines)..].join("\n")
+        }
+        Err(error) => format!("{}: {error}", path.display()),
+    }
+}

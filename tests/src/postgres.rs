@@ -1,0 +1,156 @@
+//! PostgreSQL of the throw-away host: Debian's server in a cluster of its own, never the packaged one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::os;
+use crate::systemd::Systemd;
+
+/// Where Debian puts its versions.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// The administrator, in the operating system and in the database.
+pub const ADMINISTRATOR: &str = "postgres";
+
+/// A server, as tools and tests reach it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Postgres {
+    /// The major version.
+    pub version: u32,
+    /// Where `postgres`, `psql` and `pg_dump` of that version are.
+    pub bin_dir: PathBuf,
+    /// The cluster.
+    pub data_dir: PathBuf,
+    /// The folder of the socket.
+    pub socket_dir: PathBuf,
+    /// The port, on 127.0.0.1 and of the socket.
+    pub port: u16,
+    /// The unit of the host's user manager.
+    pub unit: String,
+    /// Whom the server runs as, and who administers it over the socket.
+    pub os_user: String,
+    /// What the server says.
+    pub log_file: PathBuf,
+}
+
+impl Postgres {
+    /// Makes a cluster in a new folder and starts it as a unit. Everybody but the administrator needs a password.
+    pub fn create(dir: &Path, unit: &str, systemd: &Systemd) -> Result<Self> {
+        let user = os::system_user(ADMINISTRATOR)?;
+        let (version, bin_dir) = newest()?;
+        os::folder(dir, 0o755, Some(&user))?;
+        let this = Self {
+            version,
+            bin_dir,
+            data_dir: dir.join("data"),
+            socket_dir: dir.join("socket"),
+            port: os::free_ports(1)?[0],
+            unit: unit.to_owned(),
+            os_user: ADMINISTRATOR.to_owned(),
+            log_file: dir.join("postgres.log"),
+        };
+        let socket = this.socket_dir.join(format!(".s.PGSQL.{}", this.port));
+        ensure!(socket.as_os_str().len() < 107, "{} is too long for a socket: use a shorter folder", socket.display());
+        os::folder(&this.socket_dir, 0o755, Some(&user))?;
+        let initdb = os::command_as(ADMINISTRATOR, this.bin_dir.join("initdb"))
+            .args(["--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--auth=peer", "--no-sync", "-D"])
+            .arg(&this.data_dir)
+            .output()?;
+        ensure!(initdb.status.success(), "initdb failed:\n{}", String::from_utf8_lossy(&initdb.stderr));
+        let hba = "local all postgres peer\nlocal all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n";
+        os::file(&this.data_dir.join("pg_hba.conf"), hba, 0o600, Some(&user))?;
+        os::file(&this.data_dir.join("postgresql.auto.conf"), &this.settings(), 0o600, Some(&user))?;
+        systemd.install(unit, &this.unit_file())?;
+        systemd.start(unit).with_context(|| format!("PostgreSQL did not start:\n{}", os::tail(&this.log_file, 30)))?;
+        Ok(this)
+    }
+
+    fn settings(&self) -> String {
+        let socket_dir = self.socket_dir.display();
+        let port = self.port;
+        // Nothing here has to survive a power cut, so nothing waits for the disk.
+        format!(
+            "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{socket_dir}'\n\
+             max_prepared_transactions = 5\nmax_connections = 200\nfsync = off\nsynchronous_commit = off\nfull_page_writes = off\n\
+             timezone = 'UTC'\nlog_timezone = 'UTC'\n"
+        )
+    }
+
+    fn unit_file(&self) -> String {
+        let run_as = os::run_as(&self.os_user).join(" ");
+        let (bin_dir, data_dir, log) = (self.bin_dir.display(), self.data_dir.display(), self.log_file.display());
+        format!(
+            "[Unit]\nDescription=PostgreSQL of the throw-away host\n\n[Service]\nType=notify\n\
+             ExecStart=/usr/bin/setpriv {run_as} {bin_dir}/postgres -D {data_dir}\n\
+             KillMode=mixed\nKillSignal=SIGINT\nTimeoutStartSec=60\nTimeoutStopSec=60\n\
+             StandardOutput=append:{log}\nStandardError=append:{log}\n"
+        )
+    }
+
+    /// A client program of this version as the administrator over the socket, without the caller's own settings or `.psqlrc`.
+    pub fn administrator(&self, program: &str) -> Command {
+        let mut command = os::command_as(&self.os_user, self.bin_dir.join(program));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PG")) {
+            command.env_remove(name);
+        }
+        command.env("PGHOST", &self.socket_dir).env("PGPORT", self.port.to_string()).env("PGUSER", ADMINISTRATOR);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs SQL as the administrator; returns the rows, fields separated by `|`, without headings.
+    pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
+        let text = os::run(self.administrator("psql").args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql]))?;
+        Ok(text.trim_end_matches('\n').to_owned())
+    }
+
+    /// Makes a role that may log in with a password.
+    pub fn create_role(&self, name: &str, password: &str) -> Result<()> {
+        let sql = format!("CREATE ROLE {} LOGIN PASSWORD {}", identifier(name), literal(password));
+        self.sql("postgres", &sql).map(drop)
+    }
+
+    /// Makes a database owned by a role.
+    pub fn create_database(&self, name: &str, owner: &str) -> Result<()> {
+        self.sql("postgres", &format!("CREATE DATABASE {} OWNER {}", identifier(name), identifier(owner))).map(drop)
+    }
+
+    /// Drops a database, if it is there, with everybody who is connected to it.
+    pub fn drop_database(&self, name: &str) -> Result<()> {
+        self.sql("postgres", &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(name))).map(drop)
+    }
+
+    /// Writes a password file of libpq, mode 0600, with one role's password for every database of this server.
+    pub fn pgpass(&self, path: &Path, role: &str, password: &str) -> Result<()> {
+        let password = password.replace('\\', "\\\\").replace(':', "\\:");
+        let line = |host: &str| format!("{host}:{}:*:{role}:{password}\n", self.port);
+        let text = line("127.0.0.1") + &line("localhost") + &line(&self.socket_dir.display().to_string());
+        os::file(path, &text, 0o600, None)
+    }
+}
+
+/// The newest version that Debian installed.
+fn newest() -> Result<(u32, PathBuf)> {
+    fs::read_dir(DEBIAN)
+        .ok()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .filter(|(_, bin_dir): &(u32, PathBuf)| bin_dir.join("initdb").exists())
+        .max()
+        .with_context(|| format!("no PostgreSQL server under {DEBIAN}: run tests/packages"))
+}
+
+/// A name, quoted for SQL.
+pub fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A string, quoted for SQL.
+pub fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}

@@ -1,0 +1,284 @@
+//! The search database of the throw-away host: six real distributions, each started with folders of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fmt, fs};
+
+use anyhow::{Context, Result};
+use nix::unistd::User;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::systemd::Systemd;
+use crate::{download, http, java, os};
+
+/// Whom the servers run as; they refuse to run as root.
+pub const OS_USER: &str = "svc-search";
+
+/// Which family a server is of; the two differ in names of files and variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Product {
+    /// OpenSearch.
+    OpenSearch,
+    /// Elasticsearch.
+    Elasticsearch,
+}
+
+impl fmt::Display for Product {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Product::OpenSearch => "opensearch",
+            Product::Elasticsearch => "elasticsearch",
+        })
+    }
+}
+
+impl Product {
+    /// What the names of its environment variables start with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Product::OpenSearch => "OPENSEARCH",
+            Product::Elasticsearch => "ES",
+        }
+    }
+}
+
+/// One of the six distributions.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Distribution {
+    /// How tests and command lines call it.
+    pub key: &'static str,
+    /// The family.
+    pub product: Product,
+    /// The version.
+    pub version: &'static str,
+    /// The oldest Java it starts on.
+    pub java: u32,
+    /// Whether `GET /` says who it is; where it does not (405), `GET /_nodes` has the version.
+    pub answers_root: bool,
+}
+
+impl Distribution {
+    /// Where Maven Central has it.
+    pub fn artifact(&self) -> String {
+        let product = self.product;
+        format!("org.{product}.distribution.integ-test-zip:{product}:{}:zip", self.version)
+    }
+}
+
+/// All six, the default first.
+pub const DISTRIBUTIONS: [Distribution; 6] = [
+    Distribution { key: "opensearch-2", product: Product::OpenSearch, version: "2.19.3", java: 17, answers_root: true },
+    Distribution { key: "opensearch-3", product: Product::OpenSearch, version: "3.8.0", java: 21, answers_root: true },
+    Distribution { key: "opensearch-1", product: Product::OpenSearch, version: "1.3.20", java: 17, answers_root: true },
+    Distribution { key: "elasticsearch-7", product: Product::Elasticsearch, version: "7.17.29", java: 17, answers_root: true },
+    Distribution { key: "elasticsearch-8", product: Product::Elasticsearch, version: "8.19.0", java: 17, answers_root: false },
+    Distribution { key: "elasticsearch-9", product: Product::Elasticsearch, version: "9.2.0", java: 21, answers_root: false },
+];
+
+/// The distribution of that key.
+pub fn distribution(key: &str) -> Result<&'static Distribution> {
+    let keys = || DISTRIBUTIONS.map(|one| one.key).join(", ");
+    DISTRIBUTIONS.iter().find(|one| one.key == key).with_context(|| format!("no search database {key}; there are {}", keys()))
+}
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Whether `path.repo` names the folder of the repositories from the start. Without it the server is as the vendor installs
+    /// it, and the one-time configuration step has still to be done.
+    pub path_repo: bool,
+    /// Further settings; one of the names written here replaces the host's own.
+    pub extra: Vec<(String, String)>,
+    /// What `curl` needs to be let in, such as `-u NAME:PASSWORD` or `--cacert FILE`.
+    pub curl: Vec<String>,
+    /// `https` where the settings turn on TLS.
+    pub scheme: &'static str,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { path_repo: true, extra: Vec::new(), curl: Vec::new(), scheme: "http" }
+    }
+}
+
+/// A server, as tools and tests reach it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Search {
+    /// Which of the six, such as `opensearch-2`.
+    pub key: String,
+    /// The family.
+    pub product: Product,
+    /// The version.
+    pub version: String,
+    /// The address, without a slash at its end.
+    pub url: String,
+    /// The unit of the host's user manager.
+    pub unit: String,
+    /// The configuration file, such as `…/opensearch.yml`.
+    pub config_file: PathBuf,
+    /// The folder of the configuration file.
+    pub config_dir: PathBuf,
+    /// The unpacked distribution.
+    pub home: PathBuf,
+    /// The Java it runs on.
+    pub java_home: PathBuf,
+    /// The folder in which repositories have their folders. With [`Settings::path_repo`] it is the server's own and its
+    /// `path.repo`, so that every folder below it can be registered; without, it is root's.
+    pub repo_root: PathBuf,
+    /// Where the indices are.
+    pub data_dir: PathBuf,
+    /// Where the server writes its logs.
+    pub log_dir: PathBuf,
+    /// Whom it runs as.
+    pub os_user: String,
+}
+
+impl Search {
+    /// Makes the folders, the configuration and the unit of a server in a new folder, and does not start it.
+    pub fn prepare(distribution: &Distribution, dir: &Path, unit: &str, settings: &Settings, systemd: &Systemd) -> Result<Self> {
+        let home = download::maven(&distribution.artifact())?;
+        let java = java::at_least(distribution.java)?;
+        let user = os::system_user(OS_USER)?;
+        let ports = os::free_ports(2)?;
+        let product = distribution.product;
+        let this = Self {
+            key: distribution.key.to_owned(),
+            product,
+            version: distribution.version.to_owned(),
+            url: format!("{}://127.0.0.1:{}", settings.scheme, ports[0]),
+            unit: unit.to_owned(),
+            config_dir: dir.join("config"),
+            config_file: dir.join(format!("config/{product}.yml")),
+            home,
+            java_home: java.home,
+            repo_root: dir.join("backups"),
+            data_dir: dir.join("data"),
+            log_dir: dir.join("logs"),
+            os_user: OS_USER.to_owned(),
+        };
+        os::folder(dir, 0o755, None)?;
+        for folder in [&this.config_dir, &this.data_dir, &this.log_dir, &dir.join("tmp")] {
+            os::folder(folder, 0o750, Some(&user))?;
+        }
+        os::folder(&this.repo_root, 0o755, settings.path_repo.then_some(&user))?;
+        this.write_configuration(&user, &ports, settings, java.has_vector)?;
+        os::file(&dir.join("ready"), &this.ready_script(settings), 0o755, None)?;
+        systemd.install(unit, &this.unit_file(dir))?;
+        Ok(this)
+    }
+
+    /// Starts the server and waits until it has a cluster to work in; a failure carries the end of its log.
+    pub fn start(&self, systemd: &Systemd) -> Result<()> {
+        systemd.start(&self.unit).with_context(|| {
+            let log = os::tail(&self.log_dir.join("output.log"), 40);
+            format!("{} {} did not start; the end of its log:\n{log}", self.product, self.version)
+        })
+    }
+
+    /// Sends a request of the test's own; `path` starts with a slash. Fails unless the status is 2xx.
+    pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+        http::expect(method, &format!("{}{path}", self.url), body)
+    }
+
+    /// The same, where an HTTP error is an answer.
+    pub fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value)> {
+        http::request(method, &format!("{}{path}", self.url), body)
+    }
+
+    /// One of the distribution's own programs, such as `elasticsearch-users`, as the server's user with the server's folders.
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = os::command_as(&self.os_user, self.home.join("bin").join(name));
+        command.envs(self.env());
+        command
+    }
+
+    fn env(&self) -> Vec<(String, String)> {
+        let prefix = self.product.prefix();
+        let folder = |path: &Path| path.display().to_string();
+        vec![
+            (format!("{prefix}_JAVA_HOME"), folder(&self.java_home)),
+            (format!("{prefix}_PATH_CONF"), folder(&self.config_dir)),
+            // Its default is a new folder in /tmp at each start, which nobody takes away.
+            (format!("{prefix}_TMPDIR"), folder(&self.config_dir.with_file_name("tmp"))),
+        ]
+    }
+
+    fn write_configuration(&self, user: &User, ports: &[u16], settings: &Settings, has_vector: bool) -> Result<()> {
+        let vendor = self.home.join("config");
+        for name in ["log4j2.properties", "jvm.options"] {
+            let mut text = fs::read_to_string(vendor.join(name)).with_context(|| format!("no {name} in {}", vendor.display()))?;
+            // Java does not start when the folder of its own log is not there, and `logs/` is taken from where it was started.
+            text = text.replace("logs/", &format!("{}/", self.log_dir.display()));
+            if !has_vector {
+                text = text
+                    .lines()
+                    .filter(|line| !line.contains("--add-modules=jdk.incubator.vector"))
+                    .map(|line| format!("{line}\n"))
+                    .collect();
+            }
+            os::file(&self.config_dir.join(name), &text, 0o640, Some(user))?;
+        }
+        os::folder(&self.config_dir.join("jvm.options.d"), 0o750, Some(user))?;
+        os::file(&self.config_dir.join("jvm.options.d/heap.options"), "-Xms512m\n-Xmx512m\n", 0o640, Some(user))?;
+        os::file(&self.config_file, &self.settings_file(&vendor, ports, settings)?, 0o640, Some(user))
+    }
+
+    /// The vendor's file, all comments, with the host's settings at its end: what a tool that edits it has to cope with.
+    fn settings_file(&self, vendor: &Path, ports: &[u16], settings: &Settings) -> Result<String> {
+        let folder = |path: &Path| path.display().to_string();
+        let mut lines: Vec<(String, String)> = [
+            ("cluster.name", format!("svc-{}", self.key)),
+            ("node.name", "svc-1".to_owned()),
+            ("discovery.type", "single-node".to_owned()),
+            ("network.host", "127.0.0.1".to_owned()),
+            ("http.port", ports[0].to_string()),
+            ("transport.port", ports[1].to_string()),
+            ("path.data", folder(&self.data_dir)),
+            ("path.logs", folder(&self.log_dir)),
+            // The tests' machine may be fuller than a server likes; a test of that sets the watermarks itself.
+            ("cluster.routing.allocation.disk.threshold_enabled", "false".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        if settings.path_repo {
+            lines.push(("path.repo".to_owned(), format!("[\"{}\"]", folder(&self.repo_root))));
+        }
+        if self.product == Product::Elasticsearch {
+            lines.push(("xpack.security.enabled".to_owned(), "false".to_owned()));
+        }
+        lines.retain(|(name, _)| !settings.extra.iter().any(|(other, _)| other == name));
+        lines.extend(settings.extra.iter().cloned());
+        let name = self.config_file.file_name().unwrap_or_default();
+        let mut text = fs::read_to_string(vendor.join(name))?;
+        for (name, value) in lines {
+            text.push_str(&format!("{name}: {value}\n"));
+        }
+        Ok(text)
+    }
+
+    fn unit_file(&self, dir: &Path) -> String {
+        let run_as = os::run_as(&self.os_user).join(" ");
+        let env: String = self.env().iter().map(|(name, value)| format!("Environment={name}={value}\n")).collect();
+        let (product, version, home, dir, log) =
+            (self.product, &self.version, self.home.display(), dir.display(), self.log_dir.display());
+        // 143 is how Java leaves when it is asked to.
+        format!(
+            "[Unit]\nDescription={product} {version} of the throw-away host\n\n[Service]\nType=simple\n{env}\
+             WorkingDirectory={dir}\nExecStart=/usr/bin/setpriv {run_as} {home}/bin/{product}\nExecStartPost={dir}/ready\n\
+             KillMode=mixed\nSuccessExitStatus=143\nTimeoutStartSec=180\nTimeoutStopSec=60\nLimitNOFILE=65535\n\
+             StandardOutput=append:{log}/output.log\nStandardError=append:{log}/output.log\n"
+        )
+    }
+
+    /// What makes `systemctl start` return when the server answers, and not earlier.
+    fn ready_script(&self, settings: &Settings) -> String {
+        let curl: String = settings.curl.iter().map(|word| format!("'{}' ", word.replace('\'', "'\\''"))).collect();
+        format!(
+            "#!/bin/sh\nuntil curl -fs --noproxy '*' -m 10 -o /dev/null {curl}'{}/_cluster/health?wait_for_status=yellow&timeout=5s'\n\
+             do\n  kill -0 \"$MAINPID\" || exit 1\n  sleep 0.2\ndone\n",
+            self.url
+        )
+    }
+}

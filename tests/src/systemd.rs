@@ -1,0 +1,195 @@
+//! A user manager of systemd: the init system of the throw-away host.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::Group;
+use crate::{os, wait};
+
+/// How a user manager is reached.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Systemd {
+    /// Where the manager's sockets are: `XDG_RUNTIME_DIR`.
+    pub xdg_runtime_dir: PathBuf,
+    /// The manager's `HOME`.
+    pub home: PathBuf,
+    /// Where unit files are put.
+    pub unit_dir: PathBuf,
+}
+
+impl Systemd {
+    /// The variables that make `systemctl --user` speak to this manager.
+    pub fn env(&self) -> Vec<(String, String)> {
+        vec![
+            ("HOME".to_owned(), self.home.display().to_string()),
+            ("XDG_CONFIG_HOME".to_owned(), self.home.join(".config").display().to_string()),
+            ("XDG_RUNTIME_DIR".to_owned(), self.xdg_runtime_dir.display().to_string()),
+        ]
+    }
+
+    /// `systemctl --user` of this manager, ready for arguments.
+    pub fn systemctl(&self) -> Command {
+        let mut command = Command::new("systemctl");
+        command.arg("--user").envs(self.env()).env_remove("DBUS_SESSION_BUS_ADDRESS");
+        command
+    }
+
+    /// Writes a unit file and makes the manager read it.
+    pub fn install(&self, unit: &str, text: &str) -> Result<()> {
+        os::file(&self.unit_dir.join(unit), text, 0o644, None)?;
+        os::run(self.systemctl().arg("daemon-reload"))?;
+        Ok(())
+    }
+
+    /// Stops a unit and takes its file away.
+    pub fn remove(&self, unit: &str) -> Result<()> {
+        self.stop(unit)?;
+        fs::remove_file(self.unit_dir.join(unit)).with_context(|| format!("cannot remove the unit file of {unit}"))?;
+        os::run(self.systemctl().arg("daemon-reload"))?;
+        Ok(())
+    }
+
+    /// Starts a unit and waits until systemd calls it started.
+    pub fn start(&self, unit: &str) -> Result<()> {
+        os::run(self.systemctl().args(["start", unit])).map(drop)
+    }
+
+    /// Stops a unit and waits until it is down.
+    pub fn stop(&self, unit: &str) -> Result<()> {
+        os::run(self.systemctl().args(["stop", unit])).map(drop)
+    }
+
+    /// Ends every process of a unit at once, as a power cut would, and waits until the manager has seen it.
+    pub fn kill(&self, unit: &str) -> Result<()> {
+        os::run(self.systemctl().args(["kill", "--signal=KILL", "--kill-who=all", unit]))?;
+        wait::until(&format!("the end of {unit}"), Duration::from_secs(30), || {
+            (self.property(unit, "ActiveState").ok()? != "active").then_some(())
+        })
+    }
+
+    /// One property of a unit, as `systemctl show` prints it.
+    pub fn property(&self, unit: &str, name: &str) -> Result<String> {
+        let text = os::run(self.systemctl().args(["show", "--value", "--property", name, unit]))?;
+        Ok(text.trim_end().to_owned())
+    }
+
+    /// Whether the unit is active.
+    pub fn is_active(&self, unit: &str) -> bool {
+        self.property(unit, "ActiveState").is_ok_and(|state| state == "active")
+    }
+}
+
+/// A running manager and all that it runs; both are gone when this is dropped.
+#[derive(Debug)]
+pub struct Manager {
+    systemd: Systemd,
+    child: Child,
+    group: Group,
+    stopped: bool,
+}
+
+impl Manager {
+    /// Starts a manager in a new folder. It ends with the thread that called this, even if that is killed.
+    pub fn start(dir: &Path) -> Result<Self> {
+        // systemd's library asks this folder whether the machine runs systemd at all.
+        fs::create_dir_all("/run/systemd/system").context("cannot make /run/systemd/system")?;
+        let systemd =
+            Systemd { xdg_runtime_dir: dir.join("run"), home: dir.join("home"), unit_dir: dir.join("home/.config/systemd/user") };
+        // The servers run as other users and say by the manager's socket that they are ready: they must pass this folder.
+        os::folder(dir, 0o755, None)?;
+        os::folder(&systemd.xdg_runtime_dir, 0o711, None)?;
+        os::folder(&systemd.home, 0o755, None)?;
+        os::folder(&systemd.unit_dir, 0o755, None)?;
+
+        let group = Group::create(&format!("svc-testhost-{}", std::process::id()))?;
+        let log = dir.join("manager.log");
+        let output = File::create(&log)?;
+        let enter = "for door; do echo $$ >\"$door\" || exit; done; exec setpriv --pdeathsig TERM /lib/systemd/systemd --user";
+        let child = Command::new("/bin/sh")
+            .args(["-c", enter, "enter"])
+            .args(group.doors())
+            .env_clear()
+            .envs(systemd.env())
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("LANG", "C.UTF-8")
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            // ^C on the terminal is for the command that runs in the host, not for the host.
+            .process_group(0)
+            .spawn()
+            .context("cannot start systemd --user")?;
+        let mut manager = Self { systemd, child, group, stopped: false };
+
+        let socket = manager.systemd.xdg_runtime_dir.join("systemd/private");
+        let outcome = wait::until("systemd --user", Duration::from_secs(30), || {
+            if let Ok(Some(status)) = manager.child.try_wait() {
+                return Some(Err(status));
+            }
+            socket.exists().then_some(Ok(()))
+        })?;
+        if let Err(status) = outcome {
+            bail!("systemd --user ended ({status}):\n{}", os::tail(&log, 20));
+        }
+        // A user manager expects its own user only; here the servers, who are others, say on this socket that they are ready.
+        let notify = manager.systemd.xdg_runtime_dir.join("systemd/notify");
+        fs::set_permissions(&notify, fs::Permissions::from_mode(0o777)).with_context(|| format!("no {}", notify.display()))?;
+        Ok(manager)
+    }
+
+    /// How the manager is reached.
+    pub fn systemd(&self) -> &Systemd {
+        &self.systemd
+    }
+
+    /// Stops every unit, then the manager. Fails, after having killed it, if anything had to be killed.
+    pub fn stop(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if self.stopped {
+            return Ok(());
+        }
+        self.stopped = true;
+        let pid = Pid::from_raw(i32::try_from(self.child.id())?);
+        // TERM makes a user manager stop all its units and leave.
+        kill(pid, Signal::SIGTERM).ok();
+        let left = wait::gone(Duration::from_secs(60), || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)));
+        let survivors = self.group.processes();
+        // Killing may take a second round: a process can have made a child between the look and the signal.
+        let empty = wait::gone(Duration::from_secs(10), || {
+            self.group.signal(Signal::SIGKILL);
+            let _ = self.child.try_wait();
+            self.group.processes().is_empty()
+        });
+        self.group.remove();
+        if !empty {
+            bail!("processes of the throw-away host could not be ended: {:?}", self.group.processes());
+        }
+        if !left {
+            bail!("systemd --user did not leave in time and was killed");
+        }
+        if !survivors.is_empty() {
+            bail!("processes had outlived systemd --user and were killed: {survivors:?}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            eprintln!("svc-testhost: {error:#}");
+        }
+    }
+}
