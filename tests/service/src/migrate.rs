@@ -1,0 +1,77 @@
+//! Brings the content of both databases to a version's shape, the relational half first.
+
+use std::io::{Write, stdout};
+
+use anyhow::bail;
+use postgres::Client;
+use semver::Version;
+
+use crate::judge::Plan;
+use crate::releases::{self, Shape};
+use crate::search::Search;
+use crate::settings::Settings;
+use crate::shapes::indices;
+use crate::{documents, rows};
+
+/// How many documents go in one call.
+pub const BATCH: i64 = 1000;
+
+/// Carries out a plan. With `fail_half_way` it stops in the middle of the search half, as a broken release does:
+/// the relational half is at the new shape, an index is gone, another one half filled, the aliases as before.
+///
+/// # Errors
+/// Whatever failed; each half goes on from there when called again.
+pub fn migrate(settings: &Settings, plan: &Plan, to: &Version, fail_half_way: bool) -> anyhow::Result<()> {
+    let own = releases::shape_of(to)?;
+    let (rows_at, documents_at) = match plan {
+        Plan::Adopt | Plan::Again => return say("The content is of this version already; nothing is altered."),
+        Plan::Fresh => (0, 0),
+        Plan::Upgrade { rows, documents, .. } => (*rows, *documents),
+    };
+    let mut client = rows::connect(settings)?;
+    move_rows(&mut client, rows_at, own, to)?;
+    say(&format!("relational database: shape {rows_at} to {own}"))?;
+    let search = Search::new(settings)?;
+    if documents_at != own {
+        move_documents(&search, &settings.name, &mut client, own, fail_half_way)?;
+    }
+    documents::record(&search, &settings.name, own, &to.to_string())?;
+    say(&format!("search database: shape {documents_at} to {own}"))
+}
+
+/// Every step from one shape to the other, in one transaction.
+fn move_rows(client: &mut Client, from: Shape, own: Shape, to: &Version) -> anyhow::Result<()> {
+    let mut transaction = client.transaction()?;
+    for shape in from + 1..=own {
+        transaction.batch_execute(rows::shape(shape)?.migration)?;
+    }
+    rows::record(&mut transaction, own, to)?;
+    Ok(transaction.commit()?)
+}
+
+/// New indices and fields, the items' documents anew from their rows, then aliases, then what is no longer wanted.
+fn move_documents(search: &Search, name: &str, client: &mut Client, own: Shape, fail: bool) -> anyhow::Result<()> {
+    for index in indices::wanted(name, own) {
+        documents::prepare(search, &index)?;
+    }
+    let items = indices::items_index(name, own);
+    if fail {
+        search.delete(&format!("{name}-legacy"))?;
+        let half = rows::last_id(client)? / 2;
+        documents::store_all(search, &items, &rows::documents(client, own, 0, half.min(BATCH))?)?;
+        bail!("the migration of the search database failed half-way: the index {items} is not complete");
+    }
+    let mut above = 0;
+    loop {
+        let batch = rows::documents(client, own, above, BATCH)?;
+        let Some(last) = batch.last() else { break };
+        above = last.id;
+        documents::store_all(search, &items, &batch)?;
+    }
+    documents::set_aliases(search, name, own)?;
+    documents::delete_others(search, name, own)
+}
+
+fn say(sentence: &str) -> anyhow::Result<()> {
+    Ok(writeln!(stdout(), "{sentence}")?)
+}

@@ -1,0 +1,4 @@
+//! The shapes of the content, one number for both databases.
+
+pub mod indices;
+pub mod tables;
