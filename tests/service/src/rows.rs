@@ -33,10 +33,12 @@ pub fn shape(shape: Shape) -> anyhow::Result<&'static Relational> {
 pub fn relations(client: &mut Client) -> anyhow::Result<Vec<String>> {
     let found = client.query(
         "SELECT n.nspname || '.' || c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         WHERE c.relkind IN ('r', 'v') AND n.nspname || '.' || c.relname = ANY ($1) ORDER BY 1 COLLATE \"C\"",
+         WHERE c.relkind IN ('r', 'v') AND n.nspname || '.' || c.relname = ANY ($1)",
         &[&tables::known()],
     )?;
-    Ok(found.iter().map(|row| row.get(0)).collect())
+    let mut names: Vec<String> = found.iter().map(|row| row.get(0)).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// The shape that the database records; `None` where it records none.

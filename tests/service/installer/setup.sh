@@ -1,0 +1,133 @@
+#!/bin/bash
+# Installs the release whose files lie beside this script. Never prompts, needs no terminal.
+#
+# Environment: SVC_NAME (svc), SVC_INSTALL_DIR (/opt/$SVC_NAME), PGHOST, PGPORT, PGPASSFILE,
+#   SVC_SEARCH_URL, SVC_SEARCH_USER, SVC_SEARCH_PASSWORD_FILE, SVC_UNIT_SCOPE (system or user), SVC_UNIT_DIR,
+#   SVC_READY_PORT (0), SVC_INTERVAL_MS (250)
+# Exit status: 0 installed; 1 failed, the content may be half migrated; 2 wrong use; 3 refused, nothing changed.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+export SVC_NAME=${SVC_NAME:-svc}
+export SVC_INSTALL_DIR=${SVC_INSTALL_DIR:-/opt/$SVC_NAME}
+export SVC_UNIT_SCOPE=${SVC_UNIT_SCOPE:-system}
+
+# shellcheck source-path=SCRIPTDIR source=unit.sh
+. "$here/unit.sh"
+
+# VERSION, CONFIGURATION (path within the installation), FORMER_LAYOUT (folder to remove), MIGRATE_FLAGS
+# shellcheck source=/dev/null
+. "$here/release.env"
+
+end() {
+    echo "svc-$VERSION.run: $2" >&2
+    exit "$1"
+}
+
+check_settings() {
+    [[ $# -eq 0 ]] || end 2 "no arguments are known, found: $*"
+    [[ $SVC_NAME =~ ^[a-z][a-z0-9_-]*$ ]] || end 2 "SVC_NAME must be lower-case letters, digits, - and _."
+    [[ $SVC_INSTALL_DIR == /* ]] || end 2 "SVC_INSTALL_DIR must be an absolute path."
+    [[ $SVC_UNIT_SCOPE == system || $SVC_UNIT_SCOPE == user ]] || end 2 "SVC_UNIT_SCOPE is system or user."
+    if unit_is_active; then
+        end 3 "The unit $SVC_NAME.service is active. Stop it first."
+    fi
+}
+
+# lay SOURCE DESTINATION MODE: a whole file or none.
+lay() {
+    mkdir -p "$(dirname "$2")"
+    install -m "$3" "$1" "$2.partial"
+    mv -f "$2.partial" "$2"
+}
+
+# quoted_for_unit TEXT: as systemd wants it in ExecStart.
+quoted_for_unit() {
+    local text=${1//\\/\\\\}
+    text=${text//\"/\\\"}
+    text=${text//%/%%}
+    printf '"%s"' "${text//\$/\$\$}"
+}
+
+# as_value TEXT: as the configuration's format wants it between the quotes of the template.
+as_value() {
+    if [[ $CONFIGURATION == *.yaml ]]; then
+        printf '%s' "${1//\'/\'\'}"
+    else
+        printf '%s' "$1"
+    fi
+}
+
+# fill TEMPLATE DESTINATION MODE NAME=VALUE...: puts the values where the template has @NAME@.
+fill() {
+    local template=$1 destination=$2 mode=$3 text pair
+    shift 3
+    text=$(<"$template")
+    for pair in "$@"; do
+        text=${text//"@${pair%%=*}@"/"${pair#*=}"}
+    done
+    printf '%s\n' "$text" >"$here/filled"
+    lay "$here/filled" "$destination" "$mode"
+}
+
+lay_program() {
+    lay "$here/svc-sample" "$SVC_INSTALL_DIR/bin/svc-sample" 755
+    lay "$here/uninstall.sh" "$SVC_INSTALL_DIR/bin/svc-uninstall" 755
+    lay "$here/unit.sh" "$SVC_INSTALL_DIR/libexec/unit.sh" 644
+    {
+        printf 'SVC_NAME=%q\n' "$SVC_NAME"
+        printf 'SVC_UNIT_SCOPE=%q\n' "$SVC_UNIT_SCOPE"
+        printf 'SVC_UNIT_DIR=%q\n' "$(unit_folder)"
+    } >"$here/installation.env"
+    lay "$here/installation.env" "$SVC_INSTALL_DIR/libexec/installation.env" 644
+}
+
+lay_unit() {
+    local wanted_by=multi-user.target
+    [[ $SVC_UNIT_SCOPE == system ]] || wanted_by=default.target
+    fill "$here/svc.service.in" "$(unit_folder)/$SVC_NAME.service" 644 \
+        "NAME=$SVC_NAME" "VERSION=$VERSION" "WANTED_BY=$wanted_by" \
+        "PROGRAM=$(quoted_for_unit "$SVC_INSTALL_DIR/bin/svc-sample")" \
+        "INSTALL_DIR=$(quoted_for_unit "$SVC_INSTALL_DIR")"
+    unit_reload
+}
+
+# The default, or the default beside the operator's file. A layout before is not read, only removed.
+lay_configuration() {
+    local file=$SVC_INSTALL_DIR/$CONFIGURATION password_file=${PGPASSFILE:-}
+    if [[ -z $password_file && -n ${HOME:-} && -e $HOME/.pgpass ]]; then
+        password_file=$HOME/.pgpass
+    fi
+    [[ ! -e $file ]] || file+=.default
+    fill "$here/$(basename "$CONFIGURATION").in" "$file" 640 \
+        "NAME=$SVC_NAME" \
+        "PG_HOST=$(as_value "${PGHOST:-localhost}")" "PG_PORT=${PGPORT:-5432}" \
+        "PG_PASSWORD_FILE=$(as_value "$password_file")" \
+        "SEARCH_URL=$(as_value "${SVC_SEARCH_URL:-http://localhost:9200}")" \
+        "SEARCH_USER=$(as_value "${SVC_SEARCH_USER:-}")" \
+        "SEARCH_PASSWORD_FILE=$(as_value "${SVC_SEARCH_PASSWORD_FILE:-}")" \
+        "INTERVAL_MS=${SVC_INTERVAL_MS:-250}" "READY_PORT=${SVC_READY_PORT:-0}"
+    rm -rf "${SVC_INSTALL_DIR:?}/${FORMER_LAYOUT:?}"
+}
+
+write_marker() {
+    echo "$VERSION" >"$here/current-version"
+    lay "$here/current-version" "$SVC_INSTALL_DIR/current-version" 644
+}
+
+main() {
+    local plan
+    check_settings "$@"
+    plan=$("$here/svc-sample" plan --to "$VERSION") || exit $?
+    echo "Installing $VERSION in $SVC_INSTALL_DIR ($plan)."
+    lay_program
+    lay_unit
+    lay_configuration
+    # MIGRATE_FLAGS is empty but in the release that is meant to fail.
+    "$SVC_INSTALL_DIR/bin/svc-sample" migrate --to "$VERSION" "${MIGRATE_FLAGS[@]}"
+    write_marker
+    echo "Version $VERSION is installed; start it with the unit $SVC_NAME.service."
+}
+
+main "$@"
