@@ -1,1 +1,85 @@
-//! To come.
+//! What the two databases hold, in a form that can be compared: the same content is equal, whatever way it came there.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::postgres::Postgres;
+use crate::{http, os};
+
+/// How many documents one request brings.
+const PAGE: usize = 5_000;
+
+/// One index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Index {
+    /// Every document's source by its id.
+    pub documents: BTreeMap<String, Value>,
+    /// The mappings, as the server states them.
+    pub mappings: Value,
+    /// The aliases with their filters and routing.
+    pub aliases: Value,
+}
+
+/// Every open index that `pattern` names (hidden ones only where it names them), by its name; refreshed first, so that what was
+/// written counts. `url` is the server's address.
+pub fn documents(url: &str, pattern: &str) -> Result<BTreeMap<String, Index>> {
+    http::expect("POST", &format!("{url}/{pattern}/_refresh"), None)?;
+    let mappings = http::expect("GET", &format!("{url}/{pattern}/_mapping"), None)?;
+    let aliases = http::expect("GET", &format!("{url}/{pattern}/_alias"), None)?;
+    let names = mappings.as_object().context("the mappings are no object")?.keys();
+    names
+        .map(|name| {
+            let index = Index {
+                documents: sources(url, name)?,
+                mappings: sorted(&mappings[name]["mappings"]),
+                aliases: sorted(&aliases[name]["aliases"]),
+            };
+            Ok((name.clone(), index))
+        })
+        .collect()
+}
+
+/// Every document of one index, page by page, so that the server's limit of 10,000 does not matter.
+fn sources(url: &str, index: &str) -> Result<BTreeMap<String, Value>> {
+    let first = json!({"size": PAGE, "sort": ["_doc"], "track_total_hits": true});
+    let mut page = http::expect("POST", &format!("{url}/{index}/_search?scroll=1m"), Some(&first))?;
+    let total = page["hits"]["total"]["value"].as_u64().context("no count of hits")?;
+    let mut found = BTreeMap::new();
+    loop {
+        ensure!(page["_shards"]["failed"] == 0, "a shard of {index} did not answer: {}", page["_shards"]);
+        let scroll = json!({"scroll": "1m", "scroll_id": page["_scroll_id"].clone()});
+        let hits = page["hits"]["hits"].as_array().context("no hits")?;
+        for hit in hits {
+            found.insert(hit["_id"].as_str().context("a hit without an id")?.to_owned(), sorted(&hit["_source"]));
+        }
+        if hits.is_empty() {
+            let done = json!({"scroll_id": scroll["scroll_id"].clone()});
+            http::expect("DELETE", &format!("{url}/_search/scroll"), Some(&done))?;
+            break;
+        }
+        page = http::expect("POST", &format!("{url}/_search/scroll"), Some(&scroll))?;
+    }
+    ensure!(found.len() as u64 == total, "{index} said that it holds {total} documents and gave {}", found.len());
+    Ok(found)
+}
+
+/// The same value with the keys of its objects in order: two servers, or one before and after a restore, order them as they like.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let ordered: BTreeMap<&String, Value> = map.iter().map(|(key, value)| (key, sorted(value))).collect();
+            ordered.into_iter().map(|(key, value)| (key.clone(), value)).collect()
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
+/// A database as `pg_dump` writes it, without the key that differs from dump to dump.
+pub fn postgres_dump(postgres: &Postgres, database: &str) -> Result<String> {
+    let text = os::run(postgres.administrator("pg_dump").arg(format!("--dbname={database}")))?;
+    let is_key = |line: &&str| line.starts_with("\\restrict ") || line.starts_with("\\unrestrict ");
+    Ok(text.lines().filter(|line| !is_key(line)).flat_map(|line| [line, "\n"]).collect())
+}

@@ -61,7 +61,7 @@ pub fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<Path
 
 /// The unpacked tree of an archive on Maven Central, `group:artifact:version:type`; archives of type `zip` and `jar` can be had.
 pub fn maven(artifact: &str) -> Result<PathBuf> {
-    let name = artifact.splitn(2, ':').nth(1).unwrap_or(artifact).replace(':', "-");
+    let name = artifact.split_once(':').map_or(artifact, |(_, rest)| rest).replace(':', "-");
     let tree = cached(&name, |folder| {
         let fetched = tempfile::tempdir()?;
         os::run(

@@ -1,5 +1,6 @@
 //! The search database of the throw-away host: six real distributions, each started with folders of its own.
 
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fmt, fs};
@@ -222,7 +223,10 @@ impl Search {
         }
         os::folder(&self.config_dir.join("jvm.options.d"), 0o750, Some(user))?;
         os::file(&self.config_dir.join("jvm.options.d/heap.options"), "-Xms512m\n-Xmx512m\n", 0o640, Some(user))?;
-        os::file(&self.config_file, &self.settings_file(&vendor, ports, settings)?, 0o640, Some(user))
+        // As the vendors' packages have it: root's, and the server may read it.
+        os::file(&self.config_file, &self.settings_file(&vendor, ports, settings)?, 0o660, None)?;
+        chown(&self.config_file, None, Some(user.gid.as_raw()))?;
+        Ok(())
     }
 
     /// The vendor's file, all comments, with the host's settings at its end: what a tool that edits it has to cope with.

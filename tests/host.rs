@@ -1,0 +1,96 @@
+//! The throw-away host itself: its servers answer, its units stop and start, its network breaks on demand.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use svc_tests::content;
+use svc_tests::host::Host;
+use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::{http, search};
+
+#[test]
+fn the_search_database_answers_and_its_content_can_be_compared() {
+    let host = Host::shared().unwrap();
+    let nodes = host.search.ask("GET", "/_nodes", None).unwrap();
+    let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(node["version"], host.search.version.as_str());
+
+    let (root, _) = host.search.request("GET", "/", None).unwrap();
+    assert_eq!(root == 200, search::distribution(&host.search.key).unwrap().answers_root);
+
+    // More than one page, and more than a plain search returns.
+    let lines: String = (0..12_000).map(|id| format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"n\":{id}}}\n")).collect();
+    http::bulk(&format!("{}/host-test", host.search.url), &lines).unwrap();
+    let found = content::documents(&host.search.url, "host-test").unwrap();
+    let expected: BTreeMap<_, _> = (0..12_000).map(|id| (id.to_string(), json!({"n": id}))).collect();
+    assert_eq!(found["host-test"].documents, expected);
+    host.search.ask("DELETE", "/host-test", None).unwrap();
+}
+
+#[test]
+fn a_database_dumps_the_same_twice_and_differs_after_a_change() {
+    let host = Host::shared().unwrap();
+    host.postgres.create_role("host_test", "it's a : secret").unwrap();
+    host.postgres.create_database("host_test", "host_test").unwrap();
+    host.postgres.sql("host_test", "CREATE TABLE t (n int); INSERT INTO t VALUES (1)").unwrap();
+    let before = content::postgres_dump(&host.postgres, "host_test").unwrap();
+    assert_eq!(content::postgres_dump(&host.postgres, "host_test").unwrap(), before);
+    host.postgres.sql("host_test", "INSERT INTO t VALUES (2)").unwrap();
+    assert_ne!(content::postgres_dump(&host.postgres, "host_test").unwrap(), before);
+
+    let folder = tempfile::tempdir().unwrap();
+    let passwords = folder.path().join("pgpass");
+    host.postgres.pgpass(&passwords, "host_test", "it's a : secret").unwrap();
+    let user = std::process::Command::new(host.postgres.bin_dir.join("psql"))
+        .args(["-XAtw", "-h", "127.0.0.1", "-p", &host.postgres.port.to_string(), "-U", "host_test", "-c", "SELECT 7"])
+        .env("PGPASSFILE", &passwords)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&user.stdout), "7\n", "{}", String::from_utf8_lossy(&user.stderr));
+    host.postgres.drop_database("host_test").unwrap();
+    host.postgres.sql("postgres", "DROP ROLE host_test").unwrap();
+}
+
+#[test]
+fn a_unit_of_a_tests_own_stops_and_starts_and_keeps_what_it_holds() {
+    let host = Host::shared().unwrap();
+    let own = host.postgres_server().unwrap();
+    own.sql("postgres", "CREATE TABLE kept ()").unwrap();
+    host.systemd.stop(&own.unit).unwrap();
+    assert!(!host.systemd.is_active(&own.unit));
+    own.sql("postgres", "SELECT 1").expect_err("a stopped server answers nobody");
+    host.systemd.start(&own.unit).unwrap();
+    assert_eq!(own.sql("postgres", "SELECT count(*) FROM kept").unwrap(), "0");
+
+    host.systemd.kill(&own.unit).unwrap();
+    assert_eq!(host.systemd.property(&own.unit, "Result").unwrap(), "signal");
+    let folder = own.data_dir.clone();
+    drop(own);
+    assert!(!folder.exists());
+}
+
+#[test]
+fn the_proxy_passes_cuts_resets_and_stalls() {
+    let host = Host::shared().unwrap();
+    let proxy = Proxy::to(&host.search.url).unwrap();
+    let ask = || http::request("GET", &format!("{}/_cluster/health", proxy.url()), None);
+    assert_eq!(ask().unwrap().0, 200);
+
+    proxy.set(Mode::CutAfter(40));
+    ask().expect_err("an answer that is cut is no answer");
+    proxy.set(Mode::Reset);
+    ask().expect_err("a connection that is reset brings nothing");
+
+    proxy.set(Mode::Stall);
+    let seen = proxy.accepted();
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(ask);
+        svc_tests::wait::until("the stalled request", std::time::Duration::from_secs(10), || {
+            (proxy.accepted() > seen).then_some(())
+        })
+        .unwrap();
+        assert!(!asked.is_finished());
+        proxy.set(Mode::Pass);
+        assert_eq!(asked.join().unwrap().unwrap().0, 200);
+    });
+}
