@@ -42,12 +42,12 @@ lay() {
     mv -f "$2.partial" "$2"
 }
 
-# quoted_for_unit TEXT: as systemd wants it in ExecStart.
+# quoted_for_unit TEXT: as systemd wants a word of ExecStart. A $ is for the caller to double: in the path of
+# the program it stands for itself, in an argument it does not.
 quoted_for_unit() {
     local text=${1//\\/\\\\}
     text=${text//\"/\\\"}
-    text=${text//%/%%}
-    printf '"%s"' "${text//\$/\$\$}"
+    printf '"%s"' "${text//%/%%}"
 }
 
 # as_value TEXT: as the configuration's format wants it between the quotes of the template.
@@ -89,7 +89,7 @@ lay_unit() {
     fill "$here/svc.service.in" "$(unit_folder)/$SVC_NAME.service" 644 \
         "NAME=$SVC_NAME" "VERSION=$VERSION" "WANTED_BY=$wanted_by" \
         "PROGRAM=$(quoted_for_unit "$SVC_INSTALL_DIR/bin/svc-sample")" \
-        "INSTALL_DIR=$(quoted_for_unit "$SVC_INSTALL_DIR")"
+        "INSTALL_DIR=$(quoted_for_unit "${SVC_INSTALL_DIR//\$/\$\$}")"
     unit_reload
 }
 
