@@ -17,22 +17,27 @@ const MOUNT: &str = "/sys/fs/cgroup";
 /// One named group in each hierarchy that systemd follows processes by.
 #[derive(Debug)]
 pub struct Group {
-    name: String,
     folders: Vec<PathBuf>,
+    /// The group's place below the root of a hierarchy; the manager uses the same one in the hierarchies that it enters by itself.
+    places: Vec<PathBuf>,
 }
 
 impl Group {
     /// Makes a group below the caller's own. Fails where the control groups are not there or cannot be written.
     pub fn create(name: &str) -> Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").context("cannot read this process's control groups")?;
-        let mut folders = Vec::new();
-        for folder in own.lines().filter_map(parent).filter(|folder| folder.join("cgroup.procs").exists()) {
-            let folder = folder.join(name);
-            fs::create_dir(&folder).with_context(|| format!("cannot make the control group {}", folder.display()))?;
-            folders.push(folder);
+        let mut this = Self { folders: Vec::new(), places: Vec::new() };
+        for (hierarchy, place) in own.lines().filter_map(followed) {
+            let place = place.join(name);
+            let folder = hierarchy.join(&place);
+            if hierarchy.join("cgroup.procs").exists() {
+                fs::create_dir(&folder).with_context(|| format!("cannot make the control group {}", folder.display()))?;
+                this.folders.push(folder);
+                this.places.push(place);
+            }
         }
-        ensure!(!folders.is_empty(), "there are no control groups under {MOUNT}, and systemd needs them");
-        Ok(Self { name: name.to_owned(), folders })
+        ensure!(!this.folders.is_empty(), "there are no control groups under {MOUNT}, and systemd needs them");
+        Ok(this)
     }
 
     /// The files into which a process writes its id to enter the group.
@@ -61,36 +66,31 @@ impl Group {
 
     /// Removes the empty group, also from the hierarchies that the manager entered by itself.
     pub fn remove(&self) {
-        let Ok(own) = fs::read_to_string("/proc/self/cgroup") else { return };
-        let others = own.lines().filter_map(any_parent).map(|folder| folder.join(&self.name));
-        for folder in self.folders.iter().cloned().chain(others) {
-            remove_tree(&folder);
+        for hierarchy in children(Path::new(MOUNT)) {
+            for place in &self.places {
+                remove_tree(&hierarchy.join(place));
+            }
+        }
+        for folder in &self.folders {
+            remove_tree(folder);
         }
     }
 }
 
-/// The caller's folder in a hierarchy that systemd follows processes by; `None` for a line of another hierarchy.
-fn parent(line: &str) -> Option<PathBuf> {
-    let (number, controller, path) = fields(line)?;
-    let path = path.trim_start_matches('/');
-    match (number, controller) {
-        // A pure version 2 machine has it at the mount point, a mixed one in `unified`.
-        ("0", "") if Path::new(MOUNT).join("cgroup.procs").exists() => Some(Path::new(MOUNT).join(path)),
-        ("0", "") => Some(Path::new(MOUNT).join("unified").join(path)),
-        (_, "name=systemd") => Some(Path::new(MOUNT).join("systemd").join(path)),
-        _ => None,
-    }
-}
-
-/// The caller's folder in any hierarchy.
-fn any_parent(line: &str) -> Option<PathBuf> {
-    let (_, controller, path) = fields(line)?;
-    parent(line).or_else(|| Some(Path::new(MOUNT).join(controller).join(path.trim_start_matches('/'))))
-}
-
-fn fields(line: &str) -> Option<(&str, &str, &str)> {
+/// From a line of `/proc/self/cgroup`, where the hierarchy is mounted and the caller's place in it; `None` for a hierarchy that
+/// systemd does not follow processes by.
+fn followed(line: &str) -> Option<(PathBuf, PathBuf)> {
     let mut fields = line.splitn(3, ':');
-    Some((fields.next()?, fields.next()?, fields.next()?))
+    let (number, controller, place) = (fields.next()?, fields.next()?, fields.next()?);
+    let mount = Path::new(MOUNT);
+    let hierarchy = match (number, controller) {
+        // A pure version 2 machine has it at the mount point, a mixed one in `unified`.
+        ("0", "") if mount.join("cgroup.procs").exists() => mount.to_owned(),
+        ("0", "") => mount.join("unified"),
+        (_, "name=systemd") => mount.join("systemd"),
+        _ => return None,
+    };
+    Some((hierarchy, PathBuf::from(place.trim_start_matches('/'))))
 }
 
 fn children(folder: &Path) -> Vec<PathBuf> {
