@@ -45,3 +45,63 @@ pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Fail
     }
     Received::read(&path, schemas, Accept::Unfinished)
 }
+
+/// The plans of this tool whose schema is one of `schemas`, of all runs, oldest run first. One that cannot be read is passed
+/// over: it is no ground to act on.
+#[must_use]
+pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
+    let suffix = format!(".{}.json", call.tool());
+    let entries = std::fs::read_dir(call.state_dir().join("swaps")).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(&suffix)));
+    paths.sort();
+    paths.iter().filter_map(|path| Received::read(path, schemas, Accept::Unfinished).ok()).collect()
+}
+
+/// Removes the plan of a run of which nothing is left; one that is not there is no failure.
+///
+/// # Errors
+/// The state folder cannot be used (3), or the disk did not take it (1).
+pub fn remove(call: &Call, run: &RunId) -> Result<(), Failure> {
+    let path = path(call, run);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::io("remove the plan of a swap", &path, &error)),
+        Ok(()) => file::sync_folder_of(&path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::common::Common;
+    use crate::signals::Signals;
+
+    #[test]
+    fn plans_are_found_by_tool_and_schema_and_removed_by_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let common = Common {
+            timeout: None,
+            progress: crate::common::ProgressMode::None,
+            quiet: true,
+            verbose: false,
+            pretty: false,
+            run_id: None,
+            state_dir: folder.path().to_owned(),
+        };
+        let call = Call::new("svc-a", "0", &common, Signals::default());
+        let other = Call::new("svc-b", "0", &common, Signals::default());
+        assert!(all(&call, &["svc-a.swap/1"]).is_empty());
+        let run = |text: &str| text.parse::<RunId>().unwrap();
+        let (first, second) = (run("20261120t020003z-one"), run("20261121t020003z-two"));
+        write(&call, &second, "swap", &serde_json::json!({"n": 2})).unwrap();
+        write(&call, &first, "swap", &serde_json::json!({"n": 1})).unwrap();
+        write(&call, &run("20261122t020003z-three"), "stage", &serde_json::json!({"n": 3})).unwrap();
+        write(&other, &first, "swap", &serde_json::json!({"n": 4})).unwrap();
+        let runs = |found: Vec<Received>| found.iter().map(|one| one.run_id().to_owned()).collect::<Vec<_>>();
+        assert_eq!(runs(all(&call, &["svc-a.swap/1"])), [first.as_str(), second.as_str()]);
+        remove(&call, &first).unwrap();
+        remove(&call, &first).unwrap();
+        assert_eq!(runs(all(&call, &["svc-a.swap/1"])), [second.as_str()]);
+    }
+}
