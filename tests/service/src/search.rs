@@ -1,11 +1,14 @@
 //! Speaks to the search database: one call, one answer.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::Request;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::settings::Settings;
 
@@ -20,9 +23,15 @@ impl Search {
     /// Knows where it is; connects only when called.
     ///
     /// # Errors
-    /// A password file that cannot be read.
+    /// A password file or a certificate file that cannot be read.
     pub fn new(settings: &Settings) -> anyhow::Result<Self> {
+        let mut tls = TlsConfig::builder();
+        if let Some(file) = &settings.search_ca_file {
+            tls = tls.root_certs(certificates(file)?);
+        }
         let config = Agent::config_builder()
+            .tls_config(tls.build())
+            .proxy(None)
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(5)))
             .timeout_global(Some(Duration::from_secs(60)))
@@ -97,4 +106,16 @@ impl Search {
         let text = answer.body_mut().with_config().limit(64 << 20).read_to_string()?;
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
+}
+
+/// The certificates of a PEM file, to be trusted instead of the usual ones.
+fn certificates(file: &Path) -> anyhow::Result<RootCerts> {
+    let pem = fs::read(file).with_context(|| format!("cannot read the certificates in {}", file.display()))?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(certificate) = item? {
+            certificates.push(certificate);
+        }
+    }
+    Ok(RootCerts::from(certificates))
 }

@@ -29,6 +29,8 @@ pub struct Settings {
     pub search_user: Option<String>,
     /// The file with that user's password.
     pub search_password_file: Option<PathBuf>,
+    /// Certificates that the search database's own is to be checked with, instead of the usual ones.
+    pub search_ca_file: Option<PathBuf>,
     /// How long the service waits between two items.
     pub interval: Duration,
     /// The port of the ready listener; 0 for none.
@@ -51,6 +53,7 @@ impl Settings {
             search_url: variable("SVC_SEARCH_URL")?.unwrap_or_else(|| "http://localhost:9200".to_owned()),
             search_user: variable("SVC_SEARCH_USER")?,
             search_password_file: variable("SVC_SEARCH_PASSWORD_FILE")?.map(PathBuf::from),
+            search_ca_file: variable("SVC_SEARCH_CA")?.map(PathBuf::from),
             interval: Duration::ZERO,
             ready_port: 0,
         })
@@ -72,6 +75,7 @@ impl Settings {
             search_url: needed("search.url")?,
             search_user: text("search.user"),
             search_password_file: text("search.password_file").map(PathBuf::from),
+            search_ca_file: text("search.ca_file").map(PathBuf::from),
             interval: Duration::from_millis(number("writer.interval_ms", text("writer.interval_ms").as_deref(), 250)?),
             ready_port: number("listen.ready_port", text("listen.ready_port").as_deref(), 0)?,
         })
