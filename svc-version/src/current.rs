@@ -2,14 +2,18 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::{Call, StepResult};
+use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::marker::MarkerArgs;
 use crate::version::Version;
 
 /// Arguments of `svc-version current`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  svc-version current --expect 2.0.1")]
 pub struct CurrentArgs {
+    /// Fail (7) where another version is installed
+    #[arg(long, value_name = "X.Y.Z")]
+    expect: Option<Version>,
     #[command(flatten)]
     marker: MarkerArgs,
 }
@@ -25,5 +29,13 @@ pub struct Current {
 
 pub(crate) fn run(args: &CurrentArgs, _call: &Call) -> StepResult<Current> {
     let version = args.marker.version()?;
-    Ok(Current { version, marker: args.marker.path()?.display().to_string() })
+    let found = Current { version, marker: args.marker.path()?.display().to_string() };
+    match args.expect.filter(|expected| *expected != version) {
+        None => Ok(found),
+        Some(expected) => Err(Stopped::with(
+            Failure::invalid("version_unexpected", format!("The version marker says {version}, and {expected} was expected."))
+                .hint("Read the installer's output: it has not finished what it does."),
+            found,
+        )),
+    }
 }

@@ -1,0 +1,29 @@
+# What the scripts say to people, on stderr: an account of the steps where somebody looks (a terminal, or --verbose),
+# nothing in cron, and two lines on failure. Sourced by run.sh.
+# shellcheck shell=bash
+
+verbose=false
+[[ -t 2 ]] && verbose=true
+
+# A line of the account.
+say() {
+  log "$*"
+  if $verbose; then printf '%s: %s\n' "$script" "$*" >&2; fi
+}
+
+# A line for the run's log alone.
+log() {
+  if [[ -n ${run_dir:-} && -d $run_dir ]]; then printf '%(%FT%TZ)T %s\n' -1 "$*" >>"$run_dir/log"; fi
+}
+
+# The header comment of the script is its help.
+usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
+
+# A wrong command line: plain text, exit 2, as the tools do it.
+wrong_usage() {
+  printf '%s: %s\nhint: %s --help shows what can be said.\n' "$script" "$1" "$script" >&2
+  exit 2
+}
+
+# A command as one would type it.
+quoted() { local text; printf -v text '%q ' "$@"; printf '%s' "${text% }"; }

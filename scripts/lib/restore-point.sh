@@ -1,0 +1,50 @@
+# A restore point: both databases, the configuration and the version of one moment, in one directory that can be moved
+# as a whole. SHA256SUMS is written last: without it, it is no restore point. Sourced by svc-backup and svc-upgrade.
+# shellcheck shell=bash
+
+point=''
+
+# make_restore_point KIND BECAUSE: `point` is its directory.
+make_restore_point() {
+  local kind=$1 because=$2
+  point=$SVC_BACKUP_DIR/$SVC_RUN_ID
+  fact restore_point "$(text "$point")"
+  if ! $dry_run; then
+    mkdir -p -m 0700 -- "$SVC_BACKUP_DIR" && mkdir -m 0700 -- "$point" ||
+      fail 3 backup_dir_unusable "The restore point $point cannot be made." 'Run the script as root, or set SVC_BACKUP_DIR.'
+  fi
+  step unit-before svc-unit status
+  side_by_side \
+    snapshot svc-snap create "snapshot_${SVC_NAME}_$(date -u +%Y%m%d)_${SVC_RUN_ID}_$kind" --kind "$kind" --taken-because "$because" -- \
+    dump svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql"
+  step configuration svc-confsave save --to "$point"
+  step version svc-version current
+  step unit-after svc-unit status
+  step verify-snapshot svc-snap show --from "$run_dir/$(planned_name snapshot)"
+  step verify-dump svc-pgdump verify --from "$run_dir/$(planned_name dump)"
+  if ! $dry_run; then seal_restore_point "$kind"; fi
+}
+
+# The name of a step's document, also in a dry run, where there is none.
+planned_name() { local file; file=$(document "$1") && printf '%s' "${file##*/}" || printf 'NN-%s.json' "$1"; }
+
+seal_restore_point() {
+  local kind=$1 name
+  for name in snapshot:snapshot dump:pgdump configuration:confsave version:version; do
+    cp -- "$(document "${name%%:*}")" "$point/${name##*:}.json"
+  done
+  jq -n --arg id "$SVC_RUN_ID" --arg kind "$kind" --arg at "$(date -u +%FT%TZ)" --arg database "$SVC_DATABASE" \
+    --arg version "$(value version .result.version)" \
+    --slurpfile before "$(document unit-before)" --slurpfile after "$(document unit-after)" \
+    '{schema: "svc-restore-point/1", id: $id, kind: $kind, made_at: $at, version: $version, database: $database,
+      quiesced: ([$before[0], $after[0]] | all(.result.after.active_state | IN("inactive", "failed")))}' \
+    >"$point/restore-point.json"
+  (cd -- "$point" && find . -type f ! -name SHA256SUMS -print0 | sort -z | xargs -0 sha256sum >SHA256SUMS.partial &&
+    sync -- ./* && mv -- SHA256SUMS.partial SHA256SUMS && sync -- .)
+  say "restore point $point"
+}
+
+# A point without its sums is none; what a failed run left of one goes.
+drop_half_restore_point() {
+  if [[ -n $point && -d $point && ! -e $point/SHA256SUMS ]] && ! $dry_run; then rm -rf -- "$point"; fi
+}

@@ -1,0 +1,167 @@
+//! What all six tools keep alike (shared/contract.md): held for all of them from one table.
+
+use std::fs;
+use std::path::Path;
+
+use svc_tests::tool::Tool;
+
+type Schemas = Vec<(String, schemars::Schema)>;
+
+/// Every tool with its schemas and its command line.
+fn tools() -> Vec<(&'static str, Schemas, clap::Command)> {
+    vec![
+        ("svc-version", svc_version::schemas(), svc_version::cli()),
+        ("svc-unit", svc_unit::schemas(), svc_unit::cli()),
+        ("svc-confsave", svc_confsave::schemas(), svc_confsave::cli()),
+        ("svc-pgdump", svc_pgdump::schemas(), svc_pgdump::cli()),
+        ("svc-pgrestore", svc_pgrestore::schemas(), svc_pgrestore::cli()),
+        ("svc-snap", svc_snap::schemas(), svc_snap::cli()),
+    ]
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// `SVC_UPDATE_SCHEMAS=1` writes them anew.
+#[test]
+fn the_schema_files_are_those_of_the_result_types() {
+    let update = std::env::var_os("SVC_UPDATE_SCHEMAS").is_some();
+    for (tool, schemas, _) in tools() {
+        let folder = root().join(tool).join("schema");
+        let mut wanted: Vec<String> = Vec::new();
+        for (step, schema) in schemas {
+            let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+            let file = folder.join(format!("{step}.json"));
+            if update {
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(&file, &text).unwrap();
+            }
+            let found = fs::read_to_string(&file).unwrap_or_default();
+            assert!(found == text, "{} is not the schema of the type; SVC_UPDATE_SCHEMAS=1 writes it", file.display());
+            wanted.push(format!("{step}.json"));
+        }
+        for entry in fs::read_dir(&folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(wanted.contains(&name), "{tool}/schema/{name} belongs to no step");
+        }
+    }
+}
+
+#[test]
+fn every_command_line_is_sound_and_every_step_has_help_with_an_example() {
+    for (tool, _, mut cli) in tools() {
+        cli.build();
+        cli.clone().debug_assert();
+        let long = cli.render_long_help().to_string();
+        assert!(long.contains("Exit status:"), "{tool} --help lacks the table of exit statuses");
+        assert!(long.contains("Example"), "{tool} --help lacks an example");
+        for step in cli.get_subcommands_mut().filter(|step| step.get_name() != "help") {
+            let name = step.get_name().to_owned();
+            assert!(step.get_about().is_some(), "{tool} {name} says nothing of itself");
+            assert!(step.render_long_help().to_string().contains("Example"), "{tool} {name} --help lacks an example");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_2_in_plain_text_and_help_and_version_are_0() {
+    for (tool, _, _) in tools() {
+        for (arg, status) in [("--help", 0), ("--version", 0), ("--no-such-flag", 2)] {
+            let ran = Tool::new(tool).arg(arg).run_plain();
+            assert_eq!(ran.status.code(), Some(status), "{tool} {arg}");
+        }
+    }
+}
+
+/// A step of each tool that can be run without a server, and fails.
+const FAILING: [(&str, &[&str], i32); 6] = [
+    ("svc-version", &["current", "--install-dir", "/nonexistent"], 4),
+    ("svc-unit", &["status", "--ready-tcp", "nonsense"], 2),
+    ("svc-confsave", &["save", "--install-dir", "/nonexistent"], 4),
+    ("svc-pgdump", &["--host", "127.0.0.1", "--port", "1", "--username", "svc"], 5),
+    ("svc-pgrestore", &["/nonexistent/svc_db.backup.sql"], 4),
+    ("svc-snap", &["list", "--url", "http://127.0.0.1:1"], 5),
+];
+
+#[test]
+fn a_failure_is_a_document_two_lines_on_stderr_and_the_status_of_the_contract() {
+    for (tool, args, status) in FAILING.iter().filter(|(_, _, status)| *status != 2) {
+        let ran = Tool::new(tool).args(args.iter().copied()).run();
+        assert_eq!(ran.status.code(), Some(*status), "{tool}: {}", ran.stdout);
+        let lines: Vec<&str> = ran.stderr.lines().collect();
+        assert_eq!(lines.len(), 2, "{tool}: {}", ran.stderr);
+        assert!(lines[0].starts_with(&format!("{tool}: ")), "{}", lines[0]);
+        assert!(lines[1].starts_with("hint: "), "{}", lines[1]);
+        assert_eq!(ran.document()["changed"], false, "{tool}");
+    }
+}
+
+#[test]
+fn quiet_says_nothing_on_stderr_and_pretty_prints_over_several_lines() {
+    for (tool, args, status) in FAILING.iter().filter(|(_, _, status)| *status != 2) {
+        let ran = Tool::new(tool).args(args.iter().copied()).args(["--quiet", "--pretty"]).run();
+        assert_eq!(ran.status.code(), Some(*status), "{tool}");
+        assert_eq!(ran.stderr, "", "{tool}");
+        assert!(ran.stdout.lines().count() > 5, "{tool}");
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_no_panic() {
+    for (tool, args, _) in FAILING {
+        let out = std::process::Command::new("bash")
+            .args(["-c", "\"$@\" 2>&1 >&- | cat; exit \"${PIPESTATUS[0]}\"", "closed"])
+            .arg(svc_tests::tool::bin_dir().join(tool))
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(!String::from_utf8_lossy(&out.stdout).contains("panicked"), "{tool}");
+        assert_ne!(out.status.code(), Some(101), "{tool}");
+    }
+}
+
+/// Steps that go on from another's document, and what they are handed.
+const FROM: [(&str, &[&str]); 9] = [
+    ("svc-version", &["check", "--from", "-"]),
+    ("svc-version", &["record", "--from", "-"]),
+    ("svc-unit", &["start", "--from", "-"]),
+    ("svc-confsave", &["diff", "--from", "-"]),
+    ("svc-confsave", &["carry", "--from", "-"]),
+    ("svc-pgdump", &["verify", "--from", "-"]),
+    ("svc-pgrestore", &["--from", "-"]),
+    ("svc-pgrestore", &["swap", "--from", "-"]),
+    ("svc-snap", &["restore", "--from", "-"]),
+];
+
+#[test]
+fn a_from_document_that_is_not_exactly_one_good_one_is_2_and_changes_nothing() {
+    let failed = r#"{"schema":"svc-pgdump.dump/1","tool":"svc-pgdump 0.1.0","step":"dump","ok":false,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":null,"warnings":[],"error":{"code":"postgres_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}}"#;
+    let foreign = r#"{"schema":"svc-elsewhere.step/1","tool":"x 1","step":"step","ok":true,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":{},"warnings":[],"error":null}"#;
+    let two = format!("{foreign}{foreign}");
+    let half = &foreign[..foreign.len() / 2];
+    for (tool, args) in FROM {
+        for input in ["", " \n", half, two.as_str(), foreign, failed, "[]", "\u{0}"] {
+            let ran = Tool::new(tool).args(args.iter().copied()).stdin(input).run();
+            assert_eq!(ran.status.code(), Some(2), "{tool} {args:?} with {input:?}: {}", ran.stdout);
+            assert_eq!(ran.document()["changed"], false, "{tool} {args:?} with {input:?}");
+        }
+    }
+}
+
+#[test]
+fn a_dump_that_failed_hands_its_own_error_on() {
+    let failed = r#"{"schema":"svc-pgdump.dump/1","tool":"svc-pgdump 0.1.0","step":"dump","ok":false,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":null,"warnings":[],"error":{"code":"postgres_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}}"#;
+    let ran = Tool::new("svc-pgrestore").args(["--from", "-"]).stdin(failed).run();
+    let document = ran.document();
+    assert_eq!(document["error"]["code"], "postgres_unreachable");
+    assert_eq!(document["error"]["hint"], "Start it.");
+}
+
+#[test]
+fn a_run_id_of_another_shape_is_a_wrong_command_line() {
+    for (tool, args, _) in FAILING {
+        let ran = Tool::new(tool).args(args.iter().copied()).env("SVC_RUN_ID", "Nightly Run").run_plain();
+        assert_eq!(ran.status.code(), Some(2), "{tool}");
+    }
+}
