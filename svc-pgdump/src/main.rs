@@ -1,1 +1,3 @@
+//! svc-pgdump: a whole plain dump of one database, or nothing.
+
 fn main() {}

@@ -1,0 +1,280 @@
+//! How the relational database is reached: pg_dump's flag names, libpq's environment, and the way to act as an OS user.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use svc_step::user::OsUser;
+use svc_step::{Call, Failure, settings};
+
+use crate::environment::Environment;
+use crate::passwords::Passwords;
+use crate::target::{Place, Target};
+use crate::tls::Tls;
+
+/// Where Debian's libpq looks for the socket.
+const SOCKET_FOLDER: &str = "/var/run/postgresql";
+/// PostgreSQL's own.
+const PORT: u16 = 5432;
+
+/// The database that a step is about.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection options")]
+pub struct DatabaseArg {
+    /// The database; default: NAME_db
+    #[arg(short = 'd', long = "dbname", value_name = "DBNAME", env = "SVC_DATABASE")]
+    pub dbname: Option<String>,
+    /// The product's name, from which database and database user are derived
+    #[arg(long = "service", value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = settings::name)]
+    pub service: String,
+    /// The product's database user; default: NAME
+    #[arg(long = "db-user", value_name = "ROLE", env = "SVC_DB_USER")]
+    pub db_user: Option<String>,
+}
+
+impl DatabaseArg {
+    /// The database's name.
+    ///
+    /// # Errors
+    /// A connection string was given (2): its password would stand in the process list.
+    pub fn name(&self) -> Result<String, Failure> {
+        let name = match &self.dbname {
+            Some(name) if !name.is_empty() => name.clone(),
+            _ => settings::database_of(&self.service),
+        };
+        if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
+            return Err(Failure::usage(
+                "dbname_is_connection_string",
+                "The database is to be named, not given as a connection string.",
+            )
+            .hint("Say --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file."));
+        }
+        Ok(name)
+    }
+
+    /// The product's own role in the database, its owner: `svc`.
+    #[must_use]
+    pub fn owner(&self) -> String {
+        self.db_user.clone().filter(|user| !user.is_empty()).unwrap_or_else(|| self.service.clone())
+    }
+}
+
+/// The server and who connects, by pg_dump's flag names.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Connection options")]
+pub struct ConnectionArgs {
+    /// The server's host, or the folder of its socket; default: PGHOST, else /var/run/postgresql
+    #[arg(short = 'h', long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Its port; default: PGPORT, else 5432
+    #[arg(short, long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The database user; default: PGUSER, else the product's (SVC_DB_USER, else SVC_NAME)
+    #[arg(short = 'U', long, value_name = "ROLE")]
+    pub username: Option<String>,
+    /// Connect as this user of the host, over the socket (peer authentication; needs root)
+    #[arg(long = "as", value_name = "USER")]
+    pub as_user: Option<String>,
+    /// Read the password from the first line of this file
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Ask for the password on the terminal
+    #[arg(short = 'W', long, conflicts_with = "password_file")]
+    pub password: bool,
+    /// Never ask for a password
+    #[arg(short = 'w', long, conflicts_with = "password")]
+    pub no_password: bool,
+}
+
+impl ConnectionArgs {
+    /// The same as plain settings.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let password = match (&self.password_file, self.password, self.no_password) {
+            (Some(file), ..) => PasswordSource::File(file.clone()),
+            (None, true, _) => PasswordSource::Prompt,
+            (None, false, true) => PasswordSource::PlacesOnly,
+            (None, false, false) => PasswordSource::Places,
+        };
+        Settings {
+            host: self.host.clone(),
+            port: self.port,
+            user: self.username.clone(),
+            as_user: self.as_user.clone(),
+            default_user: None,
+            password,
+        }
+    }
+
+    /// Works out the server and who connects; nothing is connected yet. `owner` connects where nothing says who.
+    ///
+    /// # Errors
+    /// As [`Settings::resolve`].
+    pub fn resolve(&self, call: &Call, owner: &str) -> Result<Target, Failure> {
+        Settings { default_user: Some(owner.to_owned()), ..self.settings() }.resolve(call)
+    }
+}
+
+/// Where the password comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum PasswordSource {
+    /// libpq's own places (`PGPASSWORD`, `PGPASSFILE`, `~/.pgpass`); when the server wants one that is in none of them, the
+    /// terminal, if there is one.
+    #[default]
+    Places,
+    /// libpq's own places and nothing else.
+    PlacesOnly,
+    /// The first line of a file.
+    File(PathBuf),
+    /// The terminal, asked first.
+    Prompt,
+}
+
+/// What was asked for, whichever names its flags had: `None` is left to libpq's environment, then to the default.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// A host name, an address, or the folder of the socket.
+    pub host: Option<String>,
+    /// The port.
+    pub port: Option<u16>,
+    /// The database user.
+    pub user: Option<String>,
+    /// The user of this host to connect as, over the socket. `PGUSER`, `PGPASSWORD`, `PGPASSFILE` and `PGSERVICE` are not
+    /// used then, and `PGHOST` only if it is a folder.
+    pub as_user: Option<String>,
+    /// The database user where nothing else says who; without, the user of this host, as libpq does.
+    pub default_user: Option<String>,
+    /// Where the password comes from.
+    pub password: PasswordSource,
+}
+
+impl Settings {
+    /// Works out the server and who connects; nothing is connected yet. The password files are read.
+    ///
+    /// # Errors
+    /// A setting is wrong or not supported (2), the OS user is not there (4), the password file cannot be read (3, 4).
+    pub fn resolve(&self, call: &Call) -> Result<Target, Failure> {
+        self.resolve_in(&Environment::of_process(), call)
+    }
+
+    pub(crate) fn resolve_in(&self, env: &Environment, call: &Call) -> Result<Target, Failure> {
+        let os_user = self.as_user.as_deref().filter(|name| !name.is_empty()).map(OsUser::named).transpose()?;
+        let place = self.place(env, os_user.is_some())?;
+        let port = match self.port {
+            Some(port) => port,
+            None => env.number("PGPORT")?.unwrap_or(PORT),
+        };
+        let user = self.user(env, os_user.as_ref())?;
+        let passwords = Passwords::find(&self.password, env, os_user.as_ref(), call)?;
+        let tls = if place.is_socket() { Tls::disabled() } else { Tls::from_environment(env)? };
+        let connect_timeout = env.number("PGCONNECT_TIMEOUT")?.filter(|seconds| *seconds > 0).unwrap_or(5);
+        Ok(Target {
+            place,
+            port,
+            user,
+            os_user,
+            passwords,
+            tls,
+            connect_timeout: std::time::Duration::from_secs(connect_timeout),
+            options: env.text("PGOPTIONS"),
+        })
+    }
+
+    fn place(&self, env: &Environment, as_os_user: bool) -> Result<Place, Failure> {
+        if !as_os_user && env.text("PGSERVICE").is_some() {
+            return Err(Failure::usage("pgservice_unsupported", "PGSERVICE is set, and service files are not read.")
+                .hint("Unset PGSERVICE, and say --host, --port, --username and --dbname."));
+        }
+        let flag = self.host.clone().filter(|host| !host.is_empty());
+        let host = match (flag, as_os_user) {
+            (Some(host), true) if !is_folder(&host) => {
+                return Err(Failure::usage("as_needs_socket", "A user of this host is known to the server over the socket only.")
+                    .hint("With --as, give --host the folder of the socket, or leave it out; or connect with --username and a password."));
+            }
+            (Some(host), _) => Some(host),
+            (None, true) => env.text("PGHOST").filter(|host| is_folder(host)),
+            (None, false) => env.text("PGHOST").or_else(|| env.text("PGHOSTADDR")),
+        };
+        let host = host.unwrap_or_else(|| SOCKET_FOLDER.to_owned());
+        if host.contains(',') {
+            return Err(Failure::usage(
+                "several_hosts",
+                format!("`{host}` names several hosts, and a step is about one server."),
+            )
+            .hint("Name one host with --host."));
+        }
+        Ok(if is_folder(&host) { Place::Socket(PathBuf::from(host)) } else { Place::Host(host) })
+    }
+
+    fn user(&self, env: &Environment, os_user: Option<&OsUser>) -> Result<String, Failure> {
+        let named = self.user.clone().filter(|user| !user.is_empty());
+        match (named, os_user) {
+            (Some(user), _) => Ok(user),
+            (None, Some(os_user)) => Ok(os_user.name.clone()),
+            (None, None) => env
+                .text("PGUSER")
+                .or_else(|| self.default_user.clone())
+                .or_else(|| OsUser::current().map(|user| user.name))
+                .ok_or_else(|| {
+                    Failure::usage("user_missing", "Nothing says which database user is to connect.")
+                        .hint("Name it with --username or PGUSER.")
+                }),
+        }
+    }
+}
+
+fn is_folder(host: &str) -> bool {
+    host.starts_with('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(pairs: &[(&str, &str)]) -> Environment {
+        Environment::of(pairs)
+    }
+
+    fn place(settings: &Settings, pairs: &[(&str, &str)]) -> Result<Place, Failure> {
+        settings.place(&env(pairs), settings.as_user.is_some())
+    }
+
+    #[test]
+    fn without_any_setting_the_socket_of_debian_is_used() {
+        assert_eq!(place(&Settings::default(), &[]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
+        assert_eq!(place(&Settings::default(), &[("PGHOST", "")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment() {
+        let flag = Settings { host: Some("db1".into()), user: Some("svc".into()), ..Settings::default() };
+        assert_eq!(place(&flag, &[("PGHOST", "db2")]).unwrap(), Place::Host("db1".into()));
+        assert_eq!(flag.user(&env(&[("PGUSER", "other")]), None).unwrap(), "svc");
+    }
+
+    #[test]
+    fn with_an_os_user_only_a_folder_is_taken_from_the_environment() {
+        let admin = Settings { as_user: Some("root".into()), ..Settings::default() };
+        let root = OsUser::named("root").unwrap();
+        assert_eq!(place(&admin, &[("PGHOST", "db2")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
+        assert_eq!(place(&admin, &[("PGHOST", "/tmp/s")]).unwrap(), Place::Socket("/tmp/s".into()));
+        assert_eq!(place(&admin, &[("PGSERVICE", "x")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
+        assert_eq!(admin.user(&env(&[("PGUSER", "other")]), Some(&root)).unwrap(), "root");
+        let odd = Settings { host: Some("db1".into()), ..admin };
+        assert_eq!(place(&odd, &[]).unwrap_err().code, "as_needs_socket");
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_is_refused_and_not_passed_over() {
+        assert_eq!(place(&Settings::default(), &[("PGSERVICE", "x")]).unwrap_err().code, "pgservice_unsupported");
+        assert_eq!(place(&Settings::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "several_hosts");
+    }
+
+    #[test]
+    fn a_connection_string_is_no_database_name() {
+        let arg = |dbname: &str| DatabaseArg { dbname: Some(dbname.into()), service: "svc".into(), db_user: None };
+        assert_eq!(arg("postgresql://svc:secret@h/db").name().unwrap_err().code, "dbname_is_connection_string");
+        assert_eq!(arg("host=h password=secret").name().unwrap_err().code, "dbname_is_connection_string");
+        assert_eq!(arg("").name().unwrap(), "svc_db");
+        assert_eq!(arg("other").name().unwrap(), "other");
+    }
+}

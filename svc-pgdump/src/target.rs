@@ -1,0 +1,237 @@
+//! The server that a step works with: connecting to it, and handing the same target to other programs.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use postgres::{Client, Config};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::secret::Secret;
+use svc_step::user::OsUser;
+use svc_step::{Call, Failure, child};
+
+use crate::passwords::Passwords;
+use crate::pgpass::Wanted;
+use crate::refusal;
+use crate::tls::Tls;
+
+/// How often signals are looked at while connecting.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Where the server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// The folder of its socket.
+    Socket(PathBuf),
+    /// A host name or an address.
+    Host(String),
+}
+
+impl Place {
+    pub(crate) const fn is_socket(&self) -> bool {
+        matches!(self, Self::Socket(_))
+    }
+}
+
+/// A server and who connects to it, worked out from flags and environment by [`crate::Settings::resolve`].
+#[derive(Debug)]
+pub struct Target {
+    pub(crate) place: Place,
+    pub(crate) port: u16,
+    pub(crate) user: String,
+    pub(crate) os_user: Option<OsUser>,
+    pub(crate) passwords: Passwords,
+    pub(crate) tls: Tls,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) options: Option<String>,
+}
+
+/// Which server it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Server {
+    /// `server_version`, such as `15.18 (Debian 15.18-0+deb12u1)`.
+    pub version: String,
+    /// `server_version_num`, such as 150018.
+    pub version_num: u32,
+    /// The cluster's own number, in digits; `null` where the role may not ask for it.
+    pub system_identifier: Option<String>,
+}
+
+impl Server {
+    /// The major version, such as 15.
+    #[must_use]
+    pub const fn major(&self) -> u32 {
+        self.version_num / 10_000
+    }
+}
+
+impl Target {
+    /// The host name or the folder of the socket.
+    #[must_use]
+    pub fn host(&self) -> String {
+        match &self.place {
+            Place::Socket(folder) => folder.display().to_string(),
+            Place::Host(host) => host.clone(),
+        }
+    }
+
+    /// The port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The database user.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The user of this host that connects, where it is not the caller.
+    #[must_use]
+    pub const fn os_user(&self) -> Option<&OsUser> {
+        self.os_user.as_ref()
+    }
+
+    /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match &self.place {
+            Place::Socket(_) => true,
+            Place::Host(host) => {
+                host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+        }
+    }
+
+    /// Where the server is, for sentences: `127.0.0.1:5432`, `/var/run/postgresql (port 5432)`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match &self.place {
+            Place::Socket(folder) => format!("{} (port {})", folder.display(), self.port),
+            Place::Host(host) if host.contains(':') => format!("[{host}]:{}", self.port),
+            Place::Host(host) => format!("{host}:{}", self.port),
+        }
+    }
+
+    /// Connects to a database of the server. A password that the server wants and nobody wrote down is asked for on the
+    /// terminal, where that is allowed and there is one. A signal or the time limit ends the wait.
+    ///
+    /// # Errors
+    /// Nobody answers, or the server says busy (5); it does not let this user in (3); the database is not there (4).
+    pub fn connect(&self, call: &Call, dbname: &str) -> Result<Client, Failure> {
+        let password = self.password(dbname);
+        let had_one = password.is_some();
+        match self.attempt(call, dbname, password)? {
+            Ok(client) => Ok(client),
+            Err(error) if !had_one && refusal::wants_password(&error) => match self.passwords.ask(call)? {
+                Some(secret) => {
+                    self.attempt(call, dbname, Some(secret))?.map_err(|error| refusal::of_connect(&error, self, dbname))
+                }
+                None => Err(refusal::of_connect(&error, self, dbname)),
+            },
+            Err(error) => Err(refusal::of_connect(&error, self, dbname)),
+        }
+    }
+
+    /// One attempt, in a thread of its own: the library waits without end for a server that accepts and says nothing.
+    fn attempt(&self, call: &Call, dbname: &str, password: Option<Secret>) -> Result<Result<Client, postgres::Error>, Failure> {
+        let config = self.config(dbname, password);
+        let connector = self.tls.connector()?;
+        let until = Instant::now() + self.connect_timeout;
+        let work = || {
+            let (send, receive) = channel();
+            std::thread::spawn(move || {
+                let _ = send.send(config.connect(connector));
+            });
+            loop {
+                match receive.recv_timeout(LOOK) {
+                    Ok(result) => return Ok(result),
+                    Err(RecvTimeoutError::Timeout) if Instant::now() < until => call.check()?,
+                    Err(_) => return Err(refusal::no_answer(self)),
+                }
+            }
+        };
+        match &self.os_user {
+            // The server asks the kernel who connects, at the moment of connecting.
+            Some(user) => user.act_as(work),
+            None => work(),
+        }
+    }
+
+    fn config(&self, dbname: &str, password: Option<Secret>) -> Config {
+        let mut config = Config::new();
+        match &self.place {
+            Place::Socket(folder) => config.host_path(folder),
+            Place::Host(host) => config.host(host),
+        };
+        config.port(self.port).user(&self.user).dbname(dbname).application_name("svc-tools");
+        config.ssl_mode(self.tls.ssl_mode()).connect_timeout(self.connect_timeout);
+        if let Some(options) = &self.options {
+            config.options(options);
+        }
+        if let Some(password) = password {
+            config.password(password.expose());
+        }
+        // Notices ("already exists, skipping") are not for anybody's eyes here.
+        config.notice_callback(|_| {});
+        config
+    }
+
+    fn password(&self, dbname: &str) -> Option<Secret> {
+        let host = self.host();
+        // libpq knows its default folder as localhost.
+        let mut hosts = vec![host.as_str()];
+        if matches!(host.as_str(), "/var/run/postgresql" | "/run/postgresql") {
+            hosts.push("localhost");
+        }
+        self.passwords.of(&Wanted { hosts: &hosts, port: self.port, database: dbname, user: &self.user })
+    }
+
+    /// Gives a client program (`pg_dump`, `psql`) the same target: its environment holds every setting, whatever the caller's
+    /// says, and it runs as the same OS user. The password is in its environment, which only its own user and root can read,
+    /// never in its arguments. The program is to be run with `--no-password`, so that it never asks.
+    pub fn child_env(&self, command: &mut Command, dbname: &str) {
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("PG") {
+                command.env_remove(name);
+            }
+        }
+        if let Some(user) = &self.os_user {
+            child::run_as(command, user);
+        }
+        command.env("PGHOST", self.host()).env("PGPORT", self.port.to_string()).env("PGUSER", &self.user);
+        command.env("PGDATABASE", dbname).env("PGAPPNAME", "svc-tools").env("PGSSLMODE", self.tls.name());
+        command.env("PGCONNECT_TIMEOUT", self.connect_timeout.as_secs().to_string());
+        // What the password file says was looked up here; a path that cannot be keeps libpq from looking again, silently.
+        command.env("PGPASSFILE", "/dev/null/none");
+        if let Some(roots) = self.tls.roots() {
+            command.env("PGSSLROOTCERT", roots);
+        }
+        if let Some(options) = &self.options {
+            command.env("PGOPTIONS", options);
+        }
+        if let Some(password) = self.password(dbname) {
+            command.env("PGPASSWORD", password.expose());
+        }
+    }
+}
+
+/// Asks a connected server which one it is.
+///
+/// # Errors
+/// See [`crate::refusal::of_query`].
+pub fn identify(client: &mut Client) -> Result<Server, Failure> {
+    let what = "ask the server for its version";
+    let row = client
+        .query_one("SELECT current_setting('server_version'), current_setting('server_version_num')::int4", &[])
+        .map_err(|error| refusal::of_query(&error, what))?;
+    let number: i32 = row.try_get(1).map_err(|error| refusal::of_query(&error, what))?;
+    let version = row.try_get(0).map_err(|error| refusal::of_query(&error, what))?;
+    // Administrators may take the right to this function away; the step does not depend on it.
+    let identifier = client.query_one("SELECT system_identifier::text FROM pg_catalog.pg_control_system()", &[]);
+    let system_identifier = identifier.ok().and_then(|row| row.try_get(0).ok());
+    Ok(Server { version, version_num: u32::try_from(number).unwrap_or_default(), system_identifier })
+}
