@@ -68,8 +68,8 @@ fn every_command_line_is_sound_and_every_step_has_help_with_an_example() {
 fn a_wrong_command_line_is_2_in_plain_text_and_help_and_version_are_0() {
     for (tool, _, _) in tools() {
         for (arg, status) in [("--help", 0), ("--version", 0), ("--no-such-flag", 2)] {
-            let ran = Tool::new(tool).arg(arg).run_plain();
-            assert_eq!(ran.status.code(), Some(status), "{tool} {arg}");
+            let ran = Tool::new(tool).arg(arg).run();
+            assert_eq!(ran.status, status, "{tool} {arg}");
         }
     }
 }
@@ -88,12 +88,12 @@ const FAILING: [(&str, &[&str], i32); 6] = [
 fn a_failure_is_a_document_two_lines_on_stderr_and_the_status_of_the_contract() {
     for (tool, args, status) in FAILING.iter().filter(|(_, _, status)| *status != 2) {
         let ran = Tool::new(tool).args(args.iter().copied()).run();
-        assert_eq!(ran.status.code(), Some(*status), "{tool}: {}", ran.stdout);
+        assert_eq!(ran.status, *status, "{tool}: {}", ran.stdout);
         let lines: Vec<&str> = ran.stderr.lines().collect();
         assert_eq!(lines.len(), 2, "{tool}: {}", ran.stderr);
         assert!(lines[0].starts_with(&format!("{tool}: ")), "{}", lines[0]);
         assert!(lines[1].starts_with("hint: "), "{}", lines[1]);
-        assert_eq!(ran.document()["changed"], false, "{tool}");
+        assert_eq!(ran.doc()["changed"], false, "{tool}");
     }
 }
 
@@ -101,7 +101,7 @@ fn a_failure_is_a_document_two_lines_on_stderr_and_the_status_of_the_contract() 
 fn quiet_says_nothing_on_stderr_and_pretty_prints_over_several_lines() {
     for (tool, args, status) in FAILING.iter().filter(|(_, _, status)| *status != 2) {
         let ran = Tool::new(tool).args(args.iter().copied()).args(["--quiet", "--pretty"]).run();
-        assert_eq!(ran.status.code(), Some(*status), "{tool}");
+        assert_eq!(ran.status, *status, "{tool}");
         assert_eq!(ran.stderr, "", "{tool}");
         assert!(ran.stdout.lines().count() > 5, "{tool}");
     }
@@ -143,8 +143,8 @@ fn a_from_document_that_is_not_exactly_one_good_one_is_2_and_changes_nothing() {
     for (tool, args) in FROM {
         for input in ["", " \n", half, two.as_str(), foreign, failed, "[]", "\u{0}"] {
             let ran = Tool::new(tool).args(args.iter().copied()).stdin(input).run();
-            assert_eq!(ran.status.code(), Some(2), "{tool} {args:?} with {input:?}: {}", ran.stdout);
-            assert_eq!(ran.document()["changed"], false, "{tool} {args:?} with {input:?}");
+            assert_eq!(ran.status, 2, "{tool} {args:?} with {input:?}: {}", ran.stdout);
+            assert_eq!(ran.doc()["changed"], false, "{tool} {args:?} with {input:?}");
         }
     }
 }
@@ -153,7 +153,7 @@ fn a_from_document_that_is_not_exactly_one_good_one_is_2_and_changes_nothing() {
 fn a_dump_that_failed_hands_its_own_error_on() {
     let failed = r#"{"schema":"svc-pgdump.dump/1","tool":"svc-pgdump 0.1.0","step":"dump","ok":false,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":null,"warnings":[],"error":{"code":"postgres_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}}"#;
     let ran = Tool::new("svc-pgrestore").args(["--from", "-"]).stdin(failed).run();
-    let document = ran.document();
+    let document = ran.doc();
     assert_eq!(document["error"]["code"], "postgres_unreachable");
     assert_eq!(document["error"]["hint"], "Start it.");
 }
@@ -161,7 +161,7 @@ fn a_dump_that_failed_hands_its_own_error_on() {
 #[test]
 fn a_run_id_of_another_shape_is_a_wrong_command_line() {
     for (tool, args, _) in FAILING {
-        let ran = Tool::new(tool).args(args.iter().copied()).env("SVC_RUN_ID", "Nightly Run").run_plain();
-        assert_eq!(ran.status.code(), Some(2), "{tool}");
+        let ran = Tool::new(tool).args(args.iter().copied()).env("SVC_RUN_ID", "Nightly Run").run();
+        assert_eq!(ran.status, 2, "{tool}");
     }
 }

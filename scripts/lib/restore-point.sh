@@ -1,6 +1,6 @@
 # A restore point: both databases, the configuration and the version of one moment, in one directory that can be moved
 # as a whole. SHA256SUMS is written last: without it, it is no restore point. Sourced by svc-backup and svc-upgrade.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # run_dir and dry_run are run.sh's
 
 point=''
 
@@ -10,8 +10,9 @@ make_restore_point() {
   point=$SVC_BACKUP_DIR/$SVC_RUN_ID
   fact restore_point "$(text "$point")"
   if ! $dry_run; then
-    mkdir -p -m 0700 -- "$SVC_BACKUP_DIR" && mkdir -m 0700 -- "$point" ||
+    if ! { mkdir -p -- "$SVC_BACKUP_DIR" && mkdir -- "$point"; } 2>>"$run_dir/log"; then
       fail 3 backup_dir_unusable "The restore point $point cannot be made." 'Run the script as root, or set SVC_BACKUP_DIR.'
+    fi
   fi
   step unit-before svc-unit status
   side_by_side \

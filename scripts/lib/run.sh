@@ -16,7 +16,7 @@ dry_run=false
 run_dir='' run_shown='' step_number=0 started='' started_ms=0
 failed_step='' failure_code='' failure_message='' failure_hint=''
 review=false
-children=()
+children=() arguments=()
 signal=''
 facts='{}' warnings='[]' plan='[]'
 
@@ -33,12 +33,14 @@ run_begin() {
     run_dir=$(mktemp -d "${TMPDIR:-/tmp}/svc-dry-run.XXXXXX")
     return
   fi
-  mkdir -p -m 0700 -- "$SVC_STATE_DIR" "$SVC_STATE_DIR/runs" 2>/dev/null && [[ -w $SVC_STATE_DIR/runs ]] ||
+  # The umask makes them 0700.
+  if ! { mkdir -p -- "$SVC_STATE_DIR/runs" 2>/dev/null && [[ -w $SVC_STATE_DIR/runs ]]; }; then
     fail 3 state_dir_unusable "The state folder $SVC_STATE_DIR cannot be used." \
       'Run the script as root, or set SVC_STATE_DIR to a folder of your own.'
+  fi
   lock_service
   run_dir=$run_shown
-  mkdir -m 0700 -- "$run_dir" ||
+  mkdir -- "$run_dir" ||
     fail 3 run_exists "There is a run $SVC_RUN_ID already." 'Unset SVC_RUN_ID, so that the run gets an id of its own.'
   write_plan >"$run_dir/plan.json"
   say "run $SVC_RUN_ID in $run_dir"

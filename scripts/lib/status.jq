@@ -29,6 +29,7 @@ map(.document) as $documents
     downtime_ms: (if $stop.ok == true and $start.ok == true
                   then ([0, ($start.result.after.active_since_ms // 0) - ($stop.result.requested_at_ms // 0)] | max)
                   else null end),
+    restore_point: null, version: null, preflight: [], remove_kept: [],
     plan: $plan
   } + $facts),
   warnings: ($warnings + ([.[] | (.file | name) as $step | .document.warnings[]? | .message |= "\($step): \(.)"])),
