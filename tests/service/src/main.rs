@@ -7,6 +7,7 @@ mod command;
 mod conf;
 mod content;
 mod documents;
+mod hold;
 mod item;
 mod judge;
 mod migrate;

@@ -11,7 +11,7 @@ use crate::releases::{self, Shape};
 use crate::search::Search;
 use crate::settings::Settings;
 use crate::shapes::indices;
-use crate::{documents, rows};
+use crate::{documents, hold, rows};
 
 /// How many documents go in one call.
 pub const BATCH: i64 = 1000;
@@ -31,6 +31,7 @@ pub fn migrate(settings: &Settings, plan: &Plan, to: &Version, fail_half_way: bo
     let mut client = rows::connect(settings)?;
     move_rows(&mut client, rows_at, own, to)?;
     say(&format!("relational database: shape {rows_at} to {own}"))?;
+    hold::between_halves()?;
     let search = Search::new(settings)?;
     if documents_at != own {
         move_documents(&search, &settings.name, &mut client, own, fail_half_way)?;
