@@ -13,6 +13,7 @@ pub mod http;
 pub mod java;
 pub mod os;
 pub mod postgres;
+pub mod product;
 pub mod proxy;
 pub mod search;
 pub mod systemd;

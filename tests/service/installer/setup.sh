@@ -16,7 +16,7 @@ export SVC_UNIT_SCOPE=${SVC_UNIT_SCOPE:-system}
 # shellcheck source-path=SCRIPTDIR source=unit.sh
 . "$here/unit.sh"
 
-# VERSION, CONFIGURATION (path within the installation), FORMER_LAYOUT (folder to remove), MIGRATE_FLAGS
+# VERSION, CONFIGURATION (path within the installation, `svc` standing for the name), FORMER_LAYOUT (folder to remove), MIGRATE_FLAGS
 # shellcheck source=/dev/null
 . "$here/release.env"
 
@@ -95,7 +95,7 @@ lay_unit() {
 
 # The default, or the default beside the operator's file. A layout before is not read, only removed.
 lay_configuration() {
-    local file=$SVC_INSTALL_DIR/$CONFIGURATION password_file=${PGPASSFILE:-}
+    local file=$SVC_INSTALL_DIR/${CONFIGURATION//svc/$SVC_NAME} password_file=${PGPASSFILE:-}
     if [[ -z $password_file && -n ${HOME:-} && -e $HOME/.pgpass ]]; then
         password_file=$HOME/.pgpass
     fi

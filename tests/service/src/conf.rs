@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -13,21 +13,29 @@ use crate::refusal::Refusal;
 /// The scalars of a configuration by their dotted key; lists and empty values are left out.
 pub type Values = BTreeMap<String, String>;
 
-/// Reads the newer layout's `config/svc/svc.yaml`, else the older layout's `conf/svc.conf`.
+/// Reads the newer layout's `config/<name>/<name>.yaml`, else the older layout's `conf/<name>.conf`. The name is whatever
+/// product is installed there.
 ///
 /// # Errors
 /// A refusal when neither is there; an unreadable file.
 pub fn read(install_dir: &Path) -> anyhow::Result<Values> {
-    for (file, parse) in
-        [("config/svc/svc.yaml", of_yaml as fn(&str) -> Values), ("conf/svc.conf", of_conf as fn(&str) -> Values)]
-    {
-        let path = install_dir.join(file);
-        if path.exists() {
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            return Ok(parse(&text));
-        }
-    }
-    Err(Refusal::because(format!("There is no configuration in {}.", install_dir.display())))
+    let newer = entries(&install_dir.join("config")).into_iter().flat_map(|folder| entries(&folder));
+    let older = entries(&install_dir.join("conf")).into_iter();
+    let yaml = newer.filter(|path| has_extension(path, "yaml")).map(|path| (path, of_yaml as fn(&str) -> Values));
+    let conf = older.filter(|path| has_extension(path, "conf")).map(|path| (path, of_conf as fn(&str) -> Values));
+    let Some((path, parse)) = yaml.chain(conf).next() else {
+        return Err(Refusal::because(format!("There is no configuration in {}.", install_dir.display())));
+    };
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(parse(&text))
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default()
+}
+
+fn has_extension(path: &Path, wanted: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == wanted)
 }
 
 fn of_conf(text: &str) -> Values {

@@ -1,0 +1,227 @@
+//! A sample service of a test's own: its database, its installation directory, its installers, and the settings that the
+//! scripts need for it. Its name keeps it apart from those of other tests on the same host.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::content::{self, Index};
+use crate::host::Host;
+use crate::tool::{Tool, bin_dir, root};
+
+/// The releases of the sample service, the failing one apart.
+const RELEASES: [&str; 3] = ["1.14.2", "1.15.5", "2.0.1"];
+
+/// A sample service.
+#[derive(Debug)]
+pub struct Product {
+    /// Its host.
+    pub host: Host,
+    /// Its name.
+    pub name: String,
+    folder: TempDir,
+}
+
+/// All that both databases hold of it.
+#[derive(Debug, PartialEq)]
+pub struct Content {
+    /// The relational database, as `pg_dump` writes it.
+    pub dump: String,
+    /// Every index with its documents, mappings and aliases; hidden ones too.
+    pub indices: BTreeMap<String, Index>,
+}
+
+impl Product {
+    /// A product that is not installed yet; its database and role are there, its installers lie in a folder.
+    pub fn new(name: &str) -> Result<Self> {
+        let host = Host::shared()?;
+        // A space in every path: whatever forgets to quote one is seen at once.
+        let folder = tempfile::Builder::new().prefix(&format!("svc {name} ")).tempdir_in("/var/tmp")?;
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        let product = Self { host, name: name.to_owned(), folder };
+        product.host.postgres.create_role(name, "pass:word")?;
+        product.host.postgres.create_database(&product.database(), name)?;
+        product.host.postgres.pgpass(&product.path("pgpass"), name, "pass:word")?;
+        product.lay_installers()?;
+        Ok(product)
+    }
+
+    /// A file or folder of the product's own.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `<name>_db`.
+    pub fn database(&self) -> String {
+        format!("{}_db", self.name)
+    }
+
+    /// `<name>.service`.
+    pub fn unit(&self) -> String {
+        format!("{}.service", self.name)
+    }
+
+    /// The installation directory.
+    pub fn install_dir(&self) -> PathBuf {
+        self.path("installed here")
+    }
+
+    /// The installer of a release.
+    pub fn installer(&self, version: &str) -> PathBuf {
+        self.path("installers").join(format!("{}-{version}.run", self.name))
+    }
+
+    /// The installer of 2.0.1 that fails half-way through its migration.
+    pub fn failing_installer(&self) -> PathBuf {
+        self.path("installers/failing").join(format!("{}-2.0.1.run", self.name))
+    }
+
+    /// The state folder of the scripts' runs.
+    pub fn state_dir(&self) -> PathBuf {
+        self.path("state")
+    }
+
+    /// The folder of restore points.
+    pub fn backup_dir(&self) -> PathBuf {
+        self.path("backups")
+    }
+
+    /// All settings, in the product's own variables.
+    pub fn env(&self) -> Vec<(String, String)> {
+        let text = |path: &Path| path.display().to_string();
+        let mut env = self.host.env();
+        env.retain(|(key, _)| key != "SVC_PG_UNIT");
+        let own = [
+            ("SVC_NAME", self.name.clone()),
+            ("SVC_UNIT", format!("user:{}", self.unit())),
+            ("SVC_UNIT_SCOPE", "user".to_owned()),
+            ("SVC_INDICES", format!("{}-*", self.name)),
+            ("SVC_REPOSITORY", format!("{}_backup", self.name)),
+            ("SVC_BACKUP_REPO", text(&self.host.search.repo_root.join(format!("{}_repo", self.name)))),
+            ("SVC_INSTALL_DIR", text(&self.install_dir())),
+            ("SVC_INSTALLER_DIR", text(&self.path("installers"))),
+            ("SVC_RELEASES", text(&self.path("installers"))),
+            ("SVC_UNINSTALL", format!("'{}'", text(&self.install_dir().join("bin/svc-uninstall")))),
+            ("SVC_STATE_DIR", text(&self.state_dir())),
+            ("SVC_BACKUP_DIR", text(&self.backup_dir())),
+            ("SVC_INTERVAL_MS", "5".to_owned()),
+            ("PGUSER", self.name.clone()),
+            ("PGPASSFILE", text(&self.path("pgpass"))),
+        ];
+        env.extend(own.map(|(key, value)| (key.to_owned(), value)));
+        env
+    }
+
+    /// A tool or a script with these settings.
+    pub fn tool(&self, name: &str) -> Tool {
+        let tool = if bin_dir().join(name).exists() { Tool::new(name) } else { Tool::script(name) };
+        tool.envs(self.env())
+    }
+
+    /// Runs an installer (or another program of the product's) as an operator would.
+    pub fn run(&self, program: &Path) -> Result<()> {
+        let out = Command::new(program)
+            .envs(self.env())
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot run {}", program.display()))?;
+        ensure!(
+            out.status.success(),
+            "{} ended with {}: {}",
+            program.display(),
+            out.status,
+            String::from_utf8_lossy(&out.stderr)
+        );
+        Ok(())
+    }
+
+    /// Installs a release, writes `items` items, starts the unit, and sets the repository up.
+    pub fn install(&self, version: &str, items: u32) -> Result<()> {
+        self.run(&self.installer(version))?;
+        let seeded = Command::new(bin_dir().join("svc-sample"))
+            .args(["seed", "--items", &items.to_string()])
+            .envs(self.env())
+            .output()
+            .context("cannot run svc-sample")?;
+        ensure!(seeded.status.success(), "seeding failed: {}", String::from_utf8_lossy(&seeded.stderr));
+        self.tool("svc-setup-snapshots").run().ok();
+        self.tool("svc-unit").arg("start").run().ok();
+        Ok(())
+    }
+
+    /// Changes a setting of the 1.x configuration, as an operator would with an editor.
+    pub fn customise(&self, key: &str, value: &str) -> Result<()> {
+        let path = self.install_dir().join("conf").join(format!("{}.conf", self.name));
+        let text = fs::read_to_string(&path)?;
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| if line.starts_with(&format!("{key} = ")) { format!("{key} = {value}") } else { line.to_owned() })
+            .collect();
+        ensure!(lines.contains(&format!("{key} = {value}")), "{} has no {key}", path.display());
+        Ok(fs::write(path, lines.join("\n") + "\n")?)
+    }
+
+    /// The marker's text.
+    pub fn marker(&self) -> String {
+        fs::read_to_string(self.install_dir().join("current-version")).unwrap_or_default().trim().to_owned()
+    }
+
+    /// Whether the unit is active.
+    pub fn is_active(&self) -> bool {
+        self.host.systemd.is_active(&self.unit())
+    }
+
+    /// All that both databases hold.
+    pub fn content(&self) -> Result<Content> {
+        let pattern = format!("{}-*", self.name);
+        let mut indices = content::documents(&self.host.search.url, &pattern)?;
+        // A hidden index is not in `*`; the sample service has one by this name.
+        let hidden = format!("{}-state", self.name);
+        if self.host.search.request("HEAD", &format!("/{hidden}"), None)?.0 == 200 {
+            indices.extend(content::documents(&self.host.search.url, &hidden)?);
+        }
+        Ok(Content { dump: content::postgres_dump(&self.host.postgres, &self.database())?, indices })
+    }
+
+    /// The installers are built once for a host, and copied under the product's own name.
+    fn lay_installers(&self) -> Result<()> {
+        let built = self.host.dir.join("installers");
+        let lock = fs::File::create(self.host.dir.join("installers.lock"))?;
+        lock.lock()?;
+        if !built.join("done").exists() {
+            let out = Command::new(root().join("tests/service/build-installers"))
+                .arg(&built)
+                .arg(bin_dir().join("svc-sample"))
+                .output()
+                .context("cannot run build-installers")?;
+            ensure!(out.status.success(), "build-installers failed: {}", String::from_utf8_lossy(&out.stderr));
+            fs::write(built.join("done"), "")?;
+        }
+        drop(lock);
+        fs::create_dir_all(self.path("installers/failing"))?;
+        for release in RELEASES {
+            fs::copy(built.join(format!("svc-{release}.run")), self.installer(release))?;
+        }
+        fs::copy(built.join("failing/svc-2.0.1.run"), self.failing_installer())?;
+        Ok(())
+    }
+}
+
+impl Drop for Product {
+    fn drop(&mut self) {
+        let _ = self.host.systemd.stop(&self.unit());
+        let _ = self.host.systemd.remove(&self.unit());
+        let _ = self.host.postgres.drop_database(&self.database());
+        let _ = self.host.postgres.sql("postgres", &format!("DROP ROLE IF EXISTS \"{}\"", self.name));
+        if let Ok(indices) = content::documents(&self.host.search.url, &format!("{}-*", self.name)) {
+            for name in indices.keys() {
+                let _ = self.host.search.ask("DELETE", &format!("/{name}"), None);
+            }
+        }
+    }
+}
