@@ -50,15 +50,9 @@ impl Host {
         let mut env = self.systemd.env();
         env.push((VARIABLE.to_owned(), self.file().display().to_string()));
         env.extend(search_env(&self.search));
-        let folder = |path: &Path| path.display().to_string();
-        env.extend([
-            ("PGHOST".to_owned(), folder(&self.postgres.socket_dir)),
-            ("PGPORT".to_owned(), self.postgres.port.to_string()),
-            ("SVC_PG_UNIT".to_owned(), format!("user:{}", self.postgres.unit)),
-            ("SVC_PG_ADMIN".to_owned(), ADMINISTRATOR.to_owned()),
-            ("SVC_STATE_DIR".to_owned(), folder(&self.dir.join("state"))),
-            ("SVC_BACKUP_DIR".to_owned(), folder(&self.dir.join("backups"))),
-        ]);
+        env.extend(postgres_env(&self.postgres));
+        env.push(("SVC_STATE_DIR".to_owned(), self.dir.join("state").display().to_string()));
+        env.push(("SVC_BACKUP_DIR".to_owned(), self.dir.join("backups").display().to_string()));
         env
     }
 
@@ -96,6 +90,16 @@ pub fn search_env(search: &Search) -> Vec<(String, String)> {
         ("SVC_SEARCH_CONFIG".to_owned(), search.config_file.display().to_string()),
         ("SVC_SEARCH_OS_USER".to_owned(), search.os_user.clone()),
         ("SVC_BACKUP_REPO".to_owned(), search.repo_root.join("backup_repo").display().to_string()),
+    ]
+}
+
+/// A PostgreSQL in the product's own settings, reached over its socket.
+pub fn postgres_env(postgres: &Postgres) -> Vec<(String, String)> {
+    vec![
+        ("PGHOST".to_owned(), postgres.socket_dir.display().to_string()),
+        ("PGPORT".to_owned(), postgres.port.to_string()),
+        ("SVC_PG_UNIT".to_owned(), format!("user:{}", postgres.unit)),
+        ("SVC_PG_ADMIN".to_owned(), ADMINISTRATOR.to_owned()),
     ]
 }
 

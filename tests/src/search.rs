@@ -16,6 +16,10 @@ use crate::{download, http, java, os};
 /// Whom the servers run as; they refuse to run as root.
 pub const OS_USER: &str = "svc-search";
 
+/// Little memory, and the quick compiler only: a server that lives for minutes starts faster with it, and has no time
+/// to gain from the other.
+const JVM_OPTIONS: &str = "-Xms512m\n-Xmx512m\n-XX:TieredStopAtLevel=1\n";
+
 /// Which family a server is of; the two differ in names of files and variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -208,25 +212,30 @@ impl Search {
 
     fn write_configuration(&self, user: &User, ports: &[u16], settings: &Settings, has_vector: bool) -> Result<()> {
         let vendor = self.home.join("config");
-        for name in ["log4j2.properties", "jvm.options"] {
-            let mut text = fs::read_to_string(vendor.join(name)).with_context(|| format!("no {name} in {}", vendor.display()))?;
-            // Java does not start when the folder of its own log is not there, and `logs/` is taken from where it was started.
-            text = text.replace("logs/", &format!("{}/", self.log_dir.display()));
-            if !has_vector {
-                text = text
-                    .lines()
-                    .filter(|line| !line.contains("--add-modules=jdk.incubator.vector"))
-                    .map(|line| format!("{line}\n"))
-                    .collect();
+        for entry in fs::read_dir(&vendor).with_context(|| format!("no folder {}", vendor.display()))? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                let mut text = fs::read_to_string(entry.path())?;
+                if entry.file_name() == "jvm.options" {
+                    text = self.jvm_options(&text, has_vector);
+                }
+                os::file(&self.config_dir.join(entry.file_name()), &text, 0o660, Some(user))?;
             }
-            os::file(&self.config_dir.join(name), &text, 0o640, Some(user))?;
         }
         os::folder(&self.config_dir.join("jvm.options.d"), 0o750, Some(user))?;
-        os::file(&self.config_dir.join("jvm.options.d/heap.options"), "-Xms512m\n-Xmx512m\n", 0o640, Some(user))?;
+        os::file(&self.config_dir.join("jvm.options.d/host.options"), JVM_OPTIONS, 0o640, Some(user))?;
         // As the vendors' packages have it: root's, and the server may read it.
         os::file(&self.config_file, &self.settings_file(&vendor, ports, settings)?, 0o660, None)?;
         chown(&self.config_file, None, Some(user.gid.as_raw()))?;
         Ok(())
+    }
+
+    /// The vendor's options, without those that keep Java from starting here: a log in `logs/`, which is taken from where it was
+    /// started, and a module that a cut-down Java does not have.
+    fn jvm_options(&self, vendor: &str, has_vector: bool) -> String {
+        let text = vendor.replace("logs/", &format!("{}/", self.log_dir.display()));
+        let is_good = |line: &&str| has_vector || !line.contains("--add-modules=jdk.incubator.vector");
+        text.lines().filter(is_good).flat_map(|line| [line, "\n"]).collect()
     }
 
     /// The vendor's file, all comments, with the host's settings at its end: what a tool that edits it has to cope with.

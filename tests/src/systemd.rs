@@ -50,9 +50,13 @@ impl Systemd {
         Ok(())
     }
 
-    /// Stops a unit and takes its file away.
+    /// Ends a unit whatever state it is in, and takes its file away; what it holds is no longer wanted, so it is not asked to
+    /// put it in order.
     pub fn remove(&self, unit: &str) -> Result<()> {
+        // Nothing to kill in a unit that is down is a failure for systemctl, and all right here.
+        let _ = os::run(self.systemctl().args(["kill", "--signal=KILL", "--kill-who=all", unit]));
         self.stop(unit)?;
+        let _ = os::run(self.systemctl().args(["reset-failed", unit]));
         fs::remove_file(self.unit_dir.join(unit)).with_context(|| format!("cannot remove the unit file of {unit}"))?;
         os::run(self.systemctl().arg("daemon-reload"))?;
         Ok(())
