@@ -1,0 +1,262 @@
+//! `svc-backup` and `svc-upgrade` (procedure, 9.2) with the sample service on real servers.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use svc_tests::product::Product;
+use svc_tests::wait;
+
+const A_WHILE: Duration = Duration::from_secs(60);
+
+/// The documents of a run, by the name of their step.
+fn step(run_dir: &Path, name: &str) -> Value {
+    let found = fs::read_dir(run_dir).unwrap().map(|entry| entry.unwrap().path()).find(|path| {
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
+        file.get(3..).is_some_and(|rest| rest == format!("{name}.json"))
+    });
+    let path = found.unwrap_or_else(|| panic!("no document of the step {name} in {}", run_dir.display()));
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The newest run of a script.
+fn newest_run(product: &Product) -> PathBuf {
+    let mut runs: Vec<PathBuf> =
+        fs::read_dir(product.state_dir().join("runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    runs.sort();
+    runs.pop().expect("there is a run")
+}
+
+#[test]
+fn an_upgrade_leaves_the_new_version_running_and_a_whole_restore_point() {
+    let product = Product::new("upgood").unwrap();
+    product.install("1.15.5", 500).unwrap();
+
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok().changed();
+    assert_eq!(product.marker(), "2.0.1");
+    assert!(product.is_active());
+
+    let result = ran.result();
+    assert!(result["downtime_ms"].as_u64().is_some_and(|time| time > 0), "{ran}");
+    assert!(result["preflight"].as_array().unwrap().iter().all(|check| check["verdict"] != "fail"), "{ran}");
+
+    let point = PathBuf::from(result["restore_point"].as_str().unwrap());
+    let checked =
+        Command::new("sha256sum").args(["--quiet", "--strict", "-c", "SHA256SUMS"]).current_dir(&point).status().unwrap();
+    assert!(checked.success());
+    let about: Value = serde_json::from_str(&fs::read_to_string(point.join("restore-point.json")).unwrap()).unwrap();
+    assert_eq!(about["quiesced"], true);
+    assert_eq!(about["version"], "1.15.5");
+    for file in ["snapshot.json", "pgdump.json", "confsave.json", "version.json", "upgood_db.backup.sql", "upgood.conf"] {
+        assert!(point.join(file).is_file(), "{file} is not in the restore point");
+    }
+
+    // The row of an item and its document are of one moment: as many of both in the backup.
+    let run_dir = PathBuf::from(result["run_dir"].as_str().unwrap());
+    let dump = step(&run_dir, "dump");
+    let rows =
+        dump["result"]["tables"].as_array().unwrap().iter().find(|table| table["table"].as_str().unwrap().ends_with("items"));
+    let snapshot = step(&run_dir, "snapshot");
+    let items =
+        snapshot["result"]["indices"].as_array().unwrap().iter().find(|index| index["name"] == "upgood-items-000001").unwrap();
+    assert_eq!(rows.unwrap()["rows"], items["docs_count"], "{dump:#}\n{snapshot:#}");
+}
+
+#[test]
+fn a_run_directory_tells_the_whole_story_and_holds_no_secret() {
+    let product = Product::new("upstory").unwrap();
+    product.install("1.15.5", 50).unwrap();
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
+    let run_dir = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+
+    let mut names: Vec<String> =
+        fs::read_dir(&run_dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    for begun in names.iter().filter_map(|name| name.strip_suffix(".started")) {
+        assert!(names.contains(&format!("{begun}.json")), "{begun} was started and has no document: {names:?}");
+    }
+    for must in ["plan.json", "document.json", "log"] {
+        assert!(names.iter().any(|name| name == must), "{must} is not in {names:?}");
+    }
+    assert!(names.iter().any(|name| name.ends_with("-installer.rc")), "{names:?}");
+    let kept: Value = serde_json::from_str(&fs::read_to_string(run_dir.join("document.json")).unwrap()).unwrap();
+    assert_eq!(&kept, ran.doc());
+    for name in &names {
+        let text = String::from_utf8_lossy(&fs::read(run_dir.join(name)).unwrap()).into_owned();
+        assert!(!text.contains("pass:word") && !text.contains("pass\\:word"), "{name} holds the password");
+    }
+}
+
+#[test]
+fn an_unsupported_path_is_refused_and_the_service_never_notices() {
+    let product = Product::new("uppath").unwrap();
+    product.install("1.14.2", 20).unwrap();
+    let process = product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
+    ran.refused("path_unsupported");
+    assert_eq!(product.host.systemd.property(&product.unit(), "MainPID").unwrap(), process);
+    assert_eq!(product.marker(), "1.14.2");
+    assert!(!product.backup_dir().exists());
+}
+
+#[test]
+fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
+    let product = Product::new("uppreflight").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let ran = product
+        .tool("svc-upgrade")
+        .arg(product.installer("2.0.1"))
+        .env("SVC_SEARCH_URL", "http://127.0.0.1:1")
+        .env("PGPORT", "1")
+        .run()
+        .fails(5, "search_unreachable")
+        .unchanged();
+    let failed: Vec<&str> = ran.result()["preflight"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["verdict"] == "fail")
+        .map(|check| check["check"].as_str().unwrap())
+        .collect();
+    assert_eq!(failed, ["search", "repository", "database"], "{ran}");
+    assert!(product.is_active());
+}
+
+#[test]
+fn a_wrong_installer_name_and_a_missing_installer_are_refused() {
+    let product = Product::new("upname").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let odd = product.path("setup-2.0.1.bin");
+    fs::copy(product.installer("2.0.1"), &odd).unwrap();
+    product.tool("svc-upgrade").arg(&odd).run().refused("installer_name");
+    product.tool("svc-upgrade").arg(product.path("upname-2.0.2.run")).run().fails(4, "file_not_found").unchanged();
+    assert!(product.is_active());
+}
+
+#[test]
+fn a_failure_between_the_stop_and_the_installer_starts_the_service_again_and_alters_nothing() {
+    let product = Product::new("upfail").unwrap();
+    product.install("1.15.5", 50).unwrap();
+    // A file where the folder of restore points should be: found out after the stop.
+    fs::write(product.backup_dir(), "in the way").unwrap();
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
+    assert_eq!(ran.status, 3, "{ran}");
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("as it was before"), "{ran}");
+    assert_eq!(product.marker(), "1.15.5");
+    assert!(product.is_active());
+}
+
+#[test]
+fn a_partial_snapshot_ends_the_upgrade_with_the_service_as_before() {
+    let product = Product::new("uppartial").unwrap();
+    product.install("1.15.5", 50).unwrap();
+    let lost = serde_json::json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
+    product.host.search.ask("PUT", "/uppartial-lost?wait_for_active_shards=0", Some(&lost)).unwrap();
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
+    assert!(ran.status != 0 && ran.status != 9, "{ran}");
+    assert_eq!(product.marker(), "1.15.5");
+    assert!(product.is_active());
+    let points = fs::read_dir(product.backup_dir()).map(|found| found.count()).unwrap_or(0);
+    assert_eq!(points, 0, "a half restore point is left");
+}
+
+#[test]
+fn a_signal_between_the_stop_and_the_installer_starts_the_service_again() {
+    let product = Product::new("upsignal").unwrap();
+    product.install("1.15.5", 20_000).unwrap();
+    let script = product.tool("svc-upgrade").arg(product.installer("2.0.1")).spawn();
+    wait::until("the dump to be under way", A_WHILE, || {
+        let run = newest_run(&product);
+        let begun = fs::read_dir(&run).ok()?.flatten().any(|file| file.file_name().to_string_lossy().ends_with("-dump.started"));
+        (run.to_string_lossy().contains("upgrade") && begun).then_some(())
+    })
+    .unwrap();
+    script.signal(Signal::SIGTERM);
+    let ran = script.wait();
+    assert_eq!(ran.status, 143, "{ran}");
+    assert_eq!(ran.doc()["error"]["code"], "interrupted");
+    assert_eq!(product.marker(), "1.15.5");
+    assert!(product.is_active());
+    assert!(!newest_run(&product).join("installer.started").exists());
+    let points = fs::read_dir(product.backup_dir()).map(|found| found.count()).unwrap_or(0);
+    assert_eq!(points, 0, "a half restore point is left");
+}
+
+#[test]
+fn a_second_run_at_the_same_time_is_locked_out() {
+    let product = Product::new("uplock").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let lock = product.state_dir().join("lock");
+    let mut holder =
+        Command::new("flock").arg(&lock).args(["sleep", "600"]).stdout(Stdio::null()).process_group(0).spawn().unwrap();
+    wait::until("the lock to be held", A_WHILE, || {
+        let free = Command::new("flock").arg("-n").arg(&lock).arg("true").status().unwrap().success();
+        (!free).then_some(())
+    })
+    .unwrap();
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(8, "locked").unchanged();
+    product.tool("svc-backup").run().fails(8, "locked").unchanged();
+    nix::sys::signal::killpg(nix::unistd::Pid::from_raw(holder.id() as i32), Signal::SIGKILL).unwrap();
+    holder.wait().unwrap();
+    product.tool("svc-backup").run().ok();
+}
+
+#[test]
+fn a_dry_run_prints_the_commands_and_leaves_everything_as_it_is() {
+    let product = Product::new("updry").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let runs = fs::read_dir(product.state_dir().join("runs")).unwrap().count();
+    let ran = product.tool("svc-upgrade").args(["--dry-run"]).arg(product.installer("2.0.1")).talks().run().ok().unchanged();
+    let plan: Vec<&str> = ran.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    for wanted in ["svc-unit stop", "svc-snap create", "svc-pgdump", "updry-2.0.1.run", "svc-unit start"] {
+        assert!(plan.iter().any(|line| line.contains(wanted)), "{wanted} is not in {plan:#?}");
+    }
+    assert_eq!(fs::read_dir(product.state_dir().join("runs")).unwrap().count(), runs);
+    assert!(!product.backup_dir().exists());
+    assert!(product.is_active());
+}
+
+#[test]
+fn a_backup_of_a_running_service_says_that_it_was_not_quiesced() {
+    let product = Product::new("upbackup").unwrap();
+    product.install("1.15.5", 200).unwrap();
+    let ran = product.tool("svc-backup").args(["--because", "a look at it"]).run().ok().changed();
+    let point = PathBuf::from(ran.result()["restore_point"].as_str().unwrap());
+    let about: Value = serde_json::from_str(&fs::read_to_string(point.join("restore-point.json")).unwrap()).unwrap();
+    assert_eq!((&about["quiesced"], &about["kind"]), (&Value::from(false), &Value::from("manual")));
+    assert!(product.is_active());
+    let run_dir = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+    assert_eq!(step(&run_dir, "snapshot")["result"]["metadata"]["taken_because"], "a look at it");
+}
+
+#[test]
+fn an_installer_that_fails_names_the_way_back() {
+    let product = Product::new("uphalf").unwrap();
+    product.install("1.15.5", 50).unwrap();
+    let ran = product.tool("svc-upgrade").arg(product.failing_installer()).run();
+    assert_eq!(ran.status, 1, "{ran}");
+    let point = ran.result()["restore_point"].as_str().unwrap();
+    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("svc-rollback") && hint.contains(Path::new(point).file_name().unwrap().to_str().unwrap()), "{ran}");
+    // What a failed command altered is not known.
+    assert_ne!(ran.doc()["changed"], false);
+}
+
+#[test]
+fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_version() {
+    use std::os::unix::fs::PermissionsExt;
+    let product = Product::new("uphook").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let hooks = product.path("hooks");
+    let hook = hooks.join("post-install/10-modules");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >'{}'\n", product.path("hook.out").display())).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", &hooks).run().ok();
+    assert_eq!(fs::read_to_string(product.path("hook.out")).unwrap(), "2.0.1\n");
+}
