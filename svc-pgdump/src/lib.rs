@@ -4,12 +4,17 @@
 
 mod connection;
 mod environment;
+pub mod lexer;
 mod passwords;
 mod pgpass;
 pub mod refusal;
+mod sql;
 mod target;
 mod terminal;
 mod tls;
+mod tokens;
+pub mod whole;
 
 pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings};
 pub use target::{Place, Server, Target, identify};
+pub use whole::{Dump, TableRows};

@@ -1,0 +1,345 @@
+//! The reader of plain dumps: SQL outside of COPY blocks, rows inside of them.
+//!
+//! A dump is not made of lines: a comment or a function's body may hold a line that looks like `COPY … FROM stdin;`, `\.` or
+//! one of pg_dump's headings. So SQL is read as psql reads it, and COPY counts only where it starts a statement.
+//!
+//! Bytes are pushed in as they come ([`Lexer::feed`]) and handed on as pieces of units; memory does not grow with the dump.
+//! The pieces, joined, are the input.
+
+use std::io::Read;
+
+use memchr::memmem;
+
+use crate::sql::{Sql, Went};
+
+/// How much of a file is read at once.
+const CHUNK: usize = 256 * 1024;
+
+/// What a unit of a dump is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// White space between units.
+    Space,
+    /// A comment between statements, with its line end.
+    Comment,
+    /// A statement to its semicolon; comments inside of it belong to it.
+    Statement,
+    /// A line that starts with a backslash: an order to psql.
+    Command,
+    /// Rows of a COPY block, each with its line end.
+    Rows,
+    /// The line `\.` that ends a COPY block.
+    RowsEnd,
+    /// What comes after something that cannot be read.
+    Unread,
+}
+
+/// A part of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// What it belongs to.
+    pub kind: Kind,
+    /// The input's own bytes.
+    pub bytes: &'a [u8],
+    /// Whether the unit ends with it.
+    pub last: bool,
+}
+
+/// Why the rest of a dump is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// A backslash inside a statement, which only psql would understand.
+    BackslashInStatement,
+    /// A `COPY … FROM stdin` with options: where its rows end is not known.
+    CopyOptions,
+    /// Something stands between `COPY … FROM stdin;` and the end of its line.
+    CopyLine,
+}
+
+/// Where the input ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Between two units.
+    Between,
+    /// Inside a comment.
+    InComment,
+    /// Inside a statement.
+    InStatement,
+    /// Inside a psql command.
+    InCommand,
+    /// Inside a COPY block.
+    InRows,
+    /// Somewhere behind this.
+    After(Trouble),
+}
+
+/// The state of reading. See the module's own words.
+#[derive(Debug)]
+pub struct Lexer {
+    state: State,
+    sql: Sql,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Between,
+    /// One byte that may start a comment, held back until the next one is seen.
+    MaybeComment(&'static [u8]),
+    LineComment,
+    BlockComment {
+        depth: u32,
+        previous: u8,
+    },
+    Command,
+    Statement,
+    /// Behind the semicolon of `COPY … FROM stdin;`.
+    CopyLineEnd,
+    /// At the start of a row, with this much of the line `\.` held back.
+    RowStart(&'static [u8]),
+    Row,
+    Stopped(Trouble),
+}
+
+/// One step: `held` (of earlier input) and `size` bytes of the input belong to a unit.
+struct Step {
+    kind: Kind,
+    held: &'static [u8],
+    size: usize,
+    last: bool,
+}
+
+impl Step {
+    const fn of(kind: Kind, size: usize) -> Self {
+        Self { kind, held: b"", size, last: false }
+    }
+
+    const fn last(kind: Kind, size: usize) -> Self {
+        Self { kind, held: b"", size, last: true }
+    }
+}
+
+impl Default for Lexer {
+    fn default() -> Self {
+        Self { state: State::Between, sql: Sql::default() }
+    }
+}
+
+impl Lexer {
+    /// Reads on; `take` is given the pieces.
+    ///
+    /// # Errors
+    /// What `take` says.
+    pub fn feed<E>(&mut self, input: &[u8], take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut rest = input;
+        while let Some(first) = rest.first().copied() {
+            let Some(Step { kind, held, size, last }) = self.step(first, rest) else {
+                // The byte is held back in the state.
+                rest = rest.split_first().map(|(_, after)| after).unwrap_or_default();
+                continue;
+            };
+            let (bytes, after) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+            if !held.is_empty() {
+                take(Piece { kind, bytes: held, last: last && bytes.is_empty() })?;
+            }
+            if !bytes.is_empty() {
+                take(Piece { kind, bytes, last })?;
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// The input has ended; what was held back is given out.
+    ///
+    /// # Errors
+    /// What `take` says.
+    pub fn finish<E>(self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<End, E> {
+        let mut give = |kind, bytes: &[u8]| if bytes.is_empty() { Ok(()) } else { take(Piece { kind, bytes, last: false }) };
+        Ok(match self.state {
+            State::Between => End::Between,
+            State::MaybeComment(held) => {
+                give(Kind::Statement, held)?;
+                End::InStatement
+            }
+            State::LineComment | State::BlockComment { .. } => End::InComment,
+            State::Command => End::InCommand,
+            State::Statement => End::InStatement,
+            State::RowStart(held) => {
+                give(Kind::Rows, held)?;
+                End::InRows
+            }
+            State::CopyLineEnd | State::Row => End::InRows,
+            State::Stopped(trouble) => End::After(trouble),
+        })
+    }
+
+    /// One step on input that starts with `first`; `None` where that byte alone is held back.
+    fn step(&mut self, first: u8, rest: &[u8]) -> Option<Step> {
+        match self.state {
+            State::Between => self.between(first, rest),
+            State::MaybeComment(held) => Some(self.maybe_comment(held, first)),
+            State::LineComment => Some(self.to_line_end(Kind::Comment, rest)),
+            State::Command => Some(self.to_line_end(Kind::Command, rest)),
+            State::BlockComment { depth, previous } => Some(self.block_comment(depth, previous, rest)),
+            State::Statement => Some(self.statement(rest)),
+            State::CopyLineEnd => Some(self.copy_line_end(rest)),
+            State::RowStart(held) => self.row_start(held, first),
+            State::Row => Some(self.row(rest)),
+            State::Stopped(_) => Some(Step::of(Kind::Unread, rest.len())),
+        }
+    }
+
+    fn between(&mut self, first: u8, rest: &[u8]) -> Option<Step> {
+        match first {
+            b'-' => self.state = State::MaybeComment(b"-"),
+            b'/' => self.state = State::MaybeComment(b"/"),
+            b'\\' => {
+                self.state = State::Command;
+                return Some(Step::of(Kind::Command, 1));
+            }
+            space if space.is_ascii_whitespace() => {
+                let size = rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
+                return Some(Step::of(Kind::Space, size));
+            }
+            _ => {
+                self.sql.start();
+                self.state = State::Statement;
+                return Some(self.statement(rest));
+            }
+        }
+        None
+    }
+
+    fn maybe_comment(&mut self, held: &'static [u8], first: u8) -> Step {
+        let (state, kind, size) = match (held, first) {
+            (b"-", b'-') => (State::LineComment, Kind::Comment, 1),
+            (b"/", b'*') => (State::BlockComment { depth: 1, previous: 0 }, Kind::Comment, 1),
+            _ => {
+                self.sql.start();
+                // An operator's first byte: what it is decides nothing later on, but that it stood there does.
+                for byte in held {
+                    self.sql.byte(*byte);
+                }
+                (State::Statement, Kind::Statement, 0)
+            }
+        };
+        self.state = state;
+        Step { kind, held, size, last: false }
+    }
+
+    fn to_line_end(&mut self, kind: Kind, rest: &[u8]) -> Step {
+        match memchr::memchr(b'\n', rest) {
+            Some(at) => {
+                self.state = State::Between;
+                Step::last(kind, at + 1)
+            }
+            None => Step::of(kind, rest.len()),
+        }
+    }
+
+    fn block_comment(&mut self, mut depth: u32, mut previous: u8, rest: &[u8]) -> Step {
+        for (at, byte) in rest.iter().enumerate() {
+            (depth, previous) = nest(depth, previous, *byte);
+            if depth == 0 {
+                self.state = State::Between;
+                return Step::last(Kind::Comment, at + 1);
+            }
+        }
+        self.state = State::BlockComment { depth, previous };
+        Step::of(Kind::Comment, rest.len())
+    }
+
+    fn statement(&mut self, rest: &[u8]) -> Step {
+        match self.sql.read(rest) {
+            (_, Went::On) => Step::of(Kind::Statement, rest.len()),
+            (size, Went::Backslash) => {
+                self.state = State::Stopped(Trouble::BackslashInStatement);
+                Step::of(Kind::Statement, size)
+            }
+            (size, Went::Ended) => {
+                self.state = match () {
+                    () if self.sql.copies_stdin() => State::CopyLineEnd,
+                    () if self.sql.copies_stdin_oddly() => State::Stopped(Trouble::CopyOptions),
+                    () => State::Between,
+                };
+                Step::last(Kind::Statement, size)
+            }
+        }
+    }
+
+    fn copy_line_end(&mut self, rest: &[u8]) -> Step {
+        let blank = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+        let Some(at) = blank else { return Step::of(Kind::Space, rest.len()) };
+        if rest.get(at) == Some(&b'\n') {
+            self.state = State::RowStart(b"");
+            Step::of(Kind::Space, at + 1)
+        } else {
+            self.state = State::Stopped(Trouble::CopyLine);
+            Step::of(Kind::Space, at)
+        }
+    }
+
+    fn row_start(&mut self, held: &'static [u8], first: u8) -> Option<Step> {
+        let (next, ends): (&'static [u8], bool) = match (held, first) {
+            (b"", b'\\') => (b"\\", false),
+            (b"\\", b'.') => (b"\\.", false),
+            (b"\\.", b'\r') => (b"\\.\r", false),
+            (b"\\." | b"\\.\r", b'\n') => (b"", true),
+            _ => {
+                self.state = State::Row;
+                return Some(Step { kind: Kind::Rows, held, size: 0, last: false });
+            }
+        };
+        if ends {
+            self.state = State::Between;
+            return Some(Step { kind: Kind::RowsEnd, held, size: 1, last: true });
+        }
+        self.state = State::RowStart(next);
+        None
+    }
+
+    fn row(&mut self, rest: &[u8]) -> Step {
+        let size = match memmem::find(rest, b"\n\\.") {
+            Some(at) => at + 1,
+            // The end of the input may cut the line that ends the block.
+            None if rest.ends_with(b"\n\\") => rest.len() - 1,
+            None => rest.len(),
+        };
+        if rest.get(size - 1) == Some(&b'\n') {
+            self.state = State::RowStart(b"");
+        }
+        Step::of(Kind::Rows, size)
+    }
+}
+
+/// The depth of nested comments after one more byte, and what that byte leaves for the next one to pair with.
+pub(crate) const fn nest(depth: u32, previous: u8, byte: u8) -> (u32, u8) {
+    match (previous, byte) {
+        (b'/', b'*') => (depth.saturating_add(1), 0),
+        (b'*', b'/') => (depth - 1, 0),
+        _ => (depth, byte),
+    }
+}
+
+/// Reads a whole input, piece by piece.
+///
+/// # Errors
+/// The input cannot be read, or what `take` says.
+pub fn read<E>(mut input: impl Read, mut take: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<End, E>
+where
+    E: From<std::io::Error>,
+{
+    let mut lexer = Lexer::default();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        match input.read(&mut chunk) {
+            Ok(0) => return lexer.finish(&mut take),
+            Ok(size) => lexer.feed(chunk.get(..size).unwrap_or_default(), &mut take)?,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+use super::*;
+
+use proptest::prelude::*;
+
+/// The units of a dump, each with its bytes, however the input was cut.
+fn units(input: &[u8], chunk: usize) -> (Vec<(Kind, String)>, End) {
+    let mut units: Vec<(Kind, Vec<u8>)> = Vec::new();
+    let mut open = false;
+    let mut take = |piece: Piece<'_>| {
+        match units.last_mut() {
+            Some((kind, bytes)) if *kind == piece.kind && open => bytes.extend_from_slice(piece.bytes),
+            _ => units.push((piece.kind, piece.bytes.to_vec())),
+        }
+        open = !piece.last;
+        Ok::<(), ()>(())
+    };
+    let mut lexer = Lexer::default();
+    for piece in input.chunks(chunk) {
+        lexer.feed(piece, &mut take).unwrap();
+    }
+    let end = lexer.finish(&mut take).unwrap();
+    (units.into_iter().map(|(kind, bytes)| (kind, String::from_utf8_lossy(&bytes).into_owned())).collect(), end)
+}
+
+fn only(input: &str, wanted: Kind) -> Vec<String> {
+    let (all, end) = units(input.as_bytes(), 7);
+    assert_eq!(end, End::Between, "{all:?}");
+    all.into_iter().filter(|(kind, _)| *kind == wanted).map(|(_, text)| text).collect()
+}
+
+fn statements(input: &str) -> Vec<String> {
+    only(input, Kind::Statement)
+}
+
+#[test]
+fn quotes_of_every_kind_hide_semicolons() {
+    for statement in [
+        "SELECT 'a;b''c;d';",
+        r"SELECT E'a\';b', 'c\';",
+        "SELECT E'a''\\';b';",
+        "SELECT E'a'\n  'b\\';c';",
+        r"SELECT e'\\', ';';",
+        r"SELECT ne'\';",
+        "SELECT \"a;\"\"b;\";",
+        "SELECT $$a;'b$$;",
+        "SELECT $tag$a;$$;$ta$;$tag $;$tag$;",
+        "SELECT $a$x$$a$;",
+        "SELECT $é$;$é$;",
+        "SELECT a$b$c, ';' , d$b$;",
+        "SELECT $1, ';';",
+        "SELECT 1 -- ; no end'\n;",
+        "SELECT 1 /* ; /* ; */ ' ; */ ;",
+        "SELECT 1 */* ; */ 2;",
+        "CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2);",
+        "- 1;",
+        "/ 1;",
+    ] {
+        assert_eq!(statements(&format!("{statement}\nSELECT 2;\n")), [statement, "SELECT 2;"], "{statement}");
+    }
+}
+
+#[test]
+fn a_body_of_begin_atomic_is_one_statement() {
+    let body = "CREATE FUNCTION public.f(a integer DEFAULT (CASE WHEN true THEN 1 END)) RETURNS integer\n    LANGUAGE sql\n    BEGIN /* c */ ATOMIC\n \
+                SELECT CASE WHEN (a > 0) THEN 1 ELSE 2 END;\n INSERT INTO t VALUES (1);\n END;";
+    let procedure = "create or replace procedure p() begin atomic select 1; end;";
+    assert_eq!(statements(&format!("{body}\n{procedure}\nSELECT 3;")), [body, procedure, "SELECT 3;"]);
+    // A function whose name is a keyword is no body.
+    let named = ["CREATE FUNCTION public.begin() RETURNS integer LANGUAGE sql AS $$ SELECT 1; $$;", "BEGIN;", "COMMIT;"];
+    assert_eq!(statements(&named.join("\n")), named);
+}
+
+#[test]
+fn backslashes_escape_everywhere_where_the_dump_says_so() {
+    let text = "SET standard_conforming_strings = off;\nSELECT 'a\\';b';\nSET standard_conforming_strings = on;\nSELECT 'a\\';";
+    let found = statements(text);
+    assert_eq!(found.get(1).map(String::as_str), Some("SELECT 'a\\';b';"));
+    assert_eq!(found.len(), 4);
+}
+
+#[test]
+fn rows_end_at_their_line_and_nowhere_else() {
+    let dump = "COPY public.t (a, b) FROM stdin;\n1\t\\\\.\n\\.x\n\\\\.\n2\tCOPY x FROM stdin;\n\\.\nSELECT 1;\n";
+    assert_eq!(only(dump, Kind::Rows), ["1\t\\\\.\n\\.x\n\\\\.\n2\tCOPY x FROM stdin;\n"]);
+    assert_eq!(only(dump, Kind::RowsEnd), ["\\.\n"]);
+    assert_eq!(statements(dump), ["COPY public.t (a, b) FROM stdin;", "SELECT 1;"]);
+}
+
+#[test]
+fn an_empty_table_has_no_rows() {
+    let dump = "COPY t (a) FROM stdin;\n\\.\n\nCOPY u (a) FROM stdin;\r\n1\n\\.\r\n";
+    assert_eq!(only(dump, Kind::Rows), ["1\n"]);
+    assert_eq!(only(dump, Kind::RowsEnd).len(), 2);
+}
+
+#[test]
+fn what_looks_like_a_dump_inside_literals_is_none() {
+    let fake = "-- Name: x; Type: TABLE DATA; Schema: public; Owner: -\nCOPY public.q (a) FROM stdin;\n1\n\\.\n\\connect x\n";
+    let comment = format!("COMMENT ON TABLE t IS '{fake}';");
+    let function = format!("CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $_$\n{fake}$_$;");
+    let dump = format!("{comment}\n/* {fake} */\n{function}\nSELECT 1;");
+    assert_eq!(statements(&dump), [comment.as_str(), &function, "SELECT 1;"]);
+    assert!(only(&dump, Kind::Rows).is_empty() && only(&dump, Kind::Command).is_empty());
+}
+
+#[test]
+fn copy_counts_only_at_the_start_of_a_statement_and_only_from_stdin() {
+    for text in ["COPY t TO stdout;", "COPY t FROM '/f';", "SELECT copy FROM stdin;", "COPY \"from stdin\" TO stdout;"] {
+        assert_eq!(statements(&format!("{text}\nSELECT 1;")).len(), 2, "{text}");
+    }
+    let quoted = "COPY \"a\"\"b;c\".\"from stdin\" (\"x;y\") FROM stdin;";
+    assert_eq!(statements(&format!("-- c\n {quoted}\n\\.\n")), [quoted]);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_guessed() {
+    let end = |text: &str| units(text.as_bytes(), 3).1;
+    assert_eq!(end("COPY t FROM stdin WITH (FORMAT csv);\n1\n\\.\n"), End::After(Trouble::CopyOptions));
+    assert_eq!(end("COPY t FROM stdin; SELECT 1;\n1\n\\.\n"), End::After(Trouble::CopyLine));
+    assert_eq!(end("SELECT 1 \\gset\n"), End::After(Trouble::BackslashInStatement));
+}
+
+#[test]
+fn where_the_input_ends_is_known() {
+    let end = |text: &str| units(text.as_bytes(), 2).1;
+    for (text, wanted) in [
+        ("", End::Between),
+        ("SELECT 1; \n", End::Between),
+        ("SELECT 1", End::InStatement),
+        ("-", End::InStatement),
+        ("SELECT 'x;", End::InStatement),
+        ("-- half", End::InComment),
+        ("/* ;", End::InComment),
+        ("\\restrict ab", End::InCommand),
+        ("COPY t FROM stdin;", End::InRows),
+        ("COPY t FROM stdin;\n", End::InRows),
+        ("COPY t FROM stdin;\n1\n\\.", End::InRows),
+        ("COPY t FROM stdin;\n1\n\\.\n", End::Between),
+    ] {
+        assert_eq!(end(text), wanted, "{text:?}");
+    }
+}
+
+#[test]
+fn commands_are_lines() {
+    assert_eq!(
+        only("\\restrict k;'x\nSELECT 1;\n\\unrestrict k;'x\n", Kind::Command),
+        ["\\restrict k;'x\n", "\\unrestrict k;'x\n"]
+    );
+}
+
+/// Input of the parts that dumps and traps are made of.
+fn nasty() -> impl Strategy<Value = Vec<u8>> {
+    let part = prop_oneof![
+        proptest::sample::select(vec![
+            "'",
+            "''",
+            "\"",
+            "$",
+            "$$",
+            "$t$",
+            "E'",
+            "\\",
+            "\\.",
+            "\\.\n",
+            "\n\\.\n",
+            "\r\n",
+            "\n",
+            ";",
+            "--",
+            "-",
+            "/*",
+            "*/",
+            "/",
+            "(",
+            ")",
+            " ",
+            "COPY t FROM stdin;\n",
+            "COPY t FROM stdin",
+            "CREATE FUNCTION f() ",
+            "BEGIN ATOMIC ",
+            "CASE ",
+            "END",
+            "SET standard_conforming_strings = off;",
+            "é",
+            "1",
+            "e",
+            "\0",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..4),
+    ];
+    proptest::collection::vec(part, 0..60).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_pieces_are_the_input_and_do_not_depend_on_how_it_was_cut(input in nasty(), chunk in 1_usize..9) {
+        let mut joined = Vec::new();
+        let mut lexer = Lexer::default();
+        let mut take = |piece: Piece<'_>| { joined.extend_from_slice(piece.bytes); Ok::<(), ()>(()) };
+        input.chunks(chunk).for_each(|piece| lexer.feed(piece, &mut take).unwrap());
+        lexer.finish(&mut take).unwrap();
+        prop_assert_eq!(&joined, &input);
+        prop_assert_eq!(units(&input, chunk), units(&input, usize::MAX));
+    }
+}

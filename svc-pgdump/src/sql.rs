@@ -1,0 +1,305 @@
+//! One SQL statement, byte by byte, to the semicolon that ends it: quotes, dollar quotes, comments, parentheses, and the
+//! bodies of `BEGIN ATOMIC`, whose semicolons end nothing.
+
+use crate::lexer::nest;
+
+/// A word longer than this is none that matters here.
+const LONGEST_WORD: usize = 32;
+/// A dollar quote's tag longer than this is none.
+const LONGEST_TAG: usize = 1024;
+/// So many of its first words tell what a statement is.
+const HEAD: usize = 4;
+
+/// The state of reading one statement.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    mode: Mode,
+    word: Vec<u8>,
+    tag: Vec<u8>,
+    head: Vec<Vec<u8>>,
+    /// The last two words, if nothing stands between and behind them.
+    before: Vec<u8>,
+    last: Vec<u8>,
+    parentheses: u32,
+    atomic: u32,
+    stdin_seen: bool,
+    /// `standard_conforming_strings = off`: a backslash escapes in every string. It outlives a statement.
+    always_escapes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Plain,
+    Word,
+    Name,
+    Text {
+        escapes: bool,
+    },
+    TextEscape,
+    /// Behind the end of a string with escapes, which may go on after a line end.
+    TextClosed {
+        line_ended: bool,
+    },
+    Dash,
+    Slash,
+    LineComment,
+    BlockComment {
+        depth: u32,
+        previous: u8,
+    },
+    DollarTag,
+    DollarBody {
+        matched: usize,
+    },
+}
+
+/// What came of reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Went {
+    /// The statement goes on.
+    On,
+    /// Its semicolon was read.
+    Ended,
+    /// A backslash stands where SQL has none; it was not read.
+    Backslash,
+}
+
+impl Default for Sql {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Plain,
+            word: Vec::new(),
+            tag: Vec::new(),
+            head: Vec::new(),
+            before: Vec::new(),
+            last: Vec::new(),
+            parentheses: 0,
+            atomic: 0,
+            stdin_seen: false,
+            always_escapes: false,
+        }
+    }
+}
+
+impl Sql {
+    /// A new statement.
+    pub(crate) fn start(&mut self) {
+        *self = Self { always_escapes: self.always_escapes, ..Self::default() };
+    }
+
+    /// Reads until the statement ends; how many bytes of the input belong to it.
+    pub(crate) fn read(&mut self, input: &[u8]) -> (usize, Went) {
+        let mut at = 0;
+        while let Some(byte) = input.get(at) {
+            match self.byte(*byte) {
+                Went::On => at += 1,
+                Went::Ended => return (at + 1, Went::Ended),
+                Went::Backslash => return (at, Went::Backslash),
+            }
+            at += self.skip(input.get(at..).unwrap_or_default());
+        }
+        (at, Went::On)
+    }
+
+    /// How many of the next bytes decide nothing: the inside of long literals is not looked at byte by byte.
+    fn skip(&self, rest: &[u8]) -> usize {
+        let found = match self.mode {
+            Mode::Text { escapes: false } => memchr::memchr(b'\'', rest),
+            Mode::Text { escapes: true } => memchr::memchr2(b'\'', b'\\', rest),
+            Mode::DollarBody { matched: 0 } => memchr::memchr(b'$', rest),
+            Mode::LineComment => memchr::memchr(b'\n', rest),
+            _ => Some(0),
+        };
+        found.unwrap_or(rest.len())
+    }
+
+    /// Whether the statement that ended is `COPY … FROM stdin;`.
+    pub(crate) fn copies_stdin(&self) -> bool {
+        self.head_is(&[b"copy"]) && self.before == b"from" && self.last == b"stdin"
+    }
+
+    /// Whether it is one with options.
+    pub(crate) fn copies_stdin_oddly(&self) -> bool {
+        self.head_is(&[b"copy"]) && self.stdin_seen
+    }
+
+    pub(crate) fn byte(&mut self, byte: u8) -> Went {
+        match self.mode {
+            Mode::Plain => return self.plain(byte),
+            Mode::Word => return self.in_word(byte),
+            Mode::Name if byte == b'"' => self.mode = Mode::Plain,
+            Mode::Text { escapes: true } if byte == b'\\' => self.mode = Mode::TextEscape,
+            Mode::Text { escapes: true } if byte == b'\'' => self.mode = Mode::TextClosed { line_ended: false },
+            // A doubled quote closes the string and opens it again, which comes to the same.
+            Mode::Text { escapes: false } if byte == b'\'' => self.mode = Mode::Plain,
+            Mode::TextEscape => self.mode = Mode::Text { escapes: true },
+            Mode::TextClosed { line_ended } => return self.text_closed(byte, line_ended),
+            Mode::Dash if byte == b'-' => self.mode = Mode::LineComment,
+            Mode::Slash if byte == b'*' => self.mode = Mode::BlockComment { depth: 1, previous: 0 },
+            Mode::Dash | Mode::Slash => {
+                self.token();
+                return self.plain_again(byte);
+            }
+            Mode::LineComment if byte == b'\n' => self.mode = Mode::Plain,
+            Mode::BlockComment { depth, previous } => {
+                let (depth, previous) = nest(depth, previous, byte);
+                self.mode = if depth == 0 { Mode::Plain } else { Mode::BlockComment { depth, previous } };
+            }
+            Mode::DollarTag => return self.dollar_tag(byte),
+            Mode::DollarBody { matched } => self.dollar_body(byte, matched),
+            Mode::Name | Mode::Text { .. } | Mode::LineComment => {}
+        }
+        Went::On
+    }
+
+    fn plain_again(&mut self, byte: u8) -> Went {
+        self.mode = Mode::Plain;
+        self.plain(byte)
+    }
+
+    fn plain(&mut self, byte: u8) -> Went {
+        match byte {
+            space if space.is_ascii_whitespace() => return Went::On,
+            b'-' => self.mode = Mode::Dash,
+            b'/' => self.mode = Mode::Slash,
+            b';' if self.parentheses == 0 && self.atomic == 0 => {
+                self.settle();
+                return Went::Ended;
+            }
+            b'\\' => return Went::Backslash,
+            letter if is_word(letter) => {
+                self.word.clear();
+                self.add_to_word(letter);
+                self.mode = Mode::Word;
+            }
+            other => {
+                self.token();
+                match other {
+                    b'\'' => self.mode = Mode::Text { escapes: self.always_escapes },
+                    b'"' => self.mode = Mode::Name,
+                    b'(' => self.parentheses = self.parentheses.saturating_add(1),
+                    b')' => self.parentheses = self.parentheses.saturating_sub(1),
+                    b'$' => {
+                        self.tag.clear();
+                        self.tag.push(b'$');
+                        self.mode = Mode::DollarTag;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Went::On
+    }
+
+    fn in_word(&mut self, byte: u8) -> Went {
+        if is_word(byte) || byte == b'$' {
+            self.add_to_word(byte);
+            return Went::On;
+        }
+        if byte == b'\'' && self.word == b"e" {
+            self.token();
+            self.mode = Mode::Text { escapes: true };
+            return Went::On;
+        }
+        self.end_word();
+        self.plain_again(byte)
+    }
+
+    fn add_to_word(&mut self, byte: u8) {
+        // One byte more than the longest says that it was longer.
+        if self.word.len() <= LONGEST_WORD {
+            self.word.push(byte.to_ascii_lowercase());
+        }
+    }
+
+    fn end_word(&mut self) {
+        let word = std::mem::take(&mut self.word);
+        if self.is_routine() && self.parentheses == 0 {
+            match (self.atomic, word.as_slice()) {
+                (0, b"atomic") if self.last == b"begin" => self.atomic = 1,
+                (0, _) => {}
+                (_, b"case") => self.atomic = self.atomic.saturating_add(1),
+                (_, b"end") => self.atomic -= 1,
+                _ => {}
+            }
+        }
+        if self.head.len() < HEAD {
+            self.head.push(word.clone());
+        }
+        self.stdin_seen |= self.last == b"from" && word == b"stdin";
+        self.before = std::mem::replace(&mut self.last, word);
+    }
+
+    /// Something that is neither word, space nor comment: the words before it are not the last ones any more.
+    fn token(&mut self) {
+        self.before.clear();
+        self.last.clear();
+    }
+
+    fn text_closed(&mut self, byte: u8, line_ended: bool) -> Went {
+        match byte {
+            b'\'' if line_ended => self.mode = Mode::Text { escapes: true },
+            // Directly behind the end it is a doubled quote.
+            b'\'' => self.mode = Mode::Text { escapes: true },
+            b'\n' | b'\r' => self.mode = Mode::TextClosed { line_ended: true },
+            b' ' | b'\t' if line_ended => {}
+            _ => return self.plain_again(byte),
+        }
+        Went::On
+    }
+
+    fn dollar_tag(&mut self, byte: u8) -> Went {
+        let first = self.tag.len() == 1;
+        if byte == b'$' {
+            self.tag.push(byte);
+            self.mode = Mode::DollarBody { matched: 0 };
+        } else if is_word(byte) && !(first && byte.is_ascii_digit()) && self.tag.len() < LONGEST_TAG {
+            self.tag.push(byte);
+        } else {
+            // No dollar quote after all: what followed the dollar is a word.
+            let tag = std::mem::take(&mut self.tag);
+            self.word.clear();
+            tag.iter().skip(1).for_each(|byte| self.add_to_word(*byte));
+            if self.word.is_empty() {
+                return self.plain_again(byte);
+            }
+            self.mode = Mode::Word;
+            return self.in_word(byte);
+        }
+        Went::On
+    }
+
+    fn dollar_body(&mut self, byte: u8, matched: usize) {
+        let matched = match self.tag.get(matched) {
+            Some(wanted) if *wanted == byte => matched + 1,
+            // Only its ends are dollars, so a dollar can only be its start.
+            _ => usize::from(byte == b'$'),
+        };
+        self.mode = if matched == self.tag.len() { Mode::Plain } else { Mode::DollarBody { matched } };
+    }
+
+    fn settle(&mut self) {
+        if self.head_is(&[b"set", b"standard_conforming_strings"]) {
+            match self.last.as_slice() {
+                b"off" => self.always_escapes = true,
+                b"on" => self.always_escapes = false,
+                _ => {}
+            }
+        }
+    }
+
+    fn is_routine(&self) -> bool {
+        [b"function".as_slice(), b"procedure"]
+            .iter()
+            .any(|kind| self.head_is(&[b"create", kind]) || self.head_is(&[b"create", b"or", b"replace", kind]))
+    }
+
+    fn head_is(&self, words: &[&[u8]]) -> bool {
+        self.head.len() >= words.len() && self.head.iter().zip(words).all(|(word, wanted)| word == wanted)
+    }
+}
+
+/// What identifiers, keywords and numbers are made of; bytes beyond ASCII are letters to PostgreSQL.
+const fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}

@@ -1,0 +1,221 @@
+//! The tokens of one short statement, as far as names need them: which roles and extensions a dump speaks of.
+
+/// A token; comments and space are gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// A bare word, in lower case.
+    Word(String),
+    /// A quoted identifier, unquoted.
+    Name(String),
+    /// A string, unquoted as far as doubled quotes go.
+    Text(String),
+    /// Anything else, one character at a time.
+    Mark(char),
+}
+
+impl Token {
+    /// Whether it is this keyword.
+    pub(crate) fn is(&self, word: &str) -> bool {
+        matches!(self, Self::Word(own) if own == word)
+    }
+
+    /// What it names, as an identifier.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Word(name) | Self::Name(name) => Some(name),
+            Self::Text(_) | Self::Mark(_) => None,
+        }
+    }
+}
+
+/// Splits a statement. Comments and dollar quotes do not occur in the statements that this is for; they come out as marks
+/// and words.
+pub(crate) fn tokens(statement: &str) -> Vec<Token> {
+    let mut out = Vec::new();
+    let mut rest = statement;
+    while let Some(first) = rest.chars().next() {
+        let (token, after) = match first {
+            '"' | '\'' => quoted(rest, first),
+            letter if is_word(letter) => {
+                let end = rest.find(|letter| !is_word(letter) && letter != '$').unwrap_or(rest.len());
+                let (word, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+                (Some(Token::Word(word.to_lowercase())), after)
+            }
+            other => {
+                let after = rest.strip_prefix(other).unwrap_or_default();
+                ((!other.is_whitespace()).then_some(Token::Mark(other)), after)
+            }
+        };
+        out.extend(token);
+        rest = after;
+    }
+    out
+}
+
+fn quoted(text: &str, quote: char) -> (Option<Token>, &str) {
+    let mut inner = String::new();
+    let mut rest = text.strip_prefix(quote).unwrap_or_default();
+    while let Some((part, after)) = rest.split_once(quote) {
+        inner.push_str(part);
+        rest = after;
+        match rest.strip_prefix(quote) {
+            Some(after) => {
+                inner.push(quote);
+                rest = after;
+            }
+            None => return (Some(if quote == '"' { Token::Name(inner) } else { Token::Text(inner) }), rest),
+        }
+    }
+    (None, "")
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_' || !letter.is_ascii()
+}
+
+/// Words that stand where a role could and name none.
+const NO_ROLES: [&str; 5] = ["public", "current_user", "session_user", "current_role", "none"];
+
+/// The roles that a statement of a dump needs to be there.
+pub(crate) fn roles(tokens: &[Token]) -> Vec<String> {
+    let mut found = Vec::new();
+    let first = tokens.first().and_then(Token::name).unwrap_or_default();
+    let behind = |word: &str, from: &[Token]| from.iter().position(|token| token.is(word)).map(|at| at + 1);
+    match first {
+        "alter" => {
+            let pairs = tokens.windows(2).position(|pair| matches!(pair, [owner, to] if owner.is("owner") && to.is("to")));
+            found.extend(pairs.and_then(|at| role_at(tokens, at + 2)));
+            // ALTER DEFAULT PRIVILEGES FOR ROLE x … GRANT … TO y
+            if tokens.get(1).is_some_and(|token| token.is("default")) {
+                found.extend(behind("role", tokens).map(|at| list(tokens, at)).unwrap_or_default());
+                found.extend(grantees(tokens));
+            }
+        }
+        "grant" | "revoke" => found.extend(grantees(tokens)),
+        "create" => {
+            let kind = tokens.get(1).and_then(Token::name).unwrap_or_default();
+            match kind {
+                "schema" => found.extend(behind("authorization", tokens).and_then(|at| role_at(tokens, at))),
+                "policy" => found.extend(behind("to", tokens).map(|at| list(tokens, at)).unwrap_or_default()),
+                "user" => found.extend(behind("for", tokens).and_then(|at| role_at(tokens, at))),
+                _ => {}
+            }
+        }
+        // SET SESSION AUTHORIZATION 'x'
+        "set" if tokens.get(1).is_some_and(|token| token.is("session")) => {
+            found.extend(behind("authorization", tokens).and_then(|at| match tokens.get(at) {
+                Some(Token::Text(name)) => Some(name.clone()),
+                _ => role_at(tokens, at).filter(|role| role != "default"),
+            }));
+        }
+        _ => {}
+    }
+    found
+}
+
+/// The last TO (or FROM) outside of parentheses starts the list: keywords are quoted where they are names.
+fn grantees(tokens: &[Token]) -> Vec<String> {
+    let mut depth = 0_u32;
+    let mut at = None;
+    for (here, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Mark('(') => depth += 1,
+            Token::Mark(')') => depth = depth.saturating_sub(1),
+            token if depth == 0 && (token.is("to") || token.is("from")) => at = Some(here + 1),
+            _ => {}
+        }
+    }
+    at.map(|at| list(tokens, at)).unwrap_or_default()
+}
+
+fn list(tokens: &[Token], start: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut at = start;
+    loop {
+        found.extend(role_at(tokens, at));
+        if tokens.get(at + 1) != Some(&Token::Mark(',')) {
+            return found;
+        }
+        at += 2;
+    }
+}
+
+fn role_at(tokens: &[Token], at: usize) -> Option<String> {
+    match tokens.get(at)? {
+        Token::Word(word) if NO_ROLES.contains(&word.as_str()) => None,
+        token => token.name().map(str::to_owned),
+    }
+}
+
+/// The extension that a statement creates.
+pub(crate) fn extension(tokens: &[Token]) -> Option<String> {
+    match tokens {
+        [create, kind, rest @ ..] if create.is("create") && kind.is("extension") => {
+            let at = if rest.first().is_some_and(|token| token.is("if")) { 3 } else { 0 };
+            rest.get(at)?.name().map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// The table and the columns of `COPY schema.table (a, b) FROM stdin;`: schema, name, columns.
+pub(crate) fn copy_target(tokens: &[Token]) -> Option<(Option<String>, String, Vec<String>)> {
+    let [copy, first, rest @ ..] = tokens else { return None };
+    let first = first.name().filter(|_| copy.is("copy"))?.to_owned();
+    let (schema, table, rest) = match rest {
+        [Token::Mark('.'), table, rest @ ..] => (Some(first), table.name()?.to_owned(), rest),
+        rest => (None, first, rest),
+    };
+    let columns = match rest {
+        [Token::Mark('('), inner @ ..] => inner
+            .iter()
+            .take_while(|token| **token != Token::Mark(')'))
+            .filter_map(|token| token.name().map(str::to_owned))
+            .collect(),
+        _ => Vec::new(),
+    };
+    Some((schema, table, columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roles_of(sql: &str) -> Vec<String> {
+        roles(&tokens(sql))
+    }
+
+    #[test]
+    fn roles_are_found_where_a_dump_names_them() {
+        for (sql, wanted) in [
+            ("ALTER TABLE public.items OWNER TO svc;", vec!["svc"]),
+            ("ALTER TABLE public.\"owner to x\" OWNER TO \"My \"\"Role\";", vec!["My \"Role"]),
+            ("GRANT SELECT,INSERT(a) ON TABLE public.t TO app, \"App 2\" WITH GRANT OPTION;", vec!["app", "App 2"]),
+            ("GRANT ALL ON FUNCTION public.f(\"to\" integer) TO PUBLIC;", vec![]),
+            ("REVOKE ALL ON SCHEMA public FROM reader;", vec!["reader"]),
+            ("ALTER DEFAULT PRIVILEGES FOR ROLE a IN SCHEMA s GRANT SELECT ON TABLES TO b;", vec!["a", "b"]),
+            ("CREATE SCHEMA s AUTHORIZATION owner1;", vec!["owner1"]),
+            ("CREATE POLICY p ON public.t FOR SELECT TO r1, r2 USING ((a = 'to x'::text));", vec!["r1", "r2"]),
+            ("CREATE POLICY p ON public.t USING (true);", vec![]),
+            ("CREATE USER MAPPING FOR m SERVER s;", vec!["m"]),
+            ("SET SESSION AUTHORIZATION 'boss';", vec!["boss"]),
+            ("SET SESSION AUTHORIZATION DEFAULT;", vec![]),
+            ("ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (true);", vec![]),
+        ] {
+            assert_eq!(roles_of(sql), wanted, "{sql}");
+        }
+    }
+
+    #[test]
+    fn extensions_and_copy_targets_are_read() {
+        assert_eq!(
+            extension(&tokens("CREATE EXTENSION IF NOT EXISTS \"uuid-ossp\" WITH SCHEMA public;")).as_deref(),
+            Some("uuid-ossp")
+        );
+        assert_eq!(extension(&tokens("CREATE EXTENSION pg_trgm;")).as_deref(), Some("pg_trgm"));
+        assert_eq!(extension(&tokens("COMMENT ON EXTENSION x IS 'y';")), None);
+        let (schema, table, columns) = copy_target(&tokens("COPY \"S.\"\"1\".t (a, \"b c\") FROM stdin;")).unwrap();
+        assert_eq!((schema.as_deref(), table.as_str(), columns), (Some("S.\"1"), "t", vec!["a".to_owned(), "b c".to_owned()]));
+        assert_eq!(copy_target(&tokens("COPY t FROM stdin;")).unwrap().1, "t");
+    }
+}

@@ -1,0 +1,497 @@
+//! Is a plain dump whole, what does it hold, and what does it need? Found out in one pass, while it is written or read.
+//!
+//! A dump proves itself by its header, its last comment, the key of `\restrict` that `\unrestrict` repeats, and by ending
+//! between two statements. Its checksum and the rows of its COPY blocks then prove it against its document.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::fs::File;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use svc_step::progress::Unit;
+use svc_step::{Call, Failure, file};
+
+use crate::lexer::{End, Kind, Lexer, Piece, Trouble};
+use crate::tokens::{self, copy_target};
+
+/// The longest statement whose text is looked at: a COPY of 1,600 columns with the longest names fits.
+const LONGEST_STATEMENT: usize = 256 * 1024;
+/// The longest comment or command whose text is looked at.
+const LONGEST_LINE: usize = 4096;
+/// How much of a file is read at once.
+const CHUNK: usize = 256 * 1024;
+
+/// One COPY block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TableRows {
+    /// The table as SQL names it, quoted where it must be: `public.items`.
+    pub table: String,
+    /// Its schema, unquoted; `null` where the dump names none.
+    pub schema: Option<String>,
+    /// Its name, unquoted.
+    pub name: String,
+    /// Its columns, unquoted, in the order of the rows.
+    pub columns: Vec<String>,
+    /// The rows of the block. A table may have several blocks (partitions that are loaded through their root).
+    pub row_count: u64,
+}
+
+/// What is known of a plain dump.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dump {
+    /// Its size.
+    pub size_bytes: u64,
+    /// Its SHA-256, in hex.
+    pub sha256: String,
+    /// Why it is not whole, as a clause ("it ends inside a COPY block"); `None` for a whole dump.
+    pub reason: Option<String>,
+    /// The server that it is of, as its header says: `15.18 (Debian 15.18-0+deb12u1)`.
+    pub server_version: Option<String>,
+    /// The pg_dump that wrote it, as its header says.
+    pub pg_dump_version: Option<String>,
+    /// The key of `\restrict`, where there is one.
+    pub restrict_key: Option<String>,
+    /// Every COPY block, in the order of the file.
+    pub tables: Vec<TableRows>,
+    /// Roles that must be there before it is loaded, sorted.
+    pub roles: Vec<String>,
+    /// Extensions that it creates, sorted.
+    pub extensions: Vec<String>,
+    /// Commands to psql other than `\restrict` and `\unrestrict`, such as `\connect db`: dumps with `--create` or of a whole
+    /// cluster have them.
+    pub commands: Vec<String>,
+    /// Statements outside of COPY blocks.
+    pub statement_count: u64,
+    /// Whether it holds INSERT statements (`--inserts`), whose rows are not counted.
+    pub has_inserts: bool,
+    /// Whether it sets `transaction_timeout`, which servers up to 16 do not know.
+    pub sets_transaction_timeout: bool,
+    /// Whether it holds large objects.
+    pub has_large_objects: bool,
+}
+
+impl Dump {
+    /// Whether it is whole.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.reason.is_none()
+    }
+
+    /// The server's major version, such as 15.
+    #[must_use]
+    pub fn server_major(&self) -> Option<u32> {
+        self.server_version.as_deref().and_then(major)
+    }
+
+    /// Every table with all its rows, blocks of the same table added up.
+    #[must_use]
+    pub fn row_count(&self) -> u64 {
+        self.tables.iter().map(|table| table.row_count).sum()
+    }
+
+    /// The dump, if it is whole.
+    ///
+    /// # Errors
+    /// It is not (7).
+    pub fn require_whole(self, path: &Path) -> Result<Self, Failure> {
+        match &self.reason {
+            None => Ok(self),
+            Some(reason) => Err(not_whole(path, reason)),
+        }
+    }
+}
+
+/// The refusal of a dump that is not whole.
+#[must_use]
+pub fn not_whole(path: &Path, reason: &str) -> Failure {
+    Failure::invalid("dump_not_whole", format!("{} is no whole dump: {reason}.", path.display()))
+        .hint("Do not restore from it: use another dump, or write a new one with svc-pgdump.")
+}
+
+/// The major version in `15.18 (Debian …)`, `18beta1`.
+#[must_use]
+pub fn major(version: &str) -> Option<u32> {
+    let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// Reads a dump's file through. A dump that is not whole is no failure here: [`Dump::reason`] says it.
+///
+/// # Errors
+/// The file cannot be read (3, 4), a signal, or the end of the time limit.
+pub fn examine(path: &Path, call: &Call) -> Result<Dump, Failure> {
+    let fault = |error: std::io::Error| Failure::io("read the dump", path, &error);
+    let file = File::open(path).map_err(fault)?;
+    let meta = file.metadata().map_err(fault)?;
+    if !meta.is_file() {
+        return Err(Failure::refused(
+            "not_a_regular_file",
+            format!("Cannot read the dump: {} is no regular file.", path.display()),
+        )
+        .hint("Name the file that svc-pgdump wrote."));
+    }
+    examine_open(file, meta.len(), path, call)
+}
+
+/// The same for a file that is open already, read from where it stands.
+///
+/// # Errors
+/// As [`examine`].
+pub fn examine_open(mut file: impl std::io::Read, size: u64, path: &Path, call: &Call) -> Result<Dump, Failure> {
+    let progress = call.progress("verify", Unit::Bytes);
+    let mut examiner = Examiner::default();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        call.check()?;
+        match file.read(&mut chunk) {
+            Ok(0) => return Ok(examiner.finish()),
+            Ok(read) => examiner.feed(chunk.get(..read).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Failure::io("read the dump", path, &error)),
+        }
+        progress.set(examiner.size_bytes(), size);
+    }
+}
+
+/// Examines a dump while it passes by.
+#[derive(Debug, Default)]
+pub struct Examiner {
+    lexer: Lexer,
+    hash: Sha256,
+    size: u64,
+    seen: Seen,
+}
+
+impl Examiner {
+    /// The next bytes.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.size += bytes.len() as u64;
+        if self.seen.start.len() < 8 {
+            self.seen.start.extend(bytes.iter().take(8 - self.seen.start.len()));
+        }
+        let seen = &mut self.seen;
+        let fed: Result<(), Infallible> = self.lexer.feed(bytes, &mut |piece| {
+            seen.piece(piece);
+            Ok(())
+        });
+        match fed {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
+    }
+
+    /// How many bytes have passed.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.size
+    }
+
+    /// The table whose COPY block came last, as SQL names it.
+    #[must_use]
+    pub fn table(&self) -> Option<&str> {
+        self.seen.tables.last().map(|table| table.table.as_str())
+    }
+
+    /// All bytes have passed.
+    #[must_use]
+    pub fn finish(self) -> Dump {
+        let Self { lexer, hash, size, mut seen } = self;
+        let end: Result<End, Infallible> = lexer.finish(&mut |_| Ok(()));
+        let end = match end {
+            Ok(end) => end,
+            Err(never) => match never {},
+        };
+        let reason = seen.reason(end);
+        let _ = seen.roles.remove("");
+        Dump {
+            size_bytes: size,
+            sha256: file::hex(&hash.finalize()),
+            reason,
+            server_version: seen.server_version,
+            pg_dump_version: seen.pg_dump_version,
+            restrict_key: seen.restrict_key,
+            tables: seen.tables,
+            roles: seen.roles.into_iter().collect(),
+            extensions: seen.extensions.into_iter().collect(),
+            commands: seen.commands,
+            statement_count: seen.statement_count,
+            has_inserts: seen.has_inserts,
+            sets_transaction_timeout: seen.sets_transaction_timeout,
+            has_large_objects: seen.has_large_objects,
+        }
+    }
+}
+
+/// What has been seen of a dump so far.
+#[derive(Debug, Default)]
+struct Seen {
+    start: Vec<u8>,
+    unit: Vec<u8>,
+    header: bool,
+    cluster: bool,
+    trailer: Trailer,
+    restrict_key: Option<String>,
+    unrestrict_key: Option<String>,
+    server_version: Option<String>,
+    pg_dump_version: Option<String>,
+    tables: Vec<TableRows>,
+    roles: BTreeSet<String>,
+    extensions: BTreeSet<String>,
+    commands: Vec<String>,
+    statement_count: u64,
+    has_inserts: bool,
+    sets_transaction_timeout: bool,
+    has_large_objects: bool,
+}
+
+/// How much of the last comment has been seen, with nothing but it behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Trailer {
+    #[default]
+    None,
+    /// `-- PostgreSQL database dump complete`.
+    Line,
+    /// And the `--` that closes it.
+    Closed,
+}
+
+impl Seen {
+    fn piece(&mut self, piece: Piece<'_>) {
+        let longest = match piece.kind {
+            Kind::Space | Kind::RowsEnd | Kind::Unread => return,
+            Kind::Rows => {
+                let rows = memchr::memchr_iter(b'\n', piece.bytes).count() as u64;
+                if let Some(table) = self.tables.last_mut() {
+                    table.row_count += rows;
+                }
+                return;
+            }
+            Kind::Statement => LONGEST_STATEMENT,
+            Kind::Comment | Kind::Command => LONGEST_LINE,
+        };
+        let room = longest.saturating_sub(self.unit.len());
+        self.unit.extend(piece.bytes.iter().take(room));
+        if !piece.last {
+            return;
+        }
+        let unit = std::mem::take(&mut self.unit);
+        let whole = unit.len() < longest;
+        let text = String::from_utf8_lossy(&unit);
+        match piece.kind {
+            Kind::Comment => self.comment(text.trim_end()),
+            Kind::Command => self.command(text.trim_end()),
+            _ => self.statement(&text, whole),
+        }
+    }
+
+    fn comment(&mut self, text: &str) {
+        match text {
+            "-- PostgreSQL database dump" if self.statement_count == 0 => self.header = true,
+            "-- PostgreSQL database cluster dump" => self.cluster = true,
+            "-- PostgreSQL database dump complete" => self.trailer = Trailer::Line,
+            "--" => {
+                if self.trailer == Trailer::Line {
+                    self.trailer = Trailer::Closed;
+                }
+            }
+            other => {
+                self.trailer = Trailer::None;
+                if let Some(version) = other.strip_prefix("-- Dumped from database version ") {
+                    self.server_version.get_or_insert_with(|| version.to_owned());
+                }
+                if let Some(version) = other.strip_prefix("-- Dumped by pg_dump version ") {
+                    self.pg_dump_version.get_or_insert_with(|| version.to_owned());
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, text: &str) {
+        if let Some(key) = text.strip_prefix("\\restrict ") {
+            self.restrict_key = Some(key.to_owned());
+            self.unrestrict_key = None;
+            self.trailer = Trailer::None;
+        } else if let Some(key) = text.strip_prefix("\\unrestrict ") {
+            self.unrestrict_key = Some(key.to_owned());
+        } else {
+            self.trailer = Trailer::None;
+            self.commands.push(text.to_owned());
+        }
+    }
+
+    fn statement(&mut self, text: &str, whole: bool) {
+        self.trailer = Trailer::None;
+        self.statement_count += 1;
+        let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
+        if starts("INSERT ") {
+            self.has_inserts = true;
+        } else if starts("SET transaction_timeout") {
+            self.sets_transaction_timeout = true;
+        } else if starts("SELECT pg_catalog.lo_create") || starts("SELECT pg_catalog.lo_open") {
+            self.has_large_objects = true;
+        } else if starts("COPY ") || starts("COPY\"") {
+            self.copy(text);
+        } else if whole {
+            let named = ["ALTER ", "GRANT ", "REVOKE ", "CREATE SCHEMA", "CREATE POLICY", "CREATE USER", "SET SESSION"];
+            if named.iter().any(|start| starts(start)) {
+                self.roles.extend(tokens::roles(&tokens::tokens(text)));
+            } else if starts("CREATE EXTENSION") {
+                self.extensions.extend(tokens::extension(&tokens::tokens(text)));
+            }
+        }
+    }
+
+    fn copy(&mut self, text: &str) {
+        let Some((schema, name, columns)) = copy_target(&tokens::tokens(text)) else { return };
+        let table = match &schema {
+            Some(schema) => format!("{}.{}", quoted(schema), quoted(&name)),
+            None => quoted(&name),
+        };
+        self.tables.push(TableRows { table, schema, name, columns, row_count: 0 });
+    }
+
+    /// Why it is not whole.
+    fn reason(&self, end: End) -> Option<String> {
+        let reason = match end {
+            _ if self.start.is_empty() => "it is empty",
+            _ if self.start.starts_with(b"PGDMP") => "it is in pg_dump's custom format, not plain SQL",
+            _ if self.start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || self.start.starts_with(&[0x1f, 0x8b]) => "it is compressed",
+            _ if self.cluster => "it is of a whole cluster (pg_dumpall), not of one database",
+            _ if !self.header => "it does not start as pg_dump's plain dumps do",
+            End::InRows => "it ends inside a COPY block, so rows are missing",
+            End::InStatement => "it ends inside a statement",
+            End::InComment => "it ends inside a comment",
+            End::InCommand => "it ends inside a psql command",
+            End::After(Trouble::BackslashInStatement) => "a backslash stands inside a statement, which pg_dump never writes",
+            End::After(Trouble::CopyOptions) => "it has a COPY with options, which pg_dump never writes",
+            End::After(Trouble::CopyLine) => "something stands behind a COPY on its line, which pg_dump never writes",
+            End::Between if self.trailer != Trailer::Closed => {
+                "its last comment, `PostgreSQL database dump complete`, is missing"
+            }
+            End::Between if self.restrict_key != self.unrestrict_key => {
+                "its \\unrestrict does not repeat the key of its \\restrict"
+            }
+            End::Between => return None,
+        };
+        Some(reason.to_owned())
+    }
+}
+
+/// An identifier as SQL has it: quoted unless it surely need not be.
+#[must_use]
+pub fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if plain && !KEYWORDS.contains(&name) { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Keywords that PostgreSQL does not take as the name of a table or a role (reserved ones, and those that name functions or
+/// types), of all its versions from 13 to 18.
+const KEYWORDS: [&str; 99] = [
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "binary",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "false",
+    "fetch",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "group",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "intersect",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "lateral",
+    "leading",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "natural",
+    "not",
+    "notnull",
+    "null",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "outer",
+    "overlaps",
+    "placing",
+    "primary",
+    "references",
+    "returning",
+    "right",
+    "select",
+    "session_user",
+    "similar",
+    "some",
+    "symmetric",
+    "system_user",
+    "table",
+    "tablesample",
+    "then",
+    "to",
+    "trailing",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+use super::*;
+
+const RESTRICTED: &str = r#"--
+-- PostgreSQL database dump
+--
+
+\restrict KeyOfThisDump1
+
+-- Dumped from database version 15.18 (Debian 15.18-0+deb12u1)
+-- Dumped by pg_dump version 15.18 (Debian 15.18-0+deb12u1)
+
+SET statement_timeout = 0;
+SELECT pg_catalog.set_config('search_path', '', false);
+CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA public;
+CREATE TABLE public."order" (a integer, "b;c" text);
+ALTER TABLE public."order" OWNER TO svc;
+COPY public."order" (a, "b;c") FROM stdin;
+1	x
+2	\N
+\.
+COPY public.empty  FROM stdin;
+\.
+COMMENT ON TABLE public.empty IS '
+-- PostgreSQL database dump complete
+--
+';
+GRANT SELECT ON TABLE public."order" TO reader;
+--
+-- PostgreSQL database dump complete
+--
+
+\unrestrict KeyOfThisDump1
+
+"#;
+
+fn dump(text: &str) -> Dump {
+    let mut examiner = Examiner::default();
+    text.as_bytes().chunks(5).for_each(|chunk| examiner.feed(chunk));
+    examiner.finish()
+}
+
+#[test]
+fn a_whole_dump_says_what_it_holds_and_needs() {
+    let dump = dump(RESTRICTED);
+    assert_eq!(dump.reason, None);
+    assert_eq!(dump.size_bytes, RESTRICTED.len() as u64);
+    assert_eq!(dump.sha256, file::hex(&Sha256::digest(RESTRICTED)));
+    assert_eq!(dump.server_version.as_deref(), Some("15.18 (Debian 15.18-0+deb12u1)"));
+    assert_eq!(dump.server_major(), Some(15));
+    assert_eq!(dump.restrict_key.as_deref(), Some("KeyOfThisDump1"));
+    assert_eq!((dump.roles, dump.extensions), (vec!["reader".to_owned(), "svc".to_owned()], vec!["pg_trgm".to_owned()]));
+    let tables: Vec<_> = dump.tables.iter().map(|table| (table.table.as_str(), table.row_count)).collect();
+    assert_eq!(tables, [("public.\"order\"", 2), ("public.empty", 0)]);
+    assert_eq!(dump.tables[0].columns, ["a", "b;c"]);
+    assert!(dump.commands.is_empty());
+}
+
+#[test]
+fn a_dump_cut_anywhere_is_not_whole() {
+    let end = RESTRICTED.trim_end().len();
+    for cut in 0..=end {
+        let (text, _) = RESTRICTED.split_at(cut);
+        assert!(!dump(text).is_whole(), "cut at {cut}: {:?}", text.lines().last());
+    }
+    // Only white space behind the last line may be missing.
+    assert!(dump(RESTRICTED.trim_end_matches('\n').to_owned().as_str()).reason.is_some());
+    assert!(dump(&format!("{}\n", RESTRICTED.trim_end())).is_whole());
+}
+
+#[test]
+fn a_dump_without_a_key_cut_anywhere_is_not_whole() {
+    let text: String = RESTRICTED.lines().filter(|line| !line.contains("restrict")).map(|line| format!("{line}\n")).collect();
+    assert!(dump(&text).is_whole());
+    for cut in 0..=text.trim_end().len() {
+        assert!(!dump(text.split_at(cut).0).is_whole(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn something_behind_the_end_or_another_key_is_seen() {
+    assert!(!dump(&format!("{RESTRICTED}DROP TABLE x;\n")).is_whole());
+    assert!(!dump(&format!("{RESTRICTED}\\! id\n")).is_whole());
+    assert!(!dump(&RESTRICTED.replace("\\unrestrict KeyOfThisDump1", "\\unrestrict KeyOfThisDump2")).is_whole());
+    assert!(!dump(&format!("{RESTRICTED}{}", RESTRICTED.split_at(400).0)).is_whole());
+}
+
+#[test]
+fn other_kinds_of_files_are_named() {
+    assert!(dump("").reason.unwrap().contains("empty"));
+    assert!(dump("PGDMP\u{1}").reason.unwrap().contains("custom format"));
+    assert!(dump("hello\n").reason.unwrap().contains("does not start"));
+    assert!(dump("-- PostgreSQL database cluster dump\n").reason.unwrap().contains("cluster"));
+}
+
+#[test]
+fn names_are_quoted_where_they_must_be() {
+    for (name, wanted) in [("items", "items"), ("user", "\"user\""), ("A", "\"A\""), ("a\"b", "\"a\"\"b\""), ("1a", "\"1a\"")] {
+        assert_eq!(quoted(name), wanted);
+    }
+    assert!(KEYWORDS.is_sorted());
+}
