@@ -131,7 +131,10 @@ fn status(status: ExitStatus) -> u8 {
 
 /// Sends INT, TERM and HUP on to the command; before there is one, they end the start. The host is taken away either way.
 fn forward_signals() -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let caught = [SIGINT, SIGTERM, SIGHUP];
+    // Under nohup the end of the session is meant to change nothing.
+    let caught = if is_ignored(SIGHUP)? { &caught[..2] } else { &caught };
+    let mut signals = Signals::new(caught)?;
     thread::spawn(move || {
         for number in signals.forever() {
             wait::cancel();
@@ -144,6 +147,13 @@ fn forward_signals() -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// Whether this program was started with that signal ignored.
+fn is_ignored(number: i32) -> Result<bool> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).context("no SigIgn in /proc/self/status")?;
+    Ok(u64::from_str_radix(mask.trim(), 16)? & (1 << (number - 1)) != 0)
 }
 
 /// The host's folder. Not in /tmp: a snapshot repository directly below it is refused by the product.

@@ -202,11 +202,14 @@ impl Search {
     fn env(&self) -> Vec<(String, String)> {
         let prefix = self.product.prefix();
         let folder = |path: &Path| path.display().to_string();
+        let tmp = folder(&self.config_dir.with_file_name("tmp"));
         vec![
             (format!("{prefix}_JAVA_HOME"), folder(&self.java_home)),
             (format!("{prefix}_PATH_CONF"), folder(&self.config_dir)),
-            // Its default is a new folder in /tmp at each start, which nobody takes away.
-            (format!("{prefix}_TMPDIR"), folder(&self.config_dir.with_file_name("tmp"))),
+            // Without these two, each start leaves folders in /tmp that nobody takes away: the server, and the launcher of
+            // Elasticsearch 8 and 9.
+            (format!("{prefix}_TMPDIR"), tmp.clone()),
+            ("CLI_JAVA_OPTS".to_owned(), format!("-Djava.io.tmpdir={tmp}")),
         ]
     }
 

@@ -1,0 +1,179 @@
+//! A network that stops at a chosen request: an HTTP proxy in front of a real search database, for tests that cut or kill a
+//! tool between two of its requests.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// At which side of a request the gate closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The server never sees the request.
+    Before,
+    /// The server does what it is asked, and nobody hears its answer.
+    After,
+}
+
+/// A proxy on a port of its own. Requests that change something are counted; when the chosen one comes, the gate closes: it is
+/// carried or not, as the side says, and neither it nor any later request is answered.
+#[derive(Debug)]
+pub struct Gate {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    target: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stop: bool,
+    closed: bool,
+    close_at: Option<(usize, Side)>,
+    seen: Vec<String>,
+}
+
+impl Gate {
+    /// A gate for the server of an `http://host:port` address, open for good unless [`Gate::close_at`] says otherwise.
+    pub fn to(url: &str) -> Result<Self> {
+        let target = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
+        let port = listener.local_addr()?.port();
+        let shared = Arc::new(Shared { target, state: Mutex::default() });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if accepting.state(|state| state.stop) {
+                    break;
+                }
+                let shared = Arc::clone(&accepting);
+                thread::spawn(move || drop(serve(client, &shared)));
+            }
+        });
+        Ok(Self { port, shared })
+    }
+
+    /// Closes at the request of that number, counted from 1, among those that change something.
+    pub fn close_at(self, number: usize, side: Side) -> Self {
+        self.shared.state(|state| state.close_at = Some((number, side)));
+        self
+    }
+
+    /// The gate as the address of a search database.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Whether the chosen request has come.
+    pub fn is_closed(&self) -> bool {
+        self.shared.state(|state| state.closed)
+    }
+
+    /// The requests that change something, as method and path, in the order in which they came.
+    pub fn seen(&self) -> Vec<String> {
+        self.shared.state(|state| state.seen.clone())
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.shared.state(|state| state.stop = true);
+        // Wakes the thread that accepts.
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+    }
+}
+
+impl Shared {
+    fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
+        with(&mut self.state.lock().expect("nobody panics with the lock"))
+    }
+
+    /// Counts a request, and says whether the gate closes at it and at which side.
+    fn count(&self, line: &str) -> Option<Side> {
+        self.state(|state| {
+            if state.closed {
+                return Some(Side::Before);
+            }
+            if changes_something(line) {
+                state.seen.push(line.to_owned());
+                if let Some((number, side)) = state.close_at
+                    && number == state.seen.len()
+                {
+                    // After: closed only once the server has answered, so that a test sees what it did.
+                    state.closed = side == Side::Before;
+                    return Some(side);
+                }
+            }
+            None
+        })
+    }
+}
+
+fn changes_something(line: &str) -> bool {
+    let reads = ["_refresh", "_search", "_count", "_flush"];
+    !line.starts_with("GET ") && !line.starts_with("HEAD ") && !reads.iter().any(|word| line.contains(word))
+}
+
+/// One request of one connection; the client opens another for the next.
+fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
+    let (head, body) = request(&mut client)?;
+    let mut words = head.split_whitespace();
+    let line = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let side = shared.count(&line);
+    if side == Some(Side::Before) {
+        return hold(shared);
+    }
+    let mut server = TcpStream::connect(&shared.target)?;
+    let headers = head.lines().filter(|line| !line.to_lowercase().starts_with("connection:") && !line.is_empty());
+    let head: String = headers.flat_map(|line| [line, "\r\n"]).collect();
+    server.write_all(format!("{head}connection: close\r\n\r\n").as_bytes())?;
+    server.write_all(&body)?;
+    let mut answer = Vec::new();
+    server.read_to_end(&mut answer)?;
+    if side == Some(Side::After) {
+        shared.state(|state| state.closed = true);
+        return hold(shared);
+    }
+    Ok(client.write_all(&answer)?)
+}
+
+/// Says nothing and keeps the line open until the gate is taken away.
+fn hold(shared: &Shared) -> Result<()> {
+    while !shared.state(|state| state.stop) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn request(client: &mut TcpStream) -> Result<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 * 1024];
+    let end = loop {
+        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        let count = client.read(&mut buffer)?;
+        anyhow::ensure!(count > 0, "the client went away");
+        bytes.extend_from_slice(&buffer[..count]);
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let length = head
+        .lines()
+        .find_map(|line| line.to_lowercase().strip_prefix("content-length:").map(|value| value.trim().parse::<usize>()))
+        .transpose()?
+        .unwrap_or(0);
+    let mut body = bytes.split_off(end);
+    while body.len() < length {
+        let count = client.read(&mut buffer)?;
+        anyhow::ensure!(count > 0, "the client went away");
+        body.extend_from_slice(&buffer[..count]);
+    }
+    Ok((head, body))
+}
