@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -16,6 +17,8 @@ pub trait Tool: Parser {
     const NAME: &'static str;
     /// Its version.
     const VERSION: &'static str;
+    /// The time limit of a step without `--timeout`: none, save for tools whose steps have no right to take for ever.
+    const TIMEOUT: Option<Duration> = None;
 
     /// The flags that every step takes.
     fn common(&self) -> &Common;
@@ -55,7 +58,9 @@ pub fn main<T: Tool>() -> ExitCode {
         }
     };
     let pretty = cli.common().pretty || std::io::stdout().is_terminal();
-    let call = Call::new(T::NAME, T::VERSION, cli.common(), signals);
+    let mut common = cli.common().clone();
+    common.timeout = common.timeout.or(T::TIMEOUT);
+    let call = Call::new(T::NAME, T::VERSION, &common, signals);
     let finished = cli.run(&call);
     let printed = print(&finished.document, pretty);
     if let Some(failure) = &finished.failure {
