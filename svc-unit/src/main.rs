@@ -1,1 +1,5 @@
-fn main() {}
+//! svc-unit: the init system's units, stopped, started and judged.
+
+fn main() -> std::process::ExitCode {
+    svc_step::tool::main::<svc_unit::Cli>()
+}

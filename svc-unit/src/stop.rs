@@ -1,0 +1,75 @@
+//! `stop`: the unit is not at work any more (procedure, 9.2 step 1).
+
+use svc_step::common::DryRun;
+use svc_step::{Call, Failure, StepResult};
+
+use crate::journal;
+use crate::manager;
+use crate::moment::Moment;
+use crate::name::UnitArgs;
+use crate::report::{Report, Skipped};
+use crate::request::{self, Complaint};
+use crate::status::is_missing;
+
+/// Arguments of `svc-unit stop`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  svc-unit stop svc.service > stopped.json")]
+pub struct StopArgs {
+    #[command(flatten)]
+    unit: UnitArgs,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+pub(crate) fn run(args: &StopArgs, call: &Call) -> StepResult<Report> {
+    let unit = args.unit.unit();
+    let began = Moment::now();
+    let mut report = Report::new(&unit, manager::state(call, &unit)?);
+    if is_missing(&report.before) {
+        return Ok(report.skip(Skipped::NotThere));
+    }
+    if report.before.is_at_rest() {
+        return Ok(report.skip(Skipped::AlreadySo));
+    }
+    request::plan(&mut report, "stop");
+    if args.dry.dry_run {
+        return Ok(report);
+    }
+    let complaint = match request::send(call, &mut report, "stop") {
+        Ok(complaint) => complaint,
+        Err(failure) => {
+            let failure = request::cut_off(failure, &report, "stopping", " --for inactive");
+            return Err(report.stop(failure));
+        }
+    };
+    if !report.after.is_at_rest() {
+        journal::add(call, &mut report, began);
+        let failure = still_there(&report, &complaint);
+        return Err(report.stop(failure));
+    }
+    judge_end(call, &report);
+    Ok(report)
+}
+
+/// How it ended. The result is of this stop: a unit's result is cleared when it starts.
+fn judge_end(call: &Call, report: &Report) {
+    let (unit, end) = (&report.unit, report.after.phrase());
+    match report.after.result.as_str() {
+        "success" => {}
+        // A program may well end with a status of its own when it is told to (a Java virtual machine: 143).
+        "exit-code" => call.warn("unit_ended_badly", format!("{unit} is stopped, and its end was no clean one: {end}.")),
+        _ => call.review(
+            "unit_killed",
+            format!("{unit} is stopped, and had to be killed or was cut short: {end}. What it was writing may be incomplete."),
+        ),
+    }
+}
+
+fn still_there(report: &Report, complaint: &Complaint) -> Failure {
+    Failure::failed("unit_not_stopped", format!("{} was to stop and is {}.", report.unit, report.after.phrase()))
+        .hint(format!(
+            "Something may start it again (a socket, a timer): systemctl show -p TriggeredBy {} names it.",
+            report.unit
+        ))
+        .cause(complaint.text.as_str())
+}
