@@ -5,8 +5,6 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use percent_like::file_name;
-
 use crate::call::Call;
 use crate::failure::Failure;
 
@@ -68,18 +66,15 @@ fn no_state(path: &Path, error: &std::io::Error) -> Failure {
         .cause(error.to_string())
 }
 
-/// File names from the names of things.
-mod percent_like {
-    /// `kind-name`, every byte but letters, digits, `-`, `_` and a `.` that is not first written as `%xx`.
-    pub(super) fn file_name(kind: &str, name: &str) -> String {
-        let mut out = format!("{kind}-");
-        for byte in name.bytes() {
-            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
-                out.push(char::from(byte));
-            } else {
-                out.push_str(&format!("%{byte:02x}"));
-            }
+/// `kind-name`: every byte but letters, digits, `-`, `_` and `.` is written as `%xx`, since things may have any name.
+fn file_name(kind: &str, name: &str) -> String {
+    let mut out = format!("{kind}-");
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02x}"));
         }
-        crate::run_id::fit(&out, 200)
     }
+    crate::run_id::fit(&out, 200)
 }
