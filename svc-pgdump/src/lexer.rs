@@ -178,8 +178,8 @@ impl Lexer {
         match self.state {
             State::Between => self.between(first, rest),
             State::MaybeComment(held) => Some(self.maybe_comment(held, first)),
-            State::LineComment => Some(self.to_line_end(Kind::Comment, rest)),
-            State::Command => Some(self.to_line_end(Kind::Command, rest)),
+            State::LineComment => Some(self.line(Kind::Comment, rest)),
+            State::Command => Some(self.line(Kind::Command, rest)),
             State::BlockComment { depth, previous } => Some(self.block_comment(depth, previous, rest)),
             State::Statement => Some(self.statement(rest)),
             State::CopyLineEnd => Some(self.copy_line_end(rest)),
@@ -227,7 +227,7 @@ impl Lexer {
         Step { kind, held, size, last: false }
     }
 
-    fn to_line_end(&mut self, kind: Kind, rest: &[u8]) -> Step {
+    fn line(&mut self, kind: Kind, rest: &[u8]) -> Step {
         match memchr::memchr(b'\n', rest) {
             Some(at) => {
                 self.state = State::Between;

@@ -1,20 +1,93 @@
 //! The relational database's backup (procedure, 4.2): a whole plain dump of one database, or nothing.
 //!
-//! `svc-pgrestore` builds upon this library: connections and password places, and the reader of dumps.
+//! `svc-pgrestore` builds upon this library: connections and password places ([`Settings`], [`Target`]), the reader of dumps
+//! ([`lexer`], [`whole`]) and the database's own properties ([`Properties`]).
 
 mod connection;
+mod dump;
 mod environment;
 pub mod lexer;
 mod passwords;
 mod pgpass;
+mod program;
+pub mod properties;
 pub mod refusal;
+mod room;
 mod sql;
 mod target;
 mod terminal;
 mod tls;
 mod tokens;
+mod verify;
 pub mod whole;
 
+use clap::{ArgAction, Parser, Subcommand};
+use schemars::Schema;
+use svc_step::call::{Call, Finished};
+use svc_step::common::Common;
+use svc_step::tool::Tool;
+
 pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings};
+pub use dump::{DumpArgs, Dumped};
+pub use properties::Properties;
 pub use target::{Place, Server, Target, identify};
+pub use verify::{Verified, VerifyArgs};
 pub use whole::{Dump, TableRows};
+
+/// A whole plain dump of one PostgreSQL database, or nothing
+#[derive(Debug, Parser)]
+#[command(
+    name = "svc-pgdump",
+    version,
+    // -h is the host, as in pg_dump.
+    disable_help_flag = true,
+    args_conflicts_with_subcommands = true,
+    after_long_help = "Example: the database svc_db into a file, and proof that the file is good
+  svc-pgdump --output /var/backups/svc/svc_db.backup.sql | svc-pgdump verify --from -"
+)]
+pub struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    dump: DumpArgs,
+    /// Print help
+    #[arg(long, short = '?', action = ArgAction::Help, global = true, help_heading = "Common options")]
+    help: Option<bool>,
+    #[command(subcommand)]
+    step: Option<Step>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Step {
+    /// Say whether a dump is whole and what it needs
+    #[command(disable_help_flag = true)]
+    Verify(VerifyArgs),
+}
+
+impl Tool for Cli {
+    const NAME: &'static str = "svc-pgdump";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn run(self, call: &Call) -> Finished {
+        match self.step {
+            None => call.step("dump", self.dump.dry.dry_run, |call| dump::run(&self.dump, call)),
+            Some(Step::Verify(args)) => call.step("verify", false, |call| verify::run(&args, call)),
+        }
+    }
+}
+
+/// The command line's definition, for man pages and completions.
+#[must_use]
+pub fn cli() -> clap::Command {
+    svc_step::tool::command::<Cli>()
+}
+
+/// The JSON Schema of each step's document, by the step's name.
+#[must_use]
+pub fn schemas() -> Vec<(String, Schema)> {
+    vec![svc_step::schema::of::<Dumped>(Cli::NAME, "dump"), svc_step::schema::of::<Verified>(Cli::NAME, "verify")]
+}

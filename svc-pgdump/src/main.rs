@@ -1,3 +1,5 @@
 //! svc-pgdump: a whole plain dump of one database, or nothing.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    svc_step::tool::main::<svc_pgdump::Cli>()
+}

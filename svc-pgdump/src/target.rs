@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use postgres::{Client, Config};
+use postgres::{Client, Config, NoTls};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::secret::Secret;
@@ -144,7 +144,11 @@ impl Target {
         let work = || {
             let (send, receive) = channel();
             std::thread::spawn(move || {
-                let _ = send.send(config.connect(connector));
+                let connected = match connector {
+                    Some(connector) => config.connect(connector),
+                    None => config.connect(NoTls),
+                };
+                let _ = send.send(connected);
             });
             loop {
                 match receive.recv_timeout(LOOK) {

@@ -80,11 +80,14 @@ impl Tls {
         }
     }
 
-    /// The connector.
+    /// The connector; `None` where there is to be no TLS.
     ///
     /// # Errors
     /// The file of certificate authorities cannot be read (4, 7).
-    pub(crate) fn connector(&self) -> Result<MakeRustlsConnect, Failure> {
+    pub(crate) fn connector(&self) -> Result<Option<MakeRustlsConnect>, Failure> {
+        if self.mode == Mode::Disable {
+            return Ok(None);
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -93,7 +96,7 @@ impl Tls {
             (Mode::VerifyFull, Some(path)) => builder.with_root_certificates(authorities(path)?).with_no_client_auth(),
             _ => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))).with_no_client_auth(),
         };
-        Ok(MakeRustlsConnect::new(config))
+        Ok(Some(MakeRustlsConnect::new(config)))
     }
 }
 

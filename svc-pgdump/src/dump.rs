@@ -1,0 +1,256 @@
+//! `dump`: pg_dump of one database into a file that is whole or not there (procedure, 4.2).
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use svc_step::action::Action;
+use svc_step::child::Running;
+use svc_step::common::DryRun;
+use svc_step::file::{self, Existing, WholeFile};
+use svc_step::lock::Lock;
+use svc_step::progress::Unit;
+use svc_step::{Call, Failure, StepResult, Stopped, deadline};
+
+use crate::connection::{ConnectionArgs, DatabaseArg};
+use crate::program::{self, Program};
+use crate::properties::Properties;
+use crate::room;
+use crate::target::Target;
+use crate::whole::{Dump, Examiner, TableRows, not_whole};
+
+/// Arguments of the dump.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Dump options")]
+pub struct DumpArgs {
+    /// Write the dump here; default: DBNAME.backup.sql
+    #[arg(short = 'f', long, visible_alias = "file", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace a dump that is there already
+    #[arg(long)]
+    force: bool,
+    /// Give up when a table stays locked by others for this long
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = deadline::parse)]
+    lock_wait_timeout: Duration,
+    /// The pg_dump to run; default: the one on the PATH
+    #[arg(long, value_name = "PROGRAM", default_value = "pg_dump")]
+    pg_dump: PathBuf,
+    /// Try although the disk surely has too little room
+    #[arg(long)]
+    ignore_room: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+    #[command(flatten)]
+    database: DatabaseArg,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+/// A dump that is whole.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Dumped {
+    /// The dump's absolute path.
+    pub path: String,
+    /// Its size; `null` in a dry run.
+    pub size_bytes: Option<u64>,
+    /// Its SHA-256; `null` in a dry run.
+    pub sha256: Option<String>,
+    /// The database.
+    pub database: String,
+    /// The host, or the folder of the socket, of the server.
+    pub server_host: String,
+    /// The server's port.
+    pub server_port: u16,
+    /// The server's version, such as `15.18 (Debian 15.18-0+deb12u1)`.
+    pub server_version: String,
+    /// The same as a number, such as 150018.
+    pub server_version_num: u32,
+    /// The cluster's own number, in digits; `null` where the database user may not ask for it.
+    pub system_identifier: Option<String>,
+    /// The version of pg_dump.
+    pub pg_dump_version: String,
+    /// The file of the database's own properties.
+    pub properties_path: String,
+    /// Its SHA-256; `null` in a dry run.
+    pub properties_sha256: Option<String>,
+    /// The rows of each COPY block, in the order of the dump; empty in a dry run.
+    pub tables: Vec<TableRows>,
+    /// All their rows.
+    pub row_count: u64,
+    /// Roles that must be there before it is restored.
+    pub roles: Vec<String>,
+    /// Extensions that it creates.
+    pub extensions: Vec<String>,
+    /// Whether it holds large objects.
+    pub has_large_objects: bool,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
+    let database = args.database.name()?;
+    let path = output(args.output.as_deref(), &database)?;
+    let existing = existing(&path, args.force)?;
+    let target = args.connection.resolve(call, &args.database.owner())?;
+    let mut client = target.connect(call, &database)?;
+    let properties = Properties::read(&mut client)?;
+    let program = Program::ask(call, &args.pg_dump, &properties.server)?;
+    program.check(&properties.server)?;
+    let estimate = room::estimate(&mut client, &path)?;
+    if !args.ignore_room {
+        room::check(call, &path, estimate)?;
+    }
+    drop(client);
+    let mut result = planned(&path, &database, &target, &program, &properties, args);
+    if args.dry.dry_run {
+        return Ok(result);
+    }
+    let _lock = Lock::take(call, "file", &path.display().to_string())?;
+    let mut partial = WholeFile::create(&path, 0o600)?;
+    let progress_total = if estimate.from_last { estimate.bytes } else { 0 };
+    let dump = write(call, args, &program, &target, &database, &mut partial, &path, progress_total)?;
+    let text = properties.to_text()?;
+    result.fill(dump, &text);
+    publish(call, partial, &path, existing, &text, result)
+}
+
+impl Dumped {
+    fn fill(&mut self, dump: Dump, properties: &str) {
+        self.row_count = dump.row_count();
+        self.size_bytes = Some(dump.size_bytes);
+        self.sha256 = Some(dump.sha256);
+        self.properties_sha256 = Some(file::hex(&Sha256::digest(properties)));
+        self.tables = dump.tables;
+        self.roles = dump.roles;
+        self.extensions = dump.extensions;
+        self.has_large_objects = dump.has_large_objects;
+    }
+}
+
+/// Where the dump goes: a database's name may hold a slash, a file's may not.
+fn output(named: Option<&Path>, database: &str) -> Result<PathBuf, Failure> {
+    let path = match named {
+        Some(path) => file::absolute(path)?,
+        None => file::absolute(Path::new(&format!("{}.backup.sql", database.replace('/', "_"))))?,
+    };
+    let folder = file::folder_of(&path);
+    let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its folder", folder, &error))?;
+    if !meta.is_dir() || path.file_name().is_none() {
+        return Err(Failure::usage("output_invalid", format!("{} is no name for a file.", path.display()))
+            .hint("Name a file in a folder that is there, with --output."));
+    }
+    Ok(path)
+}
+
+fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
+    match std::fs::symlink_metadata(path) {
+        Err(_) => Ok(Existing::Keep),
+        Ok(meta) if force && !meta.is_dir() => Ok(Existing::Replace),
+        Ok(meta) if meta.is_dir() => Err(Failure::refused("output_is_folder", format!("{} is a folder.", path.display()))
+            .hint("Name a file in it with --output.")),
+        Ok(_) => Err(file::exists(path)),
+    }
+}
+
+/// The result as far as it is known before pg_dump runs.
+fn planned(path: &Path, database: &str, target: &Target, program: &Program, properties: &Properties, args: &DumpArgs) -> Dumped {
+    let properties_path = Properties::path_of(path);
+    let server = &properties.server;
+    Dumped {
+        path: path.display().to_string(),
+        size_bytes: None,
+        sha256: None,
+        database: database.to_owned(),
+        server_host: target.host(),
+        server_port: target.port(),
+        server_version: server.version.clone(),
+        server_version_num: server.version_num,
+        system_identifier: server.system_identifier.clone(),
+        pg_dump_version: program.version.clone(),
+        properties_path: properties_path.display().to_string(),
+        properties_sha256: None,
+        tables: Vec::new(),
+        row_count: 0,
+        roles: Vec::new(),
+        extensions: Vec::new(),
+        has_large_objects: false,
+        plan: vec![
+            Action::command(program.argv(args.lock_wait_timeout)),
+            Action::file(&properties_path, "write the database's own properties"),
+            Action::file(path, format!("write the dump of {database}")),
+        ],
+    }
+}
+
+/// Runs pg_dump into the partial file; the dump is hashed and read while it passes by.
+#[allow(clippy::too_many_arguments)] // each is one thing that is known by now
+fn write(
+    call: &Call,
+    args: &DumpArgs,
+    program: &Program,
+    target: &Target,
+    database: &str,
+    partial: &mut WholeFile,
+    path: &Path,
+    total: u64,
+) -> Result<Dump, Failure> {
+    let progress = call.progress("dump", Unit::Bytes);
+    let mut examiner = Examiner::default();
+    let mut table = None;
+    let mut running = Running::start(&mut program.command(args.lock_wait_timeout, target, database))?;
+    running.pieces(call, |piece| {
+        partial.write_all(piece).map_err(|error| Failure::io("write the dump", path, &error))?;
+        examiner.feed(piece);
+        progress.set(examiner.size_bytes(), total);
+        if examiner.table() != table.as_deref() {
+            table = examiner.table().map(str::to_owned);
+            progress.at(table.as_deref().unwrap_or_default());
+        }
+        Ok(())
+    })?;
+    let ended = running.wait(call)?;
+    if !ended.status.success() {
+        return Err(program::failure(&ended, database));
+    }
+    for line in ended.stderr.lines().filter(|line| !line.trim().is_empty()) {
+        // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
+        call.warn("pg_dump_said", line.trim().to_owned());
+    }
+    let dump = examiner.finish();
+    match &dump.reason {
+        None => Ok(dump),
+        Some(reason) => Err(not_whole(path, reason)
+            .hint("pg_dump said that it succeeded: look at the disk and the server's log, then run the same command again.")),
+    }
+}
+
+/// Gives both files their names: the properties first, since without its dump their file is nothing, and the dump is the
+/// backup.
+fn publish(
+    call: &Call,
+    partial: WholeFile,
+    path: &Path,
+    existing: Existing,
+    properties: &str,
+    result: Dumped,
+) -> StepResult<Dumped> {
+    let properties_path = Properties::path_of(path);
+    let was_there = properties_path.exists();
+    // Where no dump is, a file of properties is what a run left that was killed here.
+    file::write_whole(&properties_path, properties.as_bytes(), 0o600, Existing::Replace)?;
+    call.effects().happened();
+    match partial.publish(existing) {
+        Ok(()) => Ok(result),
+        Err(failure) if path.exists() == (existing == Existing::Replace) && !was_there => {
+            if std::fs::remove_file(&properties_path).is_ok() {
+                call.effects().undone();
+                return Err(failure.into());
+            }
+            Err(Stopped::with(failure, result))
+        }
+        Err(failure) => Err(Stopped::with(failure, result)),
+    }
+}

@@ -1,0 +1,97 @@
+//! The program `pg_dump`: which one it is, and what its end means.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use svc_step::child::{self, Ended};
+use svc_step::{Call, Failure};
+
+use crate::target::{Server, Target};
+use crate::whole::major;
+
+/// A `pg_dump` that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Program {
+    path: PathBuf,
+    /// Such as `15.18 (Debian 15.18-0+deb12u1)`.
+    pub(crate) version: String,
+}
+
+impl Program {
+    /// Asks a `pg_dump` for its version.
+    ///
+    /// # Errors
+    /// It is not installed (4), or is no pg_dump (1).
+    pub(crate) fn ask(call: &Call, path: &Path, server: &Server) -> Result<Self, Failure> {
+        let mut command = Command::new(path);
+        command.arg("--version").env("LC_ALL", "C");
+        let package = format!("Install the package that has it: apt install postgresql-client-{}.", server.major());
+        let asked = child::capture(call, &mut command).map_err(|failure| match failure.code.as_str() {
+            "program_not_found" => failure.hint(&package),
+            _ => failure,
+        })?;
+        // pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)
+        let text = String::from_utf8_lossy(&asked.stdout);
+        match text.trim().strip_prefix("pg_dump (PostgreSQL) ") {
+            Some(version) if asked.status.success() => Ok(Self { path: path.to_owned(), version: version.to_owned() }),
+            _ => Err(Failure::failed("pg_dump_unusable", format!("{} does not say which pg_dump it is.", path.display()))
+                .hint(package)
+                .cause(if asked.stderr.is_empty() { text.into_owned() } else { asked.stderr })),
+        }
+    }
+
+    /// Whether it can dump that server: pg_dump refuses newer ones, after it has connected.
+    ///
+    /// # Errors
+    /// It is older than the server (3).
+    pub(crate) fn check(&self, server: &Server) -> Result<(), Failure> {
+        if major(&self.version).is_some_and(|own| own >= server.major()) {
+            return Ok(());
+        }
+        Err(Failure::refused(
+            "pg_dump_too_old",
+            format!("pg_dump {} cannot dump the server, which is {}.", self.version, server.version),
+        )
+        .hint(format!(
+            "Install a newer one: apt install postgresql-client-{0} (from apt.postgresql.org where Debian has none), or name it with --pg-dump /usr/lib/postgresql/{0}/bin/pg_dump.",
+            server.major()
+        )))
+    }
+
+    /// The arguments; the target is in the environment.
+    pub(crate) fn argv(&self, lock_wait: Duration) -> Vec<String> {
+        vec![
+            self.path.display().to_string(),
+            "--format=plain".to_owned(),
+            "--no-password".to_owned(),
+            format!("--lock-wait-timeout={}", lock_wait.as_millis()),
+        ]
+    }
+
+    /// The command of those arguments, for one database.
+    pub(crate) fn command(&self, lock_wait: Duration, target: &Target, database: &str) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(self.argv(lock_wait).iter().skip(1)).stdin(std::process::Stdio::null());
+        target.child_env(&mut command, database);
+        // Messages are looked at below; nothing in a dump depends on it.
+        command.env("LC_ALL", "C");
+        command
+    }
+}
+
+/// What a pg_dump that did not end well says.
+pub(crate) fn failure(ended: &Ended, database: &str) -> Failure {
+    let said = ended.stderr.trim();
+    let failure = if said.contains("permission denied") || said.contains("must be owner") || said.contains("row-level security") {
+        Failure::refused("postgres_no_right", format!("pg_dump lacks a right to something in the database {database}."))
+            .hint("Dump as the database's owner, or as the administrator (--as postgres); the cause names what it may not read.")
+    } else if said.contains("lock timeout") {
+        Failure::unavailable("postgres_locked", format!("pg_dump waited too long for a lock in the database {database}."))
+            .hint("Wait until the change of the tables has ended, or allow more time with --lock-wait-timeout.")
+    } else {
+        Failure::failed("pg_dump_failed", format!("pg_dump did not dump the database {database} to its end."))
+            .hint("See the cause and the server's log; when it is mended, run the same command again.")
+    };
+    failure.cause(format!("pg_dump ended with {}", ended.status)).cause(said.to_owned())
+}

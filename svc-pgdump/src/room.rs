@@ -1,0 +1,75 @@
+//! Whether the disk has room for a dump, as far as that can be known before.
+
+use std::path::Path;
+
+use nix::sys::statvfs::statvfs;
+use postgres::Client;
+use svc_step::{Call, Failure, file};
+
+use crate::refusal;
+
+/// A dump's size was between 0.63 and 4.6 times the database's (seen), and tables may be mostly empty pages: only where not
+/// even this part of the estimate fits is a dump surely hopeless.
+const HOPELESS: u64 = 10;
+
+/// What a dump may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Estimate {
+    pub(crate) bytes: u64,
+    /// Of the last dump, not of the size of the tables.
+    pub(crate) from_last: bool,
+}
+
+/// The size of the last dump at that path, else that of the tables without their indexes.
+pub(crate) fn estimate(client: &mut Client, path: &Path) -> Result<Estimate, Failure> {
+    if let Ok(meta) = std::fs::metadata(path) {
+        return Ok(Estimate { bytes: meta.len(), from_last: true });
+    }
+    let sql = "SELECT COALESCE(sum(pg_catalog.pg_table_size(c.oid)), 0)::int8 FROM pg_catalog.pg_class c \
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+               WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'";
+    let row = client.query_one(sql, &[]);
+    let bytes: i64 =
+        row.and_then(|row| row.try_get(0)).map_err(|error| refusal::of_query(&error, "ask for the size of the tables"))?;
+    Ok(Estimate { bytes: u64::try_from(bytes).unwrap_or_default(), from_last: false })
+}
+
+/// Holds the estimate against the disk: too little is a warning, hopelessly little is refused (3).
+pub(crate) fn check(call: &Call, path: &Path, estimate: Estimate) -> Result<(), Failure> {
+    // A disk that does not tell is none that is known to be too small.
+    let Ok(disk) = statvfs(file::folder_of(path)) else { return Ok(()) };
+    // u64 on this platform and u32 on others.
+    #[allow(clippy::useless_conversion)]
+    let free = u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()));
+    let folder = file::folder_of(path).display();
+    let source = if estimate.from_last { "the last dump took" } else { "the tables take" };
+    if free < estimate.bytes / HOPELESS {
+        return Err(Failure::refused(
+            "no_room",
+            format!("{folder} has {} of room, and {source} {}.", human(free), human(estimate.bytes)),
+        )
+        .hint("Free some room there, or name a file on another disk with --output; --ignore-room tries all the same."));
+    }
+    if free < estimate.bytes {
+        call.warn("little_room", format!("{folder} has {} of room, and {source} {}.", human(free), human(estimate.bytes)));
+    }
+    Ok(())
+}
+
+fn human(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{} KiB", bytes / 1024),
+        1_048_576..1_073_741_824 => format!("{} MiB", bytes / 1_048_576),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_by_people() {
+        assert_eq!([human(2048), human(5 << 20), human(3 << 29)], ["2 KiB", "5 MiB", "1.5 GiB"]);
+    }
+}

@@ -1,0 +1,139 @@
+//! `verify`: is a dump whole, is it what its document says, and what does it need?
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::from::{Accept, FromArg, Received};
+use svc_step::{Call, Failure, StepResult, Stopped, file};
+
+use crate::dump::Dumped;
+use crate::properties::Properties;
+use crate::whole::{Dump, TableRows, examine, not_whole};
+
+/// Arguments of `svc-pgdump verify`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  svc-pgdump verify /var/backups/svc/svc_db.backup.sql\n  svc-pgdump --output /var/backups/svc/svc_db.backup.sql | svc-pgdump verify --from -"
+)]
+pub struct VerifyArgs {
+    /// The dump
+    #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    from: FromArg,
+}
+
+/// What a dump is and needs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Verified {
+    /// The dump's absolute path.
+    pub path: String,
+    /// Whether it is whole; `false` only in the document of a failure (7).
+    pub whole: bool,
+    /// `true` it is what its document says, `false` it is not (then the call failed), `null` there was no document.
+    pub as_documented: Option<bool>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Its SHA-256.
+    pub sha256: String,
+    /// The version of the server that it is of.
+    pub server_version: Option<String>,
+    /// The version of the pg_dump that wrote it.
+    pub pg_dump_version: Option<String>,
+    /// The rows of each COPY block.
+    pub tables: Vec<TableRows>,
+    /// All their rows.
+    pub row_count: u64,
+    /// Roles that must be there before it is restored.
+    pub roles: Vec<String>,
+    /// Extensions that it creates, which the server must have.
+    pub extensions: Vec<String>,
+    /// Whether it holds large objects.
+    pub has_large_objects: bool,
+    /// Commands to psql, such as `\connect`; a dump by svc-pgdump has none.
+    pub commands: Vec<String>,
+    /// The file of the database's own properties; `null` where none is beside the dump.
+    pub properties_path: Option<String>,
+}
+
+impl Verified {
+    fn of(path: &Path, dump: Dump, properties: Option<&Path>) -> Self {
+        Self {
+            path: path.display().to_string(),
+            whole: dump.is_whole(),
+            as_documented: None,
+            row_count: dump.row_count(),
+            size_bytes: dump.size_bytes,
+            sha256: dump.sha256,
+            server_version: dump.server_version,
+            pg_dump_version: dump.pg_dump_version,
+            tables: dump.tables,
+            roles: dump.roles,
+            extensions: dump.extensions,
+            has_large_objects: dump.has_large_objects,
+            commands: dump.commands,
+            properties_path: properties.map(|path| path.display().to_string()),
+        }
+    }
+}
+
+pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
+    let Some(from) = &args.from.from else {
+        let named = args.file.as_deref().ok_or_else(|| {
+            Failure::usage("dump_missing", "Nothing says which dump to verify.")
+                .hint("Name its file, or hand over its document with --from.")
+        })?;
+        let path = file::absolute(named)?;
+        let properties = Properties::path_of(&path);
+        let properties = properties.exists().then_some(properties);
+        if let Some(properties) = &properties {
+            Properties::load(properties)?;
+        }
+        return judged(&path, properties.as_deref(), call);
+    };
+    let received = Received::read(from, &["svc-pgdump.dump/1"], Accept::Good)?;
+    let document: Dumped = received.result()?;
+    let path = file::absolute(&received.locate(Path::new(&document.path)))?;
+    let properties = received.locate(Path::new(&document.properties_path));
+    let mut verified = judged(&path, Some(&properties), call)?;
+    let difference = difference(&verified, &document).or(properties_difference(&properties, &document)?);
+    verified.as_documented = Some(difference.is_none());
+    match difference {
+        None => Ok(verified),
+        Some(difference) => Err(Stopped::with(
+            Failure::invalid("dump_altered", format!("{} is not the dump that its document speaks of.", path.display()))
+                .hint("Do not restore from it: use another dump, or write a new one with svc-pgdump.")
+                .cause(difference),
+            verified,
+        )),
+    }
+}
+
+fn judged(path: &Path, properties: Option<&Path>, call: &Call) -> StepResult<Verified> {
+    let dump = examine(path, call)?;
+    let reason = dump.reason.clone();
+    let verified = Verified::of(path, dump, properties);
+    match reason {
+        None => Ok(verified),
+        Some(reason) => Err(Stopped::with(not_whole(path, &reason), verified)),
+    }
+}
+
+/// How a dump differs from what its document says.
+fn difference(found: &Verified, document: &Dumped) -> Option<String> {
+    let (size, sha256) = (document.size_bytes.unwrap_or_default(), document.sha256.as_deref().unwrap_or_default());
+    if found.size_bytes != size {
+        return Some(format!("it has {} bytes, the document says {size}", found.size_bytes));
+    }
+    if found.sha256 != sha256 {
+        return Some(format!("its SHA-256 is {}, the document says {sha256}", found.sha256));
+    }
+    (found.tables != document.tables).then(|| "its COPY blocks are not those of the document".to_owned())
+}
+
+fn properties_difference(path: &Path, document: &Dumped) -> Result<Option<String>, Failure> {
+    let (_, sha256) = file::digest(path)?;
+    let wanted = document.properties_sha256.as_deref().unwrap_or_default();
+    Ok((sha256 != wanted).then(|| format!("the SHA-256 of {} is {sha256}, the document says {wanted}", path.display())))
+}
