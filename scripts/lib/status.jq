@@ -27,7 +27,7 @@ map(.document) as $documents
       duration_ms: .document.duration_ms, error: (.document.error.code? // null)
     }),
     downtime_ms: (if $stop.ok == true and $start.ok == true
-                  then ([0, ($start.result.after.active_since_ms // 0) - ($stop.result.requested_at_ms // 0)] | max)
+                  then ([0, ($start.result.after.active_enter_epoch_ms // 0) - ($stop.result.requested_epoch_ms // 0)] | max)
                   else null end),
     restore_point: null, version: null, preflight: [], remove_kept: [],
     plan: $plan
