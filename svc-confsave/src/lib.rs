@@ -1,1 +1,99 @@
-//! placeholder
+//! The service's configuration: saved before its installation is replaced, compared with the new one, and its
+//! customisations carried over (procedure, sections 2.5 and 9.3, steps 3 and 6).
+//!
+//! A configuration of either layout is flattened to leaves by key path ([`tree`]), merged as such ([`merge`]), and written
+//! back onto the new file's own text, so that everything that no change touches keeps its bytes.
+
+mod aside;
+mod carry;
+mod config;
+mod content;
+mod cross;
+mod diff;
+mod edit;
+mod key;
+mod layout;
+mod lines;
+pub mod merge;
+mod redact;
+mod replace;
+mod save;
+mod saved;
+mod text_diff;
+pub mod tree;
+mod whole;
+mod yaml;
+
+use clap::{Parser, Subcommand};
+use schemars::Schema;
+use svc_step::call::{Call, Finished};
+use svc_step::common::Common;
+use svc_step::tool::Tool;
+
+pub use carry::{BaseUsed, Carried, CarryArgs};
+pub use config::{ConfigFile, Format};
+pub use diff::{Diff, DiffArgs, Difference};
+pub use key::{KeyReport, Outcome};
+pub use layout::Layout;
+pub use save::{SaveArgs, Saved};
+
+/// The service's configuration: save it, compare a new one with the saved copy, carry customisations over
+#[derive(Debug, Parser)]
+#[command(
+    name = "svc-confsave",
+    version,
+    after_long_help = "Example: keep the customised values over a reinstallation of the same version
+  svc-confsave save > saved.json
+  ./svc-1.15.5.run
+  svc-confsave diff --from saved.json
+  svc-confsave carry --from saved.json --base new"
+)]
+pub struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Debug, Subcommand)]
+enum Step {
+    /// Save the configuration file, private to the caller and never over a copy of other content
+    Save(SaveArgs),
+    /// Compare the configuration with the saved copy, by key
+    Diff(DiffArgs),
+    /// Carry the saved copy's customisations over onto the configuration
+    Carry(CarryArgs),
+}
+
+impl Tool for Cli {
+    const NAME: &'static str = "svc-confsave";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn run(self, call: &Call) -> Finished {
+        match self.step {
+            Step::Save(args) => call.step("save", args.dry.dry_run, |call| save::run(&args, call)),
+            Step::Diff(args) => call.step("diff", false, |call| diff::run(&args, call)),
+            Step::Carry(args) => call.step("carry", args.dry.dry_run, |call| carry::run(&args, call)),
+        }
+    }
+}
+
+/// The command line's definition, for man pages and completions.
+#[must_use]
+pub fn cli() -> clap::Command {
+    svc_step::tool::command::<Cli>()
+}
+
+/// The JSON Schema of each step's document, by the step's name.
+#[must_use]
+pub fn schemas() -> Vec<(String, Schema)> {
+    vec![
+        svc_step::schema::of::<Saved>(Cli::NAME, "save"),
+        svc_step::schema::of::<Diff>(Cli::NAME, "diff"),
+        svc_step::schema::of::<Carried>(Cli::NAME, "carry"),
+    ]
+}

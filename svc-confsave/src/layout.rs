@@ -1,0 +1,140 @@
+//! The two layouts of the configuration file (procedure, 2.5), and which one an installation has.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::settings::Product;
+use svc_step::{Failure, file};
+
+/// How a configuration is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// The newer one: `config/svc/svc.yaml`.
+    Yaml,
+    /// The older one: `conf/svc.conf`.
+    Conf,
+}
+
+impl Layout {
+    const BOTH: [Self; 2] = [Self::Yaml, Self::Conf];
+
+    /// `svc.yaml` or `svc.conf`.
+    pub(crate) fn file_name(self, product: &str) -> String {
+        match self {
+            Self::Yaml => format!("{product}.yaml"),
+            Self::Conf => format!("{product}.conf"),
+        }
+    }
+
+    /// Where the file is in an installation directory.
+    fn path_in(self, product: &str) -> PathBuf {
+        match self {
+            Self::Yaml => Path::new("config").join(product).join(self.file_name(product)),
+            Self::Conf => Path::new("conf").join(self.file_name(product)),
+        }
+    }
+
+    /// The procedure's place for the saved copy.
+    pub(crate) fn saved_path(self, product: &str) -> PathBuf {
+        Path::new("/tmp").join(self.file_name(product))
+    }
+
+    /// What a file's name says, also that of a kept copy such as `svc.yaml.1`.
+    pub(crate) fn by_name(path: &Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        if name.split('.').skip(1).any(|part| matches!(part, "yaml" | "yml")) { Self::Yaml } else { Self::Conf }
+    }
+}
+
+/// Where the configuration is.
+#[derive(Debug, Clone, Args)]
+pub struct ConfigArgs {
+    #[command(flatten)]
+    pub(crate) product: Product,
+    /// The layout of the configuration; default: the one that is there
+    #[arg(long, value_name = "LAYOUT", value_enum)]
+    pub(crate) layout: Option<Layout>,
+    /// The configuration file, where it is that of neither layout
+    #[arg(long, value_name = "FILE", env = "SVC_CONFIG_FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    /// Finds the configuration file: its absolute path and its layout.
+    ///
+    /// # Errors
+    /// There is one of each layout (3), or none (4).
+    pub(crate) fn find(&self) -> Result<(PathBuf, Layout), Failure> {
+        if let Some(config) = &self.config {
+            let path = file::absolute(config)?;
+            let layout = self.layout.unwrap_or_else(|| Layout::by_name(&path));
+            return if present(&path)? { Ok((path, layout)) } else { Err(no_config(&path.display().to_string())) };
+        }
+        let folder = file::absolute(&self.product.install_dir())?;
+        let name = &self.product.name;
+        let mut found = Vec::new();
+        for layout in Layout::BOTH.into_iter().filter(|layout| self.layout.is_none_or(|wanted| wanted == *layout)) {
+            let path = folder.join(layout.path_in(name));
+            if present(&path)? {
+                found.push((path, layout));
+            }
+        }
+        match found.len() {
+            0 | 1 => found.pop().ok_or_else(|| {
+                let wanted = Layout::BOTH.into_iter().filter(|layout| self.layout.is_none_or(|wanted| wanted == *layout));
+                let paths: Vec<String> = wanted.map(|layout| folder.join(layout.path_in(name)).display().to_string()).collect();
+                no_config(&paths.join(" nor "))
+            }),
+            _ => Err(Failure::refused(
+                "config_in_both_layouts",
+                format!("{} has a configuration file of either layout, and nothing says which one is meant.", folder.display()),
+            )
+            .hint("Say --layout yaml for the newer one or --layout conf for the older one.")),
+        }
+    }
+}
+
+fn no_config(paths: &str) -> Failure {
+    Failure::not_found("config_not_found", format!("There is no configuration file at {paths}."))
+        .hint("Name the installation with --install-dir (SVC_INSTALL_DIR), or the file with --config (SVC_CONFIG_FILE).")
+}
+
+/// Whether something is there, a dangling link too. A folder that may not be searched is no answer.
+pub(crate) fn present(path: &Path) -> Result<bool, Failure> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Failure::io("look for the configuration file", path, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_derive_from_the_products_name() {
+        assert_eq!(Layout::Yaml.path_in("acme"), Path::new("config/acme/acme.yaml"));
+        assert_eq!(Layout::Conf.path_in("acme"), Path::new("conf/acme.conf"));
+        assert_eq!(Layout::Yaml.saved_path("svc"), Path::new("/tmp/svc.yaml"));
+    }
+
+    #[test]
+    fn the_layout_of_a_named_file_is_what_its_name_says() {
+        for (name, layout) in [
+            ("/tmp/svc.yaml", Layout::Yaml),
+            ("svc.yaml.1", Layout::Yaml),
+            ("a/svc.YML", Layout::Yaml),
+            ("svc.conf", Layout::Conf),
+            ("svc.conf.before-20261120t020003z-hand", Layout::Conf),
+            ("yaml", Layout::Conf),
+        ] {
+            assert_eq!(Layout::by_name(Path::new(name)), layout, "{name}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The saved copy that `diff` and `carry` work from: named, the one of a save's document, or the procedure's place.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use svc_step::from::{Accept, FromArg, Received};
+use svc_step::settings::Product;
+use svc_step::{Failure, file};
+
+use crate::config::Config;
+use crate::content::Content;
+use crate::layout::{Layout, present};
+use crate::save::Saved;
+
+/// Which saved copy.
+#[derive(Debug, Clone, Args)]
+pub struct SavedArgs {
+    /// The saved copy; default: /tmp/NAME.yaml or /tmp/NAME.conf
+    #[arg(value_name = "SAVED", conflicts_with = "from")]
+    saved: Option<PathBuf>,
+    #[command(flatten)]
+    from: FromArg,
+}
+
+impl SavedArgs {
+    /// Reads the saved copy.
+    ///
+    /// # Errors
+    /// There is none (4); there is one of either layout, or it is a link or somebody else's in a folder that anybody can
+    /// write (3); it is not what the document says (7).
+    pub(crate) fn read(&self, product: &Product) -> Result<Config, Failure> {
+        if let Some(from) = &self.from.from {
+            return of_document(from);
+        }
+        let (path, layout) = match &self.saved {
+            Some(path) => (file::absolute(path)?, Layout::by_name(path)),
+            None => usual(product)?,
+        };
+        let mut content = Content::read_no_link("read the saved copy", &path)?;
+        if content.lies_in_shared_folder() {
+            content = content.refuse_foreign()?;
+        }
+        Config::read(content, layout)
+    }
+}
+
+fn of_document(from: &Path) -> Result<Config, Failure> {
+    let received = Received::read(from, &["svc-confsave.save/1"], Accept::Good)?;
+    let saved: Saved = received.result()?;
+    let path = file::absolute(&received.locate(Path::new(&saved.path)))?;
+    let content = Content::read_no_link("read the saved copy", &path)?;
+    if content.sha256() != saved.sha256 {
+        return Err(Failure::invalid("saved_altered", format!("{} is not what the --from document says.", path.display()))
+            .hint("Find the copy that was saved then; without --from, name the file that is meant.")
+            .cause(format!("its SHA-256 is {}, the document has {}", content.sha256(), saved.sha256)));
+    }
+    Config::read(content, saved.layout)
+}
+
+fn usual(product: &Product) -> Result<(PathBuf, Layout), Failure> {
+    let name = &product.name;
+    let yaml = (Layout::Yaml.saved_path(name), Layout::Yaml);
+    let conf = (Layout::Conf.saved_path(name), Layout::Conf);
+    match (present(&yaml.0)?, present(&conf.0)?) {
+        (true, false) => Ok(yaml),
+        (false, true) => Ok(conf),
+        (true, true) => Err(Failure::refused(
+            "saved_in_both_layouts",
+            format!("There are two saved copies, {} and {}.", yaml.0.display(), conf.0.display()),
+        )
+        .hint("Name the one that is meant, or hand over the document of its save with --from.")),
+        (false, false) => Err(Failure::not_found(
+            "saved_not_found",
+            format!("There is no saved copy at {} nor {}.", yaml.0.display(), conf.0.display()),
+        )
+        .hint("Name it, or make one with svc-confsave save.")),
+    }
+}

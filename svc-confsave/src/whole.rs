@@ -1,0 +1,40 @@
+//! A `svc.conf` with lines that are not understood is never changed by key: the saved file takes its place as a whole, and
+//! the shipped one goes beside it, as package managers do.
+
+use svc_step::Failure;
+
+use crate::aside::Aside;
+use crate::config::Config;
+use crate::key::{KeyReport, Outcome};
+use crate::merge::Reason;
+
+/// What is to become of the file.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// One entry, or none where nothing is customised.
+    pub keys: Vec<KeyReport>,
+    /// Where the shipped file goes; `None`: it stays in its place.
+    pub aside: Option<Aside>,
+}
+
+/// Decides: with a base, or where all is to be carried, the operator's file wins as a whole.
+pub(crate) fn plan(saved: &Config, base: Option<&Config>, new: &Config, all: bool) -> Result<Whole, Failure> {
+    let stays = |outcome, reason| Ok(Whole { keys: vec![KeyReport::of_whole_file(outcome, reason)], aside: None });
+    if base.is_some_and(|base| base.text() == saved.text()) {
+        return Ok(Whole { keys: Vec::new(), aside: None });
+    }
+    if saved.text() == new.text() {
+        return stays(Outcome::Same, None);
+    }
+    let outcome = match base {
+        None if all => Outcome::Carried,
+        None => return stays(Outcome::NotCarried, Some(Reason::NotRecognised)),
+        Some(base) if base.text() == new.text() => Outcome::Carried,
+        Some(_) => Outcome::Conflict,
+    };
+    let aside = Aside::plan(&new.content, |number| match number {
+        1 => ".svc-new".to_owned(),
+        more => format!(".svc-new.{more}"),
+    })?;
+    Ok(Whole { keys: vec![KeyReport::of_whole_file(outcome, None)], aside: Some(aside) })
+}

@@ -1,0 +1,81 @@
+//! The laws of the merge, on trees that are made at random: few keys and values, so that they meet often.
+
+use indexmap::IndexMap;
+use proptest::prelude::*;
+use svc_confsave::merge::{Choice, Fate, three_way, two_way};
+use svc_confsave::tree::{Flat, Paths, Tree, flatten};
+
+fn leaf() -> impl Strategy<Value = Tree> {
+    prop_oneof![
+        "[01]".prop_map(|text| Tree::plain(&text)),
+        Just(Tree::string("no")),
+        Just(Tree::plain("no")),
+        prop::collection::vec("[01]".prop_map(|text| Tree::plain(&text)), 0..3).prop_map(|items| Tree::List { tag: None, items }),
+    ]
+}
+
+fn group(inner: impl Strategy<Value = Tree> + 'static) -> impl Strategy<Value = Tree> {
+    prop::collection::vec(("[abc]", inner), 0..4).prop_map(|entries| Tree::group(entries.into_iter().collect::<IndexMap<_, _>>()))
+}
+
+/// A configuration: a group of values, lists and groups, some of them empty.
+fn config() -> impl Strategy<Value = Flat> {
+    group(leaf().prop_recursive(3, 20, 4, |inner| group(inner).boxed())).prop_map(|tree| flatten(&tree))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_nobody_customised_is_the_new_one(base in config(), new in config()) {
+        let merge = three_way(&base, &base, &new);
+        prop_assert_eq!(&merge.result, &new);
+        prop_assert!(merge.decisions.is_empty());
+    }
+
+    #[test]
+    fn onto_the_base_itself_all_customisations_are_carried(base in config(), mine in config()) {
+        let merge = three_way(&base, &mine, &base);
+        prop_assert_eq!(&merge.result, &mine);
+        prop_assert!(merge.decisions.iter().all(|decision| decision.fate == Fate::Carried));
+    }
+
+    #[test]
+    fn a_second_merge_changes_nothing(base in config(), mine in config(), new in config()) {
+        let once = three_way(&base, &mine, &new).result;
+        prop_assert_eq!(&three_way(&base, &mine, &once).result, &once);
+        for choice in [Choice::Nothing, Choice::All, Choice::Named(&["a".to_owned()])] {
+            let once = two_way(&mine, &new, choice).result;
+            prop_assert_eq!(&two_way(&mine, &once, choice).result, &once);
+        }
+    }
+
+    #[test]
+    fn every_customised_key_has_one_outcome_and_no_other_is_touched(base in config(), mine in config(), new in config()) {
+        let merge = three_way(&base, &mine, &new);
+        let customised: Vec<_> = mine.keys().chain(base.keys()).filter(|path| mine.get(*path) != base.get(*path)).collect();
+        for path in &customised {
+            prop_assert_eq!(merge.decisions.iter().filter(|decision| decision.path == **path).count() , 1);
+        }
+        for (path, value) in &new {
+            if !customised.contains(&path) {
+                prop_assert_eq!(merge.result.get(path), Some(value));
+            }
+        }
+        for decision in &merge.decisions {
+            let wanted = match decision.fate {
+                Fate::NotCarried(_) => new.get(&decision.path),
+                _ => mine.get(&decision.path),
+            };
+            prop_assert_eq!(merge.result.get(&decision.path), wanted);
+        }
+    }
+
+    #[test]
+    fn no_value_comes_to_stand_above_another(base in config(), mine in config(), new in config()) {
+        for result in [three_way(&base, &mine, &new).result, two_way(&mine, &new, Choice::All).result] {
+            let paths = Paths::of(&result);
+            prop_assert!(result.keys().all(|path| !paths.values_below(path)), "{:?}", result);
+        }
+    }
+}
