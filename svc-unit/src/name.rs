@@ -54,6 +54,17 @@ impl FromStr for Unit {
     }
 }
 
+impl Unit {
+    /// What goes between a program of systemd and its verb, with a space after it.
+    #[must_use]
+    pub(crate) const fn flag(&self) -> &'static str {
+        match self.manager {
+            Manager::System => "",
+            Manager::User => "--user ",
+        }
+    }
+}
+
 /// As an operator types it.
 impl fmt::Display for Unit {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

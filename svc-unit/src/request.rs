@@ -22,8 +22,9 @@ pub(crate) fn plan(report: &mut Report, verb: &str) {
 /// Asks the manager to `verb` the unit and waits until systemctl has seen it done, keeping `report.after` up to date. Gives
 /// what systemctl wrote to stderr and whether it complained, which explains but does not judge.
 ///
-/// `changed` becomes true as soon as something is seen to befall the unit. A request that was cut off before anything was
-/// seen is unknown.
+/// `changed` is true where something was seen to befall the unit; a request that was cut off counts as soon as it is seen in
+/// the manager's queue. It is unknown where it was cut off before that, and where the unit stayed as it was because another,
+/// which it requires, failed to start.
 ///
 /// # Errors
 /// No rights (3), a signal, or the end of the time limit; the manager then goes on by itself.
@@ -34,16 +35,17 @@ pub(crate) fn send(call: &Call, report: &mut Report, verb: &str) -> Result<Compl
     let progress = call.progress(&format!("{verb} {}", unit.name), svc_step::progress::Unit::Items("s"));
     let started = std::time::Instant::now();
     let asked = std::sync::Mutex::new(None::<Result<Captured, Failure>>);
-    let seen = std::thread::scope(|scope| {
+    let (seen, queued) = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let ended = manager::ask(call, &unit, verb);
             *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         });
-        let mut seen = false;
+        let (mut seen, mut queued) = (false, false);
         while !thread.is_finished() {
             // Reading fails as soon as a signal has come; then systemctl is being ended too.
             if let Ok(state) = manager::state(call, &unit) {
-                seen |= state.job_pending || state.differs(&report.before);
+                seen |= state.differs(&report.before);
+                queued |= state.job_pending;
                 progress.set(started.elapsed().as_secs(), 0);
                 progress.at(&state.phrase());
                 report.after = state;
@@ -52,14 +54,14 @@ pub(crate) fn send(call: &Call, report: &mut Report, verb: &str) -> Result<Compl
                 break;
             }
         }
-        seen
+        (seen, queued)
     });
     let asked = asked.into_inner().unwrap_or_else(PoisonError::into_inner);
     let ended = asked.unwrap_or_else(|| Err(Failure::failed("systemctl_lost", "The thread that ran systemctl broke off.")));
     let ended = match ended {
         Ok(ended) => ended,
         Err(failure) => {
-            if seen {
+            if seen || queued {
                 attempt.happened();
             } else if failure.code == "systemctl_not_found" {
                 attempt.refused();
@@ -70,21 +72,21 @@ pub(crate) fn send(call: &Call, report: &mut Report, verb: &str) -> Result<Compl
     report.after = match manager::state(call, &unit) {
         Ok(state) => state,
         Err(failure) => {
-            if seen {
+            if seen || queued {
                 attempt.happened();
             }
             return Err(failure);
         }
     };
-    if seen || report.after.differs(&report.before) {
+    let complaint = Complaint { text: ended.stderr.trim().to_owned(), refused: !ended.status.success() };
+    let cancelled = report.before.job_pending && !report.after.job_pending;
+    // A oneshot unit that has run is forgotten already: an inactive unit keeps no trace.
+    let ran = verb != "stop" && report.after.is_oneshot() && !complaint.refused;
+    if seen || cancelled || ran || report.after.differs(&report.before) {
         attempt.happened();
-    } else if ended.status.success() && report.after.is_oneshot() && verb != "stop" {
-        // It has run and is forgotten already: an inactive unit keeps no trace.
-        attempt.happened();
-    } else {
+    } else if !complaint.text.contains("dependency job") {
         attempt.refused();
     }
-    let complaint = Complaint { text: ended.stderr.trim().to_owned(), refused: !ended.status.success() };
     if !seen && complaint.refused && manager::lacks_rights(&complaint.text) {
         return Err(manager::no_rights(&unit, verb, &complaint.text));
     }

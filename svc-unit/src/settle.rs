@@ -107,17 +107,28 @@ fn since_active(state: &State, wanted: Duration) -> Instant {
 
 /// The failure of a unit that did not hold.
 pub(crate) fn died(report: &Report, was_active: bool) -> Failure {
-    let (unit, state) = (&report.unit, &report.after);
+    let (unit, flag, state) = (&report.unit, report.unit().flag(), &report.after);
+    if report.requested_at.is_some() && state.active_state == "failed" && state.invocation_id == report.before.invocation_id {
+        // Nothing of the result is of this request: systemd leaves the former one where it refuses a further start.
+        return Failure::failed(
+            "unit_not_started",
+            format!("systemd did not start {unit} again: it is still {}.", state.phrase()),
+        )
+        .hint(format!("Started too often in a short time? Then systemctl {flag}reset-failed {unit}, and start it again."));
+    }
     let (code, what) =
         if was_active { ("unit_died", "became active and did not stay so") } else { ("unit_not_started", "did not start") };
     let failure = Failure::failed(code, format!("{unit} {what}: it is {}.", state.phrase()));
     if state.result == "start-limit-hit" {
-        return failure.hint(format!("It was started too often in a short time: mend it, then systemctl reset-failed {unit}."));
+        return failure
+            .hint(format!("It was started too often in a short time: mend it, then systemctl {flag}reset-failed {unit}."));
     }
     if state.active_state == "inactive" && state.result == "success" {
-        return failure.hint("Its program ended by itself, a condition of the unit is not met, or a unit that it requires failed: systemctl status names it.");
+        return failure.hint(format!(
+            "Its program ended by itself, a condition of the unit is not met, or a unit that it requires failed: systemctl {flag}status {unit}."
+        ));
     }
-    failure.hint(format!("Read why in result.journal, or with journalctl -u {unit}; then start it again."))
+    failure.hint(format!("Read why with journalctl {flag}-u {unit} (result.journal has the last lines); then start it again."))
 }
 
 #[cfg(test)]

@@ -116,19 +116,12 @@ pub(crate) fn startable(unit: &Unit, state: &State) -> Result<(), Failure> {
         "not-found" => Err(status::not_found(unit)),
         "masked" => {
             Err(Failure::refused("unit_masked", format!("{} is masked, so that nobody starts it by mistake.", unit.name))
-                .hint(format!("When it may be started: systemctl {}unmask {}", user_flag(unit), unit.name)))
+                .hint(format!("When it may be started: systemctl {}unmask {}", unit.flag(), unit.name)))
         }
         "loaded" => Ok(()),
         other => Err(Failure::invalid("unit_invalid", format!("The unit file of {} cannot be used: {other}.", unit.name))
-            .hint(format!("systemd-analyze {}verify {} names the line.", user_flag(unit), unit.name))
+            .hint(format!("systemd-analyze {}verify {} names the line.", unit.flag(), unit.name))
             .cause(state.load_error.clone().unwrap_or_default())),
-    }
-}
-
-fn user_flag(unit: &Unit) -> &'static str {
-    match unit.manager {
-        crate::name::Manager::User => "--user ",
-        crate::name::Manager::System => "",
     }
 }
 

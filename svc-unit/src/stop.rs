@@ -66,10 +66,8 @@ fn judge_end(call: &Call, report: &Report) {
 }
 
 fn still_there(report: &Report, complaint: &Complaint) -> Failure {
-    Failure::failed("unit_not_stopped", format!("{} was to stop and is {}.", report.unit, report.after.phrase()))
-        .hint(format!(
-            "Something may start it again (a socket, a timer): systemctl show -p TriggeredBy {} names it.",
-            report.unit
-        ))
+    let (unit, flag) = (&report.unit, report.unit().flag());
+    Failure::failed("unit_not_stopped", format!("{unit} was to stop and is {}.", report.after.phrase()))
+        .hint(format!("Something may start it again (a socket, a timer): systemctl {flag}show -p TriggeredBy {unit} names it."))
         .cause(complaint.text.as_str())
 }
