@@ -1,6 +1,7 @@
 //! `dump`: pg_dump of one database into a file that is whole or not there (procedure, 4.2).
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -178,7 +179,7 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
         extensions: Vec::new(),
         has_large_objects: false,
         plan: vec![
-            Action::command(program.argv(args.lock_wait_timeout)),
+            Action::command(program.typed(args.lock_wait_timeout, target, database)),
             Action::file(&properties_path, "write the database's own properties"),
             Action::file(path, format!("write the dump of {database}")),
         ],
@@ -212,6 +213,10 @@ fn write(
         Ok(())
     })?;
     let ended = running.wait(call)?;
+    if ended.status.signal().is_some() {
+        // ^C goes to both of us, and pg_dump may be the first to die of it.
+        call.pause(Duration::from_millis(200))?;
+    }
     if !ended.status.success() {
         return Err(program::failure(&ended, database));
     }

@@ -59,20 +59,30 @@ impl Program {
         )))
     }
 
-    /// The arguments; the target is in the environment.
-    pub(crate) fn argv(&self, lock_wait: Duration) -> Vec<String> {
+    /// Its arguments, the password not among them.
+    fn args(lock_wait: Duration, target: &Target, database: &str) -> Vec<String> {
         vec![
-            self.path.display().to_string(),
             "--format=plain".to_owned(),
             "--no-password".to_owned(),
             format!("--lock-wait-timeout={}", lock_wait.as_millis()),
+            format!("--host={}", target.host()),
+            format!("--port={}", target.port()),
+            format!("--username={}", target.user()),
+            format!("--dbname={database}"),
         ]
     }
 
-    /// The command of those arguments, for one database.
+    /// The whole command line, as it would be typed.
+    pub(crate) fn typed(&self, lock_wait: Duration, target: &Target, database: &str) -> Vec<String> {
+        let become_user = target.os_user().map(|user| ["runuser", "-u", &user.name, "--"].map(str::to_owned));
+        let program = self.path.display().to_string();
+        become_user.into_iter().flatten().chain([program]).chain(Self::args(lock_wait, target, database)).collect()
+    }
+
+    /// The command, with the rest of the target (password, TLS) in its environment.
     pub(crate) fn command(&self, lock_wait: Duration, target: &Target, database: &str) -> Command {
         let mut command = Command::new(&self.path);
-        command.args(self.argv(lock_wait).iter().skip(1)).stdin(std::process::Stdio::null());
+        command.args(Self::args(lock_wait, target, database)).stdin(std::process::Stdio::null());
         target.child_env(&mut command, database);
         // Messages are looked at below; nothing in a dump depends on it.
         command.env("LC_ALL", "C");
