@@ -28,4 +28,7 @@ SVC_REPOSITORY=${SVC_REPOSITORY:-my_backup}
 SVC_STATE_DIR=${SVC_STATE_DIR:-/var/lib/svc-tools}
 SVC_BACKUP_DIR=${SVC_BACKUP_DIR:-/var/backups/$SVC_NAME}
 SVC_HOOKS_DIR=${SVC_HOOKS_DIR:-/etc/svc-tools/hooks.d}
+# The dump is made as the database's own user, as the procedure has it (4.2), unless libpq's settings say another.
+PGUSER=${PGUSER:-$SVC_DB_USER}
+export PGUSER
 export SVC_NAME SVC_INSTALL_DIR SVC_UNIT SVC_DATABASE SVC_DB_USER SVC_REPOSITORY SVC_STATE_DIR SVC_BACKUP_DIR SVC_HOOKS_DIR
