@@ -11,6 +11,9 @@ use sha2::{Digest, Sha256};
 
 use crate::failure::Failure;
 
+/// How much of a file is read at once to be hashed.
+const HASHED_AT_ONCE: usize = 256 * 1024;
+
 /// A file under way: it lies beside its destination as `<name>.partial`, private to its owner, until it is whole.
 ///
 /// Dropped without [`WholeFile::publish`], it is removed.
@@ -182,23 +185,30 @@ pub fn read_text(action: &str, path: &Path, limit: u64) -> Result<String, Failur
 /// # Errors
 /// See [`Failure::io`].
 pub fn digest(path: &Path) -> Result<(u64, String), Failure> {
+    digest_watched(path, |_| Ok(()))
+}
+
+/// The same for a file that may be large: `watch` is told again and again how many bytes have been read, so that it can show
+/// progress, and ends the reading at a signal or the time limit by its failure.
+///
+/// # Errors
+/// See [`Failure::io`], and what `watch` says.
+pub fn digest_watched(path: &Path, mut watch: impl FnMut(u64) -> Result<(), Failure>) -> Result<(u64, String), Failure> {
     let fault = |error: io::Error| Failure::io("read the file", path, &error);
     let mut file = File::open(path).map_err(fault)?;
     let mut hash = Sha256::new();
-    let size = io::copy(&mut file, &mut HashWriter(&mut hash)).map_err(fault)?;
-    Ok((size, hex(&hash.finalize())))
-}
-
-struct HashWriter<'a>(&'a mut Sha256);
-
-impl Write for HashWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    let mut piece = vec![0; HASHED_AT_ONCE];
+    let mut size = 0;
+    loop {
+        let read = match file.read(&mut piece) {
+            Ok(0) => return Ok((size, hex(&hash.finalize()))),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(fault(error)),
+        };
+        hash.update(piece.get(..read).unwrap_or_default());
+        size += read as u64;
+        watch(size)?;
     }
 }
 
@@ -229,6 +239,15 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path.as_os_str());
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// How much room the disk of `folder` has for whoever is not root; `None` where the disk does not tell.
+#[must_use]
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = nix::sys::statvfs::statvfs(folder).ok()?;
+    // u64 on this platform and u32 on others.
+    #[allow(clippy::useless_conversion)]
+    Some(u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size())))
 }
 
 /// The path made absolute without resolving links, as documents have it.
@@ -264,6 +283,23 @@ mod tests {
         write_whole(&path, b"two", 0o600, Existing::Replace).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_whole_file_and_its_watcher_can_end_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, vec![b'a'; 1_000_000]).unwrap();
+        let (size, sha256) = digest(&path).unwrap();
+        assert_eq!(size, 1_000_000);
+        assert_eq!(sha256, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+        let mut told = Vec::new();
+        let ended = digest_watched(&path, |size| {
+            told.push(size);
+            if told.len() < 2 { Ok(()) } else { Err(Failure::interrupted(15)) }
+        });
+        assert_eq!(ended.unwrap_err().code, "interrupted");
+        assert_eq!(told.len(), 2);
     }
 
     #[test]
