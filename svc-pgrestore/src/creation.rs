@@ -1,0 +1,290 @@
+//! The statements that make a fresh database with the properties of the one that was dumped. Nothing here speaks to a server.
+
+use svc_pgdump::Properties;
+use svc_pgdump::properties::{LocaleProvider, Setting};
+use svc_pgdump::whole::quoted;
+use svc_step::action::Action;
+
+use crate::quote::literal;
+
+/// Settings that are lists of names, of all versions from 13 to 18: each name is a value of its own.
+const LISTS: [&str; 6] = [
+    "local_preload_libraries",
+    "search_path",
+    "session_preload_libraries",
+    "shared_preload_libraries",
+    "temp_tablespaces",
+    "unix_socket_directories",
+];
+/// From this `server_version_num` on a database has a locale provider.
+const PROVIDERS: u32 = 150_000;
+
+/// A statement, and how it is shown: what may be a secret is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Statement {
+    pub(crate) sql: String,
+    shown: Option<String>,
+}
+
+impl Statement {
+    fn plain(sql: String) -> Self {
+        Self { sql, shown: None }
+    }
+
+    pub(crate) fn action(&self) -> Action {
+        Action::statement(self.shown.as_ref().unwrap_or(&self.sql).clone())
+    }
+}
+
+/// A database that is to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct Creation {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its owner.
+    pub(crate) owner: String,
+    /// What it is to be like; `None` is the server's defaults.
+    pub(crate) properties: Option<Properties>,
+    /// `server_version_num`.
+    pub(crate) server: u32,
+    /// Nobody but superusers may connect while it is loaded.
+    pub(crate) closed: bool,
+}
+
+impl Creation {
+    /// `CREATE DATABASE`, with OWNER: without it, the owner could not make tables on PostgreSQL 15 and later.
+    pub(crate) fn create(&self) -> Statement {
+        let mut sql = format!("CREATE DATABASE {} OWNER {} TEMPLATE template0", quoted(&self.name), quoted(&self.owner));
+        if let Some(properties) = &self.properties {
+            sql.push_str(&format!(" ENCODING {}", literal(&properties.encoding)));
+            self.locale(properties, &mut sql);
+            if properties.tablespace != "pg_default" {
+                sql.push_str(&format!(" TABLESPACE {}", quoted(&properties.tablespace)));
+            }
+        }
+        if self.closed {
+            sql.push_str(" CONNECTION LIMIT 0");
+        }
+        Statement::plain(sql)
+    }
+
+    fn locale(&self, properties: &Properties, sql: &mut String) {
+        sql.push_str(&format!(" LC_COLLATE {} LC_CTYPE {}", literal(&properties.collate), literal(&properties.ctype)));
+        if self.server < PROVIDERS {
+            return;
+        }
+        let (provider, key) = match properties.locale_provider {
+            LocaleProvider::Libc => ("libc", None),
+            LocaleProvider::Icu => ("icu", Some("ICU_LOCALE")),
+            LocaleProvider::Builtin => ("builtin", Some("BUILTIN_LOCALE")),
+        };
+        sql.push_str(&format!(" LOCALE_PROVIDER {provider}"));
+        if let (Some(key), Some(locale)) = (key, &properties.locale) {
+            sql.push_str(&format!(" {key} {}", literal(locale)));
+        }
+        if let Some(rules) = &properties.icu_rules {
+            sql.push_str(&format!(" ICU_RULES {}", literal(rules)));
+        }
+    }
+
+    /// The procedure's own GRANT.
+    pub(crate) fn grant(&self) -> Statement {
+        Statement::plain(format!("GRANT ALL PRIVILEGES ON DATABASE {} TO {}", quoted(&self.name), quoted(&self.owner)))
+    }
+
+    /// What comes after the load, since settings would act on it: rights, settings, comment, and the connection limit last,
+    /// which opens the database.
+    pub(crate) fn finish(&self) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        let limit = self.properties.as_ref().map_or(-1, |properties| properties.connection_limit);
+        if let Some(properties) = &self.properties {
+            statements.extend(self.rights(properties));
+            statements.extend(properties.settings.iter().map(|setting| self.setting(setting)));
+            let comment = properties.comment.as_ref();
+            statements.extend(
+                comment.map(|comment| {
+                    Statement::plain(format!("COMMENT ON DATABASE {} IS {}", quoted(&self.name), literal(comment)))
+                }),
+            );
+        }
+        if self.closed || limit != -1 {
+            statements.push(Statement::plain(format!("ALTER DATABASE {} CONNECTION LIMIT {limit}", quoted(&self.name))));
+        }
+        statements
+    }
+
+    fn rights(&self, properties: &Properties) -> Vec<Statement> {
+        let Some(grants) = &properties.acl else { return Vec::new() };
+        let name = quoted(&self.name);
+        let mut statements = vec![Statement::plain(format!("REVOKE ALL PRIVILEGES ON DATABASE {name} FROM PUBLIC"))];
+        for grant in grants {
+            let grantee = match &grant.grantee {
+                None => "PUBLIC".to_owned(),
+                // The owner has all rights already.
+                Some(role) if *role == properties.owner => continue,
+                Some(role) => quoted(role),
+            };
+            let option = if grant.grantable { " WITH GRANT OPTION" } else { "" };
+            statements.push(Statement::plain(format!("GRANT {} ON DATABASE {name} TO {grantee}{option}", grant.privilege)));
+        }
+        statements
+    }
+
+    fn setting(&self, setting: &Setting) -> Statement {
+        let name = setting.name.split('.').map(quoted).collect::<Vec<_>>().join(".");
+        let whose = match &setting.role {
+            None => format!("ALTER DATABASE {}", quoted(&self.name)),
+            Some(role) => format!("ALTER ROLE {} IN DATABASE {}", quoted(role), quoted(&self.name)),
+        };
+        let value = if LISTS.contains(&setting.name.as_str()) {
+            names(&setting.value).iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ")
+        } else {
+            literal(&setting.value)
+        };
+        // An application's own settings (with a dot in their names) may hold secrets.
+        let shown = setting.name.contains('.').then(|| format!("{whose} SET {name} TO '<redacted>'"));
+        Statement { sql: format!("{whose} SET {name} TO {value}"), shown }
+    }
+
+    /// Roles that the properties speak of.
+    pub(crate) fn roles(&self) -> Vec<String> {
+        let Some(properties) = &self.properties else { return Vec::new() };
+        let grantees = properties.acl.iter().flatten().filter_map(|grant| grant.grantee.clone());
+        let mut roles: Vec<String> =
+            grantees.chain(properties.settings.iter().filter_map(|setting| setting.role.clone())).collect();
+        roles.retain(|role| *role != properties.owner || *role == self.owner);
+        roles.sort();
+        roles.dedup();
+        roles
+    }
+
+    /// Leaves out what speaks of roles that the server does not have.
+    pub(crate) fn without_roles(&mut self, gone: &[String]) {
+        let Some(properties) = &mut self.properties else { return };
+        let there = |role: &Option<String>| role.as_ref().is_none_or(|role| !gone.contains(role));
+        if let Some(grants) = &mut properties.acl {
+            grants.retain(|grant| there(&grant.grantee));
+        }
+        properties.settings.retain(|setting| there(&setting.role));
+    }
+}
+
+/// The names in a list as the server keeps it: `"$user", "odd schema", public`.
+fn names(list: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut name = String::new();
+    let mut inside = false;
+    let mut letters = list.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if inside && letters.peek() == Some(&'"') => {
+                letters.next();
+                name.push('"');
+            }
+            '"' => inside = !inside,
+            ',' if !inside => names.push(std::mem::take(&mut name)),
+            space if space.is_whitespace() && !inside => {}
+            other => name.push(other),
+        }
+    }
+    names.push(name);
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use svc_pgdump::Server;
+    use svc_pgdump::properties::Grant;
+
+    fn properties() -> Properties {
+        Properties {
+            database: "svc_db".to_owned(),
+            server: Server { version: "15.18".to_owned(), version_num: 150_018, system_identifier: None },
+            owner: "svc".to_owned(),
+            encoding: "UTF8".to_owned(),
+            locale_provider: LocaleProvider::Libc,
+            collate: "C.UTF-8".to_owned(),
+            ctype: "C.UTF-8".to_owned(),
+            locale: None,
+            icu_rules: None,
+            collation_version: None,
+            connection_limit: 17,
+            allow_connections: true,
+            is_template: false,
+            tablespace: "pg_default".to_owned(),
+            comment: Some("it's".to_owned()),
+            acl: Some(vec![
+                Grant { grantee: None, grantor: "svc".to_owned(), privilege: "TEMPORARY".to_owned(), grantable: false },
+                Grant {
+                    grantee: Some("svc".to_owned()),
+                    grantor: "svc".to_owned(),
+                    privilege: "CREATE".to_owned(),
+                    grantable: false,
+                },
+                Grant {
+                    grantee: Some("Reader".to_owned()),
+                    grantor: "svc".to_owned(),
+                    privilege: "CONNECT".to_owned(),
+                    grantable: true,
+                },
+            ]),
+            settings: vec![
+                Setting { role: None, name: "search_path".to_owned(), value: "\"$user\", \"odd \"\"s\", public".to_owned() },
+                Setting { role: Some("gone".to_owned()), name: "app.key".to_owned(), value: "hush".to_owned() },
+            ],
+        }
+    }
+
+    fn creation(server: u32, properties: Option<Properties>) -> Creation {
+        Creation { name: "svc_db_staged_r".to_owned(), owner: "svc".to_owned(), properties, server, closed: true }
+    }
+
+    #[test]
+    fn the_database_is_made_of_template0_for_its_owner_with_its_encoding_and_locale() {
+        assert_eq!(
+            creation(150_018, Some(properties())).create().sql,
+            "CREATE DATABASE svc_db_staged_r OWNER svc TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8' \
+             LOCALE_PROVIDER libc CONNECTION LIMIT 0"
+        );
+        assert!(!creation(140_000, Some(properties())).create().sql.contains("PROVIDER"));
+        let icu = Properties { locale_provider: LocaleProvider::Icu, locale: Some("de".to_owned()), ..properties() };
+        assert!(creation(160_000, Some(icu)).create().sql.contains("LOCALE_PROVIDER icu ICU_LOCALE 'de'"));
+        assert_eq!(
+            creation(150_018, None).create().sql,
+            "CREATE DATABASE svc_db_staged_r OWNER svc TEMPLATE template0 CONNECTION LIMIT 0"
+        );
+    }
+
+    #[test]
+    fn rights_settings_and_comment_come_after_the_load_and_the_limit_opens_it_last() {
+        let sql: Vec<String> = creation(150_018, Some(properties())).finish().into_iter().map(|one| one.sql).collect();
+        assert_eq!(
+            sql,
+            [
+                "REVOKE ALL PRIVILEGES ON DATABASE svc_db_staged_r FROM PUBLIC",
+                "GRANT TEMPORARY ON DATABASE svc_db_staged_r TO PUBLIC",
+                "GRANT CONNECT ON DATABASE svc_db_staged_r TO \"Reader\" WITH GRANT OPTION",
+                "ALTER DATABASE svc_db_staged_r SET search_path TO '$user', 'odd \"s', 'public'",
+                "ALTER ROLE gone IN DATABASE svc_db_staged_r SET app.key TO 'hush'",
+                "COMMENT ON DATABASE svc_db_staged_r IS 'it''s'",
+                "ALTER DATABASE svc_db_staged_r CONNECTION LIMIT 17",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_shown() {
+        let shown =
+            format!("{:?}", creation(150_018, Some(properties())).finish().iter().map(Statement::action).collect::<Vec<_>>());
+        assert!(shown.contains("<redacted>") && !shown.contains("hush"), "{shown}");
+    }
+
+    #[test]
+    fn roles_that_are_gone_can_be_left_out() {
+        let mut creation = creation(150_018, Some(properties()));
+        assert_eq!(creation.roles(), ["Reader", "gone", "svc"]);
+        creation.without_roles(&["gone".to_owned(), "Reader".to_owned()]);
+        assert_eq!(creation.finish().len(), 5);
+    }
+}

@@ -1,0 +1,42 @@
+//! Making a fresh database and filling it: the same for a copy and for the database itself.
+
+use svc_step::progress::Unit;
+use svc_step::{Call, Failure};
+
+use crate::loader::{self, Load};
+use crate::prepare::Prepared;
+use crate::{proof, server};
+
+/// Creates, loads, proves, and gives the properties; `staged` says how far it came.
+///
+/// # Errors
+/// The server says no, the load fails, or the proof does; a signal or the end of the time limit.
+pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
+    let Prepared { admin, input, creation, expected, staged, .. } = prepared;
+    call.check()?;
+    admin.alter(call, &creation.create().sql, &format!("create the database {}", creation.name))?;
+    let catalog = server::catalog(&mut admin.client)?;
+    staged.staged.oid = catalog.into_iter().find(|one| one.name == creation.name).and_then(|one| one.oid);
+    admin.alter(call, &creation.grant().sql, "grant the owner's rights")?;
+    call.check()?;
+    let load = Load {
+        target: &admin.target,
+        server: admin.server.version_num,
+        database: &creation.name,
+        dump: &input.file,
+        size_bytes: staged.dump.size_bytes,
+    };
+    loader::load(call, &load)?;
+    input.unaltered()?;
+    let progress = call.progress("prove", Unit::Items("tables"));
+    let mut client = admin.target.connect(call, &creation.name)?;
+    let proof = admin.interruptible(call, &mut client, |client| proof::prove(client, expected, &progress))?;
+    drop(client);
+    for statement in creation.finish() {
+        admin.alter(call, &statement.sql, "give the database its recorded properties")?;
+    }
+    call.check()?;
+    staged.proof = Some(proof);
+    staged.proven = true;
+    Ok(())
+}

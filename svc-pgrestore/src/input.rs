@@ -1,0 +1,150 @@
+//! What is to be restored: a dump's file, named or found by the document of the dump.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use svc_pgdump::whole::{self, Dump};
+use svc_pgdump::{Dumped, Properties};
+use svc_step::from::{Accept, FromArg, Received};
+use svc_step::{Call, Failure, file};
+
+use crate::outcome::Source;
+
+/// Which dump.
+#[derive(Debug, Clone, clap::Args)]
+pub struct InputArgs {
+    /// The dump: plain SQL, as svc-pgdump or pg_dump writes it
+    #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    from: FromArg,
+    /// Restore although the document is of another server
+    #[arg(long)]
+    pub(crate) other_server: bool,
+    /// Try although the disk has too little room for a second copy
+    #[arg(long)]
+    pub(crate) ignore_room: bool,
+}
+
+/// The dump, opened with the rights of whoever called the tool.
+#[derive(Debug)]
+pub(crate) struct Input {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+    opened: (u64, Option<SystemTime>),
+    /// The document of the dump, where it was handed over.
+    pub(crate) recorded: Option<Dumped>,
+    /// The properties beside the dump, where there are any.
+    pub(crate) properties: Option<Properties>,
+}
+
+impl InputArgs {
+    /// Reads the document to its end and opens what it names; nothing is locked, connected or changed yet.
+    ///
+    /// # Errors
+    /// The document is no good (2), the dump is not there (4) or not readable (3), the properties are not those of the document (7).
+    pub(crate) fn open(&self) -> Result<Input, Failure> {
+        let Some(from) = &self.from.from else {
+            let named = self.file.as_deref().ok_or_else(|| {
+                Failure::usage("file_missing", "Nothing says which dump is to be restored.")
+                    .hint("Name its file, or say --from DOC.")
+            })?;
+            let path = file::absolute(named)?;
+            let beside = Properties::path_of(&path);
+            let properties = beside.exists().then(|| Properties::load(&beside)).transpose()?;
+            let (file, opened) = open(&path)?;
+            return Ok(Input { path, file, opened, recorded: None, properties });
+        };
+        let received = Received::read(from, &["svc-pgdump.dump/1"], Accept::Good)?;
+        let recorded: Dumped = received.result()?;
+        let path = file::absolute(&received.locate(Path::new(&recorded.path)))?;
+        let (file, opened) = open(&path)?;
+        let properties = recorded_properties(&received, &recorded)?;
+        Ok(Input { path, file, opened, recorded: Some(recorded), properties })
+    }
+}
+
+/// The properties that the document names; `None` where they are gone.
+fn recorded_properties(received: &Received, recorded: &Dumped) -> Result<Option<Properties>, Failure> {
+    let path = received.locate(Path::new(&recorded.properties_path));
+    if !path.exists() {
+        return Ok(None);
+    }
+    let (_, sha256) = file::digest(&path)?;
+    if recorded.properties_sha256.as_ref().is_some_and(|wanted| *wanted != sha256) {
+        return Err(Failure::invalid("properties_altered", format!("{} is not what the document says.", path.display()))
+            .hint("Bring the file back as it was; or restore by the name of the dump alone: svc-pgrestore FILE."));
+    }
+    Properties::load(&path).map(Some)
+}
+
+fn open(path: &Path) -> Result<(File, (u64, Option<SystemTime>)), Failure> {
+    let fault = |error: std::io::Error| Failure::io("read the dump", path, &error);
+    let file = File::open(path).map_err(fault)?;
+    let meta = file.metadata().map_err(fault)?;
+    if !meta.is_file() {
+        return Err(Failure::refused(
+            "not_a_regular_file",
+            format!("Cannot read the dump: {} is no regular file.", path.display()),
+        )
+        .hint("Name the file that svc-pgdump wrote."));
+    }
+    Ok((file, (meta.len(), meta.modified().ok())))
+}
+
+impl Input {
+    /// Reads the dump through: is it whole, and is it the one of the document?
+    ///
+    /// # Errors
+    /// It is not (7), it orders psql about (3), or it cannot be read.
+    pub(crate) fn examine(&self, call: &Call) -> Result<Dump, Failure> {
+        let (size, _) = self.opened;
+        let dump = whole::examine_open(&self.file, size, &self.path, call)?.require_whole(&self.path)?;
+        if let Some(recorded) = &self.recorded {
+            same(&self.path, recorded, &dump)?;
+        }
+        if let Some(command) = dump.commands.first() {
+            return Err(Failure::refused(
+                "dump_has_commands",
+                format!("The dump gives orders to psql, which could lead anywhere: {command}."),
+            )
+            .hint("Dump one database without --create: svc-pgdump does."));
+        }
+        Ok(dump)
+    }
+
+    /// Nobody wrote to the file since it was opened: what was loaded is what was examined.
+    ///
+    /// # Errors
+    /// Somebody did (7).
+    pub(crate) fn unaltered(&self) -> Result<(), Failure> {
+        let now = self.file.metadata().ok().map(|meta| (meta.len(), meta.modified().ok()));
+        if now == Some(self.opened) {
+            return Ok(());
+        }
+        Err(Failure::invalid("dump_altered", format!("{} was written to while it was loaded.", self.path.display()))
+            .hint("Let nobody write to the dump, and run the same command again."))
+    }
+
+    /// As documents have it.
+    pub(crate) fn source(&self, dump: &Dump) -> Source {
+        let said = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
+        Source {
+            path: self.path.display().to_string(),
+            size_bytes: dump.size_bytes,
+            sha256: dump.sha256.clone(),
+            server_version: said(&dump.server_version),
+            pg_dump_version: said(&dump.pg_dump_version),
+        }
+    }
+}
+
+fn same(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure> {
+    if recorded.sha256.as_ref() == Some(&dump.sha256) && recorded.size_bytes == Some(dump.size_bytes) {
+        return Ok(());
+    }
+    Err(Failure::invalid("dump_altered", format!("{} is not the dump of the document.", path.display()))
+        .hint("Use the dump that the document is about; another copy of it may be whole.")
+        .cause(format!("the document says {}, the file has {}", recorded.sha256.as_deref().unwrap_or("nothing"), dump.sha256)))
+}

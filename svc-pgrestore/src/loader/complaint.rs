@@ -1,0 +1,92 @@
+//! What psql says on its stderr, read for the sentence that matters.
+
+use svc_step::Failure;
+
+/// The first error that psql reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// The line of the dump, where psql named one.
+    pub(crate) line: Option<u64>,
+    /// The server's or psql's own words.
+    pub(crate) message: String,
+    /// What followed: detail, hint, context.
+    pub(crate) more: Vec<String>,
+}
+
+/// psql puts this before everything it says about its input.
+const INPUT: &str = "psql:<stdin>:";
+
+/// The first error in psql's stderr.
+pub(crate) fn first(stderr: &str) -> Option<Complaint> {
+    let mut lines = stderr.lines().skip_while(|line| marker(line).is_none());
+    let (line, message) = marker(lines.next()?)?;
+    let more = lines.take_while(|line| marker(line).is_none()).map(|line| line.trim().to_owned());
+    Some(Complaint { line, message, more: more.filter(|line| !line.is_empty()).take(8).collect() })
+}
+
+/// The warnings of a load that went well.
+pub(crate) fn warnings(stderr: &str) -> Vec<String> {
+    stderr.lines().filter_map(|line| line.split_once("WARNING:").map(|(_, text)| text.trim().to_owned())).collect()
+}
+
+fn marker(line: &str) -> Option<(Option<u64>, String)> {
+    let after = line.strip_prefix(INPUT);
+    let (number, rest) = match after.and_then(|rest| rest.split_once(':')) {
+        Some((number, rest)) => (number.parse().ok(), rest.trim_start()),
+        None => (None, line.trim_start_matches("psql:").trim_start()),
+    };
+    let told = ["ERROR:", "FATAL:", "PANIC:", "error:"].iter().find_map(|mark| {
+        let at = rest.find(mark)?;
+        rest.get(at + mark.len()..).map(|text| text.trim().to_owned())
+    })?;
+    Some((number, told))
+}
+
+/// The failure of a load, from psql's exit status and words.
+pub(crate) fn failure(exit_code: Option<i32>, stderr: &str) -> Failure {
+    let Some(complaint) = first(stderr) else {
+        let how = exit_code.map_or_else(|| "was ended by a signal".to_owned(), |code| format!("ended with status {code}"));
+        return Failure::failed("load_failed", format!("The dump could not be loaded: psql {how} and gave no reason."))
+            .hint("Look at the server's log; then run the same command again.")
+            .cause(stderr.trim());
+    };
+    let place = complaint.line.map(|line| format!(" (line {line} of the dump)")).unwrap_or_default();
+    let words = complaint.message.trim_end_matches('.');
+    let mut failure = if exit_code == Some(2) {
+        Failure::unavailable(
+            "connection_lost",
+            format!("The server ended the connection while the dump was loaded{place}: {words}."),
+        )
+        .hint("Look at the server's log; when it is up, run the same command again.")
+    } else {
+        Failure::failed("load_failed", format!("The dump could not be loaded{place}: {words}."))
+            .hint("Look at that line of the dump and at the causes; when what it needs is there, run the same command again.")
+    };
+    failure.causes = complaint.more;
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_error_is_told_with_its_line() {
+        let stderr = "psql:<stdin>:9: WARNING:  beware\npsql:<stdin>:12: ERROR:  relation \"a\" does not exist\nLINE 1: x\n  ^\n";
+        let complaint = first(stderr).unwrap();
+        assert_eq!((complaint.line, complaint.message.as_str()), (Some(12), "relation \"a\" does not exist"));
+        assert_eq!(complaint.more, ["LINE 1: x", "^"]);
+        assert_eq!(warnings(stderr), ["beware"]);
+        let failure = failure(Some(3), stderr);
+        assert_eq!(failure.message, "The dump could not be loaded (line 12 of the dump): relation \"a\" does not exist.");
+    }
+
+    #[test]
+    fn a_lost_connection_and_silence_are_told_apart() {
+        let lost = failure(Some(2), "psql:<stdin>:3: FATAL:  terminating connection due to administrator command\n");
+        assert_eq!((lost.status.code(), lost.code.as_str()), (5, "connection_lost"));
+        let refused = failure(Some(2), "psql: error: connection to server on socket \"/x\" failed: FATAL:  no\n");
+        assert_eq!(refused.code, "connection_lost");
+        assert_eq!(failure(None, "").code, "load_failed");
+    }
+}

@@ -1,0 +1,88 @@
+//! The loader that psql is: we feed it, so that progress in bytes is known and the file needs to be readable by us only.
+
+use std::io::{BufWriter, ErrorKind, Read, Seek};
+use std::process::{ChildStdin, Command, Stdio};
+
+use svc_pgdump::lexer;
+use svc_step::child::{Ended, Running};
+use svc_step::progress::{Progress, Unit};
+use svc_step::{Call, Failure};
+
+use super::filter::Filter;
+use super::{Load, complaint};
+
+/// How much is sent at once.
+const PIECE: usize = 256 * 1024;
+/// How many of a load's warnings are told.
+const WARNINGS: usize = 5;
+
+pub(super) fn load(call: &Call, load: &Load<'_>) -> Result<(), Failure> {
+    let mut running = Running::start(&mut command(load))?;
+    let stdin = running.stdin();
+    let progress = call.progress("load", Unit::Bytes);
+    let (fed, ended) = std::thread::scope(|scope| {
+        let feeder = scope.spawn(|| stdin.map_or(Ok(()), |stdin| feed(load, stdin, &progress)));
+        // What psql prints on stdout is of no use to anybody. A signal ends psql here, and with it the feeder.
+        let ended = running.pieces(call, |_| Ok(())).and_then(|()| running.wait(call));
+        (feeder.join(), ended)
+    });
+    let Ended { status, stderr } = ended?;
+    // A ^C on a terminal reaches psql too, and its end is then no failure of the dump.
+    call.check()?;
+    if !status.success() {
+        return Err(complaint::failure(status.code(), &stderr));
+    }
+    fed.map_err(|_| Failure::failed("internal", "A thread of the step ended by a fault of ours."))??;
+    for warning in complaint::warnings(&stderr).iter().take(WARNINGS) {
+        call.warn("load_warning", format!("The server warned during the load: {warning}."));
+    }
+    Ok(())
+}
+
+fn command(load: &Load<'_>) -> Command {
+    let mut command = Command::new("psql");
+    load.target.child_env(&mut command, load.database);
+    // Sentences are read from its stderr, so it is to speak English.
+    command.env("LC_ALL", "C.UTF-8").env_remove("PSQLRC");
+    command.args(["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]).stdin(Stdio::piped());
+    command
+}
+
+/// The dump as it passes by, counted.
+struct Counted<'a, R> {
+    input: R,
+    read: u64,
+    total: u64,
+    progress: &'a Progress,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let size = self.input.read(buffer)?;
+        self.read += u64::try_from(size).unwrap_or_default();
+        self.progress.set(self.read, self.total);
+        Ok(size)
+    }
+}
+
+/// Sends the dump to psql. A psql that stops reading has its own account of why.
+fn feed(load: &Load<'_>, psql: ChildStdin, progress: &Progress) -> Result<(), Failure> {
+    let mut psql = BufWriter::with_capacity(PIECE, psql);
+    let mut filter = Filter::new(load.server);
+    let mut dump = load.dump;
+    let fed = dump.rewind().and_then(|()| {
+        let counted = Counted { input: dump, read: 0, total: load.size_bytes, progress };
+        lexer::read(counted, |piece| filter.pass(piece, &mut psql))?;
+        filter.finish(&mut psql)
+    });
+    // What is left in the buffer is for nobody; a drop would try to write it once more.
+    let (_, _) = psql.into_parts();
+    match fed {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::failed("dump_unreadable", "The dump cannot be read to its end and sent to psql.")
+                .hint("Look at the disk that it lies on; another copy of the dump may be whole.")
+                .cause(error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,179 @@
+//! What must be so before anything is touched: pure judgements of what was read.
+
+use svc_pgdump::whole::quoted;
+use svc_step::Failure;
+
+use crate::names;
+use crate::server::{Live, Server};
+
+/// How much room a second copy needs, as a multiple of its plain dump: the tables, their indexes, and the write-ahead log of
+/// the load. A dump was 0.63 of its database in one case, 4.6 times it in another, so this is an estimate only.
+const ROOM_PER_DUMP_BYTE: f64 = 2.5;
+
+/// The name is one that may be replaced at all.
+pub(crate) fn database(name: &str) -> Result<(), Failure> {
+    if names::belongs_to_the_server(name) {
+        return Err(Failure::refused("database_of_the_server", format!("The database {name} belongs to the server itself."))
+            .hint("Name the service's own database with --dbname or SVC_DATABASE."));
+    }
+    Ok(())
+}
+
+/// The administrator has the rights.
+pub(crate) fn rights(server: &Server) -> Result<(), Failure> {
+    if server.creates_databases {
+        return Ok(());
+    }
+    Err(Failure::refused("not_administrator", format!("The database user {} may not create databases.", server.user))
+        .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or name an administrator with --username."))
+}
+
+/// A dump of a newer server cannot be read by an older one.
+pub(crate) fn versions(dump_of: u32, dump_of_text: &str, server: &Server) -> Result<(), Failure> {
+    let major = server.version_num / 10_000;
+    if dump_of <= major {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "server_too_old",
+        format!("The dump is of a server of version {dump_of_text}, and this one is {}, which is older.", server.version),
+    )
+    .hint(format!("Restore it on a PostgreSQL {dump_of} or later: --host and --port.")))
+}
+
+/// The same server as the document's, unless another one is wanted.
+pub(crate) fn same_server(recorded: &str, server: &Server) -> Result<(), Failure> {
+    if recorded == server.system_identifier {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "other_server",
+        format!("The document speaks of the server {recorded}, and this one is {}.", server.system_identifier),
+    )
+    .hint("Name the right server with --host and --port; --other-server restores the dump here on purpose."))
+}
+
+/// Every role that the dump grants to or that owns something.
+pub(crate) fn roles(missing: &[String]) -> Result<(), Failure> {
+    let Some(first) = missing.first() else { return Ok(()) };
+    Err(Failure::refused("role_missing", format!("The dump needs roles that the server does not have: {}.", missing.join(", ")))
+        .hint(format!("Create them first: CREATE ROLE {};", quoted(first))))
+}
+
+/// Every extension that the dump creates.
+pub(crate) fn extensions(missing: &[String]) -> Result<(), Failure> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "extension_missing",
+        format!("The dump needs extensions that are not installed on the server's host: {}.", missing.join(", ")),
+    )
+    .hint("Install their packages on that host (on Debian postgresql-contrib, postgresql-VERSION-NAME)."))
+}
+
+/// Nothing of the live database would be lost or would stop the exchange.
+pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
+    if let Some(gid) = live.prepared.first() {
+        return Err(Failure::refused(
+            "prepared_transactions",
+            format!(
+                "The database {database} has prepared transactions, which nothing can end for it: {}.",
+                live.prepared.join(", ")
+            ),
+        )
+        .hint(format!("In that database, COMMIT PREPARED or ROLLBACK PREPARED {}.", crate::quote::literal(gid))));
+    }
+    if let Some(name) = live.subscriptions.first() {
+        return Err(Failure::refused(
+            "subscriptions",
+            format!(
+                "The database {database} has subscriptions, which would stay with what is replaced: {}.",
+                live.subscriptions.join(", ")
+            ),
+        )
+        .hint(format!("In that database, DROP SUBSCRIPTION {}; create it anew after the restore.", quoted(name))));
+    }
+    if let Some(name) = live.slots.first() {
+        return Err(Failure::refused(
+            "replication_slots",
+            format!(
+                "The database {database} has replication slots, which would stay with what is replaced: {}.",
+                live.slots.join(", ")
+            ),
+        )
+        .hint(format!("SELECT pg_drop_replication_slot({}); create it anew after the restore.", crate::quote::literal(name))));
+    }
+    Ok(())
+}
+
+/// Room for a second copy beside the live one.
+pub(crate) fn room(dump_bytes: u64, free_bytes: u64, folder: &str) -> Result<(), Failure> {
+    let needed = estimate(dump_bytes);
+    if free_bytes >= needed {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "no_room",
+        format!("A second copy needs about {needed} bytes at {folder}, and {free_bytes} bytes are free."),
+    )
+    .hint("Make room; --no-room-check if the estimate is wrong; --in-place restores without a second copy."))
+}
+
+/// The room that a copy of a dump of that size takes.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an estimate")]
+fn estimate(dump_bytes: u64) -> u64 {
+    (dump_bytes as f64 * ROOM_PER_DUMP_BYTE) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> Server {
+        Server {
+            version_num: 150_018,
+            version: "15.18".to_owned(),
+            system_identifier: "7".to_owned(),
+            user: "postgres".to_owned(),
+            superuser: true,
+            creates_databases: true,
+            data_directory: None,
+        }
+    }
+
+    #[test]
+    fn a_dump_of_a_newer_server_is_refused_and_one_of_an_older_is_not() {
+        assert!(versions(15, "15.18", &server()).is_ok());
+        assert!(versions(13, "13.22", &server()).is_ok());
+        assert_eq!(versions(16, "16.10", &server()).unwrap_err().code, "server_too_old");
+    }
+
+    #[test]
+    fn another_server_and_the_servers_own_databases_are_refused() {
+        assert!(same_server("7", &server()).is_ok());
+        assert_eq!(same_server("8", &server()).unwrap_err().code, "other_server");
+        assert_eq!(database("postgres").unwrap_err().code, "database_of_the_server");
+        assert!(database("svc_db").is_ok());
+        assert_eq!(rights(&Server { creates_databases: false, ..server() }).unwrap_err().code, "not_administrator");
+    }
+
+    #[test]
+    fn what_would_be_lost_or_would_stop_the_exchange_is_named() {
+        let live = Live { oid: 1, prepared: vec!["it's".to_owned()], subscriptions: Vec::new(), slots: Vec::new() };
+        let failure = in_the_way("svc_db", &live).unwrap_err();
+        assert_eq!(failure.code, "prepared_transactions");
+        assert!(failure.message.contains("it's") && failure.hint.unwrap().contains("'it''s'"));
+        let live = Live { prepared: Vec::new(), subscriptions: vec!["s".to_owned()], ..live };
+        assert_eq!(in_the_way("svc_db", &live).unwrap_err().code, "subscriptions");
+        let live = Live { subscriptions: Vec::new(), slots: vec!["s".to_owned()], ..live };
+        assert_eq!(in_the_way("svc_db", &live).unwrap_err().code, "replication_slots");
+    }
+
+    #[test]
+    fn room_is_an_estimate_from_the_dump() {
+        assert!(room(1000, 2500, "/x").is_ok());
+        assert_eq!(room(1000, 2499, "/x").unwrap_err().code, "no_room");
+        assert!(roles(&[]).is_ok() && extensions(&[]).is_ok());
+    }
+}

@@ -1,0 +1,182 @@
+//! Everything that is found out before anything is altered: the dump is whole, the server has what it needs, nothing is in the
+//! way. What comes of it is the plan.
+
+use std::path::Path;
+
+use svc_pgdump::{Dump, Properties};
+use svc_step::action::Action;
+use svc_step::lock::Lock;
+use svc_step::{Call, Failure, file};
+
+use crate::creation::{Creation, Statement};
+use crate::exchange::drop_statement;
+use crate::input::{Input, InputArgs};
+use crate::outcome::{Named, PropertiesFrom, Staged};
+use crate::proof::Expected;
+use crate::session::Admin;
+use crate::settings::{AdminArgs, DatabaseArgs, OwnerArg};
+use crate::{loader, names, preflight, server};
+
+/// What staging and restoring need to know.
+#[derive(Debug, clap::Args)]
+pub struct RestoreArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    #[command(flatten)]
+    pub(crate) owner: OwnerArg,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
+
+/// Where the dump is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// A copy beside the live database.
+    Copy,
+    /// The database itself, which is dropped first.
+    Place,
+}
+
+/// Ready to load.
+pub(crate) struct Prepared {
+    pub(crate) admin: Admin,
+    pub(crate) input: Input,
+    pub(crate) creation: Creation,
+    pub(crate) expected: Expected,
+    /// What the document says, with nothing done yet.
+    pub(crate) staged: Staged,
+    _lock: Lock,
+}
+
+/// Finds everything out.
+///
+/// # Errors
+/// Whatever speaks against the restore; nothing was altered.
+pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepared, Failure> {
+    let input = args.input.open()?;
+    let recorded = input.recorded.as_ref();
+    let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
+    let owner = args.owner.name(&args.database);
+    preflight::database(&database)?;
+    let mut admin = Admin::connect(&args.admin, call)?;
+    if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref())
+        && !args.input.other_server
+    {
+        preflight::same_server(identifier, &admin.server)?;
+    }
+    let lock = admin.lock(call, &database)?;
+    let dump = input.examine(call)?;
+    needs(&mut admin, &dump, &owner)?;
+    let live = server::live(&mut admin.client, &database)?;
+    if let Some(live) = &live {
+        preflight::in_the_way(&database, live)?;
+    }
+    if aim == Aim::Copy && !args.input.ignore_room {
+        room(&admin, &dump)?;
+    }
+    let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
+    let name = match aim {
+        Aim::Copy => names::staged(&database, call.run_id()),
+        Aim::Place => database.clone(),
+    };
+    let mut creation = Creation {
+        name: name.clone(),
+        owner: owner.clone(),
+        properties,
+        server: admin.server.version_num,
+        // Whoever is no superuser would shut himself out too.
+        closed: admin.server.superuser,
+    };
+    leave_out_roles(&mut admin, call, &mut creation)?;
+    remarks(call, &admin, &dump);
+    let drop = (aim == Aim::Place && live.is_some()).then(|| Action::statement(drop_statement(&database)));
+    let staged = Staged {
+        database,
+        system_identifier: admin.server.system_identifier.clone(),
+        server_version: admin.server.version.clone(),
+        owner,
+        staged: Named { name, oid: None },
+        proven: false,
+        proof: None,
+        dump: input.source(&dump),
+        properties_from,
+        loader: loader::NAME.to_owned(),
+        plan: drop.into_iter().chain(plan(&creation, &input.path)).collect(),
+    };
+    Ok(Prepared { admin, input, creation, expected: expected(&dump), staged, _lock: lock })
+}
+
+/// What the server must have.
+fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
+    let version = dump.server_version.as_deref().unwrap_or_default();
+    preflight::versions(dump.server_major().unwrap_or_default(), version, &admin.server)?;
+    let mut roles = dump.roles.clone();
+    roles.push(owner.to_owned());
+    preflight::roles(&server::missing_roles(&mut admin.client, &roles)?)?;
+    preflight::extensions(&server::missing_extensions(&mut admin.client, &dump.extensions)?)
+}
+
+/// Where the server's disk is this host's.
+fn room(admin: &Admin, dump: &Dump) -> Result<(), Failure> {
+    let folder = admin.server.data_directory.as_deref().filter(|_| admin.target.is_local());
+    match folder.and_then(|folder| Some((folder, file::free_bytes(Path::new(folder))?))) {
+        Some((folder, free)) => preflight::room(dump.size_bytes, free, folder),
+        None => Ok(()),
+    }
+}
+
+fn properties(
+    admin: &Admin,
+    call: &Call,
+    input: &Input,
+    database: &str,
+    live: bool,
+) -> Result<(Option<Properties>, PropertiesFrom), Failure> {
+    if let Some(properties) = &input.properties {
+        return Ok((Some(properties.clone()), PropertiesFrom::Recorded));
+    }
+    let missing = "There is no properties file beside the dump, which does not hold the database's encoding, locale, settings, rights and comment";
+    if live {
+        let mut client = admin.target.connect(call, database)?;
+        let properties = Properties::read(&mut client)?;
+        call.warn("properties_from_live", format!("{missing}: they are taken from the live database {database}."));
+        return Ok((Some(properties), PropertiesFrom::Live));
+    }
+    call.warn("properties_from_defaults", format!("{missing}: they are the server's defaults."));
+    Ok((None, PropertiesFrom::Defaults))
+}
+
+fn leave_out_roles(admin: &mut Admin, call: &Call, creation: &mut Creation) -> Result<(), Failure> {
+    let gone = server::missing_roles(&mut admin.client, &creation.roles())?;
+    if !gone.is_empty() {
+        call.warn("roles_gone", format!("Rights and settings of roles that are not there are left out: {}.", gone.join(", ")));
+        creation.without_roles(&gone);
+    }
+    Ok(())
+}
+
+fn remarks(call: &Call, admin: &Admin, dump: &Dump) {
+    if let Some(remark) = loader::passed_over(dump, admin.server.version_num) {
+        call.warn("header_passed_over", remark);
+    }
+    if dump.has_inserts {
+        call.warn("rows_not_counted", "The dump holds its rows as INSERT statements, which are not counted and so not compared.");
+    }
+}
+
+/// Everything in order, as an operator would type it.
+fn plan(creation: &Creation, path: &Path) -> Vec<Action> {
+    let load = Action::command(loader::command(&creation.name, &path.display().to_string()));
+    let mut plan = vec![creation.create().action(), creation.grant().action(), load, Action::statement("ANALYZE")];
+    plan.extend(creation.finish().iter().map(Statement::action));
+    plan
+}
+
+fn expected(dump: &Dump) -> Expected {
+    Expected {
+        rows: dump.tables.iter().map(|table| (table.table.clone(), table.row_count)).collect(),
+        has_large_objects: dump.has_large_objects,
+    }
+}

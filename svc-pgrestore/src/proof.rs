@@ -1,0 +1,125 @@
+//! The proof after the load: the rows of the dump are there, and nothing in the database is invalid.
+
+use postgres::Client;
+use svc_pgdump::refusal;
+use svc_step::Failure;
+use svc_step::progress::Progress;
+
+use crate::outcome::Proof;
+use crate::tables::{self, Check, Target};
+
+/// How many differences are named.
+const NAMED: usize = 10;
+
+/// What the dump says of its content.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Expected {
+    /// Each COPY block's table, as SQL has it, and its rows.
+    pub(crate) rows: Vec<(String, u64)>,
+    /// Whether it holds large objects.
+    pub(crate) has_large_objects: bool,
+}
+
+const TARGETS: &str = "SELECT t.name, c.oid, format('%I.%I', s.nspname, c.relname), c.relkind::text, \
+    ARRAY(SELECT a.relid::oid FROM pg_partition_ancestors(c.oid) a WHERE a.relid <> c.oid), \
+    EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') \
+    FROM unnest($1::text[]) WITH ORDINALITY t(name, n) \
+    LEFT JOIN pg_class c ON c.oid = to_regclass(t.name) LEFT JOIN pg_namespace s ON s.oid = c.relnamespace ORDER BY t.n";
+
+/// A partitioned index may rightly be invalid: one of a partition is missing, and the dump had it so.
+const INVALID_INDEXES: &str = "SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+    WHERE c.relkind = 'i' AND NOT (i.indisvalid AND i.indisready AND i.indislive) ORDER BY 1";
+
+const NOT_VALIDATED: &str = "SELECT format('%s on %s', c.conname, coalesce(nullif(c.conrelid, 0)::regclass::text, \
+    nullif(c.contypid, 0)::regtype::text)) FROM pg_constraint c WHERE NOT c.convalidated ORDER BY 1";
+
+/// Compares, and gathers the planner's statistics.
+///
+/// # Errors
+/// Something is missing, too much, or invalid (7); or see [`refusal::of_query`].
+pub(crate) fn prove(client: &mut Client, expected: &Expected, progress: &Progress) -> Result<Proof, Failure> {
+    client
+        .batch_execute("SET search_path = ''; SET statement_timeout = 0; SET row_security = off")
+        .map_err(|error| refusal::of_query(&error, "prepare the proof"))?;
+    let checks = tables::checks(&targets(client, expected)?);
+    let rows_count = count_rows(client, &checks, progress)?;
+    let large_objects_count = large_objects(client, expected.has_large_objects)?;
+    nothing_invalid(client)?;
+    let not_validated = names(client, NOT_VALIDATED, "look for constraints that are not validated")?;
+    // A restored database has no statistics, and the first queries of the service would be planned blindly.
+    client.batch_execute("ANALYZE").map_err(|error| refusal::of_query(&error, "gather statistics (ANALYZE)"))?;
+    let tables_count = u64::try_from(checks.len()).unwrap_or(u64::MAX);
+    Ok(Proof { tables_count, rows_count, large_objects_count, not_validated })
+}
+
+fn targets(client: &mut Client, expected: &Expected) -> Result<Vec<Target>, Failure> {
+    let named: Vec<&str> = expected.rows.iter().map(|(name, _)| name.as_str()).collect();
+    let action = "look for the tables of the dump";
+    let found = client.query(TARGETS, &[&named]).map_err(|error| refusal::of_query(&error, action))?;
+    let mut targets = Vec::new();
+    let mut missing = Vec::new();
+    for (row, (_, rows)) in found.iter().zip(&expected.rows) {
+        let oid: Option<u32> = row.get(1);
+        match oid {
+            None => missing.push(format!("{} is not there", row.get::<_, String>(0))),
+            Some(oid) => targets.push(Target {
+                oid,
+                name: row.get(2),
+                kind: row.get::<_, String>(3).chars().next().unwrap_or('r'),
+                ancestors: row.get(4),
+                of_extension: row.get(5),
+                rows: *rows,
+            }),
+        }
+    }
+    if missing.is_empty() { Ok(targets) } else { Err(differs("tables_missing", "lacks tables of the dump", missing)) }
+}
+
+fn count_rows(client: &mut Client, checks: &[Check], progress: &Progress) -> Result<u64, Failure> {
+    let total = u64::try_from(checks.len()).unwrap_or(u64::MAX);
+    let mut rows = 0;
+    let mut differences = Vec::new();
+    for (done, check) in (0_u64..).zip(checks) {
+        progress.at(&check.name);
+        let row = client
+            .query_one(&check.sql, &[])
+            .map_err(|error| refusal::of_query(&error, &format!("count the rows of {}", check.name)))?;
+        let counted = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
+        if !check.agrees(counted) {
+            differences.push(format!("{}: {} rows in the dump, {counted} in the database", check.name, check.rows));
+        }
+        rows += counted;
+        progress.set(done + 1, total);
+    }
+    if differences.is_empty() { Ok(rows) } else { Err(differs("rows_differ", "does not hold the rows of the dump", differences)) }
+}
+
+fn large_objects(client: &mut Client, expected: bool) -> Result<u64, Failure> {
+    let row = client
+        .query_one("SELECT count(*) FROM pg_largeobject_metadata", &[])
+        .map_err(|error| refusal::of_query(&error, "count the large objects"))?;
+    let counted = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
+    if expected == (counted > 0) {
+        return Ok(counted);
+    }
+    let held = if expected { "some" } else { "none" };
+    let difference = format!("{held} in the dump, {counted} in the database");
+    Err(differs("large_objects_differ", "does not hold the large objects of the dump", vec![difference]))
+}
+
+fn nothing_invalid(client: &mut Client) -> Result<(), Failure> {
+    let invalid = names(client, INVALID_INDEXES, "look for invalid indexes")?;
+    if invalid.is_empty() { Ok(()) } else { Err(differs("indexes_invalid", "has invalid indexes", invalid)) }
+}
+
+fn names(client: &mut Client, sql: &str, action: &str) -> Result<Vec<String>, Failure> {
+    let rows = client.query(sql, &[]).map_err(|error| refusal::of_query(&error, action))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+fn differs(code: &str, how: &str, differences: Vec<String>) -> Failure {
+    let mut failure = Failure::invalid(code, format!("What was loaded {how}."))
+        .hint("The dump or the load is no good: check it with svc-pgdump verify, and restore another dump if it is.");
+    failure.causes = differences.into_iter().take(NAMED).collect();
+    failure
+}

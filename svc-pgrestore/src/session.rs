@@ -1,0 +1,116 @@
+//! The administrator's connections.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use postgres::Client;
+use svc_pgdump::{Target, refusal};
+use svc_step::lock::Lock;
+use svc_step::{Call, Failure};
+
+use crate::preflight;
+use crate::server::{self, Server};
+use crate::settings::AdminArgs;
+
+/// The database from which others are made, renamed and dropped.
+pub(crate) const MAINTENANCE: &str = "postgres";
+/// How often signals and the time limit are looked at while the server is at work.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The administrator, connected to the server.
+pub(crate) struct Admin {
+    /// How to reach the server, for further connections.
+    pub(crate) target: Target,
+    /// A connection to the maintenance database, open for the whole step, so that it can clean up after a signal too.
+    pub(crate) client: Client,
+    /// The server.
+    pub(crate) server: Server,
+}
+
+impl Admin {
+    /// Connects, and asks what the administrator may do.
+    ///
+    /// # Errors
+    /// As [`Target::connect`]; the user is no administrator (3).
+    pub(crate) fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
+        let target = args.resolve(call)?;
+        let mut client = target.connect(call, MAINTENANCE)?;
+        let server = server::server(&mut client)?;
+        preflight::rights(&server)?;
+        Ok(Self { target, client, server })
+    }
+
+    /// Takes the lock of one database of this server.
+    ///
+    /// # Errors
+    /// Another run is at it (8).
+    pub(crate) fn lock(&self, call: &Call, database: &str) -> Result<Lock, Failure> {
+        Lock::take(call, "database", &format!("{}/{database}", self.server.system_identifier))
+    }
+
+    /// Does something that alters the server, and keeps account of it.
+    ///
+    /// # Errors
+    /// The server says no, and nothing was altered; or the connection is lost, and nobody knows.
+    pub(crate) fn alter(&mut self, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
+        alter(&mut self.client, call, sql, action)
+    }
+
+    /// Lets `work` use a connection for as long as it takes; a signal or the end of the time limit ends that session.
+    ///
+    /// # Errors
+    /// What `work` says, a signal, or the end of the time limit.
+    pub(crate) fn interruptible<T: Send>(
+        &mut self,
+        call: &Call,
+        client: &mut Client,
+        work: impl FnOnce(&mut Client) -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        let pid: i32 = client
+            .query_one("SELECT pg_backend_pid()", &[])
+            .and_then(|row| row.try_get(0))
+            .map_err(|error| refusal::of_query(&error, "ask for the session's number"))?;
+        let (ended, end) = channel();
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(move || {
+                let result = work(client);
+                let _ = ended.send(());
+                result
+            });
+            let mut stopped = None;
+            while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(LOOK) {
+                if stopped.is_none()
+                    && let Err(failure) = call.check()
+                {
+                    stopped = Some(failure);
+                    let _ = self.client.execute("SELECT pg_terminate_backend($1)", &[&pid]);
+                }
+            }
+            let result = worker.join().map_err(|_| Failure::failed("internal", "A thread of the step ended by a fault of ours."));
+            match stopped {
+                Some(failure) => Err(failure),
+                None => result?,
+            }
+        })
+    }
+}
+
+/// Does something that alters the server, and keeps account of it.
+///
+/// # Errors
+/// The server says no, and nothing was altered; or the connection is lost, and nobody knows.
+pub(crate) fn alter(client: &mut Client, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
+    let attempt = call.effects().attempt();
+    match client.batch_execute(sql) {
+        Ok(()) => {
+            attempt.happened();
+            Ok(())
+        }
+        Err(error) => {
+            if error.as_db_error().is_some() {
+                attempt.refused();
+            }
+            Err(refusal::of_query(&error, action))
+        }
+    }
+}

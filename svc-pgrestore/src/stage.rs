@@ -1,0 +1,123 @@
+//! `stage`: a copy of the database beside the live one, loaded and proven. The live database is not touched.
+
+use svc_step::common::DryRun;
+use svc_step::from::Received;
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+
+use crate::exchange::drop_statement;
+use crate::fill::fill;
+use crate::outcome::{Named, Restored, Staged};
+use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
+use crate::server;
+use crate::session::Admin;
+
+/// Arguments of `svc-pgrestore stage`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  svc-pgrestore stage --from pgdump.json > staged.json")]
+pub struct StageArgs {
+    #[command(flatten)]
+    restore: RestoreArgs,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
+    let mut prepared = prepare(&args.restore, Aim::Copy, call)?;
+    if args.dry.dry_run {
+        return Ok(prepared.staged);
+    }
+    perform(&mut prepared, call)
+}
+
+/// Stages what was prepared.
+pub(crate) fn perform(prepared: &mut Prepared, call: &Call) -> StepResult<Staged> {
+    let removed = remove_leftovers(&mut prepared.admin, &prepared.staged, call)?;
+    let catalog = server::catalog(&mut prepared.admin.client)?;
+    if catalog.iter().any(|one| one.name == prepared.staged.staged.name) {
+        return Ok(already(&prepared.staged, &catalog, call)?);
+    }
+    swaps::write(call, call.run_id(), "stage", &prepared.staged)?;
+    match fill(prepared, call) {
+        Ok(()) => {
+            let staged = prepared.staged.clone();
+            swaps::write(call, call.run_id(), "stage", &staged).map_err(|failure| Stopped::with(failure, staged.clone()))?;
+            Ok(staged)
+        }
+        Err(failure) => Err(take_back(prepared, call, failure, removed)),
+    }
+}
+
+/// A failed staging leaves nothing; if even that fails, the document says what is left.
+fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed: bool) -> Stopped<Staged> {
+    let name = prepared.staged.staged.name.clone();
+    let sql = drop_statement(&name).replacen("DROP DATABASE", "DROP DATABASE IF EXISTS", 1);
+    match prepared.admin.client.batch_execute(&sql) {
+        Ok(()) => {
+            // The plan of something that is not there any more helps nobody, and harms nobody either.
+            let _ = swaps::remove(call, call.run_id());
+            if removed {
+                return Stopped::with(failure, prepared.staged.clone());
+            }
+            call.effects().undone();
+            failure.into()
+        }
+        Err(error) => {
+            failure = failure.cause(format!("what was staged could not be dropped: {error}"));
+            failure.hint = Some(format!("svc-pgrestore unstage --run {} removes what is left: {name}.", call.run_id()));
+            Stopped::with(failure, prepared.staged.clone())
+        }
+    }
+}
+
+/// Drops what stagings that were killed have left. The lock of the database is held, so that none of them is still at work.
+fn remove_leftovers(admin: &mut Admin, wanted: &Staged, call: &Call) -> Result<bool, Failure> {
+    let mut removed = false;
+    for received in swaps::all(call, &["svc-pgrestore.stage/1"]) {
+        let Ok(left) = received.result::<Staged>() else { continue };
+        let ours = left.database == wanted.database && left.system_identifier == wanted.system_identifier;
+        // The plan was written when no database of that name was there.
+        if left.proven || !ours || left.staged.name == wanted.database {
+            continue;
+        }
+        let catalog = server::catalog(&mut admin.client)?;
+        if catalog.iter().any(|one| one.name == left.staged.name) {
+            admin.alter(call, &drop_statement(&left.staged.name), "drop what a killed staging left")?;
+            removed = true;
+            call.warn("leftover_removed", format!("The unfinished staging {} of an earlier run was removed.", left.staged.name));
+        }
+        if let Ok(run) = received.run_id().parse() {
+            swaps::remove(call, &run)?;
+        }
+    }
+    Ok(removed)
+}
+
+/// The copy of this run is there already: it is the one that is wanted, or somebody must look.
+fn already(wanted: &Staged, catalog: &[Named], call: &Call) -> Result<Staged, Failure> {
+    match noted(wanted, call) {
+        Some(staged) if catalog.contains(&staged.staged) => Ok(staged),
+        _ => Err(Failure::refused(
+            "staged_exists",
+            format!("There is a database {} already, of another dump.", wanted.staged.name),
+        )
+        .hint(format!("svc-pgrestore unstage --run {} drops it, or give this run an id of its own.", call.run_id()))),
+    }
+}
+
+/// What this run has staged and proven of this dump already, by what is noted of it.
+pub(crate) fn noted(wanted: &Staged, call: &Call) -> Option<Staged> {
+    let received = swaps::read(call, call.run_id(), &["svc-pgrestore.stage/1", "svc-pgrestore.restore/1"]).ok()?;
+    let staged = staged_of(&received)?;
+    let same = staged.database == wanted.database
+        && staged.system_identifier == wanted.system_identifier
+        && staged.dump.sha256 == wanted.dump.sha256
+        && staged.owner == wanted.owner;
+    (same && staged.proven).then_some(staged)
+}
+
+fn staged_of(received: &Received) -> Option<Staged> {
+    match received.step() {
+        "stage" => received.result().ok(),
+        _ => received.result::<Restored>().ok().filter(|restored| !restored.in_place).map(|restored| restored.stage),
+    }
+}

@@ -1,0 +1,145 @@
+//! `unstage`: drop what was staged or kept, and nothing else.
+
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::from::{FromArg, Received};
+use svc_step::run_id::RunId;
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+
+use crate::exchange::drop_statement;
+use crate::outcome::{Named, Restored, Staged, Swapped, Unstaged};
+use crate::session::Admin;
+use crate::settings::{AdminArgs, DatabaseArgs};
+use crate::{preflight, server, swap};
+
+/// Arguments of `svc-pgrestore unstage`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The live database is never dropped, whatever it was called before.\n\nExample:\n  svc-pgrestore unstage --from swapped.json"
+)]
+pub struct UnstageArgs {
+    #[command(flatten)]
+    from: FromArg,
+    /// Drop what is noted of this run on this host, when its document was lost
+    #[arg(long, value_name = "RUN", required_unless_present = "from", conflicts_with = "from")]
+    run: Option<RunId>,
+    #[command(flatten)]
+    database: DatabaseArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// The copies that a document speaks of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Spoken {
+    database: String,
+    system_identifier: String,
+    copies: Vec<Named>,
+}
+
+pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
+    let received = swap::received(args.from.from.as_deref(), args.run.as_ref(), call)?;
+    let spoken = spoken(&received)?;
+    args.database.agrees_with(&spoken.database)?;
+    let mut admin = Admin::connect(&args.admin, call)?;
+    preflight::same_server(&spoken.system_identifier, &admin.server)?;
+    let _lock = admin.lock(call, &spoken.database)?;
+    let catalog = server::catalog(&mut admin.client)?;
+    let (drop, absent) = sort(&spoken, &catalog)?;
+    let plan: Vec<Action> = drop.iter().map(|one| Action::statement(drop_statement(&one.name))).collect();
+    let mut unstaged = Unstaged {
+        database: spoken.database,
+        system_identifier: spoken.system_identifier,
+        dropped: if args.dry.dry_run { drop.clone() } else { Vec::new() },
+        absent,
+        plan,
+    };
+    if args.dry.dry_run {
+        return Ok(unstaged);
+    }
+    for one in drop {
+        let dropped = call.check().and_then(|()| admin.alter(call, &drop_statement(&one.name), &format!("drop {}", one.name)));
+        if let Err(failure) = dropped {
+            return Err(Stopped::with(failure, unstaged));
+        }
+        unstaged.dropped.push(one);
+    }
+    if let Ok(run) = received.run_id().parse() {
+        swaps::remove(call, &run).map_err(|failure| Stopped::with(failure, unstaged.clone()))?;
+    }
+    Ok(unstaged)
+}
+
+fn spoken(received: &Received) -> Result<Spoken, Failure> {
+    let of_swap = |swapped: Swapped| Spoken {
+        database: swapped.database,
+        system_identifier: swapped.system_identifier,
+        copies: std::iter::once(swapped.incoming).chain(swapped.kept).collect(),
+    };
+    let of_stage = |staged: Staged| Spoken {
+        database: staged.database,
+        system_identifier: staged.system_identifier,
+        copies: vec![staged.staged],
+    };
+    Ok(match received.step() {
+        "stage" => of_stage(received.result()?),
+        "swap" => of_swap(received.result()?),
+        _ => {
+            let restored: Restored = received.result()?;
+            restored.swap.map_or_else(|| of_stage(restored.stage), of_swap)
+        }
+    })
+}
+
+/// Which of the copies are to be dropped, and which are not there any more. What is live now is neither.
+fn sort(spoken: &Spoken, catalog: &[Named]) -> Result<(Vec<Named>, Vec<Named>), Failure> {
+    let (mut drop, mut absent) = (Vec::new(), Vec::new());
+    for copy in &spoken.copies {
+        let found = catalog.iter().find(|one| if copy.oid.is_some() { one.oid == copy.oid } else { one.name == copy.name });
+        match found {
+            None => absent.push(copy.clone()),
+            Some(found) if found.name == spoken.database => {}
+            Some(found) if spoken.copies.iter().any(|known| known.name == found.name) => drop.push(found.clone()),
+            Some(found) => {
+                return Err(Failure::refused(
+                    "staged_renamed",
+                    format!("The database {} is called {} now, which nobody of us did.", copy.name, found.name),
+                )
+                .hint(format!("Look at it; if it is of no use, {} drops it.", drop_statement(&found.name))));
+            }
+        }
+    }
+    Ok((drop, absent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str, oid: u32) -> Named {
+        Named { name: name.to_owned(), oid: Some(oid) }
+    }
+
+    fn spoken() -> Spoken {
+        let copies = vec![named("svc_db_staged_r", 20), named("svc_db_before_r", 10)];
+        Spoken { database: "svc_db".to_owned(), system_identifier: "7".to_owned(), copies }
+    }
+
+    #[test]
+    fn the_live_database_is_never_dropped_whichever_copy_it_was() {
+        let after = [named("svc_db", 20), named("svc_db_before_r", 10)];
+        assert_eq!(sort(&spoken(), &after).unwrap(), (vec![named("svc_db_before_r", 10)], vec![]));
+        let back = [named("svc_db", 10), named("svc_db_staged_r", 20)];
+        assert_eq!(sort(&spoken(), &back).unwrap(), (vec![named("svc_db_staged_r", 20)], vec![]));
+    }
+
+    #[test]
+    fn another_database_of_that_name_is_not_ours_and_one_that_was_renamed_is_refused() {
+        let other = [named("svc_db", 20), named("svc_db_before_r", 11)];
+        assert_eq!(sort(&spoken(), &other).unwrap(), (vec![], vec![named("svc_db_before_r", 10)]));
+        let renamed = [named("svc_db", 20), named("mine", 10)];
+        assert_eq!(sort(&spoken(), &renamed).unwrap_err().code, "staged_renamed");
+    }
+}
