@@ -185,4 +185,73 @@ mod tests {
         let out = edited("a: 1\r\n\"b.c\": 2 # c\r\n8080: x\r\n", "a: 1\n'b.c': [x,\n  y]\n\"8080\": y\nnew key: |\n  1\n  2\n");
         assert_eq!(out.matches('\n').count(), out.matches("\r\n").count(), "{out:?}");
     }
+
+    use proptest::prelude::*;
+
+    /// A value as text at some depth: what follows `key:`, line end and all.
+    fn value(depth: usize) -> BoxedStrategy<String> {
+        let pad = "  ".repeat(depth + 1);
+        let scalar = prop_oneof![
+            "[a-z0-9]{1,6}",
+            Just("'it''s # x'".to_owned()),
+            Just("\"a\\tb\"".to_owned()),
+            Just("[1, {x: y}]".to_owned()),
+            Just("{}".to_owned()),
+            Just("!!str 5".to_owned()),
+        ];
+        let inline = (scalar, prop::bool::ANY).prop_map(|(text, note)| format!(" {text}{}\n", if note { " # note" } else { "" }));
+        let (list_pad, text_pad) = (pad.clone(), pad.clone());
+        let list = prop::collection::vec("[a-z]{1,3}", 1..3)
+            .prop_map(move |items| format!("\n{}", items.iter().map(|item| format!("{list_pad}- {item}\n")).collect::<String>()));
+        let block = "[a-z]{1,3}".prop_map(move |word| format!(" |\n{text_pad}{word}\n{text_pad}  {word}\n"));
+        let leaf = prop_oneof![4 => inline, 1 => list, 1 => block];
+        if depth >= 2 {
+            return leaf.boxed();
+        }
+        let group = entries(depth + 1, 1).prop_map(|text| format!("\n{text}"));
+        prop_oneof![3 => leaf, 1 => group].boxed()
+    }
+
+    /// Lines of a group of few possible keys, with comments and blank lines between.
+    fn entries(depth: usize, least: usize) -> BoxedStrategy<String> {
+        let pad = "  ".repeat(depth);
+        prop::collection::btree_map("[abcd]", (value(depth), 0..4), least..4)
+            .prop_map(move |entries| {
+                let one = |(key, (value, before)): (&String, &(String, i32))| {
+                    let before = match before {
+                        0 => format!("{pad}# about {key}\n"),
+                        1 => "\n".to_owned(),
+                        _ => String::new(),
+                    };
+                    format!("{before}{pad}{key}:{value}")
+                };
+                entries.iter().map(one).collect::<String>()
+            })
+            .boxed()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1500))]
+
+        #[test]
+        fn any_file_is_made_of_any_other_and_says_exactly_the_same(new in entries(0, 1), mine in entries(0, 1)) {
+            let (from, to) = (leaves(&new), leaves(&mine));
+            let text = yaml(&new, &mine, &edits(&from, &to));
+            let said = text.as_deref().and_then(|text| crate::yaml::read(text).ok()).map(|read| flatten(&read.tree));
+            prop_assert_eq!(said.as_ref(), Some(&to), "\nnew:\n{}\nmine:\n{}\nwritten:\n{:?}", new, mine, text);
+        }
+
+        #[test]
+        fn one_set_value_leaves_every_other_line_as_it_is(new in entries(0, 1), word in "[a-z]{7}") {
+            let flat = leaves(&new);
+            let Some((path, _)) = flat.iter().find(|(_, leaf)| matches!(leaf, crate::tree::Tree::Scalar(one) if !one.text.contains('\n'))) else {
+                return Ok(());
+            };
+            let mine = path.iter().enumerate().map(|(depth, key)| format!("\n{}{key}:", "  ".repeat(depth))).collect::<String>();
+            let text = yaml(&new, &format!("{mine} {word}\n"), &[Edit::Set(path.clone())]).unwrap();
+            let changed: Vec<(&str, &str)> = new.lines().zip(text.lines()).filter(|(old, new)| old != new).collect();
+            prop_assert_eq!(changed.len(), 1, "\n{}\n{}", new, text);
+            prop_assert_eq!(new.lines().count(), text.lines().count());
+        }
+    }
 }

@@ -78,4 +78,14 @@ mod tests {
         assert_eq!(unified(old, new, &Redactor::default()), wanted);
         assert_eq!(unified(old, old, &Redactor::default()), "");
     }
+
+    #[test]
+    fn short_secrets_on_lines_of_their_own_are_left_out_too() {
+        let texts = ["pin: |\n  4711\ntokens:\n  - abc\nx: 1\n", "pin: |\n  4712\ntokens:\n  - abd\nx: 2\n"];
+        let read = texts.map(|text| yaml::read(text).unwrap());
+        let [old, new] = [0, 1].map(|at| Side { name: "f", text: texts[at], hidden: &read[at].hidden });
+        let diff = unified(old, new, &Redactor::default());
+        assert!(["471", "ab"].iter().all(|gone| !diff.contains(gone)), "{diff}");
+        assert!(diff.contains("-  <redacted>\n") && diff.contains("-  - <redacted>\n") && diff.contains("+x: 2\n"), "{diff}");
+    }
 }
