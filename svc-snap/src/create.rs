@@ -1,0 +1,181 @@
+//! `create`: take a snapshot, wait for it, and judge it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::{Call, Failure, StepResult, Stopped, settings};
+
+use crate::connection::Connection;
+use crate::live::{Live, live};
+use crate::mark::{Mark, MarkArgs};
+use crate::noted::{self, Noted};
+use crate::repository::{self, RepositoryArg};
+use crate::resolve::{PassedOver, Patterns};
+use crate::scope::ScopeArg;
+use crate::server::Server;
+use crate::snapshot::{self, Snapshot};
+use crate::take::{Take, Taking};
+use crate::{name, verdict};
+
+/// Arguments of `svc-snap create`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap create
+  svc-snap create --unique --taken-because 'before the upgrade to 2.0.1' > snapshot.json
+  svc-snap create nightly_1 --indices 'content,log-*' --kind nightly")]
+pub struct CreateArgs {
+    /// The snapshot's name; default: snapshot_<service>_<YYYYMMDD>
+    #[arg(value_name = "NAME", value_parser = name::snapshot)]
+    name: Option<String>,
+    /// If the name is in use, take the first free one of NAME_2, NAME_3, …
+    #[arg(long)]
+    unique: bool,
+    /// What to take: names and patterns, comma separated, -PATTERN leaves out; default: all of the scope
+    #[arg(long, value_name = "PATTERNS", allow_hyphen_values = true)]
+    indices: Option<String>,
+    /// Take what can be taken where shards are missing; such a snapshot is PARTIAL, and no valid backup (exit 7)
+    #[arg(long)]
+    partial: bool,
+    /// Return as soon as the snapshot is begun; svc-snap wait judges it
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    mark: MarkArgs,
+    /// The product's name, of which the default name is made
+    #[arg(long = "service", value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = settings::name)]
+    service: String,
+    #[command(flatten)]
+    scope: ScopeArg,
+    #[command(flatten)]
+    repository: RepositoryArg,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// A snapshot that was taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Created {
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// The snapshot's name.
+    pub name: String,
+    /// The indices and data streams that were asked for, by name.
+    pub wanted: Vec<String>,
+    /// What is live in the cluster and was not asked for, with the reason.
+    pub skipped: Vec<PassedOver>,
+    /// Whether an earlier call of the same run had begun it, and this one only waited for it and judged it.
+    pub resumed: bool,
+    /// The snapshot, as the server shows it; `null` before it is begun.
+    pub snapshot: Option<Snapshot>,
+    /// What the snapshot does not hold or does not show, index by index.
+    pub noted: Vec<Noted>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
+    let mark = args.mark.mark(call)?;
+    let server = Server::connect(&args.connection, call)?;
+    let repository = args.repository.repository.as_str();
+    let _lock = repository::lock(call, &server, repository)?;
+    let live = live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
+    let (name, found) = choose(args, call, &server, &mark)?;
+    let take = Take { repository, name: &name, wanted: live.names(), mark: &mark, partial: args.partial, wait: !args.no_wait };
+    let plan = if found.is_some() { Vec::new() } else { vec![take.action()] };
+    let created = planned(&server, &take, &live, plan);
+    if args.dry.dry_run {
+        return Ok(Created { snapshot: found, ..created });
+    }
+    match found {
+        Some(found) => resume(&Taking { call, server: &server, take: &take }, created, found, args.no_wait),
+        None => take_it(&Taking { call, server: &server, take: &take }, created, &live),
+    }
+}
+
+fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> Created {
+    Created {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository: take.repository.to_owned(),
+        name: take.name.to_owned(),
+        wanted: take.wanted.clone(),
+        skipped: live.skipped.clone(),
+        resumed: false,
+        snapshot: None,
+        noted: Vec::new(),
+        plan,
+    }
+}
+
+/// The name, and the snapshot of this name where this run has begun it already.
+fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Result<(String, Option<Snapshot>), Failure> {
+    let repository = &args.repository.repository;
+    let first = args.name.clone().unwrap_or_else(|| name::default_snapshot(&args.service, call.started_at()));
+    let mut taken: Vec<String> = Vec::new();
+    loop {
+        let candidate = name::free(&first, &taken);
+        match snapshot::find(server, repository, &candidate)? {
+            None if taken.is_empty() || args.unique => return Ok((candidate, None)),
+            None => return Err(in_use(repository, &first, &candidate)),
+            Some(found) if mark.is_on(&found) => return Ok((candidate, Some(found))),
+            Some(_) => taken.push(candidate),
+        }
+    }
+}
+
+fn in_use(repository: &str, name: &str, free: &str) -> Failure {
+    Failure::refused("snapshot_name_in_use", format!("The repository {repository} has a snapshot {name} already."))
+        .hint(format!("Take a free name: svc-snap create {free}; --unique picks one by itself."))
+}
+
+/// An earlier call of this run has begun it: it is waited for, and judged, and never begun again.
+fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: bool) -> StepResult<Created> {
+    created.resumed = true;
+    created.snapshot = Some(found);
+    if no_wait {
+        return Ok(created);
+    }
+    let ended = taking.wait();
+    finish(taking, created, ended)
+}
+
+fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult<Created> {
+    let notes = noted::before(taking.server, &live.indices)?;
+    created.noted = notes.unproven();
+    if !taking.take.wait {
+        taking.begin()?;
+        created.snapshot = snapshot::find(taking.server, taking.take.repository, taking.take.name).unwrap_or_default();
+        return Ok(created);
+    }
+    let ended = taking.to_its_end();
+    if ended.is_ok() {
+        created.noted = noted::after(taking.server, notes);
+    }
+    finish(taking, created, ended)
+}
+
+/// The verdict; whatever it is, the document says how things stand.
+fn finish(taking: &Taking<'_>, mut created: Created, ended: Result<Snapshot, Failure>) -> StepResult<Created> {
+    let failure = match ended {
+        Ok(snapshot) => {
+            let verdict = verdict::judge(taking.take.repository, &snapshot, &taking.take.wanted);
+            created.snapshot = Some(snapshot);
+            match verdict {
+                Ok(()) => return Ok(created),
+                Err(failure) => failure,
+            }
+        }
+        Err(failure) => {
+            if let Ok(found) = snapshot::find(taking.server, taking.take.repository, taking.take.name) {
+                created.snapshot = found.filter(|found| taking.take.mark.is_on(found));
+            }
+            failure
+        }
+    };
+    Err(Stopped::with(failure, created))
+}

@@ -1,0 +1,116 @@
+//! A snapshot under way: how far it is, and whether it has ended.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use svc_step::progress::{Progress, Unit};
+use svc_step::{Call, Failure, Status};
+
+use crate::path::path;
+use crate::server::Server;
+use crate::snapshot::{self, Snapshot};
+
+/// The first pause between two looks; it grows to the last.
+const FIRST: Duration = Duration::from_millis(100);
+const LAST: Duration = Duration::from_secs(2);
+/// How long a server that does not answer is borne while a snapshot is known to be under way.
+const ABSENCE: Duration = Duration::from_secs(60);
+
+/// One snapshot that is followed.
+pub(crate) struct Follow<'a> {
+    pub call: &'a Call,
+    pub server: &'a Server,
+    pub repository: &'a str,
+    pub name: &'a str,
+    progress: Progress,
+    pace: Pace,
+}
+
+/// When to look, and when to give up looking.
+struct Pace {
+    pause: Duration,
+    /// Since when nobody has answered.
+    silent: Option<Instant>,
+}
+
+impl<'a> Follow<'a> {
+    pub(crate) fn new(call: &'a Call, server: &'a Server, repository: &'a str, name: &'a str) -> Self {
+        let progress = call.progress(&format!("snapshot {name}"), Unit::Bytes);
+        Self { call, server, repository, name, progress, pace: Pace { pause: FIRST, silent: None } }
+    }
+
+    /// The pause before the next look: short at first.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let pause = self.pace.pause;
+        self.pace.pause = (pause * 3 / 2).min(LAST);
+        pause
+    }
+
+    /// Shows how far it is. A look that fails is none: the progress decides nothing.
+    pub(crate) fn show(&self) {
+        let status = self.server.get(&path(&["_snapshot", self.repository, self.name, "_status"]));
+        if let Some((done, total)) = status.ok().as_ref().and_then(far) {
+            self.progress.set(done, total);
+        }
+    }
+
+    /// Looks the snapshot up; `Ok(None)` also while the server does not answer, which is borne for a minute.
+    ///
+    /// # Errors
+    /// The server refuses, or has not answered for long.
+    pub(crate) fn look(&mut self) -> Result<Option<Snapshot>, Failure> {
+        match snapshot::find(self.server, self.repository, self.name) {
+            Err(failure) if failure.status == Status::Unavailable => {
+                let silent = *self.pace.silent.get_or_insert_with(Instant::now);
+                if silent.elapsed() > ABSENCE { Err(failure) } else { Ok(None) }
+            }
+            found => {
+                self.pace.silent = None;
+                found
+            }
+        }
+    }
+
+    /// Whether the server answered the last look.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.pace.silent.is_none()
+    }
+
+    /// Waits until a snapshot that is there is finished.
+    ///
+    /// # Errors
+    /// It has gone (4); a signal, the end of the time limit, or a server that does not answer any more.
+    pub(crate) fn to_its_end(&mut self) -> Result<Snapshot, Failure> {
+        loop {
+            match self.look()? {
+                Some(snapshot) if !snapshot.is_under_way() => return Ok(snapshot),
+                None if self.is_answered() => return Err(snapshot::not_found(self.repository, self.name)),
+                _ => self.show(),
+            }
+            let pause = self.pause();
+            self.call.pause(pause)?;
+        }
+    }
+}
+
+/// Bytes done and bytes in all, from `_status`; shards where the bytes are not known.
+fn far(status: &Value) -> Option<(u64, u64)> {
+    let snapshot = status.pointer("/snapshots/0")?;
+    let number = |pointer: &str| snapshot.pointer(pointer).and_then(Value::as_u64);
+    let total = number("/stats/incremental/size_in_bytes").filter(|total| *total > 0)?;
+    Some((number("/stats/processed/size_in_bytes").unwrap_or(0).min(total), total))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn progress_is_what_is_done_of_what_is_new() {
+        let status = json!({"snapshots": [{"stats": {"incremental": {"size_in_bytes": 10}, "processed": {"size_in_bytes": 4}}}]});
+        assert_eq!(far(&status), Some((4, 10)));
+        assert_eq!(far(&json!({"snapshots": []})), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! What is live in the cluster within the scope, by name: what a snapshot is asked to hold.
+
+use serde_json::Value;
+use svc_step::Failure;
+
+use crate::resolve::{PassedOver, Patterns, Reason};
+use crate::scope::{Scope, is_security};
+use crate::server::Server;
+use crate::staged;
+
+/// A name of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub name: String,
+    pub closed: bool,
+    /// Whether the server keeps it for one of its own features, and takes it with the feature's state only.
+    pub system: bool,
+}
+
+/// All names of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Names {
+    /// Indices, those behind data streams left out.
+    pub indices: Vec<Name>,
+    /// Data streams.
+    pub streams: Vec<String>,
+}
+
+/// The names that are in the scope.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Live {
+    /// Indices, in the order of their names.
+    pub indices: Vec<Name>,
+    /// Data streams, in the order of their names.
+    pub streams: Vec<String>,
+    /// Everything else.
+    pub skipped: Vec<PassedOver>,
+}
+
+impl Live {
+    /// All names, indices first.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.indices.iter().map(|index| index.name.clone()).chain(self.streams.iter().cloned()).collect()
+    }
+}
+
+/// Asks for all names of the cluster, hidden and closed ones too.
+///
+/// # Errors
+/// The server does not answer, or refuses.
+pub(crate) fn names(server: &Server) -> Result<Names, Failure> {
+    Ok(read(&server.get("/_resolve/index/*?expand_wildcards=all")?))
+}
+
+/// What is live within the scope and asked for.
+///
+/// # Errors
+/// As [`names`]; a plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
+pub(crate) fn live(server: &Server, scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {
+    within(names(server)?, scope, patterns)
+}
+
+fn read(answer: &Value) -> Names {
+    let list = |key: &str| answer.get(key).and_then(Value::as_array).into_iter().flatten();
+    let name = |value: &Value| value.get("name").and_then(Value::as_str).map(str::to_owned);
+    let index = |value: &Value| {
+        let is =
+            |word: &str| value.get("attributes").and_then(Value::as_array).is_some_and(|all| all.iter().any(|one| one == word));
+        Some(Name { name: name(value)?, closed: is("closed"), system: is("system") })
+    };
+    let own = |value: &&Value| value.get("data_stream").is_none_or(Value::is_null);
+    let mut indices: Vec<Name> = list("indices").filter(own).filter_map(index).collect();
+    let mut streams: Vec<String> = list("data_streams").filter_map(name).collect();
+    indices.sort_by(|one, other| one.name.cmp(&other.name));
+    streams.sort();
+    Names { indices, streams }
+}
+
+fn within(names: Names, scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {
+    let is_there = |name: &&String| names.indices.iter().any(|index| index.name == **name) || names.streams.contains(name);
+    let missing: Vec<&str> = patterns.plain().filter(|name| !is_there(name)).map(String::as_str).collect();
+    if !missing.is_empty() {
+        return Err(Failure::not_found(
+            "index_not_found",
+            format!("The search database has no index or data stream {}.", missing.join(", ")),
+        )
+        .hint("GET /_cat/indices?expand_wildcards=all shows which there are; aliases are not names of indices."));
+    }
+    let mut live = Live::default();
+    for index in names.indices {
+        let reason = if index.system { Some(Reason::FeatureState) } else { left_out(&index.name, scope, patterns) };
+        match reason {
+            None => live.indices.push(index),
+            Some(reason) => live.skipped.push(PassedOver { name: index.name, reason }),
+        }
+    }
+    for name in names.streams {
+        match left_out(&name, scope, patterns) {
+            None => live.streams.push(name),
+            Some(reason) => live.skipped.push(PassedOver { name, reason }),
+        }
+    }
+    let refused = live.skipped.iter().filter(|one| one.reason != Reason::NotAskedFor && patterns.name(&one.name));
+    let refused: Vec<&str> = refused.map(|one| one.name.as_str()).collect();
+    if !refused.is_empty() {
+        return Err(Failure::refused("index_not_in_scope", format!("{} may not be taken by name.", refused.join(", ")))
+            .hint("Widen the scope (--scope, SVC_INDICES) if it is the service's; security indices, those of the server's own features and our own copies never are."));
+    }
+    if live.indices.is_empty() && live.streams.is_empty() {
+        return Err(Failure::not_found(
+            "nothing_to_take",
+            format!("No index or data stream is both asked for and within the scope {scope}."),
+        )
+        .hint("GET /_cat/indices shows what there is; see --indices and SVC_INDICES."));
+    }
+    Ok(live)
+}
+
+fn left_out(name: &str, scope: &Scope, patterns: &Patterns) -> Option<Reason> {
+    if is_security(name) {
+        Some(Reason::Security)
+    } else if staged::is_own(name) {
+        Some(Reason::OwnCopy)
+    } else if !patterns.ask_for(name) {
+        Some(Reason::NotAskedFor)
+    } else if !scope.contains(name) {
+        Some(Reason::OutsideScope)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_scope_takes_indices_and_streams_and_says_why_it_leaves_others() {
+        let answer = json!({"indices": [
+                {"name": "b", "attributes": ["closed"]}, {"name": "a", "aliases": ["x"], "attributes": ["hidden", "open"]},
+                {"name": ".ds-logs-2026.11.20-000001", "attributes": ["hidden", "open"], "data_stream": "logs"},
+                {"name": ".security-7", "attributes": ["open"]}, {"name": ".tasks", "attributes": ["open", "system"]},
+                {"name": "svc-before-r-a", "attributes": ["open"]}],
+            "aliases": [{"name": "x", "indices": ["a"]}],
+            "data_streams": [{"name": "logs", "backing_indices": [".ds-logs-2026.11.20-000001"]}, {"name": "other"}]});
+        let scope = "*,-other".parse().unwrap();
+        let within = |patterns: &str| within(read(&answer), &scope, &Patterns::parse(patterns));
+        let live = within("*").unwrap();
+        assert_eq!(live.names(), ["a", "b", "logs"]);
+        assert!(live.indices[1].closed && !live.indices[0].closed);
+        let reasons: Vec<_> = live.skipped.iter().map(|one| (one.name.as_str(), one.reason)).collect();
+        assert_eq!(
+            reasons,
+            [
+                (".security-7", Reason::Security),
+                (".tasks", Reason::FeatureState),
+                ("svc-before-r-a", Reason::OwnCopy),
+                ("other", Reason::OutsideScope)
+            ]
+        );
+        assert_eq!(within("a").unwrap().names(), ["a"]);
+        for (patterns, code) in [
+            ("a,x", "index_not_found"),
+            ("other", "index_not_in_scope"),
+            (".tasks", "index_not_in_scope"),
+            ("x*", "nothing_to_take"),
+        ] {
+            assert_eq!(within(patterns).unwrap_err().code, code, "{patterns}");
+        }
+    }
+}

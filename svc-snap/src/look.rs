@@ -1,0 +1,89 @@
+//! What the server shows of indices by their explicit names.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use svc_step::Failure;
+
+use crate::path::path;
+use crate::server::Server;
+use crate::shape::Shape;
+
+/// What the server shows of one index.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Index {
+    /// Its `uuid`.
+    pub uuid: String,
+    /// Whether it is closed.
+    pub closed: bool,
+    /// Whether every primary shard is started.
+    pub whole: bool,
+    /// What it has beside its documents.
+    pub shape: Shape,
+}
+
+/// Looks at the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name
+/// leads to.
+///
+/// # Errors
+/// The server does not answer, or refuses.
+pub(crate) fn look(server: &Server, names: &[&str]) -> Result<BTreeMap<String, Index>, Failure> {
+    let mut found = BTreeMap::new();
+    // A path has a limit of 4 KiB, and a name may take 255 bytes, each of them written as three.
+    for names in names.chunks(4) {
+        let listed = names.join(",");
+        let settings = server.get(&format!("{}?flat_settings=true&ignore_unavailable=true", path(&[&listed, "_settings"])))?;
+        let settings: Vec<(&String, &Map<String, Value>)> = members(&settings)
+            .filter(|(name, _)| names.contains(&name.as_str()))
+            .filter_map(|(name, index)| Some((name, index.get("settings")?.as_object()?)))
+            .collect();
+        if settings.is_empty() {
+            continue;
+        }
+        let listed = settings.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",");
+        let aliases = server.get(&format!("{}?ignore_unavailable=true", path(&[&listed, "_alias"])))?;
+        let health = server.get(&format!("{}?level=indices&timeout=1s", path(&["_cluster", "health", &listed])))?;
+        for (name, settings) in settings {
+            let aliases = aliases.get(name).and_then(|index| index.get("aliases")).and_then(Value::as_object);
+            let health = health.get("indices").and_then(|indices| indices.get(name));
+            found.insert(name.clone(), index(settings, aliases, health));
+        }
+    }
+    Ok(found)
+}
+
+fn index(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, health: Option<&Value>) -> Index {
+    let text = |name: &str| settings.get(name).and_then(Value::as_str).unwrap_or_default();
+    let number = |name: &str| health.and_then(|health| health.get(name)).and_then(Value::as_u64);
+    // A yellow index may have no primary yet: a restore that has not begun is yellow.
+    let whole = number("number_of_shards").is_some_and(|shards| number("active_primary_shards") == Some(shards));
+    Index {
+        uuid: text("index.uuid").to_owned(),
+        closed: text("index.verified_before_close") == "true",
+        whole,
+        shape: Shape::read(settings, aliases),
+    }
+}
+
+/// How many documents an index holds, all of what was written counted, every shard asked.
+///
+/// # Errors
+/// The server does not answer, or a shard does not (7).
+pub(crate) fn count(server: &Server, index: &str) -> Result<u64, Failure> {
+    let answer = server.get(&path(&[index, "_count"]))?;
+    let failed = answer.pointer("/_shards/failed").and_then(Value::as_u64);
+    match answer.get("count").and_then(Value::as_u64) {
+        Some(count) if failed == Some(0) => Ok(count),
+        _ => Err(Failure::invalid(
+            "shards_failed",
+            format!("Not every shard of {index} answered when its documents were counted."),
+        )
+        .hint(format!("GET /_cat/shards/{index} shows its shards."))
+        .cause(answer.to_string())),
+    }
+}
+
+/// The members of a JSON object; none of anything else.
+pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}

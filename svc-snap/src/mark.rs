@@ -1,0 +1,117 @@
+//! What is written into a snapshot's metadata (procedure, 2.2): who took it and why, and the mark by which a run knows its
+//! own snapshot again after a lost connection.
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+use svc_step::user::OsUser;
+use svc_step::{Call, Failure};
+
+use crate::snapshot::Snapshot;
+
+/// The key of what is ours.
+const OURS: &str = "svc_tools";
+/// The servers take less than so many bytes.
+const LIMIT: usize = 1024;
+
+/// What a snapshot is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Taken by hand.
+    Manual,
+    /// Taken every night.
+    Nightly,
+    /// Taken before an upgrade, after the service's stop.
+    Upgrade,
+    /// Taken before an upgrade while the service still runs.
+    Warm,
+}
+
+/// What is said of a snapshot in its metadata.
+#[derive(Debug, Clone, Args)]
+pub struct MarkArgs {
+    /// Who takes it; default: the calling user
+    #[arg(long, value_name = "WHO")]
+    taken_by: Option<String>,
+    /// Why it is taken; default: its kind
+    #[arg(long, value_name = "WHY")]
+    taken_because: Option<String>,
+    /// What it is for; svc-snap prune goes by it
+    #[arg(long, value_enum, default_value = "manual")]
+    kind: Kind,
+    /// A further entry of its metadata (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
+    metadata: Vec<(String, String)>,
+}
+
+/// The metadata of a snapshot that is to be taken.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mark {
+    run_id: String,
+    metadata: Map<String, Value>,
+}
+
+impl MarkArgs {
+    /// The metadata, with this run's mark.
+    ///
+    /// # Errors
+    /// It is larger than servers take (2).
+    pub(crate) fn mark(&self, call: &Call) -> Result<Mark, Failure> {
+        let run_id = call.run_id().to_string();
+        let kind = self.kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let mut metadata = Map::new();
+        metadata.insert("taken_by".to_owned(), json!(self.taken_by.clone().unwrap_or_else(caller)));
+        metadata.insert("taken_because".to_owned(), json!(self.taken_because.as_ref().unwrap_or(&kind)));
+        metadata.extend(self.metadata.iter().map(|(key, value)| (key.clone(), json!(value))));
+        metadata.insert(OURS.to_owned(), json!({"run_id": run_id, "kind": kind}));
+        let size = json!(metadata).to_string().len();
+        if size >= LIMIT {
+            return Err(Failure::usage(
+                "metadata_too_large",
+                format!("The snapshot's metadata would be {size} bytes; servers take less than {LIMIT}."),
+            )
+            .hint("Shorten --taken-because, or give fewer --metadata."));
+        }
+        Ok(Mark { run_id, metadata })
+    }
+}
+
+impl Mark {
+    /// The metadata as the server gets it.
+    pub(crate) const fn metadata(&self) -> &Map<String, Value> {
+        &self.metadata
+    }
+
+    /// Whether this run took that snapshot.
+    pub(crate) fn is_on(&self, snapshot: &Snapshot) -> bool {
+        snapshot.run_id.as_deref() == Some(&self.run_id)
+    }
+}
+
+/// Who called: behind sudo, the person and not root.
+fn caller() -> String {
+    let sudo = std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty());
+    sudo.or_else(|| OsUser::current().map(|user| user.name)).unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn entry(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, _)) if key == OURS || key == "taken_by" || key == "taken_because" => {
+            Err(format!("`{key}` is set by svc-snap itself; see --taken-by and --taken-because"))
+        }
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is not of the form KEY=VALUE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_pairs_and_cannot_forge_our_own() {
+        assert_eq!(entry("ticket=A=1"), Ok(("ticket".to_owned(), "A=1".to_owned())));
+        for bad in ["ticket", "=x", "svc_tools=x", "taken_by=me"] {
+            assert!(entry(bad).is_err(), "{bad}");
+        }
+    }
+}

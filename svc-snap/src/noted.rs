@@ -1,0 +1,113 @@
+//! What a snapshot does not hold or does not show, noted beside it index by index: how many documents, and what the index
+//! has beside them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use svc_step::Failure;
+
+use crate::live::Name;
+use crate::look::{Index, count, look, members};
+use crate::path::path;
+use crate::server::Server;
+use crate::shape::Shape;
+
+/// What was noted of one index when the snapshot was taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Noted {
+    /// The index.
+    pub name: String,
+    /// Its `uuid`.
+    pub uuid: String,
+    /// Whether it was closed.
+    pub closed: bool,
+    /// How many documents it held just before the snapshot; `null` for an index that cannot be counted: a closed one, or one
+    /// with shards missing.
+    pub docs_count: Option<u64>,
+    /// Whether the snapshot holds exactly `docs_count` documents: no shard was written to between the two looks, before and
+    /// after.
+    pub docs_exact: bool,
+    /// What it has beside its documents and its mapping.
+    pub shape: Shape,
+}
+
+/// The `max_seq_no` of an index's primary shards, by shard. Counts alone may agree and be wrong: one document more, another
+/// one less.
+type Sequence = BTreeMap<String, i64>;
+
+/// What was noted, and how far each index had been written to.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    all: Vec<(Noted, Option<Sequence>)>,
+}
+
+impl Notes {
+    /// What was noted, as long as nobody has looked again.
+    pub(crate) fn unproven(&self) -> Vec<Noted> {
+        self.all.iter().map(|(noted, _)| noted.clone()).collect()
+    }
+}
+
+/// Looks at the live indices before a snapshot.
+///
+/// # Errors
+/// The server does not answer, or refuses.
+pub(crate) fn before(server: &Server, indices: &[Name]) -> Result<Notes, Failure> {
+    let names: Vec<&str> = indices.iter().map(|index| index.name.as_str()).collect();
+    let mut all = Vec::new();
+    for (name, index) in look(server, &names)? {
+        let Index { uuid, closed, whole, shape } = index;
+        // The sequence is read first, so that a write beside the count shows at the second look.
+        let sequence = if whole && !closed { Some(sequence(server, &name)?) } else { None };
+        let docs_count = if sequence.is_some() { Some(count(server, &name)?) } else { None };
+        all.push((Noted { name, uuid, closed, docs_count, docs_exact: false, shape }, sequence));
+    }
+    Ok(Notes { all })
+}
+
+/// Looks again after the snapshot: where nothing was written meanwhile, the count is exact. An index that cannot be looked at
+/// any more is not exact; the snapshot is no worse for it.
+pub(crate) fn after(server: &Server, notes: Notes) -> Vec<Noted> {
+    let settle = |(mut noted, first): (Noted, Option<Sequence>)| {
+        let again = first.as_ref().and_then(|_| sequence(server, &noted.name).ok());
+        noted.docs_exact = first.is_some() && first == again;
+        noted
+    };
+    notes.all.into_iter().map(settle).collect()
+}
+
+/// A refresh makes what was written count.
+fn sequence(server: &Server, index: &str) -> Result<Sequence, Failure> {
+    server.refresh(index)?;
+    Ok(read(&server.get(&format!("{}?level=shards", path(&[index, "_stats", "docs"])))?, index))
+}
+
+fn read(stats: &Value, index: &str) -> Sequence {
+    let shards = stats.get("indices").and_then(|all| all.get(index)).and_then(|one| one.get("shards"));
+    let is_primary = |copy: &&Value| copy.pointer("/routing/primary") == Some(&Value::Bool(true));
+    shards
+        .into_iter()
+        .flat_map(members)
+        .filter_map(|(number, copies)| {
+            let primary = copies.as_array()?.iter().find(is_primary)?;
+            Some((number.clone(), primary.pointer("/seq_no/max_seq_no")?.as_i64()?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_sequence_is_that_of_the_primaries() {
+        let copy = |primary: bool, sequence: i64| json!({"routing": {"primary": primary}, "seq_no": {"max_seq_no": sequence}});
+        let stats = json!({"indices": {"a": {"shards": {"0": [copy(false, 8), copy(true, 9)], "1": [copy(true, -1)]}}}});
+        assert_eq!(read(&stats, "a"), Sequence::from([("0".to_owned(), 9), ("1".to_owned(), -1)]));
+        assert!(read(&stats, "b").is_empty());
+    }
+}

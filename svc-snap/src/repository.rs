@@ -1,0 +1,35 @@
+//! The snapshot repository that a step works with.
+
+use clap::Args;
+use serde_json::Value;
+use svc_step::lock::Lock;
+use svc_step::{Call, Failure};
+
+use crate::name;
+use crate::path::path;
+use crate::server::Server;
+
+/// Which repository.
+#[derive(Debug, Clone, Args)]
+pub struct RepositoryArg {
+    /// The snapshot repository's name
+    #[arg(long, value_name = "NAME", env = "SVC_REPOSITORY", default_value = "my_backup", value_parser = name::repository)]
+    pub repository: String,
+}
+
+/// One run at a time creates, deletes or registers in a repository of a cluster.
+///
+/// # Errors
+/// Another run is at it (8).
+pub(crate) fn lock(call: &Call, server: &Server, repository: &str) -> Result<Lock, Failure> {
+    Lock::take(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
+}
+
+/// The repository's definition as the server has it, `None` where none of that name is registered.
+///
+/// # Errors
+/// The server does not answer, or refuses.
+pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Value>, Failure> {
+    let found = server.find(&path(&["_snapshot", repository]))?;
+    Ok(found.and_then(|all| all.get(repository).cloned()))
+}

@@ -1,0 +1,240 @@
+//! The search database that a step works with: which product and version it is, and the requests to it.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use svc_step::effects::Attempt;
+use svc_step::{Call, Failure, Status};
+
+use crate::connection::Connection;
+pub(crate) use crate::path::path;
+use crate::refusal;
+use crate::transport::{Answer, Fate, Patience, Transport, Trouble};
+
+/// How often signals and the time limit are looked at while a long request runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Which family a search database is of, by its own answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Product {
+    /// Elasticsearch.
+    Elasticsearch,
+    /// OpenSearch.
+    OpenSearch,
+}
+
+/// A search database that has said who it is. It is cheap to clone, and shared by the threads of a step.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    transport: Transport,
+    /// The family.
+    pub product: Product,
+    /// The version, as the server writes it.
+    pub version: String,
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The cluster's name.
+    pub cluster_name: String,
+}
+
+impl Server {
+    /// Connects, and asks who is there: `GET /`, and where that is not served (405) `GET /_nodes`.
+    ///
+    /// # Errors
+    /// Nobody answers (5), the credentials are refused (3), or it is no search database (3).
+    pub(crate) fn connect(connection: &Connection, call: &Call) -> Result<Self, Failure> {
+        let transport = Transport::new(connection.reach()?, *call.deadline());
+        let root = ask(&transport, "GET", "/", None)?;
+        let server = match root.status {
+            405 => by_nodes(transport, &root)?,
+            200..300 => by_root(transport, &root.body)?,
+            status => return Err(refusal::refusal(status, &root.body).failure),
+        };
+        call.people().detail(&format!("{} {} ({})", product_name(server.product), server.version, server.cluster_name));
+        Ok(server)
+    }
+
+    /// The server's address, without credentials.
+    pub(crate) fn url(&self) -> &str {
+        self.transport.base()
+    }
+
+    /// A `GET`.
+    ///
+    /// # Errors
+    /// As [`refusal`] maps them; no answer is 5.
+    pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.ask("GET", path, None)
+    }
+
+    /// A `GET` of something that may not be there.
+    ///
+    /// # Errors
+    /// As [`Server::get`], but what is not there is `None`.
+    pub(crate) fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
+        match self.get(path) {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if failure.status == Status::NotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Makes all that was written to indices (names, comma separated) visible to searches and counts. Not a change: what
+    /// there is stays as it is.
+    ///
+    /// # Errors
+    /// As [`Server::get`].
+    pub(crate) fn refresh(&self, indices: &str) -> Result<(), Failure> {
+        self.ask("POST", &path(&[indices, "_refresh"]), None).map(drop)
+    }
+
+    /// A request without a lasting effect, such as a refresh or a verification.
+    ///
+    /// # Errors
+    /// As [`Server::get`].
+    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        self.answered(method, path, body, Patience::Short).map_err(|trouble| trouble.failure)
+    }
+
+    /// A request that alters something: the call's account of effects is kept. Where the answer never comes, `changed`
+    /// becomes unknown.
+    ///
+    /// # Errors
+    /// As [`refusal`] maps them; nobody is there is 5, and an answer that never comes is 6.
+    pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let attempt = call.effects().attempt();
+        settle(attempt, self.answered(method, path, body, Patience::Short))
+    }
+
+    /// Starts a request that may take hours, in a thread of its own. Its effect is accounted for when its end is looked at.
+    pub(crate) fn begin(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
+        let (server, method, path) = (self.clone(), method.to_owned(), path.to_owned());
+        let (send, answer) = channel();
+        std::thread::spawn(move || {
+            // Nobody listens any more once the step has ended without it.
+            let _ = send.send(server.answered(&method, &path, body.as_ref(), Patience::Long));
+        });
+        Pending { answer }
+    }
+
+    /// Sends a request that may take hours, and waits for its end with an eye on signals and the time limit.
+    ///
+    /// # Errors
+    /// As [`Server::change`]; a signal or the end of the time limit, in which case the server goes on by itself.
+    pub(crate) fn change_slowly(&self, call: &Call, method: &str, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        let attempt = call.effects().attempt();
+        let pending = self.begin(method, path, body);
+        loop {
+            if let Some(ended) = pending.wait(LOOK) {
+                return settle(attempt, ended);
+            }
+            call.check()?;
+        }
+    }
+
+    fn answered(&self, method: &str, path: &str, body: Option<&Value>, patience: Patience) -> Result<Value, Trouble> {
+        let answer = self.transport.exchange(method, path, body, patience)?;
+        if (200..300).contains(&answer.status) { Ok(answer.body) } else { Err(refusal::refusal(answer.status, &answer.body)) }
+    }
+}
+
+/// A long request under way.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    answer: Receiver<Result<Value, Trouble>>,
+}
+
+impl Pending {
+    /// Waits so long for its end; `None` while it runs.
+    pub(crate) fn wait(&self, time: Duration) -> Option<Result<Value, Trouble>> {
+        match self.answer.recv_timeout(time) {
+            Ok(ended) => Some(ended),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Trouble {
+                failure: Failure::failed(
+                    "thread_lost",
+                    "The thread that waited for the search database has ended without a word.",
+                ),
+                fate: Fate::Unknown,
+            })),
+        }
+    }
+}
+
+/// Keeps the account of one effect, and says what a lost answer means.
+pub(crate) fn settle(attempt: Attempt<'_>, ended: Result<Value, Trouble>) -> Result<Value, Failure> {
+    match ended {
+        Ok(value) => {
+            attempt.happened();
+            Ok(value)
+        }
+        Err(Trouble { failure, fate: Fate::NoEffect }) => {
+            attempt.refused();
+            Err(failure)
+        }
+        Err(Trouble { mut failure, fate: Fate::Unknown }) => {
+            if failure.status == Status::Unavailable {
+                failure.status = Status::Timeout;
+                failure.code = "answer_lost".to_owned();
+                failure.message =
+                    "The search database's answer to a request was lost, and whether it took effect is not known.".to_owned();
+                failure.hint = Some("Run the same command again: it finds out how things stand.".to_owned());
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// The product as people write it.
+pub(crate) const fn product_name(product: Product) -> &'static str {
+    match product {
+        Product::Elasticsearch => "Elasticsearch",
+        Product::OpenSearch => "OpenSearch",
+    }
+}
+
+fn ask(transport: &Transport, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
+    transport.exchange(method, path, body, Patience::Short).map_err(|trouble| trouble.failure)
+}
+
+fn text(value: &Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn by_root(transport: Transport, root: &Value) -> Result<Server, Failure> {
+    let product = match text(root, "/version/distribution").as_deref() {
+        Some("opensearch") => Some(Product::OpenSearch),
+        Some(_) => None,
+        None => text(root, "/tagline").filter(|line| line == "You Know, for Search").map(|_| Product::Elasticsearch),
+    };
+    let found = product.zip(text(root, "/version/number")).zip(text(root, "/cluster_name"));
+    let ((product, version), cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(transport.base()))?;
+    let cluster_uuid = match text(root, "/cluster_uuid").filter(|uuid| uuid != "_na_") {
+        Some(uuid) => uuid,
+        None => return Err(refusal::no_cluster(transport.base())),
+    };
+    Ok(Server { transport, product, version, cluster_uuid, cluster_name })
+}
+
+/// Distributions without the module that serves `GET /` say it in pieces.
+fn by_nodes(transport: Transport, root: &Answer) -> Result<Server, Failure> {
+    if root.product.as_deref() != Some("Elasticsearch") {
+        return Err(refusal::not_a_search_database(transport.base()));
+    }
+    let good = |answer: Answer| match answer.status {
+        200..300 => Ok(answer.body),
+        status => Err(refusal::refusal(status, &answer.body).failure),
+    };
+    let nodes = good(ask(&transport, "GET", "/_nodes/_local?filter_path=cluster_name,nodes.*.version", None)?)?;
+    let state = good(ask(&transport, "GET", "/_cluster/state/version?filter_path=cluster_uuid", None)?)?;
+    let version = nodes.get("nodes").and_then(Value::as_object).and_then(|nodes| text(nodes.values().next()?, "/version"));
+    let found = version.zip(text(&nodes, "/cluster_name"));
+    let (version, cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(transport.base()))?;
+    let cluster_uuid =
+        text(&state, "/cluster_uuid").filter(|uuid| uuid != "_na_").ok_or_else(|| refusal::no_cluster(transport.base()))?;
+    Ok(Server { transport, product: Product::Elasticsearch, version, cluster_uuid, cluster_name })
+}

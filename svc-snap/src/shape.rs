@@ -1,0 +1,121 @@
+//! What an index has beside its documents and its mapping, as a swap carries it over.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// What an index has beside its documents and its mapping.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Shape {
+    /// Its aliases by their names, as the server states them: `filter`, `index_routing`, `search_routing`,
+    /// `is_write_index`, `is_hidden`.
+    pub aliases: BTreeMap<String, Map<String, Value>>,
+    /// How many copies of each shard there are beside the primary.
+    pub number_of_replicas: u32,
+    /// `index.auto_expand_replicas`, or `null`; where it is set, the server chooses the number.
+    pub auto_expand_replicas: Option<String>,
+    /// Whether it is hidden from wildcards.
+    pub hidden: bool,
+    /// Whether it takes no writes (`index.blocks.write`).
+    pub write_block: bool,
+    /// The settings that bind it to a lifecycle policy.
+    pub lifecycle: BTreeMap<String, String>,
+}
+
+/// Settings whose names start so bind an index to a lifecycle policy.
+const LIFECYCLE: [&str; 3] =
+    ["index.lifecycle.", "index.plugins.index_state_management.", "index.opendistro.index_state_management."];
+
+/// The lifecycle settings as patterns, for a restore that ignores them.
+pub(crate) fn lifecycle_patterns() -> Vec<String> {
+    LIFECYCLE.iter().map(|prefix| format!("{prefix}*")).collect()
+}
+
+impl Shape {
+    /// Reads it from flat settings and from aliases as `GET /<index>/_settings` and `/_alias` give them.
+    pub(crate) fn read(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>) -> Self {
+        let text = |name: &str| settings.get(name).and_then(Value::as_str);
+        let lifecycle = settings
+            .iter()
+            .filter(|(name, _)| LIFECYCLE.iter().any(|prefix| name.starts_with(prefix)))
+            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let aliases = aliases.into_iter().flatten().filter_map(|(name, alias)| Some((name.clone(), alias.as_object()?.clone())));
+        Self {
+            aliases: aliases.collect(),
+            number_of_replicas: text("index.number_of_replicas").and_then(|number| number.parse().ok()).unwrap_or(0),
+            auto_expand_replicas: text("index.auto_expand_replicas").filter(|value| *value != "false").map(str::to_owned),
+            hidden: text("index.hidden") == Some("true"),
+            write_block: text("index.blocks.write") == Some("true"),
+            lifecycle: lifecycle.collect(),
+        }
+    }
+
+    /// The settings that make a finished clone what it is to be: its block off, its replicas and its lifecycle on.
+    pub(crate) fn settle(&self) -> Value {
+        let mut settings = Map::new();
+        settings.insert("index.blocks.write".to_owned(), if self.write_block { json!(true) } else { Value::Null });
+        match &self.auto_expand_replicas {
+            Some(range) => settings.insert("index.auto_expand_replicas".to_owned(), json!(range)),
+            None => {
+                settings.insert("index.auto_expand_replicas".to_owned(), Value::Null);
+                settings.insert("index.number_of_replicas".to_owned(), json!(self.number_of_replicas))
+            }
+        };
+        settings.extend(self.lifecycle.iter().map(|(name, value)| (name.clone(), json!(value))));
+        Value::Object(settings)
+    }
+
+    /// Whether an index that looks like `seen` needs no settling any more; aliases apart.
+    pub(crate) fn is_settled(&self, seen: &Self) -> bool {
+        self.write_block == seen.write_block
+            && self.auto_expand_replicas == seen.auto_expand_replicas
+            && (self.auto_expand_replicas.is_some() || self.number_of_replicas == seen.number_of_replicas)
+            && self.lifecycle == seen.lifecycle
+    }
+}
+
+/// An action of `_aliases` that gives `index` an alias.
+pub(crate) fn give(index: &str, alias: &str, properties: &Map<String, Value>) -> Value {
+    let mut add = Map::new();
+    add.insert("index".to_owned(), json!(index));
+    add.insert("alias".to_owned(), json!(alias));
+    add.extend(properties.iter().map(|(name, value)| (name.clone(), value.clone())));
+    json!({ "add": add })
+}
+
+/// Whether an alias says that writes through it go to its index.
+pub(crate) fn is_write_index(properties: &Map<String, Value>) -> bool {
+    properties.get("is_write_index") == Some(&Value::Bool(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_read_as_the_servers_state_it_and_settles_to_itself() {
+        let settings = json!({"index.number_of_replicas": "2", "index.auto_expand_replicas": "false", "index.hidden": null,
+            "index.blocks.write": "true", "index.lifecycle.name": "month"});
+        let aliases = json!({"all": {}, "some": {"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true}});
+        let shape = Shape::read(settings.as_object().unwrap(), aliases.as_object());
+        assert_eq!((shape.number_of_replicas, shape.hidden, shape.write_block), (2, false, true));
+        assert_eq!(shape.auto_expand_replicas, None);
+        assert!(is_write_index(&shape.aliases["some"]) && !is_write_index(&shape.aliases["all"]));
+        assert_eq!(shape.settle()["index.lifecycle.name"], "month");
+        assert_eq!(shape.settle()["index.number_of_replicas"], 2);
+        assert!(shape.is_settled(&shape));
+        assert!(!shape.is_settled(&Shape { number_of_replicas: 1, ..shape.clone() }));
+    }
+
+    #[test]
+    fn an_alias_is_given_with_all_that_it_had() {
+        let properties = json!({"filter": {"term": {"k": 1}}, "is_write_index": true});
+        let action = give("docs", "some", properties.as_object().unwrap());
+        assert_eq!(
+            action,
+            json!({"add": {"index": "docs", "alias": "some", "filter": {"term": {"k": 1}}, "is_write_index": true}})
+        );
+    }
+}

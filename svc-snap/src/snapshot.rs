@@ -1,0 +1,225 @@
+//! A snapshot as `GET /_snapshot/<repository>/<snapshot>` shows it.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use svc_step::Failure;
+use svc_step::document::Time;
+
+use crate::path::path;
+use crate::server::Server;
+
+/// The state of a snapshot that is being taken.
+pub(crate) const IN_PROGRESS: &str = "IN_PROGRESS";
+
+/// A snapshot, as its server shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Snapshot {
+    /// Its name.
+    pub name: String,
+    /// Its `uuid`.
+    pub uuid: String,
+    /// Its state in the server's own words: `IN_PROGRESS`, `SUCCESS`, `PARTIAL`, `FAILED`, `INCOMPATIBLE`.
+    pub state: String,
+    /// The version of the server that took it, as far as the server that was asked knows it; `null` where it does not say.
+    pub version: Option<String>,
+    /// The indices that it holds, with those behind its data streams and those of feature states, in the order of their names.
+    pub indices: Vec<String>,
+    /// The data streams that it holds.
+    pub data_streams: Vec<String>,
+    /// Those of its indices that belong to feature states of the server (Elasticsearch).
+    pub feature_indices: Vec<String>,
+    /// Whether it holds the cluster's global state; `null` where the server does not say.
+    pub include_global_state: Option<bool>,
+    /// When it was begun.
+    pub started_at: Option<Time>,
+    /// When it was finished; `null` while it is being taken.
+    pub finished_at: Option<Time>,
+    /// How long it took; `null` while it is being taken.
+    pub duration_ms: Option<u64>,
+    /// Its shards; all 0 while it is being taken.
+    pub shards: Shards,
+    /// What failed, shard by shard.
+    pub failures: Vec<ShardFailure>,
+    /// Why it failed as a whole, in the server's words.
+    pub reason: Option<String>,
+    /// Who took it (procedure, 2.2).
+    pub taken_by: Option<String>,
+    /// Why it was taken (procedure, 2.2).
+    pub taken_because: Option<String>,
+    /// What it is for, such as `manual`, `nightly`, `upgrade`; `null` where it is not one of ours.
+    pub kind: Option<String>,
+    /// The run that took it; `null` where it is not one of ours.
+    pub run_id: Option<String>,
+    /// All of its metadata.
+    pub metadata: Map<String, Value>,
+}
+
+/// Shards of a snapshot by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Shards {
+    /// All of them.
+    pub total_count: u64,
+    /// Those that it holds.
+    pub successful_count: u64,
+    /// Those that it does not hold.
+    pub failed_count: u64,
+}
+
+/// A shard that a snapshot does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShardFailure {
+    /// Its index.
+    pub index: String,
+    /// Its number.
+    pub shard: u64,
+    /// Why, in the server's words.
+    pub reason: String,
+}
+
+impl Snapshot {
+    /// Reads a snapshot object; what the server does not say is missing or empty.
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let number = |pointer: &str| value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        let state = text("/state")?;
+        let done = state != IN_PROGRESS && number("/end_time_in_millis") > 0;
+        let features = value.get("feature_states").and_then(Value::as_array).into_iter().flatten();
+        let mut feature_indices: Vec<String> = features.flat_map(|feature| strings(feature.get("indices"))).collect();
+        let mut indices = strings(value.get("indices"));
+        indices.sort();
+        feature_indices.sort();
+        Some(Self {
+            name: text("/snapshot")?,
+            uuid: text("/uuid")?,
+            version: text("/version"),
+            indices,
+            data_streams: strings(value.get("data_streams")),
+            feature_indices,
+            include_global_state: value.get("include_global_state").and_then(Value::as_bool),
+            started_at: time(number("/start_time_in_millis")),
+            finished_at: time(number("/end_time_in_millis")).filter(|_| done),
+            duration_ms: done.then(|| number("/duration_in_millis")),
+            shards: Shards {
+                total_count: number("/shards/total"),
+                successful_count: number("/shards/successful"),
+                failed_count: number("/shards/failed"),
+            },
+            failures: value.get("failures").and_then(Value::as_array).into_iter().flatten().map(failure).collect(),
+            reason: text("/reason"),
+            taken_by: text("/metadata/taken_by"),
+            taken_because: text("/metadata/taken_because"),
+            kind: text("/metadata/svc_tools/kind"),
+            run_id: text("/metadata/svc_tools/run_id"),
+            metadata: value.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default(),
+            state,
+        })
+    }
+
+    /// Whether it is still being taken.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.state == IN_PROGRESS
+    }
+}
+
+fn strings(list: Option<&Value>) -> Vec<String> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn time(millis: u64) -> Option<Time> {
+    let millis = i64::try_from(millis).ok().filter(|millis| *millis > 0)?;
+    Timestamp::from_millisecond(millis).ok().map(Time::from)
+}
+
+fn failure(value: &Value) -> ShardFailure {
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    ShardFailure {
+        index: text("index"),
+        shard: value.get("shard_id").and_then(Value::as_u64).unwrap_or(0),
+        reason: text("reason"),
+    }
+}
+
+/// Looks one snapshot up; `None` where the repository has none of that name.
+///
+/// # Errors
+/// The repository is not registered (4), or the server does not answer or refuses.
+pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Option<Snapshot>, Failure> {
+    match server.get(&path(&["_snapshot", repository, name])) {
+        Ok(answer) => one(&answer).map(Some),
+        Err(failure) if failure.code == "snapshot_not_found" => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The same where it must be there.
+///
+/// # Errors
+/// The repository has none of that name (4), and as [`find`].
+pub(crate) fn get(server: &Server, repository: &str, name: &str) -> Result<Snapshot, Failure> {
+    find(server, repository, name)?.ok_or_else(|| not_found(repository, name))
+}
+
+/// The repository has no snapshot of that name.
+pub(crate) fn not_found(repository: &str, name: &str) -> Failure {
+    Failure::not_found("snapshot_not_found", format!("The repository {repository} has no snapshot {name}."))
+        .hint(format!("svc-snap list --repository {repository} shows which there are."))
+}
+
+fn one(answer: &Value) -> Result<Snapshot, Failure> {
+    answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| odd(answer))
+}
+
+/// All snapshots of a repository, oldest first.
+///
+/// # Errors
+/// The repository is not registered (4), or the list is not readable whole.
+pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
+    let answer = server.get(&path(&["_snapshot", repository, "_all"]))?;
+    let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
+    let mut all = list.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
+    all.sort_by(|one, other| key(one).cmp(&key(other)));
+    Ok(all)
+}
+
+fn key(snapshot: &Snapshot) -> (Option<&str>, &str) {
+    (snapshot.started_at.as_ref().map(Time::as_str), &snapshot.name)
+}
+
+fn odd(answer: &Value) -> Failure {
+    Failure::failed("answer_not_understood", "The search database's answer about its snapshots is not understood.")
+        .hint("Check that its version is one that svc-snap knows: svc-snap health shows it.")
+        .cause(answer.to_string().chars().take(500).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_read_from_what_either_product_shows() {
+        let value = json!({"snapshot": "s1", "uuid": "u", "version_id": 136_408_127, "version": "2.19.3", "indices": ["b", "a", ".t"],
+            "data_streams": [], "include_global_state": true, "state": "SUCCESS", "start_time_in_millis": 1_795_252_792_668_u64,
+            "end_time_in_millis": 1_795_252_793_668_u64, "duration_in_millis": 1000, "failures": [],
+            "metadata": {"taken_by": "me", "svc_tools": {"run_id": "r", "kind": "manual"}},
+            "shards": {"total": 2, "failed": 0, "successful": 2}, "feature_states": [{"feature_name": "f", "indices": [".t"]}]});
+        let snapshot = Snapshot::read(&value).unwrap();
+        assert_eq!(snapshot.indices, [".t", "a", "b"]);
+        assert_eq!(snapshot.feature_indices, [".t"]);
+        assert_eq!(snapshot.started_at.as_ref().map(Time::as_str), Some("2026-11-21T09:19:52Z"));
+        assert_eq!((snapshot.kind.as_deref(), snapshot.run_id.as_deref()), (Some("manual"), Some("r")));
+        assert_eq!(snapshot.shards, Shards { total_count: 2, successful_count: 2, failed_count: 0 });
+    }
+
+    #[test]
+    fn a_snapshot_under_way_has_no_end() {
+        let value = json!({"snapshot": "s1", "uuid": "u", "state": "IN_PROGRESS", "start_time_in_millis": 1_795_252_792_668_u64,
+            "end_time_in_millis": 0, "duration_in_millis": 0, "shards": {"total": 0, "failed": 0, "successful": 0}});
+        let snapshot = Snapshot::read(&value).unwrap();
+        assert!(snapshot.is_under_way());
+        assert_eq!((snapshot.finished_at, snapshot.duration_ms), (None, None));
+    }
+}

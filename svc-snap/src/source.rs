@@ -1,0 +1,103 @@
+//! Which snapshot a step goes on with: named, or taken from the document of `create`, `wait` or `show`.
+
+use clap::Args;
+use serde::Deserialize;
+use svc_step::Failure;
+use svc_step::from::{Accept, FromArg, Received};
+
+use crate::identity::OtherServer;
+use crate::name;
+use crate::noted::Noted;
+use crate::repository::RepositoryArg;
+use crate::server::Server;
+use crate::snapshot::Snapshot;
+
+/// Documents that speak of one snapshot.
+const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
+
+/// Which snapshot.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// The snapshot
+    #[arg(value_name = "NAME", value_parser = name::snapshot, required_unless_present = "from", conflicts_with = "from")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub(crate) repository: RepositoryArg,
+    #[command(flatten)]
+    pub(crate) from: FromArg,
+    #[command(flatten)]
+    pub(crate) other: OtherServer,
+}
+
+/// A snapshot to go on with.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Source {
+    pub repository: String,
+    pub name: String,
+    /// The document that came in; `None` for a snapshot that was named.
+    pub document: Option<Taken>,
+}
+
+/// What a document says of its snapshot.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct Taken {
+    pub cluster_uuid: String,
+    pub repository: String,
+    pub name: String,
+    pub snapshot: Option<Snapshot>,
+    pub noted: Vec<Noted>,
+}
+
+impl SourceArgs {
+    /// Reads the document, before anything is locked or connected.
+    ///
+    /// # Errors
+    /// The `--from` document is not good (2), or nothing names a snapshot (2).
+    pub(crate) fn read(&self, accept: Accept) -> Result<Source, Failure> {
+        match (&self.from.from, &self.name) {
+            (Some(from), _) => {
+                let taken: Taken = Received::read(from, &SCHEMAS, accept)?.result()?;
+                Ok(Source { repository: taken.repository.clone(), name: taken.name.clone(), document: Some(taken) })
+            }
+            (None, Some(name)) => {
+                Ok(Source { repository: self.repository.repository.clone(), name: name.clone(), document: None })
+            }
+            (None, None) => Err(Failure::usage("snapshot_missing", "Nothing says which snapshot.")
+                .hint("Name it, or hand over a document with --from.")),
+        }
+    }
+}
+
+impl Source {
+    /// What was noted index by index when it was taken; empty where no document came in.
+    pub(crate) fn noted(&self) -> &[Noted] {
+        self.document.as_ref().map_or(&[], |taken| &taken.noted)
+    }
+
+    /// Refuses a document of another cluster.
+    ///
+    /// # Errors
+    /// See [`OtherServer::check`].
+    pub(crate) fn check_server(&self, server: &Server, other: OtherServer) -> Result<(), Failure> {
+        self.document.as_ref().map_or(Ok(()), |taken| other.check(server, &taken.cluster_uuid))
+    }
+
+    /// Refuses another snapshot that has got the same name since.
+    ///
+    /// # Errors
+    /// Its `uuid` is another one than the document's (3).
+    pub(crate) fn check_uuid(&self, found: &Snapshot) -> Result<(), Failure> {
+        let noted = self.document.as_ref().and_then(|taken| taken.snapshot.as_ref());
+        match noted {
+            Some(noted) if noted.uuid != found.uuid => Err(Failure::refused(
+                "other_snapshot",
+                format!(
+                    "The snapshot {} in {} is another one than the document speaks of (uuid {}, not {}).",
+                    self.name, self.repository, found.uuid, noted.uuid
+                ),
+            )
+            .hint("Name the snapshot without --from if this one is meant.")),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Names of our own copies of indices: staged, kept, replaced, set aside; and how they are told from everybody else's.
+
+use svc_step::run_id::{RunId, fit};
+
+/// The longest name of an index, in bytes, on every server.
+const LONGEST: usize = 255;
+
+/// What the names of our own copies start with. Such an index is never part of the scope.
+const OWN: [&str; 4] = ["svc-staged-", "svc-before-", "svc-replaced-", "svc-aside-"];
+
+/// Whether `name` is one of our own copies.
+pub(crate) fn is_own(name: &str) -> bool {
+    OWN.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether `name` is one of our own copies that `run` made, such as may be removed.
+pub(crate) fn is_own_of(name: &str, run: &RunId) -> bool {
+    OWN.iter().any(|prefix| {
+        name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(run.as_str())).is_some_and(|rest| rest.starts_with('-'))
+    })
+}
+
+/// Where `index` of a backup is restored beside the live one.
+pub(crate) fn staged(run: &RunId, index: &str) -> String {
+    fit(&format!("svc-staged-{run}-{index}"), LONGEST)
+}
+
+/// Where an index is kept that a client made under the name of `index` while it was not there.
+pub(crate) fn stray(kept: &str, uuid: &str) -> String {
+    let mark: String = uuid.bytes().take(6).map(|byte| format!("{byte:02x}")).collect();
+    fit(&format!("{kept}-stray-{mark}"), LONGEST)
+}
+
+/// A swap's run and its direction, from which the names of what it makes follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The run whose copies are swapped.
+    pub run: RunId,
+    /// Whether it puts back what an earlier swap replaced.
+    pub back: bool,
+}
+
+/// What the aliases of clones that are not finished start with.
+const MARKERS: [&str; 2] = ["svc-swapping-", "svc-swapping-back-"];
+
+impl Way {
+    /// Where the live `index` is kept when a copy takes its name.
+    pub(crate) fn kept(&self, index: &str) -> String {
+        let prefix = if self.back { "svc-replaced" } else { "svc-before" };
+        fit(&format!("{prefix}-{}-{index}", self.run), LONGEST)
+    }
+
+    /// The alias by which a clone under the live name is known as ours until its swap is finished.
+    pub(crate) fn marker(&self, index: &str) -> String {
+        let [on, back] = MARKERS;
+        fit(&format!("{}{}-{index}", if self.back { back } else { on }, self.run), LONGEST)
+    }
+}
+
+/// Whether `alias` marks a clone that is not finished.
+pub(crate) fn is_marker(alias: &str) -> bool {
+    MARKERS.iter().any(|prefix| alias.starts_with(prefix))
+}
+
+/// The `rename_replacement` of a restore that stages many indices at once: a name that must be cut is not among them.
+pub(crate) fn staged_replacement(run: &RunId) -> String {
+    format!("svc-staged-{run}-$1")
+}
+
+/// Whether the staged name of `index` is not cut, so that [`staged_replacement`] makes it.
+pub(crate) fn is_regular(run: &RunId, index: &str) -> bool {
+    staged(run, index) == format!("svc-staged-{run}-{index}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> RunId {
+        "20261120t020003z-hand".parse().unwrap()
+    }
+
+    fn way(back: bool) -> Way {
+        Way { run: run(), back }
+    }
+
+    #[test]
+    fn our_own_copies_are_known_by_their_names_and_by_their_run() {
+        let (before, replaced) = (way(false).kept("docs"), way(true).kept("docs"));
+        for name in [staged(&run(), "docs"), stray(&before, "aZ-_9xyz"), before, replaced] {
+            assert!(is_own(&name) && is_own_of(&name, &run()), "{name}");
+        }
+        assert!(!is_own("docs") && !is_own("svc-docs"));
+        assert!(!is_own_of("svc-staged-20261120t020003z-handy-docs", &run()));
+        assert!(!is_own_of("svc-before-20261120t020003z-other-docs", &run()));
+    }
+
+    #[test]
+    fn the_longest_index_has_a_staged_name_of_its_own() {
+        let long = format!("{}a", "x".repeat(254));
+        let other = format!("{}b", "x".repeat(254));
+        assert_eq!(staged(&run(), &long).len(), 255);
+        assert_ne!(staged(&run(), &long), staged(&run(), &other));
+        assert!(is_own_of(&staged(&run(), &long), &run()));
+        assert!(!is_regular(&run(), &long) && is_regular(&run(), "docs"));
+        let before = way(false).kept(&long);
+        assert!(stray(&before, "aZ").len() <= 255);
+        assert_ne!(stray(&before, "aZ"), before);
+        assert_ne!(way(false).marker("docs"), way(true).marker("docs"));
+        assert!(is_marker(&way(true).marker(&long)) && !is_marker("docs"));
+    }
+}
