@@ -1,19 +1,18 @@
 //! `check`: is the upgrade supported, and by which rule (procedure, section 8).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, FromArg, Received};
-use svc_step::{Call, Failure, StepResult, file};
+use svc_step::{Call, Failure, StepResult};
 
+use crate::forget::Forgotten;
 use crate::installer::Installer;
 use crate::marker::MarkerArgs;
 use crate::path::{LastMinor, Rule, Verdict, judge};
+use crate::releases;
 use crate::version::Version;
-
-/// A file of releases is a list of versions.
-const RELEASES_LONGEST: u64 = 1024 * 1024;
 
 /// Arguments of `svc-version check`.
 #[derive(Debug, clap::Args)]
@@ -23,14 +22,14 @@ pub struct CheckArgs {
     #[arg(long, value_name = "X.Y.Z")]
     installed: Option<Version>,
     /// The version to go to
-    #[arg(long, value_name = "X.Y.Z", required_unless_present = "from", conflicts_with = "from")]
+    #[arg(long, value_name = "X.Y.Z", required_unless_present = "from")]
     to: Option<Version>,
     #[command(flatten)]
     from: FromArg,
-    /// The last minor version of the installed major version
-    #[arg(long, value_name = "X.Y", conflicts_with = "releases")]
+    /// The last minor version of the installed major version; goes before --releases
+    #[arg(long, value_name = "X.Y")]
     last_minor: Option<LastMinor>,
-    /// All releases: a file with a version a line, or a folder of installers
+    /// All releases there are: a file with a version a line, or a folder of installers
     #[arg(long, value_name = "FILE|DIR", env = "SVC_RELEASES")]
     releases: Option<PathBuf>,
     #[command(flatten)]
@@ -51,34 +50,49 @@ pub struct Checked {
 }
 
 pub(crate) fn run(args: &CheckArgs, _call: &Call) -> StepResult<Checked> {
-    let to = match (&args.from.from, args.to) {
-        (Some(from), _) => Received::read(from, &["svc-version.installer/1"], Accept::Good)?.result::<Installer>()?.version,
-        (None, Some(to)) => to,
-        (None, None) => {
-            return Err(Failure::usage("version_missing", "Nothing says which version to go to.").hint("Say --to X.Y.Z.").into());
-        }
-    };
-    let installed = match args.installed {
-        Some(installed) => installed,
-        None => args.marker.version()?,
-    };
+    let (installed, to) = way(args)?;
     let last_minor = match (&args.last_minor, &args.releases) {
         (Some(last), _) => Some(*last),
-        (None, Some(releases)) => last_minor_in(releases, installed.major)?,
+        (None, Some(releases)) => releases::last_minor(releases, args.marker.product_name(), installed.major)?,
         (None, None) => None,
     };
     match judge(installed, to, last_minor) {
         Verdict::Supported(rule) => Ok(Checked { installed, to, supported: true, rule }),
-        refused => Err(refusal(installed, to, refused).into()),
+        refused => Err(refusal(installed, to, refused, last_minor).into()),
     }
 }
 
-fn refusal(installed: Version, to: Version, verdict: Verdict) -> Failure {
+/// From where to where. A document of an installer says where to; one of a marker that was forgotten says where from.
+fn way(args: &CheckArgs) -> Result<(Version, Version), Failure> {
+    let (mut installed, mut to) = (args.installed, args.to);
+    if let Some(from) = &args.from.from {
+        let received = Received::read(from, &["svc-version.installer/1", "svc-version.forget/1"], Accept::Good)?;
+        let (side, flag, said) = match received.step() {
+            "installer" => (&mut to, "--to", Some(received.result::<Installer>()?.version)),
+            _ => (&mut installed, "--installed", received.result::<Forgotten>()?.version),
+        };
+        if side.is_some() {
+            return Err(Failure::usage("version_twice", format!("The --from document and {flag} say the same thing twice."))
+                .hint(format!("Leave out {flag}.")));
+        }
+        *side = said;
+    }
+    let missing = || Failure::usage("version_missing", "Nothing says which version to go to.").hint("Say --to X.Y.Z.");
+    let to = to.ok_or_else(missing)?;
+    Ok((installed.map_or_else(|| args.marker.version(), Ok)?, to))
+}
+
+fn refusal(installed: Version, to: Version, verdict: Verdict, last_minor: Option<LastMinor>) -> Failure {
     match verdict {
         Verdict::PassThrough(last) => {
             Failure::refused("path_unsupported", format!("{installed} is not of the last minor version before {to}, which is {last}."))
-                .hint(format!("Upgrade to {last} first, then to {to}."))
+                .hint(format!("Upgrade to {last}.Z first, minor by minor, then to {to}."))
         }
+        Verdict::Undecided if last_minor.is_some_and(|last| last.major == installed.major) => Failure::refused(
+            "path_undecided",
+            format!("{installed} is installed, so the last minor version of {} is not the one that was named.", installed.major),
+        )
+        .hint(format!("Look up which one it is, and say --last-minor {}.Y or mend the list of releases.", installed.major)),
         Verdict::Undecided => Failure::refused(
             "path_undecided",
             format!("Whether {installed} is of the last minor version before {to} is not known, so the way is neither allowed nor refused."),
@@ -91,45 +105,9 @@ fn refusal(installed: Version, to: Version, verdict: Verdict) -> Failure {
                 .hint(format!(
                     "Go by way of the versions between: first {0}.{1}.Z, or from the last minor version of {0} to {2}.0.Z.",
                     installed.major,
-                    installed.minor + 1,
-                    installed.major + 1
+                    installed.minor.saturating_add(1),
+                    installed.major.saturating_add(1)
                 ))
         }
     }
-}
-
-/// The highest minor of `major` among the releases.
-fn last_minor_in(releases: &Path, major: u64) -> Result<Option<LastMinor>, Failure> {
-    let versions = if releases.is_dir() { versions_of_folder(releases)? } else { versions_of_file(releases)? };
-    Ok(versions
-        .iter()
-        .filter(|version| version.major == major)
-        .map(|version| version.minor)
-        .max()
-        .map(|minor| LastMinor { major, minor }))
-}
-
-fn versions_of_file(path: &Path) -> Result<Vec<Version>, Failure> {
-    let text = file::read_text("read the list of releases", path, RELEASES_LONGEST)?;
-    text.lines()
-        .map(|line| line.split('#').next().unwrap_or_default().trim())
-        .filter(|line| !line.is_empty())
-        .map(|line| {
-            line.parse().map_err(|why: String| {
-                Failure::invalid(
-                    "releases_invalid",
-                    format!("The list of releases {} has a line that is no version.", path.display()),
-                )
-                .hint("Write one X.Y.Z a line; # starts a comment.")
-                .cause(why)
-            })
-        })
-        .collect()
-}
-
-/// Installers by their names; other files of the folder do not matter.
-fn versions_of_folder(path: &Path) -> Result<Vec<Version>, Failure> {
-    let entries = std::fs::read_dir(path).map_err(|error| Failure::io("read the folder of installers", path, &error))?;
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    Ok(names.filter_map(|name| name.strip_suffix(".run")?.rsplit_once('-')?.1.parse().ok()).collect())
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, StepResult, file};
+use svc_step::{Call, Failure, StepResult, Stopped, file};
 
-use crate::marker::MarkerArgs;
+use crate::marker::{self, MarkerArgs};
 use crate::version::Version;
 
 /// Arguments of `svc-version forget`.
@@ -35,15 +35,23 @@ pub struct Forgotten {
 
 pub(crate) fn run(args: &ForgetArgs, call: &Call) -> StepResult<Forgotten> {
     let path = args.marker.path()?;
-    let _lock = Lock::take(call, "marker", &path.display().to_string())?;
-    let content = args.marker.text()?;
+    // A dry run touches nothing, the folder of locks included.
+    let _lock = if args.dry.dry_run { None } else { Some(Lock::take(call, "marker", &path.display().to_string())?) };
+    let found = marker::lossy_text(&path)?;
+    if found.as_ref().is_some_and(|(_, lossy)| *lossy) {
+        // A rollback goes on over a marker that a failed installer spoilt.
+        call.warn("marker_not_text", format!("The version marker {} is not UTF-8 text; content has what is.", path.display()));
+    }
+    let content = found.map(|(text, _)| text);
     let version = content.as_deref().and_then(|text| text.trim().parse().ok());
-    let there = content.is_some();
-    let plan = if there { vec![Action::file(&path, "remove")] } else { Vec::new() };
-    if there && !args.dry.dry_run {
+    let plan = content.iter().map(|_| Action::file(&path, "remove")).collect();
+    let forgotten = Forgotten { marker: path.display().to_string(), content, version, plan };
+    if forgotten.content.is_some() && !args.dry.dry_run {
         std::fs::remove_file(&path).map_err(|error| Failure::io("delete the version marker", &path, &error))?;
         call.effects().happened();
-        file::sync_folder_of(&path)?;
+        if let Err(failure) = file::sync_folder_of(&path) {
+            return Err(Stopped::with(failure, forgotten));
+        }
     }
-    Ok(Forgotten { marker: path.display().to_string(), content, version, plan })
+    Ok(forgotten)
 }

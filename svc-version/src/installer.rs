@@ -1,16 +1,16 @@
 //! `installer`: the version that an installer brings, from its name `svc-x.y.z.run` (procedure, 9.1).
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use svc_step::progress::Unit;
 use svc_step::settings::Product;
 use svc_step::{Call, Failure, StepResult, file};
 
+use crate::checksum;
 use crate::version::Version;
-
-/// A checksum file is one short line.
-const CHECKSUM_LONGEST: u64 = 64 * 1024;
 
 /// Arguments of `svc-version installer`.
 #[derive(Debug, clap::Args)]
@@ -36,21 +36,42 @@ pub struct Installer {
     pub sha256: String,
     /// `true` it is what the `.sha256` file beside it says; `null` there is no such file.
     pub checksum_verified: Option<bool>,
+    /// Whether the file's mode lets anybody run it.
+    pub executable: bool,
 }
 
 pub(crate) fn run(args: &InstallerArgs, call: &Call) -> StepResult<Installer> {
     let path = file::absolute(&args.installer)?;
     let version = version_of(&path, &args.product.name)?;
-    let (size_bytes, sha256) = file::digest(&path)?;
-    let checksum_verified = compare(&path, &sha256)?;
+    let meta = std::fs::metadata(&path).map_err(|error| Failure::io("read the installer", &path, &error))?;
+    if !meta.is_file() || meta.len() == 0 {
+        let what = if meta.is_file() { "empty" } else { "no regular file" };
+        return Err(Failure::invalid("installer_unusable", format!("The installer {} is {what}.", path.display()))
+            .hint("Fetch the installer again.")
+            .into());
+    }
+    let (size_bytes, sha256) = hash(call, &path, meta.len())?;
+    let checksum_verified = checksum::compare(&path, &sha256)?;
     if checksum_verified.is_none() {
         call.people().detail("there is no .sha256 file beside the installer, so nothing was compared");
     }
-    Ok(Installer { path: path.display().to_string(), version, size_bytes, sha256, checksum_verified })
+    let executable = meta.permissions().mode() & 0o111 != 0;
+    if !executable {
+        call.warn("installer_not_executable", format!("{0} is not executable: chmod +x {0}", path.display()));
+    }
+    Ok(Installer { path: path.display().to_string(), version, size_bytes, sha256, checksum_verified, executable })
+}
+
+fn hash(call: &Call, path: &Path, size: u64) -> Result<(u64, String), Failure> {
+    let progress = call.progress("read the installer", Unit::Bytes);
+    file::digest_watched(path, |done| {
+        progress.set(done, size);
+        call.check()
+    })
 }
 
 /// The version in a name of the form `<product>-x.y.z.run`.
-fn version_of(path: &Path, product: &str) -> Result<Version, Failure> {
+pub(crate) fn version_of(path: &Path, product: &str) -> Result<Version, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.strip_prefix(&format!("{product}-"))
         .and_then(|rest| rest.strip_suffix(".run"))
@@ -61,21 +82,4 @@ fn version_of(path: &Path, product: &str) -> Result<Version, Failure> {
                 .hint(format!("Give the installer the name that it was shipped with, {product}-X.Y.Z.run."))
                 .cause(why)
         })
-}
-
-/// Holds the installer against the `.sha256` file beside it, in the form that `sha256sum` writes.
-fn compare(path: &Path, found: &str) -> Result<Option<bool>, Failure> {
-    let beside = file::beside(path, ".sha256");
-    let text = match file::read_text("read the checksum file", &beside, CHECKSUM_LONGEST) {
-        Ok(text) => text,
-        Err(failure) if failure.code == "file_not_found" => return Ok(None),
-        Err(failure) => return Err(failure),
-    };
-    let wanted = text.split_whitespace().next().unwrap_or_default();
-    if wanted.eq_ignore_ascii_case(found) {
-        return Ok(Some(true));
-    }
-    Err(Failure::invalid("installer_altered", format!("{} is not what its checksum file says.", path.display()))
-        .hint("Fetch the installer again, and its .sha256 file with it.")
-        .cause(format!("{} says {wanted}, the installer has {found}", beside.display())))
 }

@@ -2,12 +2,14 @@
 //! other is supported (procedure, sections 8 and 9.1).
 
 mod check;
+mod checksum;
 mod current;
 mod forget;
 mod installer;
 mod marker;
 mod path;
 mod record;
+mod releases;
 mod version;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +47,7 @@ enum Step {
     Current(CurrentArgs),
     /// Print the version, size and checksum of an installer
     Installer(InstallerArgs),
+    // `plan`, the chain of hops through a folder of installers, comes here.
     /// Say whether an upgrade is supported, and by which rule
     Check(CheckArgs),
     /// Delete the version marker, and keep its content in the document

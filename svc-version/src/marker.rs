@@ -1,6 +1,6 @@
 //! The version marker, `${SVC_INSTALL_DIR}/current-version` (procedure, 2.5 and 9.1).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use svc_step::Failure;
@@ -23,6 +23,18 @@ pub struct MarkerArgs {
 }
 
 impl MarkerArgs {
+    /// The product's name, which its installers carry.
+    #[must_use]
+    pub fn product_name(&self) -> &str {
+        &self.product.name
+    }
+
+    /// Whether somebody said where the marker is; else a document's word goes before the default.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.marker.is_some() || self.product.install_dir.is_some()
+    }
+
     /// The marker's absolute path.
     ///
     /// # Errors
@@ -37,12 +49,7 @@ impl MarkerArgs {
     /// # Errors
     /// It cannot be read (3), or is larger than a marker can be or no text (7).
     pub fn text(&self) -> Result<Option<String>, Failure> {
-        let path = self.path()?;
-        match file::read_text("read the version marker", &path, LONGEST) {
-            Ok(text) => Ok(Some(text)),
-            Err(failure) if failure.code == "file_not_found" => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        text(&self.path()?)
     }
 
     /// The installed version.
@@ -60,5 +67,33 @@ impl MarkerArgs {
                 .hint("Look at the file; when the version is known, svc-version record X.Y.Z --force writes it.")
                 .cause(why)
         })
+    }
+}
+
+/// What the marker at `path` says; `None` where there is none.
+///
+/// # Errors
+/// As [`MarkerArgs::text`].
+pub(crate) fn text(path: &Path) -> Result<Option<String>, Failure> {
+    match file::read_text("read the version marker", path, LONGEST) {
+        Ok(text) => Ok(Some(text)),
+        Err(failure) if failure.code == "file_not_found" => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The same of a marker that is to go whatever it says: bytes that are no text are kept as far as text can hold them, and the
+/// flag says so.
+///
+/// # Errors
+/// It cannot be read (3), or is larger than a marker can be (7).
+pub(crate) fn lossy_text(path: &Path) -> Result<Option<(String, bool)>, Failure> {
+    match text(path) {
+        Ok(text) => Ok(text.map(|text| (text, false))),
+        Err(failure) if failure.code == "not_text" => {
+            let bytes = std::fs::read(path).map_err(|error| Failure::io("read the version marker", path, &error))?;
+            Ok(Some((String::from_utf8_lossy(&bytes).into_owned(), true)))
+        }
+        Err(failure) => Err(failure),
     }
 }

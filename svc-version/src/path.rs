@@ -52,7 +52,8 @@ pub enum Verdict {
     Supported(Rule),
     /// The next major is reached from this last minor only.
     PassThrough(LastMinor),
-    /// Nobody said which minor is the last of its major.
+    /// Nobody said which minor is the last of its major, or it was said of an older state of things: an installed minor above
+    /// the last one shows that it was not the last.
     Undecided,
     /// Too far for one upgrade.
     TooFar,
@@ -76,16 +77,53 @@ pub fn judge(installed: Version, to: Version, last_minor: Option<LastMinor>) -> 
     if to.major - installed.major > 1 || to.minor != 0 {
         return Verdict::TooFar;
     }
-    match last_minor.filter(|last| last.major == installed.major) {
+    match last_minor.filter(|last| last.major == installed.major && last.minor >= installed.minor) {
         None => Verdict::Undecided,
-        Some(last) if installed.minor >= last.minor => Verdict::Supported(Rule::NextMajor),
+        Some(last) if installed.minor == last.minor => Verdict::Supported(Rule::NextMajor),
         Some(last) => Verdict::PassThrough(last),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn version() -> impl Strategy<Value = Version> {
+        (0..4_u64, 0..5_u64, 0..5_u64).prop_map(|(major, minor, patch)| Version { major, minor, patch })
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_and_printing_are_inverse(major: u64, minor: u64, patch: u64) {
+            let version = Version { major, minor, patch };
+            prop_assert_eq!(version.to_string().parse(), Ok(version));
+        }
+
+        #[test]
+        fn only_one_step_upward_is_ever_supported(from in version(), to in version(), last in proptest::option::of(0..5_u64)) {
+            let last = last.map(|minor| LastMinor { major: from.major, minor });
+            let same_minor = from.major == to.major && from.minor == to.minor;
+            let wanted = match judge(from, to, last) {
+                Verdict::Supported(Rule::Patch) => same_minor && to.patch > from.patch,
+                Verdict::Supported(Rule::NextMinor) => to.major == from.major && to.minor == from.minor + 1,
+                Verdict::Supported(Rule::NextMajor) => {
+                    to.major == from.major + 1 && to.minor == 0 && last.is_some_and(|last| last.minor == from.minor)
+                }
+                Verdict::NotHigher => to <= from,
+                Verdict::PassThrough(last) => to > from && last.minor > from.minor,
+                Verdict::Undecided | Verdict::TooFar => to > from,
+            };
+            prop_assert!(wanted);
+        }
+
+        #[test]
+        fn no_versions_however_large_overflow(a: (u64, u64, u64), b: (u64, u64, u64), last: (u64, u64)) {
+            let version = |(major, minor, patch)| Version { major, minor, patch };
+            let _ = judge(version(a), version(b), Some(LastMinor { major: last.0, minor: last.1 }));
+        }
+    }
 
     fn judged(installed: &str, to: &str, last: Option<&str>) -> Verdict {
         judge(installed.parse().unwrap(), to.parse().unwrap(), last.map(|last| last.parse().unwrap()))
@@ -105,6 +143,7 @@ mod tests {
         assert_eq!(judged("1.14.2", "2.0.1", Some("1.15")), Verdict::PassThrough(LastMinor { major: 1, minor: 15 }));
         assert_eq!(judged("1.15.5", "2.0.1", None), Verdict::Undecided);
         assert_eq!(judged("1.15.5", "2.0.1", Some("2.9")), Verdict::Undecided);
+        assert_eq!(judged("1.15.5", "2.0.1", Some("1.14")), Verdict::Undecided);
         assert_eq!(judged("1.15.5", "2.1.0", Some("1.15")), Verdict::TooFar);
         assert_eq!(judged("1.15.5", "3.0.0", Some("1.15")), Verdict::TooFar);
         assert_eq!(judged("1.15.5", "1.15.5", None), Verdict::NotHigher);

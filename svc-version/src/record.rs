@@ -1,5 +1,7 @@
 //! `record`: write the version marker.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
@@ -7,11 +9,11 @@ use svc_step::common::DryRun;
 use svc_step::file::{self, Existing};
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, StepResult};
+use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::forget::Forgotten;
 use crate::installer::Installer;
-use crate::marker::MarkerArgs;
+use crate::marker::{self, MarkerArgs};
 use crate::version::Version;
 
 /// Arguments of `svc-version record`.
@@ -39,17 +41,25 @@ pub struct Recorded {
     pub marker: String,
     /// What it says now.
     pub version: Version,
-    /// What it said before; `null` where there was none.
+    /// What it said before, as far as it was text; `null` where there was none.
     pub before: Option<String>,
     /// What is done; empty where it was so already.
     pub plan: Vec<Action>,
 }
 
+/// What is to be recorded, and where.
+struct Wanted {
+    path: PathBuf,
+    version: Version,
+    /// To the letter, line end included.
+    content: String,
+}
+
 pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
-    let version = wanted(args)?;
-    let path = args.marker.path()?;
-    let _lock = Lock::take(call, "marker", &path.display().to_string())?;
-    let before = args.marker.text()?;
+    let Wanted { path, version, content } = wanted(args)?;
+    // A dry run touches nothing, the folder of locks included.
+    let _lock = if args.dry.dry_run { None } else { Some(Lock::take(call, "marker", &path.display().to_string())?) };
+    let before = marker::lossy_text(&path)?.map(|(text, _)| text);
     let same = before.as_deref().is_some_and(|text| text.trim().parse() == Ok(version));
     if before.is_some() && !same && !args.force {
         return Err(Failure::refused("marker_exists", format!("The version marker {} says something else.", path.display()))
@@ -57,20 +67,37 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
             .into());
     }
     let plan = if same { Vec::new() } else { vec![Action::file(&path, format!("write {version}"))] };
+    let recorded = Recorded { marker: path.display().to_string(), version, before, plan };
     if !same && !args.dry.dry_run {
-        file::write_whole(&path, format!("{version}\n").as_bytes(), 0o644, Existing::Replace)?;
-        call.effects().happened();
+        let attempt = call.effects().attempt();
+        if let Err(failure) = file::write_whole(&path, content.as_bytes(), 0o644, Existing::Replace) {
+            // It appears whole or not at all: reading it back says which, also where only the folder could not be synced.
+            if marker::lossy_text(&path).is_ok_and(|now| now.map(|(text, _)| text) == recorded.before) {
+                attempt.refused();
+            }
+            return Err(Stopped::with(failure, recorded));
+        }
+        attempt.happened();
     }
-    Ok(Recorded { marker: path.display().to_string(), version, before, plan })
+    Ok(recorded)
 }
 
-fn wanted(args: &RecordArgs) -> Result<Version, Failure> {
+fn wanted(args: &RecordArgs) -> Result<Wanted, Failure> {
     let missing =
         || Failure::usage("version_missing", "Nothing says which version to record.").hint("Name it: svc-version record X.Y.Z.");
-    let Some(from) = &args.from.from else { return args.version.ok_or_else(missing) };
+    let line = |version: Version| format!("{version}\n");
+    let Some(from) = &args.from.from else {
+        let version = args.version.ok_or_else(missing)?;
+        return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });
+    };
     let received = Received::read(from, &["svc-version.forget/1", "svc-version.installer/1"], Accept::Good)?;
-    match received.step() {
-        "forget" => received.result::<Forgotten>()?.version.ok_or_else(missing),
-        _ => Ok(received.result::<Installer>()?.version),
+    if received.step() == "installer" {
+        let version = received.result::<Installer>()?.version;
+        return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });
     }
+    // What was forgotten comes back where it was, to the letter.
+    let forgotten = received.result::<Forgotten>()?;
+    let version = forgotten.version.ok_or_else(missing)?;
+    let path = if args.marker.is_named() { args.marker.path()? } else { PathBuf::from(&forgotten.marker) };
+    Ok(Wanted { path, version, content: forgotten.content.unwrap_or_else(|| line(version)) })
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Exactly X.Y.Z: no pre-release, no build tag, no leading zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[schemars(with = "String", extend("pattern" = r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}$"))]
 pub struct Version {
     /// X
     pub major: u64,
