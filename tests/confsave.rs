@@ -502,6 +502,24 @@ fn a_saves_document_leads_diff_and_carry_to_its_copy_also_when_both_have_moved()
 }
 
 #[test]
+fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
+    let site = Site::new();
+    fs::write(site.conf(), SHIPPED_CONF.replace("db1", "db7")).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.conf")).run().ok();
+    fs::write(site.conf(), SHIPPED_CONF).unwrap();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    site.tool("diff").arg(site.path("svc.conf")).run().refused("config_in_both_layouts");
+    let ran = site.tool("diff").args(["--from", "-"]).stdin(save.text()).run().ok();
+    assert_eq!(paths(&ran.result()["changed"]), ["database.host"]);
+    let carry = || site.tool("carry").args(["--from", "-", "--base", "new"]).stdin(save.text());
+    carry().run().ok().changed();
+    assert_eq!(text(site.conf()), SHIPPED_CONF.replace("db1", "db7"));
+    assert_eq!(text(site.yaml()), SHIPPED);
+    // Who asks for the other one gets it.
+    carry().args(["--layout", "yaml"]).run().review("not_carried").unchanged();
+}
+
+#[test]
 fn the_saved_copy_is_found_in_tmp_by_itself() {
     let (site, product) = (Site::new(), Product::new("found"));
     product.install(&site, SHIPPED);

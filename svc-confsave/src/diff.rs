@@ -67,7 +67,7 @@ pub struct Difference {
 
 pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
     let saved = args.saved.read(&args.config.product)?;
-    let (path, layout) = args.config.find()?;
+    let (path, layout) = args.config.find(args.saved.decides().then_some(saved.layout))?;
     let new = Config::read(Content::read("read the configuration", &path)?, layout)?;
     call.check()?;
     let redactor = Redactor::new(args.show_secrets, &[&saved.flat, &new.flat]);

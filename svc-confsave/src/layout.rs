@@ -14,9 +14,9 @@ use svc_step::{Failure, file};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// The newer one: `config/svc/svc.yaml`.
+    /// The newer one, config/svc/svc.yaml
     Yaml,
-    /// The older one: `conf/svc.conf`.
+    /// The older one, conf/svc.conf
     Conf,
 }
 
@@ -65,11 +65,12 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Finds the configuration file: its absolute path and its layout.
+    /// Finds the configuration file: its absolute path and its layout. Where there is one of each layout and none is asked
+    /// for, it is the one of layout `prefer`: a saved copy goes back into its own, whatever an uninstaller left behind.
     ///
     /// # Errors
-    /// There is one of each layout (3), or none (4).
-    pub(crate) fn find(&self) -> Result<(PathBuf, Layout), Failure> {
+    /// There is one of each layout and nothing to prefer (3), or none (4).
+    pub(crate) fn find(&self, prefer: Option<Layout>) -> Result<(PathBuf, Layout), Failure> {
         if let Some(config) = &self.config {
             let path = file::absolute(config)?;
             let layout = self.layout.unwrap_or_else(|| Layout::by_name(&path));
@@ -83,6 +84,9 @@ impl ConfigArgs {
             if present(&path)? {
                 found.push((path, layout));
             }
+        }
+        if let (2.., Some(prefer)) = (found.len(), prefer) {
+            found.retain(|(_, layout)| *layout == prefer);
         }
         match found.len() {
             0 | 1 => found.pop().ok_or_else(|| {

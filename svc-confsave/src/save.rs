@@ -79,7 +79,7 @@ enum There {
 }
 
 pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
-    let (source, layout) = args.config.find()?;
+    let (source, layout) = args.config.find(None)?;
     let copy = copy_path(args, layout)?;
     let _lock = Lock::take(call, "file", &shown(&copy))?;
     let source = Content::read("read the configuration", &source)?;

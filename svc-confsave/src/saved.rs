@@ -23,6 +23,11 @@ pub struct SavedArgs {
 }
 
 impl SavedArgs {
+    /// Whether the copy comes with a document, whose layout then decides between two configuration files.
+    pub(crate) const fn decides(&self) -> bool {
+        self.from.from.is_some()
+    }
+
     /// Reads the saved copy.
     ///
     /// # Errors
