@@ -123,7 +123,7 @@ await() {
   mv -- "$files.json.partial" "$files.json"
   if jq -es 'length==1 and .[0].ok==true' "$files.json" >/dev/null 2>&1; then
     if ((status == 9)); then review=true; fi
-    say "$name: ok$(jq -r 'if .changed == false then " (nothing to change)" else "" end + " \(.duration_ms) ms"' "$files.json")"
+    say "$name: $(jq -r '(.warnings[] | "warning: \(.message) "), "ok, \(.duration_ms) ms"' "$files.json")"
     return 0
   fi
   ((status)) || status=1

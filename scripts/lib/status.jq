@@ -38,6 +38,6 @@ map(.document) as $documents
     message: $message,
     hint: $hint,
     retryable: ($culprit.error.retryable // false),
-    causes: (if $culprit.error then [$culprit.error.message, $culprit.error.hint // empty] + $culprit.error.causes else [] end)
+    causes: ($culprit.error.causes // [])
   } end)
 }
