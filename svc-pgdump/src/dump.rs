@@ -1,7 +1,6 @@
 //! `dump`: pg_dump of one database into a file that is whole or not there (procedure, 4.2).
 
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use svc_step::{Call, Failure, StepResult, Stopped, deadline};
 use crate::connection::{ConnectionArgs, DatabaseArg};
 use crate::program::{self, Program};
 use crate::properties::Properties;
+use crate::refusal;
 use crate::room;
 use crate::target::Target;
 use crate::whole::{Dump, Examiner, TableRows, not_whole};
@@ -97,6 +97,10 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let existing = existing(&path, args.force)?;
     let target = args.connection.resolve(call, &args.database.owner())?;
     let mut client = target.connect(call, &database)?;
+    // Nothing here is to wait for others; pg_dump has its own limit.
+    client
+        .batch_execute("SET lock_timeout = '5s'; SET statement_timeout = '60s'")
+        .map_err(|error| refusal::of_query(&error, "limit the time of a statement"))?;
     let properties = Properties::read(&mut client)?;
     let program = Program::ask(call, &args.pg_dump, &properties.server)?;
     program.check(&properties.server)?;
@@ -213,11 +217,9 @@ fn write(
         Ok(())
     })?;
     let ended = running.wait(call)?;
-    if ended.status.signal().is_some() {
-        // ^C goes to both of us, and pg_dump may be the first to die of it.
-        call.pause(Duration::from_millis(200))?;
-    }
     if !ended.status.success() {
+        // ^C goes to both of us, and pg_dump may be the first to end of it.
+        call.pause(Duration::from_millis(200))?;
         return Err(program::failure(&ended, database));
     }
     for line in ended.stderr.lines().filter(|line| !line.trim().is_empty()) {

@@ -96,7 +96,7 @@ pub(crate) fn failure(ended: &Ended, database: &str) -> Failure {
     let failure = if said.contains("permission denied") || said.contains("must be owner") || said.contains("row-level security") {
         Failure::refused("postgres_no_right", format!("pg_dump lacks a right to something in the database {database}."))
             .hint("Dump as the database's owner, or as the administrator (--as postgres); the cause names what it may not read.")
-    } else if said.contains("lock timeout") {
+    } else if said.contains("LOCK TABLE") && said.contains("timeout") {
         Failure::unavailable("postgres_locked", format!("pg_dump waited too long for a lock in the database {database}."))
             .hint("Wait until the change of the tables has ended, or allow more time with --lock-wait-timeout.")
     } else {

@@ -25,8 +25,10 @@ pub(crate) fn estimate(client: &mut Client, path: &Path) -> Result<Estimate, Fai
     if let Ok(meta) = std::fs::metadata(path) {
         return Ok(Estimate { bytes: meta.len(), from_last: true });
     }
-    let sql = "SELECT COALESCE(sum(pg_catalog.pg_table_size(c.oid)), 0)::int8 FROM pg_catalog.pg_class c \
-               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    // From the catalogue alone: asking for the size of a table waits for whoever has locked it.
+    let sql = "SELECT (COALESCE(sum(c.relpages::int8 + COALESCE(t.relpages, 0)), 0) * pg_catalog.current_setting('block_size')::int8)::int8 \
+               FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+               LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid AND c.reltoastrelid <> 0 \
                WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'";
     let row = client.query_one(sql, &[]);
     let bytes: i64 =

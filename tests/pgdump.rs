@@ -1,0 +1,604 @@
+//! svc-pgdump on a real server: a dump is whole or not there, and says what it holds.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::host::Host;
+use svc_tests::postgres::{identifier, literal};
+use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::wait;
+
+const PASSWORD: &str = "s3cret: with \\ and ' in it";
+
+/// A database and its owner, and a folder for dumps, of one test.
+struct Own {
+    host: Host,
+    name: String,
+    dir: tempfile::TempDir,
+}
+
+impl Own {
+    fn new(test: &str) -> Self {
+        let host = Host::shared().unwrap();
+        let name = format!("pgdump_{test}_{}", std::process::id());
+        host.postgres.create_role(&name, PASSWORD).unwrap();
+        host.postgres.create_database(&name, &name).unwrap();
+        let dir = tempfile::Builder::new().prefix("svc pgdump ").tempdir_in("/var/tmp").unwrap();
+        host.postgres.pgpass(&dir.path().join("pgpass"), &name, PASSWORD).unwrap();
+        Self { host, name, dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn out(&self) -> PathBuf {
+        self.path("dump.sql")
+    }
+
+    /// SQL as the owner.
+    fn sql(&self, sql: &str) -> String {
+        self.host.postgres.sql(&self.name, &format!("SET ROLE {}; {sql}", identifier(&self.name))).unwrap()
+    }
+
+    fn admin(&self, sql: &str) -> String {
+        self.host.postgres.sql(&self.name, sql).unwrap()
+    }
+
+    /// The tool, told nothing but the server, the state folder and the database.
+    fn bare(&self) -> Tool {
+        let postgres = &self.host.postgres;
+        Tool::new("svc-pgdump")
+            .env("PGHOST", &postgres.socket_dir)
+            .env("PGPORT", postgres.port.to_string())
+            .env("SVC_STATE_DIR", self.path("state"))
+            .env("SVC_DATABASE", &self.name)
+            .env("SVC_DB_USER", &self.name)
+            .dir(self.dir.path())
+    }
+
+    /// The tool as the owner, with a password file, writing `dump.sql`.
+    fn dump(&self) -> Tool {
+        self.bare().env("PGPASSFILE", self.path("pgpass")).arg("--output").arg(self.out())
+    }
+
+    /// What lies in the test's folder, but its own files.
+    fn left(&self) -> Vec<String> {
+        let names = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| !["pgpass", "state"].contains(&name.as_str())).collect();
+        names.sort();
+        names
+    }
+
+    /// A table of 80 MB, which takes a while to dump.
+    fn fill(&self) {
+        self.sql("CREATE TABLE large (id int, t text)");
+        self.sql("INSERT INTO large SELECT i, repeat(md5(i::text), 8) FROM generate_series(1, 300000) i");
+    }
+
+    /// A dump of a large table that has begun to write and stands still: the tool is stopped, so the pipe is full.
+    fn standing(&self) -> Spawned {
+        let spawned = self.dump().spawn();
+        let partial = self.path("dump.sql.partial");
+        wait::until("rows in the partial file", Duration::from_secs(60), || {
+            fs::metadata(&partial).ok().filter(|meta| meta.len() > 1_000_000)
+        })
+        .unwrap();
+        spawned.signal(Signal::SIGSTOP);
+        spawned
+    }
+
+    /// How many sessions other than ours the database has.
+    fn sessions(&self) -> String {
+        self.host
+            .postgres
+            .sql("postgres", &format!("SELECT count(*) FROM pg_stat_activity WHERE datname = {}", literal(&self.name)))
+            .unwrap()
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = self.host.postgres.drop_database(&self.name);
+        let _ = self.host.postgres.sql("postgres", &format!("DROP ROLE IF EXISTS {}", identifier(&self.name)));
+    }
+}
+
+/// A disk of 1 MB; gone when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(path: PathBuf) -> Self {
+        fs::create_dir(&path).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&path).status().unwrap();
+        assert!(mounted.success());
+        Self(path)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn verify(path: &Path) -> Ran {
+    Tool::new("svc-pgdump").arg("verify").arg(path).run()
+}
+
+fn rows(ran: &Ran) -> Vec<(String, u64)> {
+    let tables = ran.result()["tables"].as_array().unwrap();
+    tables.iter().map(|table| (table["table"].as_str().unwrap().to_owned(), table["row_count"].as_u64().unwrap())).collect()
+}
+
+/// What makes readers of dumps stumble: names, comments and bodies that look like parts of a dump.
+const NASTY: &str = r#"
+CREATE TABLE items (id serial PRIMARY KEY, body text);
+INSERT INTO items (body) SELECT 'row ' || i FROM generate_series(1, 1234) i;
+INSERT INTO items (body) VALUES (E'\\.'), (E'a\n\\.\nb'), (NULL), (E'\t'), (E'COPY x FROM stdin;\n');
+CREATE TABLE empty (a int);
+CREATE TABLE "we;ird; Type: ""TABLE" ("from stdin;" text, "order" int);
+INSERT INTO "we;ird; Type: ""TABLE" VALUES ('x', 1), ('y', 2);
+CREATE TABLE nothing ();
+COMMENT ON TABLE items IS E'\n-- Name: x; Type: TABLE DATA; Schema: public; Owner: -\nCOPY public.q (a) FROM stdin;\n1\n\\.\n-- PostgreSQL database dump complete\n--\n';
+CREATE FUNCTION f() RETURNS text LANGUAGE plpgsql AS $_$ BEGIN RETURN $$COPY public.q (a) FROM stdin;
+1
+\.
+\connect nowhere
+$$; END $_$;
+CREATE FUNCTION g(a int) RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT CASE WHEN a > 0 THEN 1 ELSE 2 END; SELECT 3; END;
+CREATE VIEW v AS SELECT E'\\.\n;''' AS "end";
+CREATE TABLE parts (k int, v text) PARTITION BY LIST (k);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1);
+CREATE TABLE parts_2 PARTITION OF parts FOR VALUES IN (2);
+INSERT INTO parts VALUES (1, 'a'), (2, 'b'), (2, 'c');
+SELECT lo_from_bytea(0, 'large object');
+"#;
+
+#[test]
+fn a_dump_is_whole_private_and_counts_its_rows() {
+    let own = Own::new("whole");
+    own.sql(NASTY);
+    let ran = own.dump().run().ok().changed();
+    assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json"]);
+    assert_eq!((mode(&own.out()), mode(&own.path("dump.sql.properties.json"))), (0o600, 0o600));
+    let wanted = [
+        ("public.empty", 0),
+        ("public.items", 1239),
+        ("public.nothing", 0),
+        ("public.parts_1", 1),
+        ("public.parts_2", 2),
+        ("public.\"we;ird; Type: \"\"TABLE\"", 2),
+    ];
+    let mut found = rows(&ran);
+    found.sort_by_key(|(name, _)| name.replace('"', ""));
+    assert_eq!(found, wanted.map(|(name, rows)| (name.to_owned(), rows)));
+    let result = ran.result();
+    assert_eq!(result["row_count"], 1244);
+    assert_eq!(result["roles"], json!([own.name]));
+    assert_eq!(result["has_large_objects"], true);
+    assert_eq!(result["size_bytes"], fs::metadata(own.out()).unwrap().len());
+    assert_eq!(result["system_identifier"], json!(own.admin("SELECT system_identifier FROM pg_control_system()")));
+    assert_eq!(result["server_version"], json!(own.admin("SHOW server_version")));
+    let sum = Command::new("sha256sum").arg(own.out()).output().unwrap().stdout;
+    assert!(String::from_utf8(sum).unwrap().starts_with(result["sha256"].as_str().unwrap()));
+
+    let verified = Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(ran.text()).run().ok().unchanged();
+    assert_eq!(verified.result()["as_documented"], true);
+    assert_eq!(verified.result()["tables"], result["tables"]);
+
+    // The proof of the pudding: it loads, and holds the same.
+    let copy = format!("{}_copy", own.name);
+    own.host.postgres.create_database(&copy, &own.name).unwrap();
+    let mut psql = own.host.postgres.administrator("psql");
+    let stdin = fs::File::open(own.out()).unwrap();
+    let loaded = psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &copy]).stdin(stdin).output().unwrap();
+    let dumps = [&own.name, &copy].map(|name| svc_tests::content::postgres_dump(&own.host.postgres, name).unwrap());
+    own.host.postgres.drop_database(&copy).unwrap();
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    assert!(dumps[0] == dumps[1]);
+}
+
+#[test]
+fn the_databases_own_properties_lie_beside_the_dump() {
+    let own = Own::new("properties");
+    let name = identifier(&own.name);
+    own.admin(&format!(
+        "ALTER DATABASE {name} SET work_mem = '7MB'; ALTER DATABASE {name} SET search_path = \"$user\", public, 'Odd, One'; \
+         ALTER ROLE {name} IN DATABASE {name} SET statement_timeout = '5s'; ALTER DATABASE {name} CONNECTION LIMIT 17; \
+         COMMENT ON DATABASE {name} IS 'It''s ours'; REVOKE CONNECT ON DATABASE {name} FROM PUBLIC; \
+         GRANT CONNECT ON DATABASE {name} TO pg_monitor WITH GRANT OPTION"
+    ));
+    let ran = own.dump().run().ok();
+    let text = fs::read_to_string(own.path("dump.sql.properties.json")).unwrap();
+    let read: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(read["owner"], json!(own.name));
+    assert_eq!(
+        (&read["encoding"], &read["collate"], &read["locale_provider"]),
+        (&json!("UTF8"), &json!("C.UTF-8"), &json!("libc"))
+    );
+    assert_eq!((&read["connection_limit"], &read["comment"]), (&json!(17), &json!("It's ours")));
+    let settings = json!([
+        {"role": null, "name": "work_mem", "value": "7MB"},
+        {"role": null, "name": "search_path", "value": "\"$user\", public, \"Odd, One\""},
+        {"role": own.name, "name": "statement_timeout", "value": "5s"},
+    ]);
+    assert_eq!(read["settings"], settings);
+    let acl = read["acl"].as_array().unwrap();
+    assert!(acl.contains(&json!({"grantee": null, "grantor": own.name, "privilege": "TEMPORARY", "grantable": false})));
+    assert!(acl.contains(&json!({"grantee": "pg_monitor", "grantor": own.name, "privilege": "CONNECT", "grantable": true})));
+    assert!(!acl.iter().any(|grant| grant["grantee"].is_null() && grant["privilege"] == "CONNECT"));
+
+    // They are part of what the document vouches for.
+    fs::write(own.path("dump.sql.properties.json"), text.replace("7MB", "8MB")).unwrap();
+    let verified = Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(ran.text()).run();
+    assert_eq!(verified.fails(7, "dump_altered").result()["as_documented"], false);
+}
+
+#[test]
+fn a_database_with_an_icu_locale_says_so() {
+    let own = Own::new("icu");
+    let name = format!("{}_icu", own.name);
+    let sql = format!(
+        "CREATE DATABASE {} OWNER {} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-DE'",
+        identifier(&name),
+        identifier(&own.name)
+    );
+    own.host.postgres.sql("postgres", &sql).unwrap();
+    let ran = own.dump().args(["--dbname", &name]).run();
+    own.host.postgres.drop_database(&name).unwrap();
+    let ran = ran.ok();
+    let read: Value =
+        serde_json::from_str(&fs::read_to_string(ran.result()["properties_path"].as_str().unwrap()).unwrap()).unwrap();
+    assert_eq!((&read["locale_provider"], &read["locale"]), (&json!("icu"), &json!("de-DE")));
+    assert!(read["collation_version"].is_string());
+}
+
+#[test]
+fn what_cannot_be_connected_to_is_told_apart_and_leaves_nothing() {
+    let own = Own::new("connect");
+    let port = {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port().to_string()
+    };
+    own.dump().args(["--dbname", "nowhere"]).run().fails(4, "database_not_found").unchanged();
+    own.dump().args(["--host", "127.0.0.1", "--port", &port]).run().fails(5, "postgres_unreachable").unchanged();
+    own.dump().args(["--host", "/nowhere"]).run().fails(5, "postgres_unreachable").unchanged();
+    own.dump().args(["--host", "no.such.host.invalid"]).run().fails(5, "postgres_unreachable").unchanged();
+    own.dump().env("PGPASSWORD", "wrong").run().refused("postgres_access_denied");
+    own.dump().args(["--username", "nobody_here"]).env("PGPASSWORD", "x").run().refused("postgres_access_denied");
+    own.bare().run().refused("password_missing");
+    own.bare().arg("--password").run().refused("no_terminal");
+    own.dump().args(["--host", "127.0.0.1"]).env("PGSSLMODE", "require").run().refused("postgres_tls");
+    own.dump().env("PGHOST", "127.0.0.1").env("PGSSLMODE", "verify-ca").run().fails(2, "sslmode_unsupported").unchanged();
+    own.dump().env("PGSERVICE", "x").run().fails(2, "pgservice_unsupported");
+    own.dump().args(["--dbname", "postgresql://u:p@h/d"]).run().fails(2, "dbname_is_connection_string");
+    own.dump().args(["--as", "nobody_here"]).run().fails(4, "os_user_not_found");
+    own.dump().args(["--as", "postgres"]).as_user("daemon").run().refused("not_root");
+    assert!(own.left().is_empty(), "{:?}", own.left());
+}
+
+#[test]
+fn a_server_that_accepts_and_says_nothing_is_given_up() {
+    let own = Own::new("silent");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port().to_string();
+    let at = |tool: Tool| tool.args(["--host", "127.0.0.1", "--port", &port]);
+    at(own.dump().env("PGCONNECT_TIMEOUT", "1")).limit(Duration::from_secs(20)).run().fails(5, "postgres_unreachable");
+    at(own.dump()).args(["--timeout", "300ms"]).run().fails(6, "timeout").unchanged();
+}
+
+#[test]
+fn every_place_of_a_password_serves() {
+    let own = Own::new("places");
+    let pgpass = own.path("pgpass");
+    let home = own.path("home");
+    fs::create_dir(&home).unwrap();
+    fs::copy(&pgpass, home.join(".pgpass")).unwrap();
+    let plain = own.path("password");
+    fs::write(&plain, format!("{PASSWORD}\n")).unwrap();
+    let force = || own.bare().arg("--force").args(["--host", "127.0.0.1"]);
+    force().env("PGPASSFILE", &pgpass).run().ok();
+    force().env("HOME", &home).run().ok();
+    force().env("PGPASSWORD", PASSWORD).run().ok();
+    force().arg("--password-file").arg(&plain).run().ok();
+    // As in libpq, one that others can read is not used.
+    fs::set_permissions(&pgpass, fs::Permissions::from_mode(0o644)).unwrap();
+    force().env("PGPASSFILE", &pgpass).run().refused("password_missing").warns("password_file_open");
+    let there = own.path(&format!("{}.backup.sql", own.name));
+    assert!(there.exists(), "the default name is that of the database");
+}
+
+#[test]
+fn as_the_administrator_nothing_of_the_callers_settings_counts() {
+    let own = Own::new("as");
+    own.sql("CREATE TABLE t AS SELECT generate_series(1, 7) a");
+    let output = own.path("a folder");
+    fs::create_dir(&output).unwrap();
+    let output = output.join("with spaces 'and quotes'.sql");
+    let postgres = &own.host.postgres;
+    // env -i: not even PATH.
+    let ran = Tool::new("svc-pgdump")
+        .env_remove("PATH")
+        .env_remove("LANG")
+        .args(["--as", "postgres", "--dbname", &own.name, "--port", &postgres.port.to_string(), "--host"])
+        .arg(&postgres.socket_dir)
+        .arg("--state-dir")
+        .arg(own.path("state"))
+        .arg("--output")
+        .arg(&output)
+        .run()
+        .ok();
+    assert_eq!(rows(&ran), [("public.t".to_owned(), 7)]);
+    assert_eq!(ran.result()["path"], json!(output.display().to_string()));
+    verify(&output).ok();
+    // PGHOST is no folder, so it is not used; the others are the caller's own.
+    let odd = own.bare().env("PGHOST", "no.such.host.invalid").env("PGUSER", "x").env("PGPASSWORD", "x").env("PGSERVICE", "x");
+    odd.args(["--as", "postgres"]).run().fails(5, "postgres_unreachable");
+    own.bare().env("PGUSER", "x").env("PGPASSWORD", "x").env("PGSERVICE", "x").args(["--as", "postgres"]).run().ok();
+}
+
+#[test]
+fn a_server_process_that_is_killed_leaves_no_dump() {
+    let own = Own::new("killed");
+    own.fill();
+    let spawned = own.standing();
+    let killed = own.host.postgres.sql(
+        "postgres",
+        &format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = {}", literal(&own.name)),
+    );
+    assert_eq!(killed.unwrap(), "1");
+    wait::until("the end of the server process", Duration::from_secs(20), || (own.sessions() == "0").then_some(())).unwrap();
+    spawned.signal(Signal::SIGCONT);
+    let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
+    assert!(ran.doc()["error"]["causes"].to_string().contains("terminat"), "{ran}");
+    assert!(own.left().is_empty(), "{:?}", own.left());
+}
+
+#[test]
+fn a_signal_ends_pg_dump_and_leaves_nothing() {
+    let own = Own::new("signal");
+    own.fill();
+    for (signal, group) in [(Signal::SIGTERM, false), (Signal::SIGINT, true), (Signal::SIGHUP, true)] {
+        let spawned = own.standing();
+        if group {
+            spawned.signal_group(signal)
+        } else {
+            spawned.signal(signal)
+        }
+        spawned.signal(Signal::SIGCONT);
+        spawned.wait().fails(128 + signal as i32, "interrupted").unchanged();
+        assert!(own.left().is_empty(), "{signal}: {:?}", own.left());
+        wait::until("the end of the session", Duration::from_secs(20), || (own.sessions() == "0").then_some(())).unwrap();
+    }
+    // The next call finds nothing in its way, also what a kill -9 left.
+    let spawned = own.standing();
+    spawned.signal(Signal::SIGKILL);
+    assert_eq!(spawned.wait().document, None);
+    assert_eq!(own.left(), ["dump.sql.partial"]);
+    own.dump().run().ok();
+    assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json"]);
+}
+
+#[test]
+fn the_password_is_in_no_command_line_and_no_output() {
+    let own = Own::new("secret");
+    own.fill();
+    let spawned = own.standing();
+    let mut seen = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(&own.name) {
+            assert!(!line.contains("s3cret"), "{line}");
+            seen.push(line);
+        }
+    }
+    assert!(seen.iter().any(|line| line.contains("pg_dump --format=plain")), "{seen:?}");
+    spawned.signal(Signal::SIGCONT);
+    let ran = spawned.wait().ok();
+    assert!(!ran.stdout.contains("s3cret") && !ran.stderr.contains("s3cret"));
+    let failed = own.dump().arg("--force").arg("-v").env("PGPASSWORD", "s3cret-wrong").run();
+    assert!(!failed.stdout.contains("s3cret") && !failed.stderr.contains("s3cret"), "{failed}");
+}
+
+#[test]
+fn an_existing_file_is_kept_unless_told_otherwise() {
+    let own = Own::new("existing");
+    own.sql("CREATE TABLE t AS SELECT 1 a");
+    fs::write(own.out(), "precious").unwrap();
+    own.dump().run().refused("file_exists");
+    own.dump().arg("--dry-run").run().refused("file_exists");
+    assert_eq!(fs::read_to_string(own.out()).unwrap(), "precious");
+    assert_eq!(own.left(), ["dump.sql"]);
+    // A failing call keeps what is there, also with --force.
+    own.dump().arg("--force").args(["--dbname", "nowhere"]).run().fails(4, "database_not_found");
+    assert_eq!(fs::read_to_string(own.out()).unwrap(), "precious");
+    own.dump().arg("--force").run().ok().changed();
+    verify(&own.out()).ok();
+
+    let victim = own.path("victim");
+    fs::write(&victim, "precious").unwrap();
+    let link = own.path("link.sql");
+    symlink(&victim, &link).unwrap();
+    symlink(&victim, own.path("other.sql.partial")).unwrap();
+    own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(&link).run().refused("file_exists");
+    own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(own.path("other.sql")).run().ok();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    own.bare().env("PGPASSFILE", own.path("pgpass")).args(["--output", "/nowhere/x.sql"]).run().fails(4, "file_not_found");
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_says_what_would_be_done() {
+    let own = Own::new("dry");
+    let ran = own.dump().arg("--dry-run").run().ok().unchanged();
+    assert_eq!(ran.doc()["dry_run"], true);
+    assert!(own.left().is_empty());
+    let plan = ran.result()["plan"].as_array().unwrap();
+    assert_eq!(plan[0]["argv"][0], "pg_dump");
+    assert!(plan[0]["argv"].as_array().unwrap().contains(&json!(format!("--dbname={}", own.name))));
+    assert_eq!(plan[2]["path"], json!(own.out().display().to_string()));
+    // It is no document to go on from.
+    Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(ran.text()).run().fails(2, "from_dry_run");
+}
+
+#[test]
+fn a_full_disk_is_a_sentence_and_leaves_nothing() {
+    let own = Own::new("full");
+    // Rows that the server keeps compressed: 5 MB of dump out of some pages.
+    own.sql("CREATE TABLE t AS SELECT repeat('x', 100000) a FROM generate_series(1, 50)");
+    let small = SmallDisk::new(own.path("disk"));
+    let disk = &small.0;
+    let to_disk = || own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(disk.join("x.sql"));
+    let ran = to_disk().run();
+    // More than ten times the disk's size in the tables themselves is refused before anything is written.
+    own.sql("INSERT INTO t SELECT string_agg(md5(i::text || j::text), '') FROM generate_series(1, 16) i, generate_series(1, 33000) j GROUP BY i");
+    own.admin("VACUUM ANALYZE t");
+    let hopeless = to_disk().run();
+    let left = fs::read_dir(disk).unwrap().count();
+    ran.fails(1, "disk_full").unchanged();
+    hopeless.refused("no_room");
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_cut_or_altered_dump_is_refused() {
+    let own = Own::new("cut");
+    own.sql(NASTY);
+    let ran = own.dump().run().ok();
+    let whole = fs::read(own.out()).unwrap();
+    let document = own.path("pgdump.json");
+    fs::write(&document, ran.text()).unwrap();
+    let cut = own.path("cut.sql");
+    // The last line end may go: nothing is lost with it.
+    let end = whole.len() - 2;
+    let points = (0..40).map(|point| end * point / 40).chain([1, 2, 5, 20, 66, 90, 130].map(|back| end - back));
+    for point in points {
+        fs::write(&cut, &whole[..point]).unwrap();
+        let ran = verify(&cut).fails(7, "dump_not_whole").unchanged();
+        assert_eq!(ran.result()["whole"], false, "cut at {point}");
+    }
+    let from = || Tool::new("svc-pgdump").args(["verify", "--from"]).arg(&document).run();
+    from().ok();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    fs::write(own.out(), &flipped).unwrap();
+    let ran = from();
+    assert_eq!(ran.status, 7, "{ran}");
+    fs::write(own.out(), &whole[..whole.len() / 3]).unwrap();
+    from().fails(7, "dump_not_whole");
+    // A dump that moved with its document is found beside it.
+    let moved = own.path("moved");
+    fs::create_dir(&moved).unwrap();
+    fs::write(moved.join("dump.sql"), &whole).unwrap();
+    fs::rename(own.path("dump.sql.properties.json"), moved.join("dump.sql.properties.json")).unwrap();
+    fs::rename(&document, moved.join("pgdump.json")).unwrap();
+    fs::remove_file(own.out()).unwrap();
+    Tool::new("svc-pgdump").args(["verify", "--from"]).arg(moved.join("pgdump.json")).run().ok();
+    verify(&own.out()).fails(4, "file_not_found");
+    verify(own.dir.path()).refused("not_a_regular_file");
+}
+
+#[test]
+fn only_one_good_document_of_a_dump_is_gone_on_from() {
+    let own = Own::new("from");
+    let good = own.dump().run().ok().text();
+    let failed = own.dump().run().refused("file_exists").text();
+    let verified = verify(&own.out()).ok().text();
+    let from = |text: &str| Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(text).run();
+    for (text, code) in [
+        (String::new(), "from_empty"),
+        (good[..good.len() / 2].to_owned(), "from_damaged"),
+        (format!("{good}{good}"), "from_several"),
+        (failed, "file_exists"),
+        (verified, "from_wrong_schema"),
+        ("hello".to_owned(), "from_damaged"),
+    ] {
+        from(&text).fails(2, code).unchanged();
+    }
+    from(&good).ok();
+}
+
+#[test]
+fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
+    let own = Own::new("program");
+    let old = own.path("pg_dump");
+    fs::write(&old, "#!/bin/sh\necho 'pg_dump (PostgreSQL) 12.1'\n").unwrap();
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
+    let ran = own.dump().arg("--pg-dump").arg(&old).run().refused("pg_dump_too_old");
+    let package = format!("postgresql-client-{}", own.host.postgres.version);
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&package), "{ran}");
+    let ran = own.dump().args(["--pg-dump", "/nowhere/pg_dump"]).run().fails(4, "program_not_found").unchanged();
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&package), "{ran}");
+    // One that succeeds and writes half a dump.
+    fs::write(&old, "#!/bin/sh\n[ $1 = --version ] && exec pg_dump --version\npg_dump \"$@\" | head -c 500\n").unwrap();
+    own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_not_whole").unchanged();
+    assert_eq!(own.left(), ["pg_dump"]);
+}
+
+#[test]
+fn a_lock_a_missing_right_and_the_time_limit_end_a_dump_with_nothing() {
+    let own = Own::new("locked");
+    own.sql("CREATE TABLE t AS SELECT 1 a");
+    let mut holder = own
+        .host
+        .postgres
+        .administrator("psql")
+        .args(["-XAtq", "-d", &own.name, "-c", "BEGIN; LOCK TABLE t; SELECT pg_sleep(600)"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait::until("the lock", Duration::from_secs(20), || {
+        (own.admin("SELECT count(*) FROM pg_locks WHERE relation = 't'::regclass AND granted") == "1").then_some(())
+    })
+    .unwrap();
+    own.dump().args(["--lock-wait-timeout", "200ms"]).run().fails(5, "postgres_locked").unchanged();
+    own.dump().args(["--timeout", "1s"]).run().fails(6, "timeout").unchanged();
+    // Beside a dump of the same file a second one is not begun.
+    let first = own.dump().spawn();
+    wait::until("the partial file", Duration::from_secs(20), || own.path("dump.sql.partial").exists().then_some(())).unwrap();
+    own.dump().run().fails(8, "locked").unchanged();
+    own.admin(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {} AND query ~ 'pg_sleep' AND pid <> pg_backend_pid()", literal(&own.name)));
+    holder.wait().unwrap();
+    first.wait().ok();
+    fs::remove_file(own.out()).unwrap();
+    fs::remove_file(own.path("dump.sql.properties.json")).unwrap();
+    own.admin("CREATE TABLE theirs (a int)");
+    own.dump().run().refused("postgres_no_right");
+    assert!(own.left().is_empty(), "{:?}", own.left());
+}
+
+#[test]
+fn help_and_wrong_command_lines_are_plain_text() {
+    let own = Own::new("help");
+    for args in [vec!["--help"], vec!["-?"], vec!["verify", "--help"], vec!["--version"]] {
+        let ran = own.bare().args(args).run();
+        assert!(ran.status == 0 && ran.document.is_none() && !ran.stdout.is_empty(), "{ran}");
+    }
+    let help = own.bare().arg("--help").run().stdout;
+    assert!(help.contains("Example:") && help.contains("-h, --host") && help.contains("Exit status:"), "{help}");
+    for args in [vec!["verify"], vec!["--nonsense"], vec!["--port", "x"], vec!["verify", "x", "--from", "y"]] {
+        let ran = own.bare().args(args).run();
+        assert!(ran.status == 2 && ran.document.is_none() && ran.stdout.is_empty(), "{ran}");
+    }
+}
+
+#[test]
+fn progress_is_shown_only_where_it_is_wanted() {
+    let own = Own::new("progress");
+    own.sql("CREATE TABLE t AS SELECT 1 a");
+    let ran = own.dump().run().ok();
+    assert_eq!(ran.stderr, "");
+    let ran = own.dump().args(["--force", "--progress", "json"]).talks().run().ok();
+    assert!(ran.stderr.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{ran}");
+}
