@@ -127,7 +127,9 @@ await() {
     return 0
   fi
   ((status)) || status=1
-  say "$name: failed with status $status$(jq -r '": \(.error.message)"' "$files.json" 2>/dev/null || true)"
+  local how="failed with status $status"
+  if ((status == 4)); then how='not there'; fi
+  say "$name: $how$(jq -r '": \(.error.message)"' "$files.json" 2>/dev/null || true)"
   return "$status"
 }
 
