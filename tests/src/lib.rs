@@ -8,6 +8,7 @@
 pub mod cgroup;
 pub mod content;
 pub mod download;
+pub mod gate;
 pub mod host;
 pub mod http;
 pub mod java;

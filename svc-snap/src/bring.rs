@@ -1,0 +1,229 @@
+//! Indices brought back from a snapshot: the requests, the wait for them, the proof, and the way back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_step::progress::Unit;
+use svc_step::run_id::RunId;
+use svc_step::{Call, Failure};
+
+use crate::look::{Index, count, look};
+use crate::path::path;
+use crate::server::Server;
+use crate::shape::lifecycle_patterns;
+use crate::staged;
+
+/// How often a restore under way is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// How many names a request's path may have.
+const NAMES: usize = 8;
+
+/// One index of the snapshot, and where it is brought to: beside the live one, or under its own name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bring {
+    pub index: String,
+    pub target: String,
+}
+
+/// One request of a restore, and the indices that it brings.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Request {
+    pub path: String,
+    pub body: Value,
+    pub brings: Vec<String>,
+}
+
+/// The requests that bring all of them. What comes under its own name comes with the body of the
+/// procedure (2.3), names instead of patterns, and with the aliases that the snapshot holds.
+pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[Bring]) -> Vec<Request> {
+    let path = path(&["_snapshot", repository, snapshot, "_restore"]);
+    let names = |wanted: &dyn Fn(&Bring) -> bool| {
+        brings.iter().filter(|one| wanted(one)).map(|one| one.index.clone()).collect::<Vec<_>>()
+    };
+    let straight = names(&|one| one.index == one.target);
+    let regular = names(&|one| one.index != one.target && staged::is_regular(run, &one.index));
+    // A name that had to be cut is no pattern's outcome: it has a request of its own.
+    let cut = names(&|one| one.index != one.target && !staged::is_regular(run, &one.index));
+    let mut requests = Vec::new();
+    if !regular.is_empty() {
+        let body = beside(&regular.join(","), &staged::staged_replacement(run));
+        requests.push(Request { path: path.clone(), body, brings: regular });
+    }
+    for index in cut {
+        let body = beside(&index, &staged::staged(run, &index));
+        requests.push(Request { path: path.clone(), body, brings: vec![index] });
+    }
+    if !straight.is_empty() {
+        let body = json!({"indices": straight.join(","), "include_global_state": false});
+        requests.push(Request { path, body, brings: straight });
+    }
+    requests
+}
+
+/// The body that stages: renamed, hidden, without writes, replicas, aliases and lifecycle.
+fn beside(indices: &str, replacement: &str) -> Value {
+    json!({
+        "indices": indices,
+        "include_global_state": false,
+        "include_aliases": false,
+        "rename_pattern": "(.+)",
+        "rename_replacement": replacement,
+        "index_settings": {
+            "index.number_of_replicas": 0,
+            "index.auto_expand_replicas": "false",
+            "index.hidden": true,
+            "index.blocks.write": true,
+        },
+        "ignore_index_settings": lifecycle_patterns(),
+    })
+}
+
+/// Waits until the server has nothing more to restore of `names`, then wants each of them whole.
+///
+/// # Errors
+/// A signal or the time limit; a shard that could not be restored (7), with the server's own reason.
+pub(crate) fn follow(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<String, Index>, Failure> {
+    let progress = call.progress("restore", Unit::Bytes);
+    let wanted: BTreeSet<&str> = names.iter().copied().collect();
+    while under_way(&server.get("/_cluster/state/customs?filter_path=restore")?, &wanted) {
+        let (done, total) = bytes(server, names)?;
+        progress.set(done, total);
+        call.pause(LOOK)?;
+    }
+    let found = look(server, names)?;
+    let broken: Vec<&str> = names.iter().copied().filter(|name| found.get(*name).is_none_or(|index| !index.whole)).collect();
+    if broken.is_empty() { Ok(found) } else { Err(not_whole(server, &broken)) }
+}
+
+/// Whether the cluster's state speaks of a restore of one of `names`.
+fn under_way(state: &Value, names: &BTreeSet<&str>) -> bool {
+    let restores = state.pointer("/restore/snapshots").and_then(Value::as_array).into_iter().flatten();
+    restores
+        .filter_map(|restore| restore.get("indices").and_then(Value::as_array))
+        .flatten()
+        .any(|index| index.as_str().is_some_and(|index| names.contains(index)))
+}
+
+/// How many bytes have come, and of how many, as far as the server knows yet.
+fn bytes(server: &Server, names: &[&str]) -> Result<(u64, u64), Failure> {
+    let (mut done, mut total) = (0, 0);
+    for names in names.chunks(NAMES) {
+        // The index may not be there for a moment yet.
+        let Some(answer) = server.find(&path(&[&names.join(","), "_recovery"]))? else { continue };
+        let shards = answer.as_object().into_iter().flatten().filter_map(|(_, index)| index.get("shards")?.as_array()).flatten();
+        for shard in shards.filter(|shard| shard.get("primary") == Some(&Value::Bool(true))) {
+            let size = |field: &str| shard.pointer(&format!("/index/size/{field}")).and_then(Value::as_u64).unwrap_or(0);
+            done += size("recovered_in_bytes");
+            total += size("total_in_bytes");
+        }
+    }
+    Ok((done, total))
+}
+
+fn not_whole(server: &Server, names: &[&str]) -> Failure {
+    let mut failure =
+        Failure::invalid("restore_failed", format!("The snapshot could not be restored whole: {}.", names.join(", ")))
+            .hint("The repository may be damaged: restore another snapshot (svc-snap list), and look after its disk.");
+    for names in names.chunks(NAMES) {
+        let shards = format!(
+            "{}?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details",
+            path(&["_cat", "shards", &names.join(",")])
+        );
+        let Ok(Some(Value::Array(shards))) = server.find(&shards) else { continue };
+        let text = |shard: &Value, key: &str| shard.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        for shard in shards.iter().filter(|shard| text(shard, "state") != "STARTED" && text(shard, "prirep") == "p") {
+            let why = innermost(&text(shard, "unassigned.details"));
+            failure = failure.cause(format!(
+                "{} shard {}: {} {why}",
+                text(shard, "index"),
+                text(shard, "shard"),
+                text(shard, "unassigned.reason")
+            ));
+        }
+    }
+    failure
+}
+
+/// The innermost of the server's nested reasons, without its stack trace.
+fn innermost(details: &str) -> String {
+    let reasons = details.split("; nested: ").flat_map(|part| part.split("\nCaused by: "));
+    let last = reasons.filter(|part| part.contains("Exception")).last().unwrap_or(details);
+    last.lines().next().unwrap_or_default().trim().chars().take(400).collect()
+}
+
+/// Counts what was brought, and compares with what the backup noted of it.
+///
+/// # Errors
+/// A count differs (7), or a shard does not answer (7).
+pub(crate) fn prove_count(server: &Server, index: &str, expected: Option<u64>) -> Result<u64, Failure> {
+    let found = count(server, index)?;
+    match expected {
+        Some(expected) if expected != found => Err(Failure::invalid(
+            "count_differs",
+            format!("{index} holds {found} documents, but the backup noted {expected}."),
+        )
+        .hint("Something wrote while the snapshot was taken, or the snapshot is damaged: restore another one (svc-snap list).")),
+        _ => Ok(found),
+    }
+}
+
+/// Removes what a call brought, name by name; what is not there is passed over.
+///
+/// # Errors
+/// The server refuses or does not answer; what was removed by then is removed.
+pub(crate) fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<Vec<String>, Failure> {
+    let mut removed = Vec::new();
+    for names in names.chunks(NAMES) {
+        for name in look(server, names)?.keys() {
+            server.change(call, "DELETE", &path(&[name]), None)?;
+            removed.push(name.clone());
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> RunId {
+        "20261120t020003z-hand".parse().unwrap()
+    }
+
+    fn bring(index: &str) -> Bring {
+        Bring { index: index.to_owned(), target: staged::staged(&run(), index) }
+    }
+
+    #[test]
+    fn one_request_stages_all_but_the_names_that_had_to_be_cut() {
+        let long = "x".repeat(250);
+        let straight = Bring { index: "c".to_owned(), target: "c".to_owned() };
+        let requests = requests(&run(), "my backup", "s1", &[bring("a"), bring("b"), bring(&long), straight]);
+        assert_eq!(requests.len(), 3);
+        assert!(requests.iter().all(|one| one.path == "/_snapshot/my%20backup/s1/_restore"));
+        assert_eq!(requests[0].body["indices"], "a,b");
+        assert_eq!(requests[0].body["rename_replacement"], "svc-staged-20261120t020003z-hand-$1");
+        assert_eq!(requests[0].body["include_aliases"], false);
+        assert_eq!(requests[1].body["indices"], long);
+        assert_eq!(requests[1].body["rename_replacement"], staged::staged(&run(), &long));
+        assert_eq!(requests[2].body, json!({"indices": "c", "include_global_state": false}));
+    }
+
+    #[test]
+    fn a_restore_is_under_way_while_the_clusters_state_speaks_of_its_indices() {
+        let state = json!({"restore": {"snapshots": [{"snapshot": "s", "indices": ["other", "mine"]}]}});
+        assert!(under_way(&state, &BTreeSet::from(["mine"])));
+        assert!(!under_way(&state, &BTreeSet::from(["yours"])));
+        assert!(!under_way(&json!({"restore": {"snapshots": []}}), &BTreeSet::from(["mine"])));
+        assert!(!under_way(&json!({}), &BTreeSet::from(["mine"])));
+    }
+
+    #[test]
+    fn the_innermost_reason_is_found_in_both_servers_ways_of_telling() {
+        let nested = "failed shard on node [n]: failed recovery, failure RecoveryFailedException[x]; nested: CorruptIndexException[checksum failed]; ";
+        assert_eq!(innermost(nested), "CorruptIndexException[checksum failed];");
+        let trace = "failed recovery, failure a.RecoveryFailedException: x\n\tat a.B(C.java:1)\nCaused by: org.CorruptIndexException: verification failed\n\tat d.E";
+        assert_eq!(innermost(trace), "org.CorruptIndexException: verification failed");
+    }
+}

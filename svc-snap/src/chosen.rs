@@ -1,0 +1,106 @@
+//! Which snapshot is restored, and what of it: named on the command line, or by the document of the step that took it.
+
+use svc_step::from::Accept;
+use svc_step::{Call, Failure, Status};
+
+use crate::connection::Connection;
+use crate::noted::Noted;
+use crate::resolve::{self, DEFAULT, Held, PassedOver, Patterns};
+use crate::scope::{Scope, ScopeArg};
+use crate::server::Server;
+use crate::shape::Shape;
+use crate::snapshot::{self, Snapshot};
+use crate::source::SourceArgs;
+use crate::verdict;
+
+/// What to restore.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhatArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// What of the snapshot: names, patterns with *, exclusions with a leading -, comma separated
+    #[arg(long, value_name = "PATTERNS", default_value = DEFAULT, allow_hyphen_values = true)]
+    indices: String,
+    #[command(flatten)]
+    scope: ScopeArg,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A snapshot that is good, and what of it is restored.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub server: Server,
+    pub scope: Scope,
+    pub repository: String,
+    pub snapshot: String,
+    pub snapshot_uuid: String,
+    /// The patterns as they were given.
+    pub asked_for: String,
+    /// What is restored.
+    pub indices: Vec<String>,
+    /// What else the snapshot holds.
+    pub skipped: Vec<PassedOver>,
+    notes: Vec<Noted>,
+}
+
+impl Chosen {
+    /// Reads the document, connects, judges the snapshot and resolves the patterns.
+    ///
+    /// # Errors
+    /// The document is no good (2); of another cluster, or the snapshot of that name is another one (3); the snapshot is
+    /// not there (4), or no good (7); data streams, which cannot be staged (3).
+    pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
+        let source = args.source.read(Accept::Good)?;
+        let server = Server::connect(&args.connection, call)?;
+        source.check_server(&server, args.source.other)?;
+        let snapshot = snapshot::get(&server, &source.repository, &source.name)?;
+        source.check_uuid(&snapshot)?;
+        judge(&source.repository, &snapshot)?;
+        let held = Held { indices: &snapshot.indices, streams: &snapshot.data_streams, features: &snapshot.feature_indices };
+        let resolved = resolve::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
+        refuse_streams(&resolved.streams)?;
+        Ok(Self {
+            scope: args.scope.scope.clone(),
+            repository: source.repository.clone(),
+            snapshot: snapshot.name,
+            snapshot_uuid: snapshot.uuid,
+            asked_for: args.indices.clone(),
+            indices: resolved.indices,
+            skipped: resolved.skipped,
+            notes: source.noted().to_vec(),
+            server,
+        })
+    }
+
+    /// How many documents the backup noted, where it is sure of it.
+    pub(crate) fn docs_expected(&self, index: &str) -> Option<u64> {
+        self.note(index).filter(|noted| noted.docs_exact).and_then(|noted| noted.docs_count)
+    }
+
+    /// What the backup noted beside documents and mapping.
+    pub(crate) fn noted(&self, index: &str) -> Option<Shape> {
+        self.note(index).map(|noted| noted.shape.clone())
+    }
+
+    fn note(&self, index: &str) -> Option<&Noted> {
+        self.notes.iter().find(|noted| noted.name == index)
+    }
+}
+
+/// A snapshot that is not a whole one is not restored; one that is still being taken is none yet.
+fn judge(repository: &str, snapshot: &Snapshot) -> Result<(), Failure> {
+    verdict::judge(repository, snapshot, &[]).map_err(|failure| {
+        let status = if failure.status == Status::Timeout { Status::Invalid } else { failure.status };
+        Failure { status, retryable: false, ..failure }
+    })
+}
+
+/// A data stream cannot be cloned, so it cannot be staged.
+fn refuse_streams(streams: &[String]) -> Result<(), Failure> {
+    if streams.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused("data_streams", format!("Data streams cannot be staged: {}.", streams.join(", ")))
+        .hint(format!("Leave them out with --indices '{DEFAULT},-{}'.", streams.join(",-"))))
+}

@@ -1,0 +1,145 @@
+//! `restore` (procedure, 4 and 2.3): what is live is staged, proven and swapped; what is not live has nothing to protect and
+//! is restored straight under its own name. `--in-place` is the procedure's literal way, for lack of room.
+
+mod beside;
+mod in_place;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::{Call, StepResult};
+
+use crate::chosen::{Chosen, WhatArgs};
+use crate::resolve::PassedOver;
+use crate::swap::{HowArgs, Swapped};
+
+/// Arguments of `svc-snap restore`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap restore snapshot_svc_20261120              stage it, prove it, swap it in
+  svc-snap restore --from snapshot.json --exact       as the backup had it, to the index
+  svc-snap restore snapshot_svc_20261120 --in-place --on-conflict close")]
+pub struct RestoreArgs {
+    #[command(flatten)]
+    what: WhatArgs,
+    #[command(flatten)]
+    how: HowArgs,
+    /// Restore over what is live, without proof and without a way back, as there is no room for both
+    #[arg(long, conflicts_with_all = ["exact", "drop_old"])]
+    in_place: bool,
+    /// In place: what to do with open indices of the same names
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "in_place")]
+    on_conflict: OnConflict,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// What to do with open indices of the same names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum OnConflict {
+    /// Change nothing, and name all of them
+    #[default]
+    Fail,
+    /// Close them, so that the restore replaces them and uses what files are the same
+    Close,
+    /// Delete them first
+    Delete,
+}
+
+/// A snapshot that is live.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Restored {
+    /// The cluster.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// The snapshot.
+    pub snapshot: String,
+    /// The snapshot's `uuid`.
+    pub snapshot_uuid: String,
+    /// The run; what is kept has it in its name, and `swap --run` and `unstage --run` take it.
+    pub run: String,
+    /// Whether it was restored over what was live.
+    pub in_place: bool,
+    /// Every index that is restored.
+    pub indices: Vec<RestoredIndex>,
+    /// The swap by which it became live, which `swap` takes back; `null` where there was none.
+    pub swap: Option<Swapped>,
+    /// What else the snapshot holds, and why it is not restored.
+    pub skipped: Vec<PassedOver>,
+    /// The requests, in their order.
+    pub plan: Vec<Action>,
+}
+
+/// One index of a restore.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoredIndex {
+    /// Its name.
+    pub index: String,
+    /// Which way it goes.
+    pub way: RestoreWay,
+    /// How far it has come.
+    pub state: RestoreState,
+    /// How many documents it holds, or `null` before it is proven.
+    pub docs_count: Option<u64>,
+    /// How many documents the backup noted, or `null` where it noted none or writes went on meanwhile.
+    pub docs_expected: Option<u64>,
+}
+
+/// Which way an index of a restore goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreWay {
+    /// Staged, proven and swapped.
+    Swapped,
+    /// Restored straight under its own name, since nothing was live under it.
+    Straight,
+    /// Restored over what was live.
+    InPlace,
+}
+
+/// How far an index of a restore has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreState {
+    /// What was live is live, or nothing is as nothing was.
+    Untouched,
+    /// What was live is closed, deleted or being exchanged, and the backup is not live yet.
+    UnderWay,
+    /// The backup is live, whole, with as many documents as were noted.
+    Restored,
+}
+
+impl Restored {
+    fn new(call: &Call, chosen: &Chosen, in_place: bool, way: impl Fn(&str) -> RestoreWay) -> Self {
+        let indices = chosen.indices.iter().map(|index| RestoredIndex {
+            index: index.clone(),
+            way: way(index),
+            state: RestoreState::Untouched,
+            docs_count: None,
+            docs_expected: chosen.docs_expected(index),
+        });
+        Self {
+            cluster_uuid: chosen.server.cluster_uuid.clone(),
+            repository: chosen.repository.clone(),
+            snapshot: chosen.snapshot.clone(),
+            snapshot_uuid: chosen.snapshot_uuid.clone(),
+            run: call.run_id().to_string(),
+            in_place,
+            indices: indices.collect(),
+            swap: None,
+            skipped: chosen.skipped.clone(),
+            plan: Vec::new(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
+    let chosen = Chosen::find(&args.what, call)?;
+    if args.in_place {
+        in_place::run(call, &chosen, args.on_conflict, args.dry.dry_run)
+    } else {
+        beside::run(call, &chosen, args.how, args.dry.dry_run)
+    }
+}

@@ -1,0 +1,228 @@
+//! `stage`: a snapshot restored beside the live indices and proven there, without an effect on them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+
+use crate::bring::{self, Bring};
+use crate::chosen::{Chosen, WhatArgs};
+use crate::guard;
+use crate::look::{Index, look};
+use crate::resolve::PassedOver;
+use crate::server::Server;
+use crate::shape::Shape;
+use crate::staged;
+
+/// Arguments of `svc-snap stage`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  svc-snap stage --from snapshot.json > staged.json && svc-snap swap --from staged.json")]
+pub struct StageArgs {
+    #[command(flatten)]
+    what: WhatArgs,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// A snapshot that lies beside the live indices, proven.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Staged {
+    /// The cluster.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// The snapshot.
+    pub snapshot: String,
+    /// The snapshot's `uuid`.
+    pub snapshot_uuid: String,
+    /// The run whose copies these are; their names hold it, and `--run` takes it.
+    pub run: String,
+    /// The patterns that were asked for.
+    pub asked_for: String,
+    /// Every index that is brought back.
+    pub indices: Vec<StagedIndex>,
+    /// What else the snapshot holds, and why it is not brought back.
+    pub skipped: Vec<PassedOver>,
+    /// The requests, in their order.
+    pub plan: Vec<Action>,
+}
+
+/// One index of a snapshot, brought back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StagedIndex {
+    /// Its name in the snapshot.
+    pub index: String,
+    /// The name under which it lies; the same one where nothing was live and it was restored straight under its name.
+    pub staged: String,
+    /// How far it has come.
+    pub state: StageState,
+    /// The `uuid` of what lies there, or `null` before it is proven.
+    pub uuid: Option<String>,
+    /// How many documents it holds, or `null` before it is proven.
+    pub docs_count: Option<u64>,
+    /// How many documents the backup noted, or `null` where it noted none or writes went on meanwhile.
+    pub docs_expected: Option<u64>,
+    /// What the backup noted of it beside its documents, or `null` without the document of `create`.
+    pub noted: Option<Shape>,
+}
+
+/// How far an index has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StageState {
+    /// Nothing was asked of the server yet.
+    Planned,
+    /// The server was asked for it, and it is not proven.
+    Restoring,
+    /// It is whole, and holds as many documents as were noted.
+    Proven,
+    /// It was removed again, since the staging did not succeed.
+    Removed,
+}
+
+impl Staged {
+    /// The plan of a staging of `targets`: each index and where it is brought to.
+    pub(crate) fn plan(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Self {
+        let indices = brings.iter().map(|one| StagedIndex {
+            index: one.index.clone(),
+            staged: one.target.clone(),
+            state: StageState::Planned,
+            uuid: None,
+            docs_count: None,
+            docs_expected: chosen.docs_expected(&one.index),
+            noted: chosen.noted(&one.index),
+        });
+        let requests = bring::requests(call.run_id(), &chosen.repository, &chosen.snapshot, brings).into_iter();
+        Self {
+            cluster_uuid: chosen.server.cluster_uuid.clone(),
+            repository: chosen.repository.clone(),
+            snapshot: chosen.snapshot.clone(),
+            snapshot_uuid: chosen.snapshot_uuid.clone(),
+            run: call.run_id().to_string(),
+            asked_for: chosen.asked_for.clone(),
+            indices: indices.collect(),
+            skipped: chosen.skipped.clone(),
+            plan: requests.map(|request| Action::request("POST", request.path, Some(request.body))).collect(),
+        }
+    }
+
+    /// Whether all of it is proven.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.indices.iter().all(|one| one.state == StageState::Proven)
+    }
+
+    /// The names under which it lies.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.indices.iter().map(|one| one.staged.as_str()).collect()
+    }
+}
+
+pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
+    let chosen = Chosen::find(&args.what, call)?;
+    let _lock = guard::lock(call, &chosen.server, &chosen.scope)?;
+    guard::refuse_used_run(call, call.run_id())?;
+    let brings: Vec<Bring> =
+        chosen.indices.iter().map(|index| Bring { index: index.clone(), target: staged::staged(call.run_id(), index) }).collect();
+    refuse_names_in_use(&chosen.server, &brings)?;
+    let mut staged = Staged::plan(call, &chosen, &brings);
+    if args.dry.dry_run {
+        return Ok(staged);
+    }
+    bring_back(call, &chosen, &brings, &mut staged).map_err(|failure| Stopped::with(failure, staged.clone()))?;
+    Ok(staged)
+}
+
+/// Brings `brings` back and proves them; a failure or a signal leaves nothing of them behind. The plan is noted before the
+/// first effect, so that `--run` finds what a killed call left.
+///
+/// # Errors
+/// Whatever stopped it, after what it had brought was removed.
+pub(crate) fn bring_back(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut Staged) -> Result<(), Failure> {
+    swaps::write(call, call.run_id(), "stage", staged)?;
+    let brought = bring_and_prove(call, chosen, brings, staged);
+    match brought {
+        Ok(()) => swaps::write(call, call.run_id(), "stage", staged),
+        Err(failure) => Err(take_back(call, &chosen.server, staged, failure)),
+    }
+}
+
+fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut Staged) -> Result<(), Failure> {
+    call.check()?;
+    for request in bring::requests(call.run_id(), &chosen.repository, &chosen.snapshot, brings) {
+        call.people().detail(&format!("POST {}", request.path));
+        let sent = chosen.server.change(call, "POST", &request.path, Some(&request.body));
+        for one in staged.indices.iter_mut().filter(|one| request.brings.contains(&one.index)) {
+            // After a lost answer only the names that nobody else has are surely ours to remove.
+            if sent.is_ok() || one.staged != one.index {
+                one.state = StageState::Restoring;
+            }
+        }
+        sent?;
+    }
+    let found = bring::follow(call, &chosen.server, &staged.names())?;
+    for one in &mut staged.indices {
+        call.check()?;
+        one.docs_count = Some(bring::prove_count(&chosen.server, &one.staged, one.docs_expected)?);
+        one.uuid = found.get(&one.staged).map(|index| index.uuid.clone());
+        one.state = StageState::Proven;
+    }
+    Ok(())
+}
+
+/// Removes what was brought. A request whose answer was lost may still be at work, so it is waited for first.
+pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, mut failure: Failure) -> Failure {
+    let asked = staged.indices.iter().filter(|one| one.state != StageState::Planned);
+    let names: Vec<&str> = asked.map(|one| one.staged.as_str()).collect();
+    let removed = bring::remove(call, server, &names).and_then(|removed| match look(server, &names)? {
+        left if left.is_empty() => Ok(removed),
+        left => Err(Failure::failed(
+            "not_removed",
+            format!("These were not removed: {}.", left.into_keys().collect::<Vec<_>>().join(", ")),
+        )),
+    });
+    match removed {
+        Ok(_) => {
+            staged
+                .indices
+                .iter_mut()
+                .filter(|one| one.state != StageState::Planned)
+                .for_each(|one| one.state = StageState::Removed);
+            call.effects().undone();
+            if let Err(error) = swaps::remove(call, call.run_id()) {
+                failure.causes.push(error.message);
+            }
+        }
+        Err(error) => {
+            failure.causes.push(format!("What had been staged could not be removed: {error}"));
+            failure.hint = Some(format!("svc-snap unstage --run {} removes what is left of it.", staged.run));
+        }
+    }
+    failure
+}
+
+/// The staging as if it were proven, for a plan that is made before it.
+pub(crate) fn imagined(staged: &Staged) -> Staged {
+    let mut staged = staged.clone();
+    for one in &mut staged.indices {
+        (one.uuid, one.docs_count) = (Some(String::new()), Some(0));
+    }
+    staged
+}
+
+/// Refuses names that the staging needs and that are in use.
+///
+/// # Errors
+/// There are such (3), all named.
+pub(crate) fn refuse_names_in_use(server: &Server, brings: &[Bring]) -> Result<(), Failure> {
+    let names: Vec<&str> = brings.iter().filter(|one| one.target != one.index).map(|one| one.target.as_str()).collect();
+    let in_use: BTreeMap<String, Index> = look(server, &names)?;
+    if in_use.is_empty() {
+        return Ok(());
+    }
+    let in_use: Vec<String> = in_use.into_keys().collect();
+    Err(Failure::refused("name_in_use", format!("Names that the staging needs are in use: {}.", in_use.join(", ")))
+        .hint("svc-snap unstage --run RUN removes what an earlier call of that run left; another --run-id uses other names."))
+}

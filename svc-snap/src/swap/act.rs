@@ -1,0 +1,226 @@
+//! A planned swap carried out, index by index, each proven before the next request that cannot be taken back.
+
+use std::time::{Duration, Instant};
+
+use svc_step::progress::Unit;
+use svc_step::{Call, Failure, swaps};
+
+use super::foresee::MOST;
+use super::item::{State, SwapIndex, Swapped};
+use super::next::{Act, Next, Rival, Seen, next, stray_name, undo};
+use crate::look::{count, look};
+use crate::server::Server;
+use crate::shape::is_write_index;
+use crate::staged::Way;
+
+/// How often a clone that is under way is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a clone may take to become whole. It is made of hard links; where the file system has none, it is copied.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// How often a client may be faster with the live name than the clone.
+const RACES: u32 = 5;
+
+/// A swap under way.
+pub(crate) struct Swapping<'a> {
+    pub call: &'a Call,
+    pub server: &'a Server,
+    pub way: &'a Way,
+}
+
+impl Swapping<'_> {
+    /// Carries out what is not done yet. A signal does not cut it; the time limit does, between two indices. An index whose
+    /// swap fails before it was exchanged is put back as it was.
+    ///
+    /// # Errors
+    /// Whatever stopped it; the states of `swapped` say how things stand.
+    pub(crate) fn carry_out(&self, swapped: &mut Swapped) -> Result<(), Failure> {
+        for item in swapped.begun.clone() {
+            self.take_back(&item)?;
+        }
+        let progress = self.call.progress("swap", Unit::Items("indices"));
+        let total = swapped.indices.len() as u64;
+        for at in 0..swapped.indices.len() {
+            progress.set(at as u64, total);
+            if self.call.deadline().passed() {
+                return Err(self.cut(Failure::timeout("timeout", "The swap did not end within the time limit.")));
+            }
+            let ended = self.one(swapped, at);
+            if let Err(failure) = ended {
+                self.settle_state(swapped, at);
+                return Err(self.cut(failure));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every failure of a swap names what goes on with it.
+    fn cut(&self, mut failure: Failure) -> Failure {
+        let way = format!(
+            "When it is mended, svc-snap swap --run {0} finishes the swap; svc-snap swap --run {0} --back takes it back.",
+            self.way.run
+        );
+        failure.hint = Some(match failure.hint {
+            Some(hint) => format!("{hint} {way}"),
+            None => way,
+        });
+        failure
+    }
+
+    fn one(&self, swapped: &mut Swapped, at: usize) -> Result<(), Failure> {
+        let mut races = 0;
+        for _ in 0..MOST {
+            let Some(item) = swapped.indices.get(at) else { return Ok(()) };
+            let seen = self.see(item, &swapped.indices)?;
+            let state = seen.state(self.way, item);
+            let step = next(self.way, item, &seen);
+            self.note_stray(swapped, at, &seen, &step)?;
+            let Some(item) = swapped.indices.get_mut(at) else { return Ok(()) };
+            item.state = state;
+            match step {
+                Next::Finished => return Ok(()),
+                Next::Stuck(why) => return Err(stuck(item, &why)),
+                Next::Wait(name) => self.wait_whole(&name)?,
+                Next::Do(act) => {
+                    self.prove(item, &act)?;
+                    match self.act(&act) {
+                        // A client made an index of that name just now: it is looked at again, and kept.
+                        Err(failure) if matches!(act, Act::Clone { .. }) && races < RACES && is_taken(&failure) => races += 1,
+                        ended => ended?,
+                    }
+                }
+            }
+        }
+        Err(Failure::failed("swap_goes_round", "The swap does not come to an end."))
+    }
+
+    /// What the server shows of the names that `item` speaks of.
+    fn see(&self, item: &SwapIndex, all: &[SwapIndex]) -> Result<Seen, Failure> {
+        let mut indices = look(self.server, &item.names())?;
+        // The name of a stray follows from what is live; so it is looked up in a second step, which is rare.
+        if let Some(live) = indices.get(&item.index).filter(|live| Some(&live.uuid) != item.live_uuid.as_ref()) {
+            let stray = stray_name(self.way, item, live);
+            indices.extend(look(self.server, &[&stray])?);
+        }
+        Ok(Seen { indices, rivals: self.rivals(item, all)? })
+    }
+
+    /// Other indices of the swap that hold an alias which `item` is to have alone, or as its write index.
+    fn rivals(&self, item: &SwapIndex, all: &[SwapIndex]) -> Result<Vec<Rival>, Failure> {
+        let Some(becomes) = &item.becomes else { return Ok(Vec::new()) };
+        let others: Vec<&SwapIndex> =
+            all.iter().filter(|other| other.index != item.index && other.may_hold_any(&becomes.aliases)).collect();
+        let mut rivals = Vec::new();
+        for other in others {
+            let seen = look(self.server, &[&other.index])?;
+            let Some(live) = seen.get(&other.index) else { continue };
+            for (alias, properties) in live.shape.aliases.iter().filter(|(alias, _)| becomes.aliases.contains_key(*alias)) {
+                let wanted = other.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias));
+                if wanted.is_none_or(|wanted| is_write_index(wanted) != is_write_index(properties)) {
+                    rivals.push(Rival { index: other.index.clone(), alias: alias.clone(), becomes: wanted.cloned() });
+                }
+            }
+        }
+        Ok(rivals)
+    }
+
+    /// A stray is noted before it is kept: nobody could name it afterwards.
+    fn note_stray(&self, swapped: &mut Swapped, at: usize, seen: &Seen, step: &Next) -> Result<(), Failure> {
+        let Next::Do(Act::Keep { from, to, .. }) = step else { return Ok(()) };
+        let Some(item) = swapped.indices.get_mut(at) else { return Ok(()) };
+        if item.kept.as_ref() == Some(to) || item.strays.contains(to) || seen.get(from).is_none() {
+            return Ok(());
+        }
+        item.strays.push(to.clone());
+        self.call.review(
+            "stray_index",
+            format!("While {from} was not there, a client created an index of that name; it is kept as {to}."),
+        );
+        swaps::write(self.call, &self.way.run, "swap", swapped)
+    }
+
+    /// What must hold before a request that cannot be taken back.
+    fn prove(&self, item: &SwapIndex, act: &Act) -> Result<(), Failure> {
+        match (act, &item.kept, &item.source) {
+            (Act::Exchange(_), Some(kept), _) if item.state == State::Old => {
+                self.server.refresh(&item.index)?;
+                same_count(&item.index, count(self.server, &item.index)?, kept, count(self.server, kept)?)
+            }
+            (Act::Settle { .. }, _, Some(source)) => {
+                same_count(&source.name, source.docs_count, &item.index, count(self.server, &item.index)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn act(&self, act: &Act) -> Result<(), Failure> {
+        let (method, path, body) = act.request();
+        self.call.people().detail(&format!("{method} {path}"));
+        self.server.change(self.call, method, &path, body.as_ref()).map(drop)
+    }
+
+    fn wait_whole(&self, index: &str) -> Result<(), Failure> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if look(self.server, &[index])?.get(index).is_none_or(|seen| seen.whole) {
+                return Ok(());
+            }
+            if self.call.deadline().passed() || Instant::now() > until {
+                return Err(Failure::timeout("clone_not_whole", format!("The index {index} did not become whole in time."))
+                    .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
+            }
+            // Not the call's own pause, which a signal ends: a swap is finished.
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Takes back what was begun at an index that has not been exchanged: its copy, its block.
+    ///
+    /// # Errors
+    /// The server refuses or does not answer.
+    pub(crate) fn take_back(&self, item: &SwapIndex) -> Result<(), Failure> {
+        for _ in 0..MOST {
+            let seen = Seen { indices: look(self.server, &item.names())?, rivals: Vec::new() };
+            match undo(item, &seen) {
+                Some(act) => self.act(&act)?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// After a failure: an index that was not exchanged yet is put back, and its state read again as far as the server answers.
+    fn settle_state(&self, swapped: &mut Swapped, at: usize) {
+        for _ in 0..MOST {
+            let Some(item) = swapped.indices.get(at) else { return };
+            let Ok(indices) = look(self.server, &item.names()) else { return };
+            let seen = Seen { indices, rivals: Vec::new() };
+            let (state, act) = (seen.state(self.way, item), undo(item, &seen));
+            if let Some(item) = swapped.indices.get_mut(at) {
+                item.state = state;
+            }
+            match act {
+                Some(act) if self.act(&act).is_ok() => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+fn same_count(one: &str, count: u64, other: &str, other_count: u64) -> Result<(), Failure> {
+    if count == other_count {
+        return Ok(());
+    }
+    Err(Failure::invalid("copy_differs", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
+}
+
+fn stuck(item: &SwapIndex, why: &str) -> Failure {
+    Failure::invalid("swap_stuck", format!("The swap of {} cannot go on.", item.index))
+        .cause(why)
+        .hint("Look at the indices that the plan names; stage the snapshot again if its copy is gone.")
+}
+
+/// Whether the server refused a name since an index of it is there.
+fn is_taken(failure: &Failure) -> bool {
+    failure.causes.iter().any(|cause| cause.contains("already_exists") || cause.contains("already exists"))
+}

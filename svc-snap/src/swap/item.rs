@@ -1,0 +1,112 @@
+//! A swap as its document and its noted plan have it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+
+use crate::resolve::PassedOver;
+use crate::shape::Shape;
+
+/// A swap: what had been staged, kept or set aside is live now.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Swapped {
+    /// The cluster.
+    pub cluster_uuid: String,
+    /// The run whose copies these are; their names hold it, and `--run` takes it.
+    pub run: String,
+    /// The `uuid` of the snapshot that became live, or `null` where the swap does not know it.
+    pub snapshot_uuid: Option<String>,
+    /// Whether this swap put back what an earlier one had replaced.
+    pub back: bool,
+    /// Every index of the swap.
+    pub indices: Vec<SwapIndex>,
+    /// Indices at which an earlier swap had begun and which had not been exchanged: what it began is taken back first.
+    pub begun: Vec<SwapIndex>,
+    /// What stays as it is although it might be thought of, and why.
+    pub skipped: Vec<PassedOver>,
+    /// The requests, in their order.
+    pub plan: Vec<Action>,
+}
+
+/// One index of a swap.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SwapIndex {
+    /// The name under which it is live.
+    pub index: String,
+    /// How things stand.
+    pub state: State,
+    /// The copy that becomes live; `null`: the index is taken away. It is consumed: when the swap is finished, it is gone.
+    pub source: Option<Copy>,
+    /// The `uuid` of the index that was live before, or `null` where none was.
+    pub live_uuid: Option<String>,
+    /// Whether that index was closed; it is opened for its clone.
+    pub live_closed: bool,
+    /// The name under which the index that was live is kept; `null`: it is not kept.
+    pub kept: Option<String>,
+    /// Names under which indices are kept that a client made meanwhile under the index's own name.
+    pub strays: Vec<String>,
+    /// What the index that was live had beside its documents, or `null` where none was.
+    pub was: Option<Shape>,
+    /// What the index has when the swap is finished, or `null` where it is taken away.
+    pub becomes: Option<Shape>,
+    /// A further copy that may hold the index's aliases, left by a swap that was not finished, or `null`.
+    pub holder: Option<String>,
+    /// Whether it was not live and was restored straight under its name, so that nothing is left to swap.
+    pub straight: bool,
+}
+
+/// A copy of an index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Copy {
+    /// Its name.
+    pub name: String,
+    /// Its `uuid`.
+    pub uuid: String,
+    /// How many documents it holds.
+    pub docs_count: u64,
+}
+
+/// How an index of a swap stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// What was live is live.
+    Old,
+    /// Nothing is live under the name: the swap was cut there, or the index was to be taken away.
+    Absent,
+    /// What was staged is live, whole, with its aliases.
+    New,
+}
+
+impl SwapIndex {
+    /// Where its swap leads to.
+    pub(crate) const fn goal(&self) -> State {
+        if self.source.is_some() || self.straight { State::New } else { State::Absent }
+    }
+
+    /// The names that its swap speaks of, save those of strays.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let source = self.source.as_ref().map(|source| source.name.as_str());
+        [Some(self.index.as_str()), source, self.kept.as_deref(), self.holder.as_deref()].into_iter().flatten().collect()
+    }
+
+    /// Whether it has, or had, one of these aliases.
+    pub(crate) fn may_hold_any<T>(&self, aliases: &std::collections::BTreeMap<String, T>) -> bool {
+        [&self.was, &self.becomes]
+            .into_iter()
+            .flatten()
+            .any(|shape| shape.aliases.keys().any(|alias| aliases.contains_key(alias)))
+    }
+
+    /// Whether its swap is finished.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.state == self.goal()
+    }
+}
+
+impl Swapped {
+    /// Whether every index has come to where the swap leads.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.indices.iter().all(SwapIndex::is_finished)
+    }
+}

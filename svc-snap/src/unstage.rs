@@ -1,0 +1,194 @@
+//! `unstage`: what was staged, kept or replaced is removed, by explicit names and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::from::FromArg;
+use svc_step::run_id::RunId;
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+
+use crate::connection::Connection;
+use crate::guard::{self, Noted};
+use crate::identity::OtherServer;
+use crate::look::{Index, look};
+use crate::path::path;
+use crate::scope::ScopeArg;
+use crate::server::Server;
+use crate::staged::{self, Way};
+use crate::swap::{self, State, Swapped};
+
+/// Arguments of `svc-snap unstage`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap unstage --from staged.json                 a staging that was only a rehearsal
+  svc-snap unstage --run 20261120t020003z-hand        what the swap of that run kept")]
+#[group(id = "which", required = true, multiple = false, args = ["from", "of_run"])]
+pub struct UnstageArgs {
+    #[command(flatten)]
+    from: FromArg,
+    /// Remove what that run left, as noted on this host
+    #[arg(id = "of_run", long = "run", value_name = "RUN")]
+    of_run: Option<RunId>,
+    #[command(flatten)]
+    other: OtherServer,
+    #[command(flatten)]
+    scope: ScopeArg,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// Copies of ours that are not there any more.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Unstaged {
+    /// The cluster.
+    pub cluster_uuid: String,
+    /// The run whose copies they were.
+    pub run: String,
+    /// Every name that the document or the note of the run speaks of.
+    pub indices: Vec<UnstagedIndex>,
+    /// The requests, in their order.
+    pub plan: Vec<Action>,
+}
+
+/// One copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnstagedIndex {
+    /// Its name.
+    pub name: String,
+    /// What became of it.
+    pub state: UnstageState,
+}
+
+/// What became of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnstageState {
+    /// It is there.
+    There,
+    /// This call removed it.
+    Removed,
+    /// It was not there.
+    Gone,
+}
+
+pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
+    let (given, _) = swap::begun(args.from.from.as_deref(), args.of_run.as_ref(), call)?;
+    let run = swap::run_of(&given)?;
+    let names = names(&given, &run)?;
+    let server = Server::connect(&args.connection, call)?;
+    args.other.check(&server, swap::cluster_of(&given))?;
+    let _lock = guard::lock(call, &server, &args.scope.scope)?;
+    let noted = guard::noted(call, &run)?;
+    for one in [Some(&given), noted.as_ref()].into_iter().flatten() {
+        refuse_unfinished(&server, one, &run)?;
+    }
+    let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    refuse_holders(&found)?;
+    let state = |name: &String| if found.contains_key(name) { UnstageState::There } else { UnstageState::Gone };
+    let mut unstaged = Unstaged {
+        cluster_uuid: server.cluster_uuid.clone(),
+        run: run.to_string(),
+        indices: names.iter().map(|name| UnstagedIndex { name: name.clone(), state: state(name) }).collect(),
+        plan: found.keys().map(|name| Action::request("DELETE", path(&[name]), None)).collect(),
+    };
+    if args.dry.dry_run {
+        return Ok(unstaged);
+    }
+    let ended = remove(call, &server, &mut unstaged).and_then(|()| forget(call, &server, &run, noted.as_ref()));
+    match ended {
+        Ok(()) => Ok(unstaged),
+        Err(failure) => Err(Stopped::with(failure, unstaged)),
+    }
+}
+
+/// The names that a document speaks of, all of them copies that its run made.
+fn names(given: &Noted, run: &RunId) -> Result<BTreeSet<String>, Failure> {
+    let names: BTreeSet<String> = match given {
+        // What was restored straight under its own name is no copy of ours.
+        Noted::Staged(staged) => {
+            staged.indices.iter().filter(|one| one.staged != one.index).map(|one| one.staged.clone()).collect()
+        }
+        Noted::Swapped(swapped) => copies(swapped),
+    };
+    let foreign: Vec<&str> = names.iter().filter(|name| !staged::is_own_of(name, run)).map(String::as_str).collect();
+    if foreign.is_empty() {
+        return Ok(names);
+    }
+    Err(Failure::usage(
+        "from_damaged",
+        format!("The document names indices that are no copies of its run {run}: {}.", foreign.join(", ")),
+    )
+    .hint("Hand over the document as the tool printed it."))
+}
+
+fn copies(swapped: &Swapped) -> BTreeSet<String> {
+    let items = swapped.indices.iter().chain(&swapped.begun);
+    let names = items.flat_map(|item| {
+        let copies = item.names().into_iter().filter(|name| *name != item.index).map(str::to_owned);
+        copies.chain(item.strays.iter().cloned()).collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+/// While a swap is cut, its copies are all that there is of some indices.
+fn refuse_unfinished(server: &Server, given: &Noted, run: &RunId) -> Result<(), Failure> {
+    let Noted::Swapped(swapped) = given else { return Ok(()) };
+    let way = Way { run: run.clone(), back: swapped.back };
+    if swapped.is_finished() {
+        return Ok(());
+    }
+    for item in swapped.indices.iter().filter(|item| !item.straight) {
+        let found = look(server, &item.names())?;
+        let begun = item.was.as_ref().is_some_and(|was| !was.write_block)
+            && found.get(&item.index).is_some_and(|live| Some(&live.uuid) == item.live_uuid.as_ref() && live.shape.write_block);
+        let state = swap::state(&way, item, found);
+        if (state == State::Absent && item.goal() != State::Absent) || begun {
+            return Err(Failure::refused(
+                "swap_unfinished",
+                format!("The swap of the run {run} is not finished at {}.", item.index),
+            )
+            .hint(format!(
+                "svc-snap swap --run {run} finishes it, or svc-snap swap --run {run} --back takes it back; then unstage."
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_holders(found: &BTreeMap<String, Index>) -> Result<(), Failure> {
+    let holders: Vec<&str> =
+        found.iter().filter(|(_, index)| !index.shape.aliases.is_empty()).map(|(name, _)| name.as_str()).collect();
+    if holders.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "copy_in_use",
+        format!("Copies that have aliases are in use and are not removed: {}.", holders.join(", ")),
+    )
+    .hint("GET /_cat/aliases shows them; finish the swap, or move the aliases."))
+}
+
+fn remove(call: &Call, server: &Server, unstaged: &mut Unstaged) -> Result<(), Failure> {
+    for one in unstaged.indices.iter_mut().filter(|one| one.state == UnstageState::There) {
+        call.check()?;
+        server.change(call, "DELETE", &path(&[&one.name]), None)?;
+        one.state = UnstageState::Removed;
+    }
+    Ok(())
+}
+
+/// The note of a run of which nothing is left is removed too.
+fn forget(call: &Call, server: &Server, run: &RunId, noted: Option<&Noted>) -> Result<(), Failure> {
+    let Some(noted) = noted else { return Ok(()) };
+    let names = names(noted, run)?;
+    if look(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?.is_empty() {
+        swaps::remove(call, run)
+    } else {
+        Ok(())
+    }
+}
