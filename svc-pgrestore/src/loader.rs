@@ -32,6 +32,14 @@ pub(crate) fn command(database: &str, path: &str) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
+/// Whether the loader can be run at all, found out before anything is altered.
+///
+/// # Errors
+/// psql is not installed (4).
+pub(crate) fn available(call: &Call) -> Result<(), Failure> {
+    psql::available(call)
+}
+
 /// Loads the dump whole, or fails; what is in the database after a failure is of no use.
 ///
 /// # Errors

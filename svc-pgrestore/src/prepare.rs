@@ -60,6 +60,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepa
     let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
     let owner = args.owner.name(&args.database);
     preflight::database(&database)?;
+    loader::available(call)?;
     let mut admin = Admin::connect(&args.admin, call)?;
     if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref())
         && !args.input.other_server

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &WholeArgs, call: &Call) -> StepResult<Restored> {
     }
     let staged = match finished_before(&mut prepared, call)? {
         Some(staged) => staged,
-        None => stage::perform(&mut prepared, call).map_err(|stopped| stopped_at_stage(stopped))?,
+        None => stage::perform(&mut prepared, call).map_err(stopped_at_stage)?,
     };
     let restored = |swapped: Option<&Swapped>| {
         let plan = staged.plan.iter().chain(swapped.iter().flat_map(|swapped| &swapped.plan)).cloned().collect();

@@ -1,6 +1,7 @@
 //! `stage`: a copy of the database beside the live one, loaded and proven. The live database is not touched.
 
 use svc_step::common::DryRun;
+use svc_step::effects::Changed;
 use svc_step::from::Received;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
@@ -9,7 +10,7 @@ use crate::fill::fill;
 use crate::outcome::{Named, Restored, Staged};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
 use crate::server;
-use crate::session::Admin;
+use crate::session::{Admin, MAINTENANCE};
 
 /// Arguments of `svc-pgrestore stage`.
 #[derive(Debug, clap::Args)]
@@ -31,42 +32,51 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
 
 /// Stages what was prepared.
 pub(crate) fn perform(prepared: &mut Prepared, call: &Call) -> StepResult<Staged> {
-    let removed = remove_leftovers(&mut prepared.admin, &prepared.staged, call)?;
-    let catalog = server::catalog(&mut prepared.admin.client)?;
-    if catalog.iter().any(|one| one.name == prepared.staged.staged.name) {
-        return Ok(already(&prepared.staged, &catalog, call)?);
-    }
-    swaps::write(call, call.run_id(), "stage", &prepared.staged)?;
-    match fill(prepared, call) {
-        Ok(()) => {
-            let staged = prepared.staged.clone();
-            swaps::write(call, call.run_id(), "stage", &staged).map_err(|failure| Stopped::with(failure, staged.clone()))?;
-            Ok(staged)
-        }
-        Err(failure) => Err(take_back(prepared, call, failure, removed)),
+    match attempt(prepared, call) {
+        Ok(staged) => Ok(staged),
+        Err(failure) if call.effects().changed() == Changed::No => Err(failure.into()),
+        Err(failure) => Err(Stopped::with(failure, prepared.staged.clone())),
     }
 }
 
+fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
+    let removed = remove_leftovers(&mut prepared.admin, &prepared.staged, call)?;
+    let catalog = server::catalog(&mut prepared.admin.client)?;
+    if catalog.iter().any(|one| one.name == prepared.staged.staged.name) {
+        return already(&prepared.staged, &catalog, call);
+    }
+    let note = |staged: &Staged| swaps::write(call, call.run_id(), "stage", staged);
+    note(&prepared.staged)?;
+    fill(prepared, call).map_err(|failure| take_back(prepared, call, failure, removed))?;
+    note(&prepared.staged)?;
+    Ok(prepared.staged.clone())
+}
+
 /// A failed staging leaves nothing; if even that fails, the document says what is left.
-fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed: bool) -> Stopped<Staged> {
-    let name = prepared.staged.staged.name.clone();
-    let sql = drop_statement(&name).replacen("DROP DATABASE", "DROP DATABASE IF EXISTS", 1);
-    match prepared.admin.client.batch_execute(&sql) {
+fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed: bool) -> Failure {
+    let Prepared { admin, staged, .. } = prepared;
+    // After a signal no new connection is made, so the one that was there all the time is used, unless the server ended it.
+    if admin.client.is_closed()
+        && let Ok(client) = admin.target.connect(call, MAINTENANCE)
+    {
+        admin.client = client;
+    }
+    let sql = drop_statement(&staged.staged.name).replacen("DROP DATABASE", "DROP DATABASE IF EXISTS", 1);
+    match admin.client.batch_execute(&sql) {
         Ok(()) => {
             // The plan of something that is not there any more helps nobody, and harms nobody either.
             let _ = swaps::remove(call, call.run_id());
-            if removed {
-                return Stopped::with(failure, prepared.staged.clone());
+            if !removed {
+                call.effects().undone();
             }
-            call.effects().undone();
-            failure.into()
         }
         Err(error) => {
             failure = failure.cause(format!("what was staged could not be dropped: {error}"));
+            let name = &staged.staged.name;
             failure.hint = Some(format!("svc-pgrestore unstage --run {} removes what is left: {name}.", call.run_id()));
-            Stopped::with(failure, prepared.staged.clone())
         }
     }
+    failure
 }
 
 /// Drops what stagings that were killed have left. The lock of the database is held, so that none of them is still at work.
@@ -75,10 +85,10 @@ fn remove_leftovers(admin: &mut Admin, wanted: &Staged, call: &Call) -> Result<b
     for received in swaps::all(call, &["svc-pgrestore.stage/1"]) {
         let Ok(left) = received.result::<Staged>() else { continue };
         let ours = left.database == wanted.database && left.system_identifier == wanted.system_identifier;
-        // The plan was written when no database of that name was there.
         if left.proven || !ours || left.staged.name == wanted.database {
             continue;
         }
+        // Its plan was written when no database of that name was there, so the name tells enough.
         let catalog = server::catalog(&mut admin.client)?;
         if catalog.iter().any(|one| one.name == left.staged.name) {
             admin.alter(call, &drop_statement(&left.staged.name), "drop what a killed staging left")?;

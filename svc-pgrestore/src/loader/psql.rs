@@ -4,7 +4,7 @@ use std::io::{BufWriter, ErrorKind, Read, Seek};
 use std::process::{ChildStdin, Command, Stdio};
 
 use svc_pgdump::lexer;
-use svc_step::child::{Ended, Running};
+use svc_step::child::{Ended, Running, capture};
 use svc_step::progress::{Progress, Unit};
 use svc_step::{Call, Failure};
 
@@ -15,6 +15,13 @@ use super::{Load, complaint};
 const PIECE: usize = 256 * 1024;
 /// How many of a load's warnings are told.
 const WARNINGS: usize = 5;
+
+pub(super) fn available(call: &Call) -> Result<(), Failure> {
+    match capture(call, Command::new("psql").arg("--version")) {
+        Err(failure) if failure.code == "program_not_found" => Err(failure.hint("Install it: apt install postgresql-client.")),
+        other => other.map(drop),
+    }
+}
 
 pub(super) fn load(call: &Call, load: &Load<'_>) -> Result<(), Failure> {
     let mut running = Running::start(&mut command(load))?;
