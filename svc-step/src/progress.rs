@@ -98,7 +98,7 @@ fn bar(what: &str, unit: Unit) -> ProgressBar {
         Unit::Bytes => "{prefix} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}",
         Unit::Items(_) => "{prefix} [{bar:30}] {pos}/{len} {eta} {msg}",
     };
-    let bar = ProgressBar::new(0);
+    let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
