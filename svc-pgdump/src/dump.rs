@@ -238,26 +238,24 @@ fn write(
 /// backup.
 fn publish(
     call: &Call,
-    partial: WholeFile,
+    mut partial: WholeFile,
     path: &Path,
     existing: Existing,
     properties: &str,
     result: Dumped,
 ) -> StepResult<Dumped> {
+    // What the disk does not take shows before anything has its name.
+    partial.file().sync_all().map_err(|error| Failure::io("write the dump", path, &error))?;
     let properties_path = Properties::path_of(path);
     let was_there = properties_path.exists();
     // Where no dump is, a file of properties is what a run left that was killed here.
     file::write_whole(&properties_path, properties.as_bytes(), 0o600, Existing::Replace)?;
     call.effects().happened();
-    match partial.publish(existing) {
-        Ok(()) => Ok(result),
-        Err(failure) if path.exists() == (existing == Existing::Replace) && !was_there => {
-            if std::fs::remove_file(&properties_path).is_ok() {
-                call.effects().undone();
-                return Err(failure.into());
-            }
-            Err(Stopped::with(failure, result))
-        }
-        Err(failure) => Err(Stopped::with(failure, result)),
+    let Err(failure) = partial.publish(existing) else { return Ok(result) };
+    let without_dump = failure.code == "file_exists" || !path.exists();
+    if without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
+        call.effects().undone();
+        return Err(failure.into());
     }
+    Err(Stopped::with(failure, result))
 }

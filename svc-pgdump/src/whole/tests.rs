@@ -99,3 +99,15 @@ fn names_are_quoted_where_they_must_be() {
     }
     assert!(KEYWORDS.split(' ').is_sorted() && KEYWORDS.split(' ').count() == 101);
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn no_statement_makes_the_reader_of_names_panic(
+        start in "(ALTER|GRANT|CREATE (EXTENSION|POLICY|SCHEMA|USER)|COPY|SET SESSION) ",
+        rest in "([\"'(),.;$ a-zA-Z]|TO |FROM |OWNER |ROLE |stdin|é){0,30}",
+    ) {
+        dump(&format!("{start}{rest};\n1\n\\.\n"));
+    }
+}
