@@ -1,8 +1,11 @@
 //! `svc-pgrestore` on a real PostgreSQL: staged, proven, swapped, and never a mixture.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -556,6 +559,77 @@ fn the_document_of_a_swap_goes_back_and_its_document_forward_again() {
 
     case.tool().arg("swap").arg("--from").arg(&back).run().ok().changed();
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
+}
+
+/// A way to the server that loses the answer to a COMMIT, and the COMMIT itself unless it is `delivered`; gives its port.
+fn lossy(port: u16, delivered: bool) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let cut = Arc::new(AtomicBool::new(false));
+            let ends = [(client.try_clone().unwrap(), server.try_clone().unwrap(), true), (server, client, false)];
+            for (mut from, mut to, asks) in ends {
+                let cut = Arc::clone(&cut);
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 65536];
+                    while let Ok(size @ 1..) = from.read(&mut buffer) {
+                        let commits = asks && buffer[..size].windows(6).any(|word| word == b"COMMIT");
+                        if commits {
+                            cut.store(true, Ordering::SeqCst);
+                        }
+                        if (commits && !delivered) || (!asks && cut.load(Ordering::SeqCst)) {
+                            break;
+                        }
+                        if to.write_all(&buffer[..size]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = from.shutdown(Shutdown::Both);
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+            }
+        }
+    });
+    own
+}
+
+#[test]
+fn a_connection_lost_at_the_commit_is_found_out_by_reading_back() {
+    let (case, dump) = Case::filled("pgr_lost");
+    let admin = format!("{}_adm", case.database);
+    case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
+    let file = case.dir.path().join("password");
+    fs::write(&file, "x\n").unwrap();
+    let staged = case.keep("staged.json", &case.tool().arg("stage").arg(&dump).run().ok());
+    let swap = |delivered: bool| {
+        let port = lossy(case.pg.port, delivered).to_string();
+        let tool = case.tool().args(["swap", "--host", "127.0.0.1", "--username", &admin, "--port", &port]);
+        tool.arg("--password-file").arg(&file).arg("--from").arg(&staged).run()
+    };
+    let live = case.oid(&case.database);
+    let lost = swap(false);
+    assert_eq!(case.oid(&case.database), live);
+    let done = swap(true);
+    let now = case.oid(&case.database);
+    case.admin(&format!("DROP ROLE {admin}"));
+    let lost = lost.fails(5, "postgres_lost").unchanged();
+    assert!(lost.doc()["error"]["hint"].as_str().unwrap().contains("swap --run"), "{lost}");
+    let done = done.ok().changed();
+    assert_eq!((done.result()["swapped"].as_bool(), now), (Some(true), done.result()["incoming"]["oid"].to_string()));
+}
+
+#[test]
+fn one_run_is_about_one_database() {
+    let (case, dump) = Case::filled("pgr_one");
+    let run = "20300101t000000z-one";
+    case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok();
+    let other = format!("{}_two", case.database);
+    let ran = case.tool().args(["stage", "--run-id", run, "--dbname", &other]).arg(&dump).run();
+    ran.refused("run_id_taken");
+    case.tool().args(["swap", "--run", run, "--dbname", &other]).run().fails(2, "other_database").unchanged();
+    case.tool().args(["swap", "--run", "20300101t000000z-none"]).run().fails(4, "swap_not_found").unchanged();
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod fill;
 mod input;
 mod loader;
 mod names;
+mod notes;
 mod outcome;
 mod preflight;
 mod prepare;

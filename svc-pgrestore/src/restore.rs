@@ -1,14 +1,14 @@
 //! The restore without a step name: stage, prove and swap; or, with `--in-place`, the procedure's literal order.
 
 use svc_step::common::DryRun;
-use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::exchange::{Exchange, Standing, drop_statement};
 use crate::fill::fill;
 use crate::outcome::{Restored, Staged, Swapped};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
 use crate::swap::{self, DropOld};
-use crate::{server, stage};
+use crate::{notes, server, stage};
 
 /// Arguments of `svc-pgrestore` without a step name.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &WholeArgs, call: &Call) -> StepResult<Restored> {
         Restored { database: staged.database.clone(), in_place: false, stage: staged.clone(), swap: swapped.cloned(), plan }
     };
     // One note holds both halves, so that the same run, killed and started again, finds the staging.
-    let note = |swapped: &Swapped| swaps::write(call, call.run_id(), "restore", &restored(Some(swapped)));
+    let note = |swapped: &Swapped| notes::write(call, "restore", &staged.database, &restored(Some(swapped)));
     match swap::perform(&mut prepared.admin, call, &exchange(&staged), args.old.drop_old, false, &note) {
         Ok(swapped) => Ok(restored(Some(&swapped))),
         Err(Stopped { failure, result }) => Err(Stopped::with(swap::hinted(failure, call), restored(result.as_ref()))),

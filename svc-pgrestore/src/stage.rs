@@ -9,8 +9,8 @@ use crate::exchange::drop_statement;
 use crate::fill::fill;
 use crate::outcome::{Named, Restored, Staged};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
-use crate::server;
 use crate::session::{Admin, MAINTENANCE};
+use crate::{notes, server};
 
 /// Arguments of `svc-pgrestore stage`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
     if catalog.iter().any(|one| one.name == prepared.staged.staged.name) {
         return already(&prepared.staged, &catalog, call);
     }
-    let note = |staged: &Staged| swaps::write(call, call.run_id(), "stage", staged);
+    let note = |staged: &Staged| notes::write(call, "stage", &staged.database, staged);
     note(&prepared.staged)?;
     fill(prepared, call).map_err(|failure| take_back(prepared, call, failure, removed))?;
     note(&prepared.staged)?;

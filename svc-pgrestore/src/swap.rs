@@ -10,7 +10,7 @@ use crate::exchange::{Exchange, Standing, drop_statement};
 use crate::outcome::{Restored, Staged, Swapped};
 use crate::session::Admin;
 use crate::settings::{AdminArgs, DatabaseArgs};
-use crate::{names, preflight, rename, server};
+use crate::{names, notes, preflight, rename, server};
 
 /// The documents that a swap goes on from.
 pub(crate) const SCHEMAS: [&str; 3] = ["svc-pgrestore.stage/1", "svc-pgrestore.swap/1", "svc-pgrestore.restore/1"];
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     let mut admin = Admin::connect(&args.admin, call)?;
     preflight::same_server(&exchange.system_identifier, &admin.server)?;
     let _lock = admin.lock(call, &exchange.database)?;
-    let note = |swapped: &Swapped| swaps::write(call, call.run_id(), "swap", swapped);
+    let note = |swapped: &Swapped| notes::write(call, "swap", &swapped.database, swapped);
     perform(&mut admin, call, &exchange, args.old.drop_old, args.dry.dry_run, &note)
 }
 
