@@ -121,8 +121,8 @@ fn a_unit_is_started_once_and_stopped_once() {
     assert_eq!(asleep["active_enter_at"], Value::Null);
 
     let begun = Instant::now();
-    let started = unit.tool("start").args(["--settle", "1s"]).run().ok().changed();
-    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait for the unit to settle\n{started}");
+    let started = unit.tool("start").args(["--settle", "2s"]).run().ok().changed();
+    assert!(begun.elapsed() >= Duration::from_secs(2), "it did not wait for the unit to settle\n{started}");
     assert_eq!(started.result()["before"]["active_state"], "inactive");
     assert_eq!((after(&started, "active_state"), after(&started, "sub_state")), (&json!("active"), &json!("running")));
     assert_eq!(started.result()["manager"], "user");
@@ -134,8 +134,8 @@ fn a_unit_is_started_once_and_stopped_once() {
     assert_eq!(after(&started, "main_pid").to_string(), pid);
 
     let begun = Instant::now();
-    let again = unit.tool("start").args(["--settle", "1s"]).run().ok().unchanged();
-    assert!(begun.elapsed() < Duration::from_secs(1), "it has been active for that long already\n{again}");
+    let again = unit.tool("start").args(["--settle", "2s"]).run().ok().unchanged();
+    assert!(begun.elapsed() < Duration::from_secs(2), "it has been active for that long already\n{again}");
     assert_eq!(again.result()["skipped"], "already_so");
     assert_eq!(again.result()["requested_at"], Value::Null);
 
@@ -233,8 +233,15 @@ fn a_unit_that_is_started_too_often_is_told_how_to_forget_it() {
     let limit = "StartLimitIntervalSec=1h\nStartLimitBurst=1";
     let unit = Own::with("limit", limit, "ExecStart=/bin/false");
     unit.start().run().fails(1, "unit_not_started");
-    let ran = unit.start().run().fails(1, "unit_not_started").unchanged();
-    says(&ran, &format!("systemctl --user reset-failed {}", unit.name));
+    // A daemon-reload clears the manager's count of starts (seen on 252), and other tests of this host make it reload: until it
+    // refuses, each further start is a real one, and says so.
+    let ran = wait::until("the manager to refuse", Duration::from_secs(30), || {
+        let ran = unit.start().run().fails(1, "unit_not_started");
+        let started = after(&ran, "invocation_id") != &ran.result()["before"]["invocation_id"];
+        assert_eq!(ran.doc()["changed"], started, "{ran}");
+        (!started).then_some(ran)
+    });
+    says(&ran.unwrap(), &format!("systemctl --user reset-failed {}", unit.name));
 }
 
 #[test]
@@ -366,6 +373,22 @@ fn a_unit_that_waits_for_another_is_not_at_rest_and_its_start_is_cancelled_by_a_
 }
 
 #[test]
+fn a_start_that_was_cut_off_while_it_waits_for_another_unit_has_changed_something() {
+    let other = Own::new("ahead", "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120");
+    let unit = Own::with("behind", &format!("After={}", other.name), SIMPLE);
+    other.systemctl(&["start", "--no-block"]);
+    let spawned = unit.start().spawn();
+    let queued = || unit.systemd.property(&unit.name, "Job").ok().filter(|job| !job.is_empty());
+    wait::until("the start to be queued", Duration::from_secs(20), queued).unwrap();
+    a_few_looks();
+    spawned.signal(Signal::SIGTERM);
+    // The unit is as it was, and will start by itself as soon as the other is up.
+    let ran = spawned.wait().fails(143, "interrupted").changed();
+    assert_eq!((after(&ran, "active_state"), after(&ran, "job_pending")), (&json!("inactive"), &json!(true)));
+    unit.tool("stop").run().ok().changed();
+}
+
+#[test]
 fn waiting_for_a_unit_ends_when_somebody_starts_it_and_when_it_fails() {
     let unit = Own::new("waited", SIMPLE);
     unit.tool("wait").args(["--timeout", "500ms"]).run().fails(6, "timeout").unchanged();
@@ -451,7 +474,7 @@ fn a_unit_is_ready_when_its_port_is_open_and_a_closed_one_is_waited_for() {
     let unit = Own::new("ready-tcp", SIMPLE);
     let port = os::free_ports(1).unwrap()[0];
     let address = format!("127.0.0.1:{port}");
-    let ran = unit.start().args(["--ready-tcp", address.as_str(), "--timeout", "2s"]).run().fails(6, "not_ready").changed();
+    let ran = unit.start().args(["--ready-tcp", address.as_str(), "--timeout", "4s"]).run().fails(6, "not_ready").changed();
     assert_eq!(after(&ran, "active_state"), "active");
     says(&ran, "refused");
     let mut spawned = unit.tool("wait").args(["--ready-tcp", address.as_str(), "--settle", "0"]).spawn();
