@@ -152,7 +152,7 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
         created.snapshot = snapshot::find(taking.server, taking.take.repository, taking.take.name).unwrap_or_default();
         return Ok(created);
     }
-    let ended = taking.to_its_end();
+    let ended = taking.until_finished();
     if ended.is_ok() {
         created.noted = noted::after(taking.server, notes);
     }

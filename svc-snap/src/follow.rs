@@ -80,7 +80,7 @@ impl<'a> Follow<'a> {
     ///
     /// # Errors
     /// It has gone (4); a signal, the end of the time limit, or a server that does not answer any more.
-    pub(crate) fn to_its_end(&mut self) -> Result<Snapshot, Failure> {
+    pub(crate) fn until_finished(&mut self) -> Result<Snapshot, Failure> {
         loop {
             match self.look()? {
                 Some(snapshot) if !snapshot.is_under_way() => return Ok(snapshot),

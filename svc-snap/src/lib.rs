@@ -3,24 +3,35 @@
 
 mod bring;
 mod chosen;
+mod cleanup;
+mod configure;
 mod connection;
 mod create;
+mod delete;
+mod disk;
+mod folder;
 mod follow;
 mod guard;
+mod health;
 mod identity;
+mod list;
 mod live;
 mod look;
 mod mark;
 mod name;
 mod noted;
 mod path;
+mod path_repo;
+mod redact;
 mod refusal;
+mod register;
 mod repository;
 mod resolve;
 mod restore;
 mod scope;
 mod server;
 mod shape;
+mod show;
 mod snapshot;
 mod source;
 mod stage;
@@ -31,6 +42,8 @@ mod transport;
 mod unstage;
 mod url;
 mod verdict;
+mod verify;
+mod wait;
 
 use clap::{Parser, Subcommand};
 use schemars::Schema;
@@ -38,11 +51,20 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
+pub use cleanup::{CleanedUp, CleanupArgs};
+pub use configure::{ConfigureArgs, Configured};
 pub use create::{CreateArgs, Created};
+pub use delete::{DeleteArgs, Deleted};
+pub use health::{Health, HealthArgs};
+pub use list::{ListArgs, Listed};
+pub use register::{RegisterArgs, Registered};
 pub use restore::{RestoreArgs, Restored};
+pub use show::{ShowArgs, Shown};
 pub use stage::{StageArgs, Staged};
 pub use swap::{SwapArgs, Swapped};
 pub use unstage::{UnstageArgs, Unstaged};
+pub use verify::{Verified, VerifyArgs};
+pub use wait::{WaitArgs, Waited};
 
 /// Snapshots of the search database: take, judge, stage, swap and restore them
 #[derive(Debug, Parser)]
@@ -63,8 +85,20 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
+    /// Make the repository's folder and put it into the search database's configuration
+    Configure(ConfigureArgs),
+    /// Make a repository known to the search database
+    Register(RegisterArgs),
+    /// Let every node prove that it can use the repository
+    Verify(VerifyArgs),
     /// Take a snapshot, wait for it, and judge it
     Create(CreateArgs),
+    /// Wait until a snapshot is finished, and judge it
+    Wait(WaitArgs),
+    /// Show one snapshot, and whether it is good
+    Show(ShowArgs),
+    /// List the snapshots of a repository
+    List(ListArgs),
     /// Restore a snapshot beside the live indices, and prove it there
     Stage(StageArgs),
     /// Make live what was staged, or put back what a swap replaced
@@ -73,6 +107,12 @@ enum Step {
     Unstage(UnstageArgs),
     /// Restore a snapshot: stage it, prove it, swap it in
     Restore(RestoreArgs),
+    /// Remove stale data from a repository
+    Cleanup(CleanupArgs),
+    /// Remove a snapshot
+    Delete(DeleteArgs),
+    /// Say how the search database is, and whether it is ready for snapshots
+    Health(HealthArgs),
 }
 
 impl Tool for Cli {
@@ -85,11 +125,20 @@ impl Tool for Cli {
 
     fn run(self, call: &Call) -> Finished {
         match self.step {
+            Step::Configure(args) => call.step("configure", args.dry.dry_run, |call| configure::run(&args, call)),
+            Step::Register(args) => call.step("register", args.dry.dry_run, |call| register::run(&args, call)),
+            Step::Verify(args) => call.step("verify", false, |call| verify::run(&args, call)),
             Step::Create(args) => call.step("create", args.dry.dry_run, |call| create::run(&args, call)),
+            Step::Wait(args) => call.step("wait", false, |call| wait::run(&args, call)),
+            Step::Show(args) => call.step("show", false, |call| show::run(&args, call)),
+            Step::List(args) => call.step("list", false, |call| list::run(&args, call)),
             Step::Stage(args) => call.step("stage", args.dry.dry_run, |call| stage::run(&args, call)),
             Step::Swap(args) => call.step("swap", args.dry.dry_run, |call| swap::run(&args, call)),
             Step::Unstage(args) => call.step("unstage", args.dry.dry_run, |call| unstage::run(&args, call)),
             Step::Restore(args) => call.step("restore", args.dry.dry_run, |call| restore::run(&args, call)),
+            Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
+            Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
+            Step::Health(args) => call.step("health", false, |call| health::run(&args, call)),
         }
     }
 }
@@ -104,10 +153,19 @@ pub fn cli() -> clap::Command {
 #[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![
+        svc_step::schema::of::<Configured>(Cli::NAME, "configure"),
+        svc_step::schema::of::<Registered>(Cli::NAME, "register"),
+        svc_step::schema::of::<Verified>(Cli::NAME, "verify"),
         svc_step::schema::of::<Created>(Cli::NAME, "create"),
+        svc_step::schema::of::<Waited>(Cli::NAME, "wait"),
+        svc_step::schema::of::<Shown>(Cli::NAME, "show"),
+        svc_step::schema::of::<Listed>(Cli::NAME, "list"),
         svc_step::schema::of::<Staged>(Cli::NAME, "stage"),
         svc_step::schema::of::<Swapped>(Cli::NAME, "swap"),
         svc_step::schema::of::<Unstaged>(Cli::NAME, "unstage"),
         svc_step::schema::of::<Restored>(Cli::NAME, "restore"),
+        svc_step::schema::of::<CleanedUp>(Cli::NAME, "cleanup"),
+        svc_step::schema::of::<Deleted>(Cli::NAME, "delete"),
+        svc_step::schema::of::<Health>(Cli::NAME, "health"),
     ]
 }

@@ -29,11 +29,6 @@ impl Scope {
     pub(crate) fn contains(&self, name: &str) -> bool {
         !is_security(name) && !staged::is_own(name) && self.patterns.ask_for(name)
     }
-
-    /// Whether the search database is the service's alone.
-    pub(crate) fn is_all(&self) -> bool {
-        self.text == "*"
-    }
 }
 
 impl FromStr for Scope {
@@ -98,7 +93,7 @@ mod tests {
     #[test]
     fn security_and_our_own_copies_are_never_the_services() {
         let scope: Scope = "*".parse().unwrap();
-        assert!(scope.contains("docs") && scope.contains(".hidden") && scope.is_all());
+        assert!(scope.contains("docs") && scope.contains(".hidden"));
         for name in
             [".security-7", ".opendistro_security", "svc-staged-r-a", "svc-before-r-a", "svc-replaced-r-a", "svc-aside-r-a"]
         {
@@ -106,6 +101,6 @@ mod tests {
         }
         let scope: Scope = "svc-*, content,-svc-tmp*".parse().unwrap();
         assert!(scope.contains("svc-a") && scope.contains("content") && !scope.contains("svc-tmp1") && !scope.contains("other"));
-        assert!(!scope.is_all() && " ,".parse::<Scope>().is_err());
+        assert!(" ,".parse::<Scope>().is_err());
     }
 }

@@ -121,18 +121,29 @@ impl Server {
         Pending { answer }
     }
 
-    /// Sends a request that may take hours, and waits for its end with an eye on signals and the time limit.
+    /// Sends a request that may take hours, and waits for its end with an eye on signals and the time limit. `altered` says
+    /// by the answer whether anything was altered.
     ///
     /// # Errors
     /// As [`Server::change`]; a signal or the end of the time limit, in which case the server goes on by itself.
-    pub(crate) fn change_slowly(&self, call: &Call, method: &str, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+    pub(crate) fn change_slowly(
+        &self,
+        call: &Call,
+        method: &str,
+        path: &str,
+        altered: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Failure> {
         let attempt = call.effects().attempt();
-        let pending = self.begin(method, path, body);
+        let pending = self.begin(method, path, None);
         loop {
-            if let Some(ended) = pending.wait(LOOK) {
-                return settle(attempt, ended);
+            match pending.wait(LOOK) {
+                Some(Ok(answer)) if !altered(&answer) => {
+                    attempt.refused();
+                    return Ok(answer);
+                }
+                Some(ended) => return settle(attempt, ended),
+                None => call.check()?,
             }
-            call.check()?;
         }
     }
 

@@ -44,6 +44,9 @@ pub(crate) struct Taken {
     pub cluster_uuid: String,
     pub repository: String,
     pub name: String,
+    /// What was asked for, by name; empty where the document does not say.
+    #[serde(default)]
+    pub wanted: Vec<String>,
     pub snapshot: Option<Snapshot>,
     pub noted: Vec<Noted>,
 }
@@ -69,6 +72,11 @@ impl SourceArgs {
 }
 
 impl Source {
+    /// What it has to hold, by name; empty where nobody says.
+    pub(crate) fn wanted(&self) -> &[String] {
+        self.document.as_ref().map_or(&[], |taken| &taken.wanted)
+    }
+
     /// What was noted index by index when it was taken; empty where no document came in.
     pub(crate) fn noted(&self) -> &[Noted] {
         self.document.as_ref().map_or(&[], |taken| &taken.noted)

@@ -78,7 +78,7 @@ impl Taking<'_> {
     /// # Errors
     /// The server refuses; a signal, on which the snapshot is cancelled; the end of the time limit, on which it goes on (6);
     /// a lost answer and no such snapshot (6).
-    pub(crate) fn to_its_end(&self) -> Result<Snapshot, Failure> {
+    pub(crate) fn until_finished(&self) -> Result<Snapshot, Failure> {
         let attempt = self.call.effects().attempt();
         let pending = self.server.begin("PUT", &self.take.path(), Some(self.take.body()));
         let mut follow = self.follow();
@@ -110,9 +110,9 @@ impl Taking<'_> {
     /// Waits for the end of one that is there, and cancels it on a signal only if this call began it.
     ///
     /// # Errors
-    /// As [`Follow::to_its_end`].
+    /// As [`Follow::until_finished`].
     pub(crate) fn wait(&self) -> Result<Snapshot, Failure> {
-        self.follow().to_its_end().map_err(|failure| self.still_there(failure))
+        self.follow().until_finished().map_err(|failure| self.still_there(failure))
     }
 
     fn follow(&self) -> Follow<'_> {
@@ -151,7 +151,7 @@ impl Taking<'_> {
 
     /// Follows one that this call began, without its answer.
     fn end_of_ours(&self) -> Result<Snapshot, Failure> {
-        self.follow().to_its_end().map_err(|why| match why.signal {
+        self.follow().until_finished().map_err(|why| match why.signal {
             Some(_) => self.cancelled(None, why),
             None => self.still_there(why),
         })

@@ -15,13 +15,6 @@ pub(crate) struct Address {
     pub password: Option<Secret>,
 }
 
-impl Address {
-    /// Whether requests go over TLS.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.base.starts_with("https://")
-    }
-}
-
 /// Reads an address. What is wrong with it is said without repeating it, since it may hold a password.
 ///
 /// # Errors
@@ -70,7 +63,6 @@ mod tests {
         assert_eq!(address.base, "https://es1:9200/prefix");
         assert_eq!(address.user.as_deref(), Some("svc"));
         assert_eq!(address.password.as_ref().map(Secret::expose), Some("p@ss"));
-        assert!(address.is_tls());
         let plain = read("HTTP://[::1]:9200").unwrap();
         assert_eq!((plain.base.as_str(), plain.user), ("http://[::1]:9200", None));
     }

@@ -1,0 +1,79 @@
+//! `cleanup`: remove stale data from a repository (procedure, 4). It may take hours.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::{Call, Failure, StepResult, Stopped};
+
+use crate::connection::Connection;
+use crate::path::path;
+use crate::repository::{self, RepositoryArg};
+use crate::server::Server;
+
+/// Arguments of `svc-snap cleanup`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  svc-snap cleanup --repository my_backup")]
+pub struct CleanupArgs {
+    #[command(flatten)]
+    repository: RepositoryArg,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// A repository without stale data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CleanedUp {
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// How much was removed; `null` before the server has said it.
+    pub deleted_bytes: Option<u64>,
+    /// How many files were removed; `null` before the server has said it.
+    pub deleted_blobs_count: Option<u64>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
+    let server = Server::connect(&args.connection, call)?;
+    let repository = args.repository.repository.clone();
+    let _lock = repository::lock(call, &server, &repository)?;
+    if repository::definition(&server, &repository)?.is_none() {
+        return Err(repository::not_found(&repository).into());
+    }
+    let request = path(&["_snapshot", &repository, "_cleanup"]);
+    let mut cleaned = CleanedUp {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository,
+        deleted_bytes: None,
+        deleted_blobs_count: None,
+        plan: vec![Action::request("POST", request.clone(), None)],
+    };
+    if args.dry.dry_run {
+        return Ok(cleaned);
+    }
+    let number = |answer: &Value, key: &str| answer.get("results").and_then(|results| results.get(key)).and_then(Value::as_u64);
+    match server.change_slowly(call, "POST", &request, |answer| number(answer, "deleted_blobs") != Some(0)) {
+        Ok(answer) => {
+            cleaned.deleted_bytes = number(&answer, "deleted_bytes");
+            cleaned.deleted_blobs_count = number(&answer, "deleted_blobs");
+            Ok(cleaned)
+        }
+        Err(failure) => Err(Stopped::with(left(failure), cleaned)),
+    }
+}
+
+/// The server goes on by itself when nobody waits.
+fn left(failure: Failure) -> Failure {
+    match failure.code.as_str() {
+        "interrupted" | "timeout" | "answer_lost" => {
+            failure.hint("The server goes on with it by itself; running the same command again later is safe.")
+        }
+        _ => failure,
+    }
+}

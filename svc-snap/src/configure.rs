@@ -1,0 +1,160 @@
+//! `configure`: the repository's folder, and `path.repo` in the search database's configuration (procedure, 4.1 steps 1 and 2).
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, fchown};
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::file::{self, Existing, WholeFile};
+use svc_step::lock::Lock;
+use svc_step::user::OsUser;
+use svc_step::{Call, Failure, StepResult, Stopped};
+
+use crate::folder::{Folder, check_rights};
+use crate::path_repo::{Edited, extend};
+
+/// A configuration file is not larger.
+const LARGEST: u64 = 4 * 1024 * 1024;
+/// Where the vendors' packages have it.
+const PLACES: [&str; 2] = ["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];
+
+/// Arguments of `svc-snap configure`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  svc-snap configure --location /var/backups/search/backup_repo && systemctl restart opensearch"
+)]
+pub struct ConfigureArgs {
+    /// The repository's folder
+    #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO")]
+    location: PathBuf,
+    /// The search database's configuration file; default: the one of /etc/elasticsearch or /etc/opensearch that is there
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CONFIG")]
+    config: Option<PathBuf>,
+    /// Whom the search database runs as; default: elasticsearch or opensearch, by the configuration file's name
+    #[arg(long, value_name = "USER", env = "SVC_SEARCH_OS_USER")]
+    os_user: Option<String>,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// A folder and a configuration that are ready for a repository.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Configured {
+    /// The repository's folder.
+    pub location: String,
+    /// Whom it belongs to.
+    pub os_user: String,
+    /// The configuration file.
+    pub config: String,
+    /// What its `path.repo` names now, or would name.
+    pub path_repo: Vec<String>,
+    /// The configuration file as it was before, kept here; `null` where it was right already.
+    pub kept: Option<String>,
+    /// Whether the configuration was altered, so that the search database must be restarted to know it.
+    pub restart_needed: bool,
+    /// What is done; empty where all is so already.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
+    let location = location(&args.location)?;
+    let config = config(args.config.as_deref())?;
+    let user = OsUser::named(&os_user(args, &config)?)?;
+    let _lock = Lock::take(call, "search-config", &config.display().to_string())?;
+    let text = file::read_text("read the search database's configuration", &config, LARGEST)?;
+    let edited = extend(&text, &location.display().to_string()).map_err(|why| not_understood(&config, &location, &why))?;
+    let folder = Folder { path: &location, user: &user };
+    let todo = folder.look()?;
+    let altered = edited.text != text;
+    let kept = altered.then(|| file::beside(&config, &format!(".before-{}", call.run_id())));
+    let mut plan = folder.plan(&todo);
+    if let Some(kept) = &kept {
+        plan.push(Action::file(kept, "write the configuration as it is"));
+        plan.push(Action::file(&config, format!("set path.repo to {}", edited.folders.join(", "))));
+    }
+    let configured = Configured {
+        location: location.display().to_string(),
+        os_user: user.name.clone(),
+        config: config.display().to_string(),
+        path_repo: edited.folders.clone(),
+        kept: kept.as_ref().map(|kept| kept.display().to_string()),
+        restart_needed: altered,
+        plan,
+    };
+    if args.dry.dry_run || configured.plan.is_empty() {
+        return Ok(configured);
+    }
+    check_rights(&user)?;
+    let done = folder.act(call, &todo).and_then(|()| kept.map_or(Ok(()), |kept| write(call, &config, &kept, &text, &edited)));
+    match done {
+        Ok(()) => Ok(configured),
+        Err(failure) => Err(Stopped::with(failure, configured)),
+    }
+}
+
+fn location(given: &Path) -> Result<PathBuf, Failure> {
+    let plain = given.is_absolute() && !given.components().any(|part| part == std::path::Component::ParentDir);
+    // Collecting the components takes a slash at the end and doubled ones away.
+    let location: PathBuf = given.components().collect();
+    if plain && location.to_str().is_some_and(|text| !text.contains(',') && !text.chars().any(char::is_control)) {
+        Ok(location)
+    } else {
+        Err(Failure::usage("location_not_absolute", "The repository's folder is not named by a plain absolute path.")
+            .hint("Write --location (SVC_BACKUP_REPO) as /DIR/backup_repo, without .. and commas."))
+    }
+}
+
+fn config(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(given) = given {
+        return file::absolute(given);
+    }
+    let there: Vec<&str> = PLACES.into_iter().filter(|place| Path::new(place).exists()).collect();
+    match there.as_slice() {
+        [one] => Ok(PathBuf::from(one)),
+        [] => Err(Failure::not_found(
+            "search_config_not_found",
+            format!("The search database's configuration is neither {}.", PLACES.join(" nor ")),
+        )
+        .hint("Name it with --config (SVC_SEARCH_CONFIG).")),
+        _ => Err(Failure::refused("search_config_ambiguous", format!("There are two configurations: {}.", there.join(" and ")))
+            .hint("Name the right one with --config (SVC_SEARCH_CONFIG).")),
+    }
+}
+
+fn os_user(args: &ConfigureArgs, config: &Path) -> Result<String, Failure> {
+    let by_name =
+        config.file_stem().and_then(|stem| stem.to_str()).filter(|stem| matches!(*stem, "elasticsearch" | "opensearch"));
+    args.os_user.clone().or_else(|| by_name.map(str::to_owned)).ok_or_else(|| {
+        Failure::usage("search_os_user_missing", "Nothing says whom the search database runs as.")
+            .hint("Say --os-user (SVC_SEARCH_OS_USER).")
+    })
+}
+
+fn not_understood(config: &Path, location: &Path, why: &str) -> Failure {
+    Failure::refused("search_config_not_understood", format!("{} is not altered: {why}.", config.display())).hint(format!(
+        "Add {} to its path.repo by hand, restart the search database, and go on with svc-snap register.",
+        location.display()
+    ))
+}
+
+/// The old file is kept first; the new one has its owner and its mode.
+fn write(call: &Call, config: &Path, kept: &Path, text: &str, edited: &Edited) -> Result<(), Failure> {
+    let fault = |error: std::io::Error| Failure::io("write the search database's configuration", config, &error);
+    // A link is followed: the file that it leads to is the configuration.
+    let target = fs::canonicalize(config).map_err(fault)?;
+    let meta = fs::metadata(&target).map_err(fault)?;
+    for (path, content, existing) in
+        [(kept, text, Existing::Replace), (target.as_path(), edited.text.as_str(), Existing::Replace)]
+    {
+        let mut new = WholeFile::create(path, meta.mode() & 0o7777)?;
+        new.write_all(content.as_bytes()).map_err(fault)?;
+        fchown(&*new.file(), Some(meta.uid()), Some(meta.gid())).map_err(fault)?;
+        new.publish(existing)?;
+        call.effects().happened();
+    }
+    Ok(())
+}

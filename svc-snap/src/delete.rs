@@ -1,0 +1,98 @@
+//! `delete`: remove one snapshot.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::from::Accept;
+use svc_step::{Call, Failure, StepResult, Stopped};
+
+use crate::connection::Connection;
+use crate::path::path;
+use crate::repository;
+use crate::server::Server;
+use crate::snapshot::{self, Snapshot};
+use crate::source::{Source, SourceArgs};
+
+/// Arguments of `svc-snap delete`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap delete snapshot_svc_20261120
+  svc-snap delete --from snapshot.json")]
+pub struct DeleteArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Also cancel one that is being taken
+    #[arg(long)]
+    cancel: bool,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// A snapshot that is not there any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Deleted {
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// The snapshot's name.
+    pub name: String,
+    /// The snapshot as it was; `null` where the `--from` document's had gone already.
+    pub snapshot: Option<Snapshot>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
+    let source = args.source.read(Accept::Good)?;
+    let server = Server::connect(&args.connection, call)?;
+    source.check_server(&server, args.source.other)?;
+    let _lock = repository::lock(call, &server, &source.repository)?;
+    let found = snapshot::find(&server, &source.repository, &source.name)?;
+    check(args, &source, found.as_ref())?;
+    let request = path(&["_snapshot", &source.repository, &source.name]);
+    let deleted = Deleted {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository: source.repository.clone(),
+        name: source.name.clone(),
+        plan: found.iter().map(|_| Action::request("DELETE", request.clone(), None)).collect(),
+        snapshot: found,
+    };
+    if deleted.plan.is_empty() || args.dry.dry_run {
+        return Ok(deleted);
+    }
+    let gone = server.change_slowly(call, "DELETE", &request, |_| true).and_then(|_| prove(&server, &source));
+    match gone {
+        Ok(()) => Ok(deleted),
+        Err(failure) => {
+            Err(Stopped::with(failure.hint("Run the same command again: it finds out whether the snapshot is gone."), deleted))
+        }
+    }
+}
+
+fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {
+    match found {
+        Some(found) if found.is_under_way() && !args.cancel => Err(Failure::refused(
+            "snapshot_under_way",
+            format!("The snapshot {} in {} is still being taken.", source.name, source.repository),
+        )
+        .hint(format!("Wait for it (svc-snap wait {}), or say --cancel.", source.name))),
+        Some(found) => source.check_uuid(found),
+        // The document's snapshot had been there: it is gone already. A name may be mistyped.
+        None if source.document.is_some() => Ok(()),
+        None => Err(snapshot::not_found(&source.repository, &source.name)),
+    }
+}
+
+fn prove(server: &Server, source: &Source) -> Result<(), Failure> {
+    match snapshot::find(server, &source.repository, &source.name)? {
+        None => Ok(()),
+        Some(_) => Err(Failure::failed(
+            "snapshot_still_there",
+            format!("The snapshot {} is still there although its removal was acknowledged.", source.name),
+        )),
+    }
+}

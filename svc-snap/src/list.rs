@@ -1,0 +1,94 @@
+//! `list`: the snapshots of a repository (procedure, 4). What `_cat/snapshots` shows as text is here as numbers and times.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::document::Time;
+use svc_step::{Call, StepResult};
+
+use crate::connection::Connection;
+use crate::repository::RepositoryArg;
+use crate::server::Server;
+use crate::snapshot::{self, Shards, Snapshot};
+use crate::verdict;
+
+/// Arguments of `svc-snap list`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap list
+  svc-snap list | jq -r '.result.snapshots[] | select(.good) | .name'")]
+pub struct ListArgs {
+    #[command(flatten)]
+    repository: RepositoryArg,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The snapshots of a repository.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Listed {
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// Its snapshots, oldest first.
+    pub snapshots: Vec<Item>,
+}
+
+/// One snapshot of the list; `svc-snap show NAME` says more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Item {
+    /// Its name.
+    pub name: String,
+    /// Its `uuid`.
+    pub uuid: String,
+    /// Its state in the server's own words.
+    pub state: String,
+    /// Whether it is a valid backup; `null` while it is being taken.
+    pub good: Option<bool>,
+    /// When it was begun.
+    pub started_at: Option<Time>,
+    /// When it was finished.
+    pub finished_at: Option<Time>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// How many indices it holds.
+    pub indices_count: u64,
+    /// Its shards.
+    pub shards: Shards,
+    /// The version of the server that took it.
+    pub version: Option<String>,
+    /// Who took it.
+    pub taken_by: Option<String>,
+    /// Why it was taken.
+    pub taken_because: Option<String>,
+    /// What it is for; `null` where it is not one of ours.
+    pub kind: Option<String>,
+    /// The run that took it; `null` where it is not one of ours.
+    pub run_id: Option<String>,
+}
+
+pub(crate) fn run(args: &ListArgs, call: &Call) -> StepResult<Listed> {
+    let server = Server::connect(&args.connection, call)?;
+    let repository = args.repository.repository.clone();
+    let snapshots = snapshot::all(&server, &repository)?.into_iter().map(|one| item(&repository, one)).collect();
+    Ok(Listed { cluster_uuid: server.cluster_uuid, repository, snapshots })
+}
+
+fn item(repository: &str, snapshot: Snapshot) -> Item {
+    Item {
+        good: (!snapshot.is_under_way()).then(|| verdict::judge(repository, &snapshot, &[]).is_ok()),
+        name: snapshot.name,
+        uuid: snapshot.uuid,
+        state: snapshot.state,
+        started_at: snapshot.started_at,
+        finished_at: snapshot.finished_at,
+        duration_ms: snapshot.duration_ms,
+        indices_count: snapshot.indices.len() as u64,
+        shards: snapshot.shards,
+        version: snapshot.version,
+        taken_by: snapshot.taken_by,
+        taken_because: snapshot.taken_because,
+        kind: snapshot.kind,
+        run_id: snapshot.run_id,
+    }
+}

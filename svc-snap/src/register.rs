@@ -1,0 +1,192 @@
+//! `register`: make a repository known to the search database (procedure, 2.1 and 4.1 step 4).
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::{Call, Failure, StepResult, Stopped};
+
+use crate::connection::Connection;
+use crate::path::path;
+use crate::redact::redacted;
+use crate::repository::{self, RepositoryArg};
+use crate::server::Server;
+
+/// Arguments of `svc-snap register`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap register --location /var/backups/search/backup_repo
+  svc-snap register --repository old --location /var/backups/search/old_repo --readonly")]
+pub struct RegisterArgs {
+    /// The repository's folder, as every node of the search database sees it (type fs)
+    #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO", required_if_eq("kind", "fs"))]
+    location: Option<PathBuf>,
+    /// Its type: fs, url, s3, gcs, azure, hdfs, …
+    #[arg(long = "type", id = "kind", value_name = "TYPE", default_value = "fs")]
+    kind: String,
+    /// A further setting of it (repeatable)
+    #[arg(long = "setting", value_name = "KEY=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
+    /// Let this server only read it: for the folder of another, or an older, search database
+    #[arg(long)]
+    readonly: bool,
+    /// Replace a repository of that name that has another type or folder
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    repository: RepositoryArg,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// A repository that is registered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Registered {
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The repository's name.
+    pub repository: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its settings; secrets are not shown.
+    pub settings: Map<String, Value>,
+    /// What it was before, without secrets; `null` where none of that name was registered.
+    pub before: Option<Before>,
+    /// What is done; empty where it is registered just so.
+    pub plan: Vec<Action>,
+}
+
+/// A repository as it was registered before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Before {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its settings; secrets are not shown.
+    pub settings: Map<String, Value>,
+}
+
+/// A definition (2.1). The server keeps every setting as a string.
+#[derive(Debug, Clone, PartialEq)]
+struct Definition {
+    kind: String,
+    settings: Map<String, Value>,
+}
+
+pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
+    let wanted = wanted(args)?;
+    let server = Server::connect(&args.connection, call)?;
+    let name = args.repository.repository.as_str();
+    let _lock = repository::lock(call, &server, name)?;
+    let before = repository::definition(&server, name)?.map(|value| Definition::read(&value));
+    if let Some(before) = before.as_ref().filter(|before| !args.replace && before.is_elsewhere(&wanted)) {
+        return Err(elsewhere(name, before).into());
+    }
+    let same = before.as_ref() == Some(&wanted);
+    let request = path(&["_snapshot", name]);
+    let shown = redacted(&wanted.settings);
+    let registered = Registered {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository: name.to_owned(),
+        kind: wanted.kind.clone(),
+        settings: shown.clone(),
+        before: before.as_ref().map(|before| Before { kind: before.kind.clone(), settings: redacted(&before.settings) }),
+        plan: if same {
+            Vec::new()
+        } else {
+            vec![Action::request("PUT", request.clone(), Some(json!({"type": wanted.kind, "settings": shown})))]
+        },
+    };
+    if same || args.dry.dry_run {
+        return Ok(registered);
+    }
+    let body = json!({"type": wanted.kind, "settings": wanted.settings});
+    let put = server.change(call, "PUT", &request, Some(&body)).map_err(|failure| hinted(failure, args.location.as_deref()));
+    // A repository that does not verify is refused and stays registered all the same.
+    let after = repository::definition(&server, name).unwrap_or_default().map(|value| Definition::read(&value));
+    match put {
+        Ok(_) if after.as_ref() == Some(&wanted) => Ok(registered),
+        Ok(_) => Err(Stopped::with(other_than_asked(name), registered)),
+        Err(failure) if after != before && after.is_some() => {
+            call.effects().happened();
+            Err(Stopped::with(failure, registered))
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+impl Definition {
+    fn read(value: &Value) -> Self {
+        let settings = value.get("settings").and_then(Value::as_object).cloned().unwrap_or_default();
+        Self { kind: value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned(), settings }
+    }
+
+    fn location(&self) -> Option<&str> {
+        self.settings.get("location").and_then(Value::as_str)
+    }
+
+    /// Whether it is another place than `other`, so that its snapshots would be out of sight.
+    fn is_elsewhere(&self, other: &Self) -> bool {
+        self.kind != other.kind || self.location() != other.location()
+    }
+}
+
+fn wanted(args: &RegisterArgs) -> Result<Definition, Failure> {
+    let mut settings = Map::new();
+    if let Some(location) = args.location.as_ref().filter(|_| args.kind == "fs") {
+        let text = location.to_str().filter(|_| location.is_absolute()).ok_or_else(|| {
+            Failure::usage("location_not_absolute", "The repository's folder is not named by an absolute path.")
+                .hint("Write --location (SVC_BACKUP_REPO) as /DIR/backup_repo.")
+        })?;
+        settings.insert("location".to_owned(), json!(text.trim_end_matches('/')));
+        settings.insert("compress".to_owned(), json!("true"));
+    }
+    if args.readonly {
+        settings.insert("readonly".to_owned(), json!("true"));
+    }
+    settings.extend(args.settings.iter().map(|(key, value)| (key.clone(), json!(value))));
+    Ok(Definition { kind: args.kind.clone(), settings })
+}
+
+fn elsewhere(name: &str, before: &Definition) -> Failure {
+    let place = before.location().map(|location| format!(" at {location}")).unwrap_or_default();
+    Failure::refused(
+        "repository_elsewhere",
+        format!("A repository {name} is registered already, of type {}{place}.", before.kind),
+    )
+    .hint("Register the new one under another name (--repository), or say --replace; its snapshots stay in their folder.")
+}
+
+fn other_than_asked(name: &str) -> Failure {
+    Failure::failed(
+        "repository_other_than_asked",
+        format!("The repository {name} is registered, but not with the settings that were sent."),
+    )
+    .hint(format!("GET /_snapshot/{name} shows them; perhaps somebody else registered it at the same time."))
+}
+
+fn hinted(failure: Failure, location: Option<&Path>) -> Failure {
+    match location {
+        Some(location) if matches!(failure.code.as_str(), "location_outside_path_repo" | "repository_unusable") => {
+            failure.hint(format!(
+                "svc-snap configure --location {} makes the folder and adds it to path.repo; then restart the search database.",
+                location.display()
+            ))
+        }
+        _ => failure,
+    }
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    // A setting may be a secret, so it is not repeated.
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write a setting as KEY=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,77 @@
+//! `wait`: until a snapshot is finished; judged as `create` judges it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::from::Accept;
+use svc_step::{Call, Failure, StepResult, Stopped};
+
+use crate::connection::Connection;
+use crate::follow::Follow;
+use crate::noted::Noted;
+use crate::server::Server;
+use crate::snapshot::{self, Snapshot};
+use crate::source::SourceArgs;
+use crate::verdict;
+
+/// Arguments of `svc-snap wait`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap wait snapshot_svc_20261120
+  svc-snap create --no-wait | svc-snap wait --from -")]
+pub struct WaitArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A snapshot that is finished and good.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Waited {
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// The snapshot's name.
+    pub name: String,
+    /// What was asked for, by name, where the `--from` document says it.
+    pub wanted: Vec<String>,
+    /// The snapshot, as the server shows it.
+    pub snapshot: Option<Snapshot>,
+    /// What the `--from` document noted of its indices.
+    pub noted: Vec<Noted>,
+}
+
+pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
+    let source = args.source.read(Accept::Unfinished)?;
+    let server = Server::connect(&args.connection, call)?;
+    source.check_server(&server, args.source.other)?;
+    let (repository, name) = (source.repository.as_str(), source.name.as_str());
+    let first = snapshot::get(&server, repository, name)?;
+    source.check_uuid(&first)?;
+    let mut waited = Waited {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository: repository.to_owned(),
+        name: name.to_owned(),
+        wanted: source.wanted().to_vec(),
+        snapshot: Some(first),
+        noted: source.noted().to_vec(),
+    };
+    let ended = Follow::new(call, &server, repository, name).until_finished();
+    let verdict = ended.map_err(|failure| go_on(failure, repository, name)).and_then(|snapshot| {
+        let verdict = verdict::judge(repository, &snapshot, source.wanted());
+        waited.snapshot = Some(snapshot);
+        verdict
+    });
+    match verdict {
+        Ok(()) => Ok(waited),
+        Err(failure) => Err(Stopped::with(failure, waited)),
+    }
+}
+
+fn go_on(failure: Failure, repository: &str, name: &str) -> Failure {
+    if failure.code == "snapshot_not_found" {
+        return failure;
+    }
+    failure.hint(format!("The snapshot goes on by itself: svc-snap wait {name} --repository {repository} waits on."))
+}
