@@ -706,6 +706,24 @@ fn an_in_place_load_that_fails_says_that_the_database_is_not_whole() {
 }
 
 #[test]
+fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
+    let (case, dump) = Case::filled("pgr_inplaceterm");
+    let before = case.text();
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(120);");
+    let spawned = case.tool().arg("--in-place").arg(slow).spawn();
+    case.wait_for("the load", &format!("datname = {} AND wait_event = 'PgSleep'", literal(&case.database)));
+    spawned.signal(Signal::SIGTERM);
+    let ran = spawned.wait();
+    assert_eq!((ran.status, &ran.doc()["error"]["code"]), (128 + 15, &Value::from("interrupted")), "{ran}");
+    let ran = ran.changed();
+    assert_eq!(ran.result()["stage"]["proven"], false);
+    // Nobody but superusers gets into a database that is not whole.
+    assert_eq!(case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database))), "0");
+    case.tool().arg("--in-place").arg(&dump).run().ok().changed();
+    assert_eq!(case.text(), before);
+}
+
+#[test]
 fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     let (case, dump) = Case::filled("pgr_dry");
     let before = case.oid(&case.database);

@@ -14,14 +14,14 @@ use crate::{notes, server, stage};
 #[derive(Debug, clap::Args)]
 pub struct WholeArgs {
     #[command(flatten)]
-    restore: RestoreArgs,
-    #[command(flatten)]
     old: DropOld,
     /// Drop the database first and load into its place, for lack of room for a copy; there is no way back then
     #[arg(long, conflicts_with = "drop_old")]
     in_place: bool,
     #[command(flatten)]
     pub(crate) dry: DryRun,
+    #[command(flatten)]
+    restore: RestoreArgs,
 }
 
 pub(crate) fn run(args: &WholeArgs, call: &Call) -> StepResult<Restored> {

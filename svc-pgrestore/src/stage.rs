@@ -17,9 +17,9 @@ use crate::{notes, server};
 #[command(after_help = "Example:\n  svc-pgrestore stage --from pgdump.json > staged.json")]
 pub struct StageArgs {
     #[command(flatten)]
-    restore: RestoreArgs,
-    #[command(flatten)]
     pub(crate) dry: DryRun,
+    #[command(flatten)]
+    restore: RestoreArgs,
 }
 
 pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {

@@ -32,11 +32,11 @@ pub struct SwapArgs {
     #[command(flatten)]
     old: DropOld,
     #[command(flatten)]
+    pub(crate) dry: DryRun,
+    #[command(flatten)]
     database: DatabaseArgs,
     #[command(flatten)]
     admin: AdminArgs,
-    #[command(flatten)]
-    pub(crate) dry: DryRun,
 }
 
 /// What becomes of the database that was replaced.

@@ -24,11 +24,11 @@ pub struct UnstageArgs {
     #[arg(long, value_name = "RUN", required_unless_present = "from", conflicts_with = "from")]
     run: Option<RunId>,
     #[command(flatten)]
+    pub(crate) dry: DryRun,
+    #[command(flatten)]
     database: DatabaseArgs,
     #[command(flatten)]
     admin: AdminArgs,
-    #[command(flatten)]
-    pub(crate) dry: DryRun,
 }
 
 /// The copies that a document speaks of.
