@@ -679,7 +679,8 @@ fn in_place_drops_first_and_loads_into_the_same_name() {
     case.wait_for("the session", &format!("datname = {}", literal(&case.database)));
     let plan = case.tool().args(["--in-place", "--dry-run"]).arg(&dump).run().ok().unchanged();
     assert_eq!(case.oid(&case.database), oid);
-    assert!(plan.result()["plan"][0]["sql"].as_str().unwrap().starts_with("DROP DATABASE"), "{plan}");
+    assert_eq!(plan.result()["plan"][0]["change"], "write the live database's properties", "{plan}");
+    assert!(plan.result()["plan"][1]["sql"].as_str().unwrap().starts_with("DROP DATABASE"), "{plan}");
     let ran = case.tool().arg("--in-place").arg(&dump).run().ok().changed().warns("in_place");
     session.wait().unwrap();
     assert_eq!(case.text(), before);
@@ -708,9 +709,10 @@ fn an_in_place_load_that_fails_says_that_the_database_is_not_whole() {
 #[test]
 fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
     let (case, dump) = Case::filled("pgr_inplaceterm");
+    case.admin(&format!("ALTER DATABASE {} SET work_mem = '11MB'", identifier(&case.database)));
     let before = case.text();
     let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(120);");
-    let spawned = case.tool().arg("--in-place").arg(slow).spawn();
+    let spawned = case.tool().arg("--in-place").arg(&slow).spawn();
     case.wait_for("the load", &format!("datname = {} AND wait_event = 'PgSleep'", literal(&case.database)));
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait();
@@ -719,8 +721,13 @@ fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
     assert_eq!(ran.result()["stage"]["proven"], false);
     // Nobody but superusers gets into a database that is not whole.
     assert_eq!(case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database))), "0");
-    case.tool().arg("--in-place").arg(&dump).run().ok().changed();
-    assert_eq!(case.text(), before);
+    // The same name again, with the cause mended; the properties of the database that is gone are not lost with it.
+    fs::copy(&dump, &slow).unwrap();
+    let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed();
+    assert_eq!(ran.result()["stage"]["properties_from"], "recorded");
+    assert_eq!((case.text(), case.sql("SHOW work_mem")), (before, "11MB".to_owned()));
+    let limit = format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database));
+    assert_eq!(case.admin(&limit), "-1", "the database was left closed");
 }
 
 #[test]

@@ -155,6 +155,12 @@ pub fn drop_statement(database: &str) -> String {
     format!("DROP DATABASE {} WITH (FORCE)", quoted(database))
 }
 
+/// The same where it may not be there.
+#[must_use]
+pub fn drop_if_there(database: &str) -> String {
+    format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", quoted(database))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 mod creation;
 mod exchange;
 mod fill;
+mod in_place;
 mod input;
 mod loader;
 mod names;

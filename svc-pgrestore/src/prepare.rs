@@ -92,7 +92,13 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepa
     };
     leave_out_roles(&mut admin, call, &mut creation)?;
     remarks(call, &admin, &dump);
-    let drop = (aim == Aim::Place && live.is_some()).then(|| Action::statement(drop_statement(&database)));
+    let mut first = Vec::new();
+    if aim == Aim::Place && live.is_some() {
+        if properties_from == PropertiesFrom::Live {
+            first.push(Action::file(&Properties::path_of(&input.path), "write the live database's properties"));
+        }
+        first.push(Action::statement(drop_statement(&database)));
+    }
     let staged = Staged {
         database,
         system_identifier: admin.server.system_identifier.clone(),
@@ -104,7 +110,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepa
         dump: input.source(&dump),
         properties_from,
         loader: loader::NAME.to_owned(),
-        plan: drop.into_iter().chain(plan(&creation, &input.path)).collect(),
+        plan: first.into_iter().chain(plan(&creation, &input.path)).collect(),
     };
     Ok(Prepared { admin, input, creation, expected: expected(&dump), staged, _lock: lock })
 }

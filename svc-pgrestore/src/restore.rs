@@ -3,12 +3,11 @@
 use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::exchange::{Exchange, Standing, drop_statement};
-use crate::fill::fill;
+use crate::exchange::{Exchange, Standing};
 use crate::outcome::{Restored, Staged, Swapped};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
 use crate::swap::{self, DropOld};
-use crate::{notes, server, stage};
+use crate::{in_place, notes, server, stage};
 
 /// Arguments of `svc-pgrestore` without a step name.
 #[derive(Debug, clap::Args)]
@@ -26,7 +25,7 @@ pub struct WholeArgs {
 
 pub(crate) fn run(args: &WholeArgs, call: &Call) -> StepResult<Restored> {
     if args.in_place {
-        return in_place(args, call);
+        return in_place::run(&args.restore, args.dry.dry_run, call);
     }
     let mut prepared = prepare(&args.restore, Aim::Copy, call)?;
     let exchange = |staged: &Staged| Exchange::from_staged(staged, call);
@@ -74,40 +73,11 @@ fn finished_before(prepared: &mut Prepared, call: &Call) -> Result<Option<Staged
 }
 
 fn stopped_at_stage(stopped: Stopped<Staged>) -> Stopped<Restored> {
-    let result = stopped.result.map(|stage| whole(stage, false));
+    let result = stopped.result.map(|stage| without_swap(stage, false));
     Stopped { failure: stopped.failure, result }
 }
 
-fn whole(stage: Staged, in_place: bool) -> Restored {
+/// A restore of which there is no exchange of names.
+pub(crate) fn without_swap(stage: Staged, in_place: bool) -> Restored {
     Restored { database: stage.database.clone(), in_place, plan: stage.plan.clone(), stage, swap: None }
-}
-
-/// The procedure's literal order (4.2): DROP, CREATE (with OWNER), GRANT, load.
-fn in_place(args: &WholeArgs, call: &Call) -> StepResult<Restored> {
-    let mut prepared = prepare(&args.restore, Aim::Place, call)?;
-    call.warn(
-        "in_place",
-        format!(
-            "The database {} is dropped before the dump is loaded: there is no way back but a dump.",
-            prepared.staged.database
-        ),
-    );
-    if args.dry.dry_run {
-        return Ok(whole(prepared.staged, true));
-    }
-    call.check()?;
-    let database = prepared.staged.database.clone();
-    if server::live(&mut prepared.admin.client, &database)?.is_some() {
-        prepared.admin.alter(call, &drop_statement(&database), &format!("drop the database {database}"))?;
-    }
-    match fill(&mut prepared, call) {
-        Ok(()) => Ok(whole(prepared.staged, true)),
-        Err(mut failure) => {
-            failure.hint = Some(format!(
-                "The database {database} is not whole. When the cause is mended, restore again: svc-pgrestore --in-place {}.",
-                prepared.staged.dump.path
-            ));
-            Err(Stopped::with(failure, whole(prepared.staged, true)))
-        }
-    }
 }

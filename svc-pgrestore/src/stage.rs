@@ -5,7 +5,7 @@ use svc_step::effects::Changed;
 use svc_step::from::Received;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::exchange::drop_statement;
+use crate::exchange::{drop_if_there, drop_statement};
 use crate::fill::fill;
 use crate::outcome::{Named, Restored, Staged};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
@@ -61,8 +61,7 @@ fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed
     {
         admin.client = client;
     }
-    let sql = drop_statement(&staged.staged.name).replacen("DROP DATABASE", "DROP DATABASE IF EXISTS", 1);
-    match admin.client.batch_execute(&sql) {
+    match admin.client.batch_execute(&drop_if_there(&staged.staged.name)) {
         Ok(()) => {
             // The plan of something that is not there any more helps nobody, and harms nobody either.
             let _ = swaps::remove(call, call.run_id());
