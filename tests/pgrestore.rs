@@ -373,6 +373,8 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back() {
     let (case, dump) = Case::filled("pgr_busy");
     let before = case.text();
     case.sql("DELETE FROM notes");
+    let watching = format!("SELECT pg_sleep(1000), {}", literal(&format!("bystander of {}", case.database)));
+    let bystanders: Vec<Child> = ["postgres", "postgres"].map(|other| case.session(other, &watching)).into();
     let stop = AtomicBool::new(false);
     let ran = std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -391,6 +393,15 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back() {
         ran
     });
     let ran = ran.ok();
+    for mut bystander in bystanders {
+        assert!(bystander.try_wait().unwrap().is_none(), "a session in another database was ended");
+        bystander.kill().unwrap();
+        bystander.wait().unwrap();
+    }
+    let like = literal(&format!("%bystander of {}%", case.database));
+    case.admin(&format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE {like} AND pid <> pg_backend_pid()"
+    ));
     assert!(ran.result()["swap"]["sessions_ended_count"].as_u64().unwrap() >= 1, "{ran}");
     assert_eq!(case.text(), before);
 }

@@ -39,7 +39,7 @@ const NOT_VALIDATED: &str = "SELECT format('%s on %s', c.conname, coalesce(nulli
 /// Something is missing, too much, or invalid (7); or see [`refusal::of_query`].
 pub(crate) fn prove(client: &mut Client, expected: &Expected, progress: &Progress) -> Result<Proof, Failure> {
     client
-        .batch_execute("SET search_path = ''; SET statement_timeout = 0; SET row_security = off")
+        .batch_execute("SET search_path = ''; SET statement_timeout = 0; SET lock_timeout = 0; SET default_transaction_read_only = off; SET row_security = off")
         .map_err(|error| refusal::of_query(&error, "prepare the proof"))?;
     let checks = tables::checks(&targets(client, expected)?);
     let rows_count = count_rows(client, &checks, progress)?;

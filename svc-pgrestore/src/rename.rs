@@ -23,8 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// For how long a server is asked what became of a commit whose answer was lost.
 const READ_BACK: Duration = Duration::from_secs(20);
 
-const END_SESSIONS: &str = "SELECT pid FROM pg_stat_activity \
-    WHERE datid = ANY($1) AND pid <> pg_backend_pid() AND pg_terminate_backend(pid)";
+/// Ending is what is selected, not a condition: conditions may be looked at in any order, and would end anybody's session.
+const END_SESSIONS: &str = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity \
+    WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
 
 const SESSIONS: &str = "SELECT format('process %s of %s (%s), %s', pid, usename, application_name, state) FROM pg_stat_activity \
     WHERE datid = ANY($1) AND pid <> pg_backend_pid() ORDER BY pid LIMIT 10";
@@ -130,7 +131,7 @@ fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> u64 {
     let mut ended = BTreeSet::new();
     while !over.load(Ordering::SeqCst) {
         let Ok(rows) = client.query(END_SESSIONS, &[&oids]) else { break };
-        ended.extend(rows.iter().map(|row| row.get::<_, i32>(0)));
+        ended.extend(rows.iter().filter(|row| row.get(1)).map(|row| row.get::<_, i32>(0)));
         std::thread::sleep(EVERY);
     }
     u64::try_from(ended.len()).unwrap_or(u64::MAX)

@@ -14,6 +14,8 @@ use crate::settings::AdminArgs;
 
 /// The database from which others are made, renamed and dropped.
 pub(crate) const MAINTENANCE: &str = "postgres";
+/// Whatever the administrator's role has as its defaults: making and dropping a database may take long, and writes.
+const OWN_SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET default_transaction_read_only = off";
 /// How often signals and the time limit are looked at while the server is at work.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -35,6 +37,7 @@ impl Admin {
     pub(crate) fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
+        client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
         let server = server::server(&mut client)?;
         preflight::rights(&server)?;
         Ok(Self { target, client, server })
