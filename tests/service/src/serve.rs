@@ -36,7 +36,7 @@ pub fn serve(install_dir: &Path) -> anyhow::Result<()> {
     let ready = Arc::new(AtomicBool::new(false));
     ready::listen(settings.ready_port, Arc::clone(&ready))?;
     let search = Search::new(&settings)?;
-    let interval = settings.interval.max(Duration::from_millis(1));
+    let interval = if settings.interval.is_zero() { PATIENCE } else { settings.interval };
     let mut writer = Writer { settings, shape: releases::shape_of(&version)?, search, client: None, unstored: None };
     let mut complaint = None;
     tell(&format!("version {version} runs"));
@@ -101,7 +101,8 @@ impl Writer {
             Some(client) => client,
             None => self.connect()?,
         };
-        if self.unstored.is_none() {
+        // An interval of 0 keeps the content still: the service runs and adds nothing.
+        if self.unstored.is_none() && !self.settings.interval.is_zero() {
             let id = rows::insert(&mut client, self.shape, 1).context("the relational database did not take an item")?;
             self.unstored = rows::documents(&mut client, self.shape, id - 1, 1)?.pop();
         }
