@@ -551,6 +551,24 @@ fn killed_between_the_plan_and_the_swap_the_run_finishes_it() {
 }
 
 #[test]
+fn a_whole_restore_killed_at_its_swap_goes_on_from_there_in_the_same_run() {
+    let (case, dump) = Case::filled("pgr_goeson");
+    let restore = || case.tool().args(["--run-id", "20300101t000000z-goeson"]).arg(&dump);
+    let blocker = case.blocker();
+    let spawned = restore().spawn();
+    case.wait_for_rename();
+    spawned.signal(Signal::SIGKILL);
+    spawned.wait();
+    let staged = case.copies();
+    let oid = case.oid(&staged);
+    case.release(blocker);
+    let ran = restore().run().ok().changed();
+    assert_eq!(case.oid(&case.database), oid, "it was staged a second time");
+    restore().run().ok().unchanged();
+    assert_eq!(case.copies(), name_of(&ran.result()["swap"]["kept"]));
+}
+
+#[test]
 fn the_document_of_a_swap_goes_back_and_its_document_forward_again() {
     let (case, dump) = Case::filled("pgr_back");
     case.sql("DELETE FROM notes");
