@@ -67,7 +67,8 @@ write_plan() {
                        | select(.key | test("PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$") | not)))}'
 }
 
-json_array() { if (($#)); then printf '%s\0' "$@" | jq -Rs 'split("\u0000")[:-1]'; else printf '[]'; fi; }
+# A JSON array of strings.
+json_array() { jq -nc '$ARGS.positional' --args -- "$@"; }
 
 # fact KEY JSON: something that the last document says in its result.
 fact() { facts=$(jq -c --arg key "$1" --argjson value "$2" '.[$key] = $value' <<<"$facts"); }
