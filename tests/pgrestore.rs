@@ -389,7 +389,7 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back() {
         let ran = case.tool().arg(&dump).run();
         stop.store(true, Ordering::SeqCst);
         let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}", literal(&case.database));
-        while case.admin(&end) != "" {}
+        while !case.admin(&end).is_empty() {}
         ran
     });
     let ran = ran.ok();
