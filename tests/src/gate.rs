@@ -164,13 +164,12 @@ fn request(client: &mut TcpStream) -> Result<(String, Vec<u8>)> {
         bytes.extend_from_slice(&buffer[..count]);
     };
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-    let length = head
-        .lines()
-        .find_map(|line| line.to_lowercase().strip_prefix("content-length:").map(|value| value.trim().parse::<usize>()))
-        .transpose()?
-        .unwrap_or(0);
+    let field =
+        |name: &str| head.lines().find_map(|line| line.to_lowercase().strip_prefix(name).map(|value| value.trim().to_owned()));
+    let length: usize = field("content-length:").map_or(Ok(0), |length| length.parse())?;
+    let chunked = field("transfer-encoding:").is_some();
     let mut body = bytes.split_off(end);
-    while body.len() < length {
+    while if chunked { !body.ends_with(b"0\r\n\r\n") } else { body.len() < length } {
         let count = client.read(&mut buffer)?;
         anyhow::ensure!(count > 0, "the client went away");
         body.extend_from_slice(&buffer[..count]);

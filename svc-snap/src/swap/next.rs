@@ -221,6 +221,7 @@ fn keep(index: &str, live: &Index, kept: &str, copy: Option<&Index>, lifecycle: 
 fn exchange(item: &SwapIndex, seen: &Seen) -> Vec<Value> {
     let mut actions = vec![json!({"remove_index": {"index": item.index}})];
     if let Some(source) = &item.source {
+        actions.extend(from_holder(item, seen));
         actions.extend(rivals(seen));
         actions.extend(all_aliases(item, &source.name));
     }
@@ -240,13 +241,17 @@ fn finish(way: &Way, item: &SwapIndex, seen: &Seen, live: &Index) -> Next {
     if let Some(source) = item.source.as_ref().filter(|_| seen.source(item).is_some()) {
         actions.push(json!({"remove_index": {"index": source.name}}));
     }
-    if let Some((name, holder)) = item.holder.as_ref().and_then(|name| Some((name, seen.get(name)?))) {
-        actions.extend(holder.shape.aliases.keys().map(|alias| json!({"remove": {"index": name, "alias": alias}})));
-    }
+    actions.extend(from_holder(item, seen));
     actions.extend(rivals(seen));
     actions.extend(all_aliases(item, &item.index));
     actions.push(json!({"remove": {"index": item.index, "alias": way.marker(&item.index)}}));
     Next::Do(Act::Finish(actions))
+}
+
+/// What an unfinished swap left with its staged copy goes in the same call: an alias never has two holders.
+fn from_holder(item: &SwapIndex, seen: &Seen) -> Vec<Value> {
+    let Some((name, holder)) = item.holder.as_ref().and_then(|name| Some((name, seen.get(name)?))) else { return Vec::new() };
+    holder.shape.aliases.keys().map(|alias| json!({"remove": {"index": name, "alias": alias}})).collect()
 }
 
 fn all_aliases<'a>(item: &'a SwapIndex, index: &'a str) -> impl Iterator<Item = Value> + 'a {

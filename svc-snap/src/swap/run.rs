@@ -257,7 +257,10 @@ fn planned(
         holders.insert(alias.to_owned(), write_holders(server, alias)?);
     }
     refuse_second_write_index(&indices, &holders)?;
-    tell(call, &doubts);
+    // A plan that is made before its staging is made again after it, and speaks then.
+    if indices.iter().all(|item| item.source.as_ref().is_none_or(|source| !source.uuid.is_empty())) {
+        tell(call, &doubts);
+    }
     let plan = requests(way, &indices, seen);
     let (cluster_uuid, run) = (server.cluster_uuid.clone(), way.run.to_string());
     Ok(Swapped { cluster_uuid, run, snapshot_uuid: None, back: way.back, indices, begun: Vec::new(), skipped, plan })
