@@ -67,9 +67,7 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let gone = server.change_slowly(call, "DELETE", &request, |_| true).and_then(|_| prove(&server, &source));
     match gone {
         Ok(()) => Ok(deleted),
-        Err(failure) => {
-            Err(Stopped::with(failure.hint("Run the same command again: it finds out whether the snapshot is gone."), deleted))
-        }
+        Err(failure) => Err(Stopped::with(left(failure), deleted)),
     }
 }
 
@@ -84,6 +82,16 @@ fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result
         // The document's snapshot had been there: it is gone already. A name may be mistyped.
         None if source.document.is_some() => Ok(()),
         None => Err(snapshot::not_found(&source.repository, &source.name)),
+    }
+}
+
+/// The server goes on by itself when nobody waits.
+fn left(failure: Failure) -> Failure {
+    match failure.code.as_str() {
+        "interrupted" | "timeout" | "answer_lost" => failure.hint(
+            "The server goes on with it by itself: run the same command again, which finds out whether the snapshot is gone.",
+        ),
+        _ => failure,
     }
 }
 

@@ -176,28 +176,30 @@ impl Pending {
     }
 }
 
-/// Keeps the account of one effect, and says what a lost answer means.
-pub(crate) fn settle(attempt: Attempt<'_>, ended: Result<Value, Trouble>) -> Result<Value, Failure> {
+/// Keeps the account of one effect.
+fn settle(attempt: Attempt<'_>, ended: Result<Value, Trouble>) -> Result<Value, Failure> {
     match ended {
         Ok(value) => {
             attempt.happened();
             Ok(value)
         }
-        Err(Trouble { failure, fate: Fate::NoEffect }) => {
-            attempt.refused();
-            Err(failure)
-        }
-        Err(Trouble { mut failure, fate: Fate::Unknown }) => {
-            if failure.status == Status::Unavailable {
-                failure.status = Status::Timeout;
-                failure.code = "answer_lost".to_owned();
-                failure.message =
-                    "The search database's answer to a request was lost, and whether it took effect is not known.".to_owned();
-                failure.hint = Some("Run the same command again: it finds out how things stand.".to_owned());
-            }
-            Err(failure)
-        }
+        Err(trouble) => Err(failed(attempt, trouble)),
     }
+}
+
+/// Keeps the account of an effect that failed, and says what a lost answer means.
+pub(crate) fn failed(attempt: Attempt<'_>, trouble: Trouble) -> Failure {
+    let Trouble { mut failure, fate } = trouble;
+    if fate == Fate::NoEffect {
+        attempt.refused();
+    } else if failure.status == Status::Unavailable {
+        failure.status = Status::Timeout;
+        failure.code = "answer_lost".to_owned();
+        failure.message =
+            "The search database's answer to a request was lost, and whether it took effect is not known.".to_owned();
+        failure.hint = Some("Run the same command again: it finds out how things stand.".to_owned());
+    }
+    failure
 }
 
 /// The product as people write it.

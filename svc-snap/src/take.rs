@@ -10,7 +10,7 @@ use svc_step::{Call, Failure};
 use crate::follow::Follow;
 use crate::mark::Mark;
 use crate::path::path;
-use crate::server::{Pending, Server, settle};
+use crate::server::{Pending, Server, failed};
 use crate::snapshot::{self, Snapshot};
 use crate::transport::{Fate, Trouble};
 
@@ -96,7 +96,17 @@ impl Taking<'_> {
                 }
             }
             match ended {
-                None => follow.show(),
+                None => match follow.look() {
+                    // A connection may die without a word, and its answer never come.
+                    Ok(Some(found)) if self.take.mark.is_on(&found) && !found.is_under_way() => {
+                        attempt.happened();
+                        return Ok(found);
+                    }
+                    Ok(_) => follow.show(),
+                    Err(failure) => {
+                        return Err(failed(attempt, Trouble { failure, fate: Fate::Unknown }));
+                    }
+                },
                 // What the server shows is what counts, not the answer.
                 Some(Ok(_)) => {
                     attempt.happened();
@@ -131,16 +141,16 @@ impl Taking<'_> {
                 }
                 // Somebody else's of the same name: the server has refused ours.
                 Ok(Some(_)) => {
-                    return settle(attempt, Err(Trouble { fate: Fate::NoEffect, ..trouble })).and_then(|_| self.wait());
+                    return Err(failed(attempt, Trouble { fate: Fate::NoEffect, ..trouble }));
                 }
                 Ok(None) if trouble.fate == Fate::NoEffect && follow.is_answered() => {
-                    return settle(attempt, Err(trouble)).and_then(|_| self.wait());
+                    return Err(failed(attempt, trouble));
                 }
                 Ok(None) if follow.is_answered() && Instant::now() > until => {
-                    return settle(attempt, Err(trouble)).and_then(|_| self.wait());
+                    return Err(failed(attempt, trouble));
                 }
                 Ok(None) => {}
-                Err(_) => return settle(attempt, Err(trouble)).and_then(|_| self.wait()),
+                Err(_) => return Err(failed(attempt, trouble)),
             }
             let pause = follow.pause();
             if let Err(why) = self.call.pause(pause) {

@@ -1,0 +1,759 @@
+//! `svc-snap` without staging and swapping: the one-time configuration, snapshots taken, judged, shown, listed and deleted.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::host::{Host, OwnSearch};
+use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::search::{OS_USER, Product, Search, Settings};
+use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::{http, os, wait};
+use tempfile::TempDir;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// One test's own indices, repository and state.
+struct Bench {
+    search: Search,
+    prefix: String,
+    state: TempDir,
+}
+
+impl Bench {
+    /// On the shared server, with a repository.
+    fn new(name: &str) -> Self {
+        let bench = Self::on(Host::shared().unwrap().search, name);
+        bench.run(&["register", "--location", &bench.location()]).ok().changed();
+        bench
+    }
+
+    /// The same with a repository that takes its time: a few hundred KB/s.
+    fn slow(name: &str) -> Self {
+        let bench = Self::on(Host::shared().unwrap().search, name);
+        bench.run(&["register", "--location", &bench.location(), "--setting", "max_snapshot_bytes_per_sec=400kb"]).ok();
+        bench.noise("docs", 40);
+        bench
+    }
+
+    fn on(search: Search, name: &str) -> Self {
+        Self { search, prefix: format!("snap-{name}-{}", std::process::id()), state: tempfile::tempdir().unwrap() }
+    }
+
+    fn location(&self) -> String {
+        self.search.repo_root.join(&self.prefix).display().to_string()
+    }
+
+    fn name(&self, suffix: &str) -> String {
+        format!("{}-{suffix}", self.prefix)
+    }
+
+    fn tool(&self, args: &[&str]) -> Tool {
+        Tool::new("svc-snap")
+            .env("SVC_SEARCH_URL", &self.search.url)
+            .env("SVC_REPOSITORY", &self.prefix)
+            .env("SVC_INDICES", format!("{}-*", self.prefix))
+            .env("SVC_STATE_DIR", self.state.path())
+            .args(args)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.tool(args).run()
+    }
+
+    fn from(&self, args: &[&str], document: &str) -> Ran {
+        self.tool(args).args(["--from", "-"]).stdin(document).run()
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        self.search.ask(method, path, body.as_ref()).unwrap()
+    }
+
+    fn index(&self, suffix: &str, body: Value) -> String {
+        let name = self.name(suffix);
+        self.ask("PUT", &format!("/{name}"), Some(body));
+        name
+    }
+
+    /// An index of so many documents.
+    fn fill(&self, suffix: &str, count: usize) -> String {
+        let name = self.name(suffix);
+        let lines: String = (0..count).map(|n| format!("{{\"index\":{{\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n")).collect();
+        http::bulk(&format!("{}/{name}", self.search.url), &lines).unwrap();
+        name
+    }
+
+    /// An index of so many documents of 100 KB that cannot be compressed.
+    fn noise(&self, suffix: &str, count: usize) {
+        let mut seed = 1_u64;
+        let mut text = || -> String {
+            (0..100_000)
+                .map(|_| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    char::from(b'a' + u8::try_from(seed >> 59).unwrap() % 26)
+                })
+                .collect()
+        };
+        let lines: String = (0..count).map(|_| format!("{{\"index\":{{}}}}\n{{\"t\":\"{}\"}}\n", text())).collect();
+        self.index(suffix, json!({"mappings": {"properties": {"t": {"type": "keyword", "index": false, "doc_values": false}}}}));
+        http::bulk(&format!("{}/{}", self.search.url, self.name(suffix)), &lines).unwrap();
+    }
+
+    fn snapshots(&self) -> Vec<Value> {
+        self.ask("GET", &format!("/_snapshot/{}/_all", self.prefix), None)["snapshots"].as_array().unwrap().clone()
+    }
+
+    /// Waits until the server shows the snapshot, and gives its `uuid`.
+    fn appears(&self, name: &str) -> String {
+        wait::until("the snapshot", LONG, || {
+            let (_, answer) = self.search.request("GET", &format!("/_snapshot/{}/{name}", self.prefix), None).ok()?;
+            let snapshot = &answer["snapshots"][0];
+            (snapshot["state"] == "IN_PROGRESS").then(|| snapshot["uuid"].as_str().unwrap().to_owned())
+        })
+        .unwrap()
+    }
+
+    /// Starts a create that takes its time, and waits until it is under way.
+    fn begun(&self, tool: Tool, name: &str) -> (Spawned, String) {
+        let spawned = tool.spawn();
+        (spawned, self.appears(name))
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let repository = format!("/_snapshot/{}", self.prefix);
+        let (_, all) = self.search.request("GET", &format!("{repository}/_all"), None).unwrap_or_default();
+        for snapshot in all["snapshots"].as_array().into_iter().flatten() {
+            let _ = self.search.request("DELETE", &format!("{repository}/{}", snapshot["snapshot"].as_str().unwrap()), None);
+        }
+        let _ = self.search.request("DELETE", &repository, None);
+        let (_, found) = self
+            .search
+            .request("GET", &format!("/_resolve/index/{0}*,svc-staged-{0}*?expand_wildcards=all", self.prefix), None)
+            .unwrap_or_default();
+        for index in found["indices"].as_array().into_iter().flatten() {
+            let _ = self.search.request("DELETE", &format!("/{}", index["name"].as_str().unwrap()), None);
+        }
+        let _ = fs::remove_dir_all(self.location());
+    }
+}
+
+fn own_server(settings: &Settings) -> OwnSearch {
+    let host = Host::shared().unwrap();
+    host.search_server(&host.search.key, settings).unwrap()
+}
+
+#[test]
+fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {
+    let host = Host::shared().unwrap();
+    let server = own_server(&Settings { path_repo: false, ..Settings::default() });
+    let bench = Bench::on(server.search.clone(), "setup");
+    let location = server.repo_root.join("backup_repo");
+    let location = location.to_str().unwrap();
+    let config = server.config_file.clone();
+    let configure = |extra: &[&str]| {
+        bench
+            .tool(&["configure", "--location", location])
+            .env("SVC_SEARCH_CONFIG", &config)
+            .env("SVC_SEARCH_OS_USER", OS_USER)
+            .args(extra)
+            .run()
+    };
+    let before = fs::read_to_string(&config).unwrap();
+    let meta = fs::metadata(&config).unwrap();
+
+    bench.run(&["health"]).ok().unchanged().warns("path_repo_unset").warns("repository_not_registered");
+    let refused = bench.run(&["register", "--location", location]).refused("location_outside_path_repo");
+    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains(&format!("svc-snap configure --location {location}")));
+
+    let dry = configure(&["--dry-run"]).ok().unchanged();
+    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 4);
+    assert_eq!((fs::read_to_string(&config).unwrap(), Path::new(location).exists()), (before.clone(), false));
+
+    let done = configure(&[]).ok().changed();
+    assert_eq!((&done.result()["path_repo"], &done.result()["restart_needed"]), (&json!([location]), &json!(true)));
+    let kept = fs::read_to_string(done.result()["kept"].as_str().unwrap()).unwrap();
+    assert_eq!(kept, before);
+    let after = fs::metadata(&config).unwrap();
+    assert_eq!((after.mode(), after.uid(), after.gid()), (meta.mode(), meta.uid(), meta.gid()));
+    assert_eq!(fs::read_to_string(&config).unwrap(), format!("{before}path.repo: [\"{location}\"]\n"));
+    assert_eq!(fs::metadata(location).unwrap().uid(), os::system_user(OS_USER).unwrap().uid.as_raw());
+    let again = configure(&[]).ok().unchanged();
+    assert_eq!((&again.result()["plan"], &again.result()["restart_needed"]), (&json!([]), &json!(false)));
+
+    host.systemd.stop(&server.unit).unwrap();
+    bench.run(&["health"]).fails(5, "search_unreachable").unchanged();
+    bench.run(&["health", "--wait", "--timeout", "1s"]).fails(6, "timeout").unchanged();
+    let waiting = bench.tool(&["health", "--wait"]).spawn();
+    host.systemd.start(&server.unit).unwrap();
+    let health = waiting.wait().ok();
+    assert_eq!(health.result()["path_repo"], json!([location]));
+    assert_eq!(health.result()["version"], server.version.as_str());
+
+    bench.run(&["register", "--location", location, "--dry-run"]).ok().unchanged();
+    let registered = bench.run(&["register", "--location", location]).ok().changed();
+    assert_eq!(registered.result()["settings"], json!({"location": location, "compress": "true"}));
+    let same = bench.run(&["register", "--location", location]).ok().unchanged();
+    assert_eq!(same.result()["plan"], json!([]));
+    assert_eq!(bench.run(&["verify"]).ok().unchanged().result()["nodes"], json!(["svc-1"]));
+    let health = bench.run(&["health"]).ok();
+    assert_eq!(
+        health.result()["repository"],
+        json!({"name": bench.prefix, "registered": true, "type": "fs", "location": location, "verified": true})
+    );
+    bench.fill("docs", 3);
+    bench.run(&["create", "first"]).ok().changed();
+
+    bench.run(&["register", "--location", location, "--readonly"]).ok().changed();
+    bench.run(&["create", "second"]).refused("repository_readonly");
+    bench.run(&["show", "first"]).ok();
+    bench.run(&["register", "--location", &format!("{location}/other")]).refused("repository_elsewhere");
+}
+
+#[test]
+fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
+    let server = own_server(&Settings::default());
+    let bench = Bench::on(server.search.clone(), "partial");
+    bench.run(&["register", "--location", &bench.location()]).ok();
+    bench.fill("docs", 3);
+    let lost = bench.name("lost");
+    let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
+    bench.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nowhere));
+
+    let refused = bench.run(&["create", "whole"]).fails(7, "shards_unassigned").unchanged();
+    assert!(refused.doc()["error"]["causes"].to_string().contains(&lost), "the server names the index\n{refused}");
+    assert!(bench.snapshots().is_empty());
+
+    let partial = bench.run(&["create", "part", "--partial"]).fails(7, "snapshot_partial").changed();
+    let snapshot = &partial.result()["snapshot"];
+    assert_eq!((&snapshot["state"], &snapshot["shards"]["failed_count"]), (&json!("PARTIAL"), &json!(1)));
+    assert_eq!(snapshot["failures"][0]["index"], lost.as_str());
+    bench.run(&["show", "part"]).fails(7, "snapshot_partial").unchanged();
+    bench.run(&["wait", "part"]).fails(7, "snapshot_partial").unchanged();
+    let listed = bench.run(&["list"]).ok();
+    assert_eq!(
+        (&listed.result()["snapshots"][0]["good"], &listed.result()["snapshots"][0]["state"]),
+        (&json!(false), &json!("PARTIAL"))
+    );
+    bench.from(&["show"], &partial.text()).fails(2, "snapshot_partial").unchanged();
+
+    let health = bench.run(&["health"]).fails(7, "indices_red").unchanged();
+    assert_eq!(health.result()["red_indices"], json!([lost]));
+    bench.tool(&["health"]).env("SVC_INDICES", bench.name("docs")).run().ok().warns("cluster_red");
+    bench.run(&["create", "rest", "--indices", &format!("*,-{lost}")]).ok();
+}
+
+#[test]
+fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
+    let bench = Bench::new("life");
+    let index = bench.fill("docs", 7);
+    let dry = bench.run(&["create", "--dry-run"]).ok().unchanged();
+    assert_eq!(dry.result()["plan"][0]["body"]["indices"], index.as_str());
+    assert!(bench.snapshots().is_empty());
+
+    let reason = ["--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade", "--metadata", "ticket=T-1"];
+    let created = bench.tool(&["create"]).args(reason).env("SVC_RUN_ID", "20261120t020003z-life").run().ok().changed();
+    let name = created.result()["name"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("snapshot_svc_20") && name.len() == "snapshot_svc_20261120".len(), "{name}");
+    let server = &bench.snapshots()[0];
+    assert_eq!(
+        server["metadata"],
+        json!({"taken_by": "me", "taken_because": "a test", "ticket": "T-1",
+               "svc_tools": {"run_id": "20261120t020003z-life", "kind": "upgrade"}})
+    );
+    assert_eq!((&server["indices"], &server["include_global_state"]), (&json!([index]), &json!(true)));
+    let snapshot = &created.result()["snapshot"];
+    assert_eq!((&snapshot["uuid"], &snapshot["state"]), (&server["uuid"], &json!("SUCCESS")));
+
+    let shown = bench.run(&["show", &name]).ok().unchanged();
+    assert_eq!((&shown.result()["snapshot"], &shown.result()["good"]), (snapshot, &json!(true)));
+    let shown = bench.from(&["show"], &created.text()).ok();
+    assert_eq!(shown.result()["noted"], created.result()["noted"]);
+    bench.from(&["wait"], &shown.text()).ok().unchanged();
+    let listed = bench.run(&["list"]).ok();
+    let item = &listed.result()["snapshots"][0];
+    assert_eq!((&item["name"], &item["kind"], &item["indices_count"]), (&json!(name), &json!("upgrade"), &json!(1)));
+    assert!(item["started_at"].as_str().unwrap().ends_with('Z') && item["duration_ms"].is_u64(), "{listed}");
+
+    bench.run(&["cleanup", "--dry-run"]).ok().unchanged();
+    let cleaned = bench.run(&["cleanup"]).ok().unchanged();
+    assert_eq!(cleaned.result()["deleted_blobs_count"], 0);
+    // What a snapshot that was cut off leaves: the files of an index that no snapshot holds.
+    let stale = Path::new(&bench.location()).join("indices/staleStaleStaleStale00");
+    let user = os::system_user(OS_USER).unwrap();
+    os::folder(&stale, 0o755, Some(&user)).unwrap();
+    os::file(&stale.join("__stale"), "stale", 0o644, Some(&user)).unwrap();
+    let cleaned = bench.run(&["cleanup"]).ok().changed();
+    assert_eq!((&cleaned.result()["deleted_bytes"], stale.exists()), (&json!(5), false));
+    bench.from(&["delete", "--dry-run"], &created.text()).ok().unchanged();
+    bench.from(&["delete"], &created.text()).ok().changed();
+    assert!(bench.snapshots().is_empty());
+    bench.from(&["delete"], &created.text()).ok().unchanged();
+    bench.run(&["delete", &name]).fails(4, "snapshot_not_found").unchanged();
+}
+
+#[test]
+fn what_a_snapshot_does_not_show_is_noted_index_by_index() {
+    let bench = Bench::new("noted");
+    let some = bench.name("some");
+    let alias = json!({"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true});
+    let plain =
+        bench.index("a", json!({"aliases": {(some.as_str()): alias}, "settings": {"number_of_replicas": 2, "hidden": true}}));
+    let nested = bench.index("b", json!({"mappings": {"properties": {"n": {"type": "nested"}}}}));
+    bench.ask("POST", &format!("/{nested}/_doc?refresh=true"), Some(json!({"n": [{"x": 1}, {"x": 2}]})));
+    bench.ask("POST", &format!("/{nested}/_doc"), Some(json!({"n": []})));
+    let closed = bench.fill("c", 2);
+    bench.ask("POST", &format!("/{closed}/_close"), None);
+    // Our own hidden copies are not the service's.
+    let own = format!("svc-staged-{}-x", bench.prefix);
+    bench.ask("PUT", &format!("/{own}"), Some(json!({"settings": {"hidden": true}})));
+
+    let patterns = format!("{}-*,svc-staged-{0}*", bench.prefix);
+    let created = bench.tool(&["create", "noted"]).env("SVC_INDICES", patterns).run().ok();
+    assert_eq!(created.result()["wanted"], json!([plain, nested, closed]));
+    assert_eq!(created.result()["snapshot"]["indices"], json!([plain, nested, closed]));
+    let skipped = created.result()["skipped"].as_array().unwrap();
+    assert!(skipped.contains(&json!({"name": own, "reason": "own_copy"})), "{created}");
+    let noted = created.result()["noted"].as_array().unwrap();
+    let of = |name: &str| noted.iter().find(|one| one["name"] == name).unwrap();
+    assert_eq!((&of(&plain)["docs_count"], &of(&plain)["docs_exact"]), (&json!(0), &json!(true)));
+    let shape = &of(&plain)["shape"];
+    assert_eq!((&shape["number_of_replicas"], &shape["hidden"]), (&json!(2), &json!(true)));
+    let given = &shape["aliases"][&some];
+    assert_eq!((&given["filter"], &given["is_write_index"]), (&json!({"term": {"k": 1}}), &json!(true)));
+    assert_eq!((&of(&nested)["docs_count"], &of(&nested)["docs_exact"]), (&json!(2), &json!(true)));
+    assert_eq!((&of(&closed)["closed"], &of(&closed)["docs_count"]), (&json!(true), &Value::Null));
+}
+
+#[test]
+fn a_count_is_not_called_exact_when_something_was_written_meanwhile() {
+    let bench = Bench::slow("written");
+    let (create, _) = bench.begun(bench.tool(&["create", "s"]), "s");
+    bench.ask("POST", &format!("/{}/_doc", bench.name("docs")), Some(json!({"t": "late"})));
+    let created = create.wait().ok();
+    let noted = &created.result()["noted"][0];
+    assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(40), &json!(false)));
+}
+
+#[test]
+fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
+    let bench = Bench::new("name");
+    bench.fill("docs", 1);
+    let run = |id: &str, args: &[&str]| bench.tool(args).env("SVC_RUN_ID", format!("20261120t02000{id}z-name")).run();
+    run("1", &["create", "s"]).ok();
+    let refused = run("2", &["create", "s"]).refused("snapshot_name_in_use");
+    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap create s_2"), "{refused}");
+    assert_eq!(run("3", &["create", "s", "--unique"]).ok().changed().result()["name"], "s_2");
+    assert_eq!(run("4", &["create", "s", "--unique"]).ok().result()["name"], "s_3");
+    // The same call of the same run finds its own, and judges it.
+    let again = run("3", &["create", "s", "--unique"]).ok().unchanged();
+    assert_eq!((&again.result()["name"], &again.result()["resumed"]), (&json!("s_2"), &json!(true)));
+    assert_eq!(bench.snapshots().len(), 3);
+}
+
+#[test]
+fn what_is_not_there_is_4_and_nothing_is_sent() {
+    let bench = Bench::new("absent");
+    bench.fill("docs", 1);
+    for step in [&["list"][..], &["verify"], &["cleanup"], &["create", "s"], &["show", "s"], &["wait", "s"], &["delete", "s"]] {
+        bench.tool(step).args(["--repository", "nowhere"]).run().fails(4, "repository_not_found").unchanged();
+    }
+    for step in ["show", "wait", "delete"] {
+        bench.run(&[step, "nothing"]).fails(4, "snapshot_not_found").unchanged();
+    }
+    let (docs, nope) = (bench.name("docs"), bench.name("nope"));
+    let failed = bench.run(&["create", "s", "--indices", &format!("{docs},{nope}")]).fails(4, "index_not_found").unchanged();
+    assert!(failed.doc()["error"]["message"].as_str().unwrap().contains(&nope));
+    bench.run(&["create", "s", "--indices", "nope*"]).fails(4, "nothing_to_take").unchanged();
+    bench.tool(&["create", "s"]).args(["--indices", &docs, "--scope", "other*"]).run().refused("index_not_in_scope");
+    assert!(bench.snapshots().is_empty());
+}
+
+#[test]
+fn a_wrong_name_is_refused_before_anything_is_sent() {
+    let bench = Bench::on(Host::shared().unwrap().search, "wrong");
+    for name in ["Upper", "a b", "a,b", "_a", "a/b", "a#b", ""] {
+        assert_eq!(bench.run(&["create", name]).status, 2, "{name}");
+    }
+    assert_eq!(bench.run(&["create", "s", "--metadata", "svc_tools=x"]).status, 2);
+    bench.run(&["create", "s", "--taken-because", &"x".repeat(1100)]).fails(2, "metadata_too_large").unchanged();
+    bench.run(&["register", "--location", "relative"]).fails(2, "location_not_absolute").unchanged();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_5_and_one_that_is_something_else_is_3() {
+    let bench = Bench::on(Host::shared().unwrap().search, "away");
+    for step in [&["list"][..], &["health"], &["create", "s"], &["register", "--location", "/x/y"], &["delete", "s"]] {
+        bench.tool(step).args(["--url", "http://127.0.0.1:1"]).run().fails(5, "search_unreachable").unchanged();
+    }
+    for (answer, status, code) in [
+        ("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", 3, "not_a_search_database"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", 3, "not_a_search_database"),
+        ("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n", 3, "search_redirects"),
+        ("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 5\r\n\r\n<h1>x", 5, "search_unavailable"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let _ = client.read(&mut [0; 4096]);
+            client.write_all(answer.as_bytes()).unwrap();
+        });
+        bench.tool(&["list"]).args(["--url", &url]).run().fails(status, code).unchanged();
+    }
+}
+
+#[test]
+fn a_call_that_is_cut_while_the_snapshot_is_taken_ends_well_and_sends_nothing_twice() {
+    let bench = Bench::slow("cut");
+    let deaf = Deaf::to(&bench.search.url, Deafness::None);
+    let proxy = Proxy::to(&deaf.url()).unwrap();
+    let (create, uuid) = bench.begun(bench.tool(&["create", "s"]).env("SVC_SEARCH_URL", proxy.url()), "s");
+    proxy.set(Mode::CutAfter(0));
+    // Long enough for its looks to fail too.
+    let seen = proxy.accepted();
+    wait::until("a look", LONG, || (proxy.accepted() > seen + 1).then_some(())).unwrap();
+    proxy.set(Mode::Pass);
+    let created = create.wait().ok().changed();
+    assert_eq!(created.result()["snapshot"]["uuid"], uuid.as_str());
+    assert_eq!((deaf.puts(), bench.snapshots().len()), (1, 1));
+}
+
+#[test]
+fn a_connection_that_dies_without_a_word_does_not_keep_the_verdict_away() {
+    let bench = Bench::new("deaf");
+    bench.fill("docs", 2);
+    let deaf = Deaf::to(&bench.search.url, Deafness::Answer);
+    let created = bench.tool(&["create", "s"]).env("SVC_SEARCH_URL", deaf.url()).run().ok().changed();
+    assert_eq!(created.result()["snapshot"]["state"], "SUCCESS");
+    assert_eq!(deaf.puts(), 1);
+}
+
+#[test]
+fn a_request_that_is_lost_with_no_such_snapshot_is_6_and_nobody_knows() {
+    let bench = Bench::new("lost");
+    bench.fill("docs", 2);
+    let deaf = Deaf::to(&bench.search.url, Deafness::Request);
+    let lost = bench.tool(&["create", "s"]).env("SVC_SEARCH_URL", deaf.url()).run().fails(6, "answer_lost");
+    assert!(lost.doc()["changed"].is_null() && !lost.result().is_null(), "{lost}");
+    assert_eq!((deaf.puts(), bench.snapshots().len()), (1, 0));
+    bench.run(&["create", "s"]).ok().changed();
+}
+
+#[test]
+fn a_signal_while_a_snapshot_is_taken_cancels_it_and_leaves_nothing() {
+    let bench = Bench::slow("term");
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let (create, _) = bench.begun(bench.tool(&["create", "s"]), "s");
+        create.signal(signal);
+        let ended = create.wait();
+        let ended = ended.fails(128 + signal as i32, "interrupted").unchanged();
+        assert!(!ended.result().is_null());
+        assert!(bench.snapshots().is_empty());
+    }
+}
+
+#[test]
+fn a_snapshot_goes_on_after_the_time_limit_and_is_waited_for() {
+    let bench = Bench::slow("limit");
+    let late = bench.run(&["create", "s", "--timeout", "1500ms"]).fails(6, "timeout").changed();
+    assert!(late.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap wait s"), "{late}");
+    assert_eq!(late.result()["snapshot"]["state"], "IN_PROGRESS");
+    assert_eq!(bench.run(&["show", "s"]).ok().result()["good"], Value::Null);
+    bench.run(&["delete", "s"]).refused("snapshot_under_way");
+    let waited = bench.from(&["wait"], &late.text()).ok().unchanged();
+    assert_eq!(waited.result()["snapshot"]["uuid"], late.result()["snapshot"]["uuid"]);
+    bench.from(&["show"], &waited.text()).ok();
+}
+
+#[test]
+fn a_snapshot_is_begun_without_waiting_and_cancelled_by_delete() {
+    let bench = Bench::slow("nowait");
+    let begun = bench.run(&["create", "s", "--no-wait"]).ok().changed();
+    assert_eq!(begun.result()["snapshot"]["state"], "IN_PROGRESS");
+    bench.run(&["wait", "s", "--timeout", "500ms"]).fails(6, "timeout").unchanged();
+    bench.run(&["delete", "s", "--cancel"]).ok().changed();
+    bench.from(&["wait"], &begun.text()).fails(4, "snapshot_not_found").unchanged();
+    let begun = bench.run(&["create", "s", "--no-wait"]).ok();
+    bench.from(&["wait"], &begun.text()).ok();
+}
+
+#[test]
+fn two_runs_are_never_at_one_repository_at_once() {
+    let bench = Bench::slow("lock");
+    let (create, _) = bench.begun(bench.tool(&["create", "s"]), "s");
+    for step in [&["create", "t"][..], &["delete", "s"], &["cleanup"], &["register", "--location", &bench.location()]] {
+        bench.run(step).fails(8, "locked").unchanged();
+    }
+    create.signal(Signal::SIGTERM);
+    create.wait().fails(143, "interrupted");
+}
+
+#[test]
+fn a_document_is_taken_only_for_its_own_cluster_and_its_own_snapshot() {
+    let bench = Bench::new("from");
+    bench.fill("docs", 1);
+    let created = bench.run(&["create", "s"]).ok();
+    let uuid = |pointer: &str| created.doc().pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
+    let other_cluster = created.text().replace(&uuid("/result/cluster_uuid"), "anotherCluster");
+    for step in ["show", "wait", "delete"] {
+        bench.from(&[step], &other_cluster).refused("other_server");
+    }
+    bench.from(&["show", "--other-server"], &other_cluster).ok();
+    let other_snapshot = created.text().replace(&uuid("/result/snapshot/uuid"), "anotherSnapshot");
+    for step in ["show", "wait", "delete"] {
+        bench.from(&[step], &other_snapshot).refused("other_snapshot");
+    }
+    let half = &created.text()[..100];
+    let twice = format!("{0}{0}", created.text());
+    let listed = bench.run(&["list"]).text();
+    let failed = bench.run(&["create", "s"]).refused("snapshot_name_in_use").text();
+    let dry = bench.run(&["create", "t", "--dry-run"]).text();
+    for (document, code) in [
+        ("", "from_empty"),
+        (half, "from_damaged"),
+        (&twice, "from_several"),
+        (&listed, "from_wrong_schema"),
+        (&failed, "snapshot_name_in_use"),
+        (&dry, "from_dry_run"),
+    ] {
+        bench.from(&["delete"], document).fails(2, code).unchanged();
+    }
+    assert_eq!(bench.snapshots().len(), 1);
+}
+
+#[test]
+fn a_folder_that_the_search_database_could_not_use_is_refused() {
+    let bench = Bench::on(Host::shared().unwrap().search, "folder");
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let config = dir.path().join("opensearch.yml");
+    fs::write(&config, "# ours\npath.repo:\n  - /elsewhere\n").unwrap();
+    let configure = |location: &Path| {
+        bench.tool(&["configure", "--os-user", OS_USER]).arg("--config").arg(&config).arg("--location").arg(location).run()
+    };
+    configure(&PathBuf::from(format!("/tmp/{}", bench.prefix))).refused("location_under_tmp");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let refused = configure(&dir.path().join("backup_repo")).refused("folder_not_passable");
+    assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(dir.path().to_str().unwrap()));
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    configure(&config.join("backup_repo")).refused("location_no_folder");
+    fs::write(&config, "path.repo: [a,\n  b]\n").unwrap();
+    configure(&dir.path().join("backup_repo")).refused("search_config_not_understood");
+    fs::write(&config, "# ours\npath.repo:\n  - /elsewhere # theirs\nhttp.port: 1\n").unwrap();
+    let location = dir.path().join("deep/backup_repo");
+    configure(&location).ok().changed();
+    let expected = format!("# ours\npath.repo:\n  - /elsewhere # theirs\n  - \"{}\"\nhttp.port: 1\n", location.display());
+    assert_eq!(fs::read_to_string(&config).unwrap(), expected);
+    // What another user's server had left in it is given to this one's.
+    fs::write(location.join("index-0"), "x").unwrap();
+    configure(&location).ok().changed();
+    assert_eq!(fs::metadata(location.join("index-0")).unwrap().uid(), os::system_user(OS_USER).unwrap().uid.as_raw());
+    configure(&location).ok().unchanged();
+    bench
+        .tool(&["configure", "--location", "/var/x/y", "--os-user", "nobody-of-that-name", "--config"])
+        .arg(&config)
+        .run()
+        .fails(4, "os_user_not_found");
+    bench
+        .tool(&["configure", "--location", "/var/x/y", "--config", "/nowhere/opensearch.yml", "--os-user", OS_USER])
+        .run()
+        .fails(4, "file_not_found");
+}
+
+/// The server's certificate is signed by an authority of the test's own.
+#[test]
+fn basic_authentication_and_a_private_authority_let_in_and_nothing_else_does() {
+    let host = Host::shared().unwrap();
+    if host.search.product != Product::Elasticsearch {
+        // The other product's security is no part of its small distribution.
+        return;
+    }
+    const PASSWORD: &str = "s3cret-of-the-test";
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    certificates(dir.path());
+    let setting = |name: &str, value: String| (format!("xpack.security.{name}"), value);
+    let server = host
+        .prepare_search_server(
+            &host.search.key,
+            &Settings {
+                extra: vec![
+                    setting("enabled", "true".to_owned()),
+                    setting("autoconfiguration.enabled", "false".to_owned()),
+                    setting("http.ssl.enabled", "true".to_owned()),
+                    setting("http.ssl.key", "server.key".to_owned()),
+                    setting("http.ssl.certificate", "server.pem".to_owned()),
+                ],
+                curl: ["--cacert", &file("ca.pem"), "-u", &format!("tester:{PASSWORD}")].map(str::to_owned).into(),
+                scheme: "https",
+                ..Settings::default()
+            },
+        )
+        .unwrap();
+    let user = os::system_user(OS_USER).unwrap();
+    for name in ["server.key", "server.pem"] {
+        os::file(&server.config_dir.join(name), &fs::read_to_string(dir.path().join(name)).unwrap(), 0o640, Some(&user)).unwrap();
+    }
+    os::run(server.program("elasticsearch-users").args(["useradd", "tester", "-p", PASSWORD, "-r", "superuser"])).unwrap();
+    os::run(server.program("elasticsearch-users").args(["useradd", "reader", "-p", PASSWORD, "-r", "viewer"])).unwrap();
+    server.start(&host.systemd).unwrap();
+
+    fs::write(dir.path().join("password"), format!("{PASSWORD}\n")).unwrap();
+    fs::write(dir.path().join("wrong"), "another-s3cret\n").unwrap();
+    let bench = Bench::on(server.search.clone(), "secure");
+    let plain = |args: &[&str]| bench.tool(args).env("SVC_SEARCH_CA", file("ca.pem"));
+    let known = |args: &[&str]| plain(args).env("SVC_SEARCH_USER", "tester").env("SVC_SEARCH_PASSWORD_FILE", file("password"));
+    let silent = |ran: Ran| {
+        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret"), "a secret is shown\n{ran}");
+        ran
+    };
+    let location = bench.location();
+    let body = http_client(&server.url, &file("ca.pem"), PASSWORD, &bench.name("docs"));
+    assert!(body.contains("created"), "{body}");
+    silent(known(&["register", "--location", &location]).run().ok().changed());
+    silent(known(&["verify"]).talks().arg("-v").run().ok());
+    let created = silent(known(&["create", "s"]).run().ok().changed());
+    assert_eq!(created.result()["snapshot"]["indices"], json!([bench.name("docs")]));
+    silent(known(&["health"]).run().ok());
+
+    silent(plain(&["list"]).run().refused("search_not_authenticated"));
+    let wrong = known(&["create", "t"]).env("SVC_SEARCH_PASSWORD_FILE", file("wrong")).run().refused("search_not_authenticated");
+    silent(wrong);
+    silent(known(&["create", "t"]).env("SVC_SEARCH_USER", "reader").run().refused("search_forbidden"));
+    silent(plain(&["list"]).env("SVC_SEARCH_USER", "tester").run().fails(2, "search_password_missing"));
+    silent(known(&["list"]).env_remove("SVC_SEARCH_CA").run().refused("search_not_trusted"));
+    silent(known(&["list"]).env("SVC_SEARCH_CA", file("other.pem")).run().refused("search_not_trusted"));
+    silent(known(&["list"]).env("SVC_SEARCH_CA", file("password")).run().fails(2, "ca_cert_empty"));
+    silent(known(&["list"]).env("SVC_SEARCH_CA", file("nothing")).run().fails(4, "file_not_found"));
+    silent(known(&["list"]).env("SVC_SEARCH_URL", server.url.replace("https", "http")).run().fails(5, "search_unreachable"));
+    silent(known(&["list"]).env("SVC_SEARCH_URL", &host.search.url.replace("http", "https")).run().refused("search_not_trusted"));
+
+    // Credentials in the address are used and not shown, not even in the help.
+    let inside = server.url.replace("https://", &format!("https://tester:{PASSWORD}@"));
+    let health = silent(plain(&["health"]).env("SVC_SEARCH_URL", &inside).run().ok());
+    assert_eq!(health.result()["url"], server.url.as_str());
+    silent(plain(&["list", "--help"]).env("SVC_SEARCH_URL", &inside).talks().run());
+    let away = inside.replace(&server.url[server.url.rfind(':').unwrap()..], ":1");
+    silent(plain(&["list"]).env("SVC_SEARCH_URL", away).run().fails(5, "search_unreachable"));
+    silent(plain(&["list"]).env("SVC_SEARCH_URL", inside.replace("https://", "ftp://")).run().fails(2, "search_url_invalid"));
+}
+
+/// An authority, another one, and a certificate of 127.0.0.1 by the first.
+fn certificates(dir: &Path) {
+    let openssl = |args: &[&str]| os::run(Command::new("openssl").current_dir(dir).args(args)).unwrap();
+    for name in ["ca", "other"] {
+        let (key, pem, subject) = (format!("{name}.key"), format!("{name}.pem"), format!("/CN=authority {name}"));
+        openssl(&[
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", &subject, "-keyout", &key, "-out", &pem,
+        ]);
+    }
+    openssl(&["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=server", "-keyout", "server.key", "-out", "server.csr"]);
+    fs::write(dir.join("san"), "subjectAltName=IP:127.0.0.1\n").unwrap();
+    openssl(&[
+        "x509",
+        "-req",
+        "-in",
+        "server.csr",
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+        "-days",
+        "2",
+        "-extfile",
+        "san",
+        "-out",
+        "server.pem",
+    ]);
+}
+
+/// Writes one document into a server that wants credentials.
+fn http_client(url: &str, ca: &str, password: &str, index: &str) -> String {
+    os::run(
+        Command::new("curl")
+            .args(["-sS", "--noproxy", "*", "--cacert", ca, "-u", &format!("tester:{password}"), "-XPOST"])
+            .args(["-H", "content-type: application/json", "-d", "{\"n\":1}", &format!("{url}/{index}/_doc?refresh=true")]),
+    )
+    .unwrap()
+}
+
+/// What is lost of the one request that takes a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deafness {
+    /// Nothing: it is only counted.
+    None,
+    /// It is carried, its answer is not, and the line stays open.
+    Answer,
+    /// It is not carried, and the line is closed.
+    Request,
+}
+
+/// A proxy that counts the requests that take a snapshot, and loses them or their answers; everything else passes.
+struct Deaf {
+    port: u16,
+    puts: Arc<AtomicUsize>,
+}
+
+impl Deaf {
+    fn to(url: &str, deafness: Deafness) -> Self {
+        let target = url.trim_start_matches("http://").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let puts = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&puts);
+        // It ends with the test's process.
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let (target, counter) = (target.clone(), Arc::clone(&counter));
+                thread::spawn(move || serve(client, &target, &counter, deafness));
+            }
+        });
+        Self { port, puts }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn puts(&self) -> usize {
+        self.puts.load(Ordering::SeqCst)
+    }
+}
+
+fn serve(mut client: TcpStream, target: &str, puts: &AtomicUsize, deafness: Deafness) {
+    let mut first = [0; 64 * 1024];
+    let Ok(count) = client.read(&mut first) else { return };
+    let first = &first[..count];
+    let takes = first.starts_with(b"PUT /_snapshot/");
+    if takes {
+        puts.fetch_add(1, Ordering::SeqCst);
+        if deafness == Deafness::Request {
+            return;
+        }
+    }
+    let Ok(mut server) = TcpStream::connect(target) else { return };
+    if server.write_all(first).is_err() {
+        return;
+    }
+    let (Ok(mut client2), Ok(mut server2)) = (client.try_clone(), server.try_clone()) else { return };
+    thread::spawn(move || std::io::copy(&mut client2, &mut server2));
+    if takes && deafness == Deafness::Answer {
+        let mut sink = std::io::sink();
+        let _ = std::io::copy(&mut server, &mut sink);
+        return;
+    }
+    let _ = std::io::copy(&mut server, &mut client);
+    let _ = client.shutdown(std::net::Shutdown::Both);
+}
