@@ -498,7 +498,7 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
         tool.signal(signal);
         let ran = tool.wait().fails(128 + signal as i32, "interrupted").unchanged();
         assert_eq!(Bench::states(&ran), ["removed"]);
-        assert_eq!(bench.names(), [live.clone()]);
+        assert_eq!(bench.names(), std::slice::from_ref(&live));
         assert_eq!(bench.count(&live), before);
     }
     let tool = bench.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).spawn();

@@ -37,11 +37,11 @@ pub(crate) fn apply(item: &SwapIndex, act: &Act, seen: &mut Seen) {
         Act::Close(index) => change(indices, index, |index| index.closed = true),
         Act::Block(index) => change(indices, index, |index| index.shape.write_block = true),
         Act::Unblock(index) => change(indices, index, |index| index.shape.write_block = false),
-        Act::Keep { to, .. } => copy(indices, to, Shape { hidden: true, write_block: true, ..Shape::default() }),
+        Act::Keep { from, to, .. } => copy(indices, from, to, Shape { hidden: true, write_block: true, ..Shape::default() }),
         Act::Discard(index) => drop(indices.remove(index)),
-        Act::Clone { to, hidden, marker, .. } => {
+        Act::Clone { from, to, hidden, marker } => {
             let aliases = BTreeMap::from([(marker.clone(), serde_json::Map::new())]);
-            copy(indices, to, Shape { hidden: *hidden, write_block: true, aliases, ..Shape::default() });
+            copy(indices, from, to, Shape { hidden: *hidden, write_block: true, aliases, ..Shape::default() });
         }
         Act::Settle { index, .. } => change(indices, index, |index| {
             let becomes = item.becomes.clone().unwrap_or_default();
@@ -76,8 +76,8 @@ fn change(indices: &mut BTreeMap<String, Index>, name: &str, change: impl FnOnce
     }
 }
 
-fn copy(indices: &mut BTreeMap<String, Index>, name: &str, shape: Shape) {
-    indices.insert(name.to_owned(), Index { uuid: format!("uuid of {name}"), closed: false, whole: false, shape });
+fn copy(indices: &mut BTreeMap<String, Index>, from: &str, name: &str, shape: Shape) {
+    indices.insert(name.to_owned(), Index { uuid: format!("{from} as {name}"), closed: false, whole: false, shape });
 }
 
 fn whole(indices: &mut BTreeMap<String, Index>, name: &str) {
@@ -298,5 +298,31 @@ mod tests {
         let actions = exchange.unwrap();
         assert!(actions.contains(&json!({"remove": {"index": "docs-2", "alias": "write"}})));
         assert!(actions.contains(&json!({"add": {"index": STAGED, "alias": "write", "is_write_index": true}})));
+    }
+
+    #[test]
+    fn a_swap_that_was_cut_and_is_taken_back_never_gives_an_alias_two_holders() {
+        let back = Way { back: true, ..way() };
+        for steps in 3..=6 {
+            let cut = cut_after(&item(), seen(), steps);
+            let live = cut.get("docs").map(|live| live.uuid.clone());
+            let source = Copy { name: BEFORE.to_owned(), uuid: cut.get(BEFORE).unwrap().uuid.clone(), docs_count: 3 };
+            let kept = live.is_some().then(|| back.kept("docs"));
+            let (source, holder) = (Some(source), Some(STAGED.to_owned()));
+            let returning = SwapIndex { source, holder, kept, live_uuid: live, ..item() };
+            let mut now = cut;
+            for _ in 0..MOST {
+                match next(&back, &returning, &now) {
+                    Next::Do(act) => apply(&returning, &act, &mut now),
+                    Next::Wait(name) => whole(&mut now.indices, &name),
+                    Next::Finished => break,
+                    Next::Stuck(why) => panic!("stuck: {why}: {now:?}"),
+                }
+                let holders = now.indices.values().filter(|index| index.shape.aliases.contains_key("write")).count();
+                assert!(holders <= 1, "cut after {steps}: {now:?}");
+            }
+            assert_eq!(now.get("docs").unwrap().shape, shape(), "cut after {steps}");
+            assert!(now.get(BEFORE).is_none() && now.state(&back, &returning) == State::New, "cut after {steps}");
+        }
     }
 }
