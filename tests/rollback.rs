@@ -194,12 +194,8 @@ fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
     let (product, before, _) = upgraded("rbchanged");
     let yaml = product.install_dir().join("config/rbchanged/rbchanged.yaml");
     let text = fs::read_to_string(&yaml).unwrap();
-    assert!(text.contains("language:"), "{text}");
-    let lines: Vec<String> = text
-        .lines()
-        .map(|line| line.split_once("language:").map_or(line.to_owned(), |(indent, _)| format!("{indent}language: fr")))
-        .collect();
-    fs::write(&yaml, lines.join("\n") + "\n").unwrap();
+    assert!(text.contains("display_name: \"Sample service\""), "{text}");
+    fs::write(&yaml, text.replace("Sample service", "Our service")).unwrap();
     product.tool("svc-rollback").run().review("configuration_changed_since");
     assert_back(&product, &before);
 }

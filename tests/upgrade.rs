@@ -58,12 +58,15 @@ fn an_upgrade_leaves_the_new_version_running_and_a_whole_restore_point() {
     // The row of an item and its document are of one moment: as many of both in the backup.
     let run_dir = PathBuf::from(result["run_dir"].as_str().unwrap());
     let dump = step(&run_dir, "dump");
-    let rows =
-        dump["result"]["tables"].as_array().unwrap().iter().find(|table| table["table"].as_str().unwrap().ends_with("items"));
+    let of = |list: &Value, name: &str| {
+        let found = list.as_array().unwrap().iter().find(|one| one["name"] == name).cloned();
+        found.unwrap_or_else(|| panic!("{name} is not in {list:#}"))
+    };
+    let rows = of(&dump["result"]["tables"], "items");
     let snapshot = step(&run_dir, "snapshot");
-    let items =
-        snapshot["result"]["indices"].as_array().unwrap().iter().find(|index| index["name"] == "upgood-items-000001").unwrap();
-    assert_eq!(rows.unwrap()["rows"], items["docs_count"], "{dump:#}\n{snapshot:#}");
+    let items = of(&snapshot["result"]["noted"], "upgood-items-000001");
+    assert_eq!(rows["row_count"], items["docs_count"], "{dump:#}\n{snapshot:#}");
+    assert_eq!(items["docs_exact"], true);
 }
 
 #[test]
@@ -231,7 +234,7 @@ fn a_backup_of_a_running_service_says_that_it_was_not_quiesced() {
     assert_eq!((&about["quiesced"], &about["kind"]), (&Value::from(false), &Value::from("manual")));
     assert!(product.is_active());
     let run_dir = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
-    assert_eq!(step(&run_dir, "snapshot")["result"]["metadata"]["taken_because"], "a look at it");
+    assert_eq!(step(&run_dir, "snapshot")["result"]["snapshot"]["metadata"]["taken_because"], "a look at it");
 }
 
 #[test]

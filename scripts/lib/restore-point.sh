@@ -38,7 +38,7 @@ seal_restore_point() {
     --arg version "$(value version .result.version)" \
     --slurpfile before "$(document unit-before)" --slurpfile after "$(document unit-after)" \
     '{schema: "svc-restore-point/1", id: $id, kind: $kind, made_at: $at, version: $version, database: $database,
-      quiesced: ([$before[0], $after[0]] | all(.result.after.active_state | IN("inactive", "failed")))}' \
+      quiesced: ([$before[0], $after[0]] | all(.result.after | .job_pending == false and (.active_state | IN("inactive", "failed"))))}' \
     >"$point/restore-point.json"
   (cd -- "$point" && find . -type f ! -name 'SHA256SUMS*' -print0 | sort -z | xargs -0 sha256sum >SHA256SUMS.partial &&
     sync -- ./* && mv -- SHA256SUMS.partial SHA256SUMS && sync -- .)

@@ -23,7 +23,7 @@ facts='{}' warnings='[]' plan='[]'
 # run_begin KIND: takes the service's lock, makes the run directory, notes the settings.
 run_begin() {
   started=$(date -u +%FT%TZ) started_ms=$(date +%s%3N)
-  export SVC_RUN_ID=${SVC_RUN_ID:-$(date -u +%Y%m%dt%H%M%Sz)-$1}
+  export SVC_RUN_ID=${SVC_RUN_ID:-$(new_run_id "$1")}
   trap 'on_signal HUP' HUP
   trap 'on_signal INT' INT
   trap 'on_signal TERM' TERM
@@ -44,6 +44,17 @@ run_begin() {
     fail 3 run_exists "There is a run $SVC_RUN_ID already." 'Unset SVC_RUN_ID, so that the run gets an id of its own.'
   write_plan >"$run_dir/plan.json"
   say "run $SVC_RUN_ID in $run_dir"
+}
+
+# An id of this second, and a number behind it where another run of this second has that id.
+new_run_id() {
+  local id number=1
+  id=$(date -u +%Y%m%dt%H%M%Sz)-$1
+  while [[ -e $SVC_STATE_DIR/runs/$id ]]; do
+    number=$((number + 1))
+    id=${id%%-*}-$1-$number
+  done
+  printf '%s' "$id"
 }
 
 # One lock for the service. A script that was called by a script inherits the open lock and does not take it again.

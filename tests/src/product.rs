@@ -217,11 +217,19 @@ impl Drop for Product {
         let _ = self.host.systemd.stop(&self.unit());
         let _ = self.host.systemd.remove(&self.unit());
         let _ = self.host.postgres.drop_database(&self.database());
-        let _ = self.host.postgres.sql("postgres", &format!("DROP ROLE IF EXISTS \"{}\"", self.name));
-        if let Ok(indices) = content::documents(&self.host.search.url, &format!("{}-*", self.name)) {
-            for name in indices.keys() {
-                let _ = self.host.search.ask("DELETE", &format!("/{name}"), None);
+        let search = &self.host.search;
+        let all = search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap_or_default();
+        // Its own, and the copies that a rollback staged or kept.
+        let own = format!("{}-", self.name);
+        for name in all.as_array().into_iter().flatten().filter_map(|index| index["index"].as_str()) {
+            if name.starts_with(&own) || (name.starts_with("svc-") && name.contains(&format!("-{own}"))) {
+                let _ = search.ask("DELETE", &format!("/{name}"), None);
             }
         }
+        let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_%'", self.name);
+        for kept in self.host.postgres.sql("postgres", &like).unwrap_or_default().lines() {
+            let _ = self.host.postgres.drop_database(kept);
+        }
+        let _ = self.host.postgres.sql("postgres", &format!("DROP ROLE IF EXISTS \"{}\"", self.name));
     }
 }
