@@ -414,6 +414,29 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
 }
 
 #[test]
+fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
+    let bench = Bench::new("break");
+    let alias = bench.name("alias");
+    let live = bench.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    bench.fill(&live, 0, 10);
+    let before = bench.content();
+    let created = bench.create("s1");
+    for side in [Side::Before, Side::After] {
+        for number in 1..=6 {
+            bench.fill(&live, 5, 25);
+            let staged = bench.tool(&["stage", "--from", "-", "--run-id", &run_id(number)]).stdin(created.text()).run().ok();
+            let gate = Gate::to(&bench.search.url).unwrap().close_at(number, side).hanging_up();
+            let swap = bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run();
+            let swapped = swap.ok().changed();
+            assert!(gate.seen().len() >= number, "{:?}", gate.seen());
+            assert_eq!(bench.content(), before, "broken {side:?} request {number}");
+            bench.from(&["unstage"], &swapped).ok();
+            assert_eq!(bench.copies(), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
 fn a_swap_that_was_cut_is_taken_back() {
     let bench = Bench::new("cut");
     let alias = bench.name("alias");

@@ -37,6 +37,7 @@ struct State {
     stop: bool,
     closed: bool,
     close_at: Option<(usize, Side)>,
+    hangs_up: bool,
     seen: Vec<String>,
 }
 
@@ -63,6 +64,12 @@ impl Gate {
     /// Closes at the request of that number, counted from 1, among those that change something.
     pub fn close_at(self, number: usize, side: Side) -> Self {
         self.shared.state(|state| state.close_at = Some((number, side)));
+        self
+    }
+
+    /// At the chosen request it hangs up instead, and lets all later ones pass: a connection that breaks once.
+    pub fn hanging_up(self) -> Self {
+        self.shared.state(|state| state.hangs_up = true);
         self
     }
 
@@ -107,7 +114,7 @@ impl Shared {
                     && number == state.seen.len()
                 {
                     // After: closed only once the server has answered, so that a test sees what it did.
-                    state.closed = side == Side::Before;
+                    state.closed = side == Side::Before && !state.hangs_up;
                     return Some(side);
                 }
             }
@@ -127,8 +134,9 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     let mut words = head.split_whitespace();
     let line = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let side = shared.count(&line);
+    let hangs_up = shared.state(|state| state.hangs_up);
     if side == Some(Side::Before) {
-        return hold(shared);
+        return if hangs_up { Ok(()) } else { hold(shared) };
     }
     let mut server = TcpStream::connect(&shared.target)?;
     let headers = head.lines().filter(|line| !line.to_lowercase().starts_with("connection:") && !line.is_empty());
@@ -137,6 +145,9 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     server.write_all(&body)?;
     let mut answer = Vec::new();
     server.read_to_end(&mut answer)?;
+    if side == Some(Side::After) && hangs_up {
+        return Ok(());
+    }
     if side == Some(Side::After) {
         shared.state(|state| state.closed = true);
         return hold(shared);

@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a clone may take to become whole. It is made of hard links; where the file system has none, it is copied.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// How often a client may be faster with the live name than the clone.
+/// How often a client may be faster with the live name than the clone, or an answer be lost.
 const RACES: u32 = 5;
 
 /// A swap under way.
@@ -84,8 +84,9 @@ impl Swapping<'_> {
                 Next::Do(act) => {
                     self.prove(item, &act)?;
                     match self.act(&act) {
-                        // A client made an index of that name just now: it is looked at again, and kept.
-                        Err(failure) if matches!(act, Act::Clone { .. }) && races < RACES && is_taken(&failure) => races += 1,
+                        // What the server shows says what became of a request whose answer was lost; and an index that a
+                        // client made just now under the name of the clone is kept.
+                        Err(failure) if races < RACES && (is_lost(&failure) || is_taken(&act, &failure)) => races += 1,
                         ended => ended?,
                     }
                 }
@@ -220,7 +221,13 @@ fn stuck(item: &SwapIndex, why: &str) -> Failure {
         .hint("Look at the indices that the plan names; stage the snapshot again if its copy is gone.")
 }
 
-/// Whether the server refused a name since an index of it is there.
-fn is_taken(failure: &Failure) -> bool {
-    failure.causes.iter().any(|cause| cause.contains("already_exists") || cause.contains("already exists"))
+/// Whether nobody knows what became of the request.
+fn is_lost(failure: &Failure) -> bool {
+    failure.code == "answer_lost"
+}
+
+/// Whether the server refused to clone since an index of that name is there.
+fn is_taken(act: &Act, failure: &Failure) -> bool {
+    let clones = matches!(act, Act::Clone { .. } | Act::Keep { .. });
+    clones && failure.causes.iter().any(|cause| cause.contains("already_exists") || cause.contains("already exists"))
 }
