@@ -359,6 +359,12 @@ fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
     let again = run("3", &["create", "s", "--unique"]).ok().unchanged();
     assert_eq!((&again.result()["name"], &again.result()["resumed"]), (&json!("s_2"), &json!(true)));
     assert_eq!(bench.snapshots().len(), 3);
+    // Two calls by hand are two runs, be it in the same second.
+    for _ in 0..2 {
+        bench.run(&["create", "by_hand"]).ok().changed();
+        bench.run(&["create", "by_hand"]).refused("snapshot_name_in_use");
+        bench.run(&["delete", "by_hand"]).ok();
+    }
 }
 
 #[test]

@@ -19,9 +19,9 @@ pub struct CleanupArgs {
     #[command(flatten)]
     repository: RepositoryArg,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
     pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 /// A repository without stale data.

@@ -92,8 +92,15 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let done = folder.act(call, &todo).and_then(|()| kept.map_or(Ok(()), |kept| write(call, &config, &kept, &text, &edited)));
     match done {
         Ok(()) => Ok(configured),
-        Err(failure) => Err(Stopped::with(failure, configured)),
+        Err(failure) => Err(Stopped::with(failure, as_it_is(configured, &config, &edited))),
     }
+}
+
+/// How far it came.
+fn as_it_is(configured: Configured, config: &Path, edited: &Edited) -> Configured {
+    let restart_needed = fs::read_to_string(config).is_ok_and(|text| text == edited.text);
+    let kept = configured.kept.filter(|kept| Path::new(kept).exists());
+    Configured { restart_needed, kept, ..configured }
 }
 
 fn location(given: &Path) -> Result<PathBuf, Failure> {

@@ -19,7 +19,7 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Search database")]
 pub struct Connection {
-    /// Its address
+    /// Its address; one with a password in it is better set by SVC_SEARCH_URL, as others can read a process's arguments
     #[arg(long, value_name = "URL", env = "SVC_SEARCH_URL", default_value = "http://127.0.0.1:9200",
           value_parser = secret, hide_env_values = true)]
     url: Secret,

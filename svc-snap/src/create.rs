@@ -51,9 +51,9 @@ pub struct CreateArgs {
     #[command(flatten)]
     repository: RepositoryArg,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
     pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 /// A snapshot that was taken.

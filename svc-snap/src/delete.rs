@@ -26,9 +26,9 @@ pub struct DeleteArgs {
     #[arg(long)]
     cancel: bool,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
     pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 /// A snapshot that is not there any more.
@@ -67,6 +67,11 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let gone = server.change_slowly(call, "DELETE", &request, |_| true).and_then(|_| prove(&server, &source));
     match gone {
         Ok(()) => Ok(deleted),
+        // Only the answer was lost.
+        Err(failure) if failure.code == "answer_lost" && prove(&server, &source).is_ok() => {
+            call.effects().happened();
+            Ok(deleted)
+        }
         Err(failure) => Err(Stopped::with(left(failure), deleted)),
     }
 }

@@ -91,7 +91,8 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
         if !args.wait || !again || Instant::now() >= until {
             break looked?;
         }
-        call.pause(LOOK)?;
+        let last = looked.map_or_else(|failure| failure.message, |_| "Indices of the service are not whole.".to_owned());
+        call.pause(LOOK).map_err(|failure| failure.cause(last))?;
     };
     if !health.red_indices.is_empty() {
         let failure = Failure::invalid(

@@ -3,6 +3,7 @@
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
+use svc_step::run_id::RunId;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
@@ -46,7 +47,8 @@ pub struct MarkArgs {
 /// The metadata of a snapshot that is to be taken.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mark {
-    run_id: String,
+    /// `svc_tools` of the metadata: the run, the kind, and for a call that no script made, the call itself.
+    ours: Value,
     metadata: Map<String, Value>,
 }
 
@@ -56,13 +58,13 @@ impl MarkArgs {
     /// # Errors
     /// It is larger than servers take (2).
     pub(crate) fn mark(&self, call: &Call) -> Result<Mark, Failure> {
-        let run_id = call.run_id().to_string();
         let kind = self.kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         let mut metadata = Map::new();
         metadata.insert("taken_by".to_owned(), json!(self.taken_by.clone().unwrap_or_else(caller)));
         metadata.insert("taken_because".to_owned(), json!(self.taken_because.as_ref().unwrap_or(&kind)));
         metadata.extend(self.metadata.iter().map(|(key, value)| (key.clone(), json!(value))));
-        metadata.insert(OURS.to_owned(), json!({"run_id": run_id, "kind": kind}));
+        let ours = ours(call, &kind);
+        metadata.insert(OURS.to_owned(), ours.clone());
         let size = json!(metadata).to_string().len();
         if size >= LIMIT {
             return Err(Failure::usage(
@@ -71,7 +73,7 @@ impl MarkArgs {
             )
             .hint("Shorten --taken-because, or give fewer --metadata."));
         }
-        Ok(Mark { run_id, metadata })
+        Ok(Mark { ours, metadata })
     }
 }
 
@@ -83,7 +85,21 @@ impl Mark {
 
     /// Whether this run took that snapshot.
     pub(crate) fn is_on(&self, snapshot: &Snapshot) -> bool {
-        snapshot.run_id.as_deref() == Some(&self.run_id)
+        let theirs = snapshot.metadata.get(OURS);
+        let same = |key: &str| theirs.is_some_and(|theirs| theirs.get(key) == self.ours.get(key));
+        same("run_id") && same("call")
+    }
+}
+
+/// The id of a run that a script made is the same in a call that is repeated. One that was made from the time is shared by two
+/// calls of the same second, which know nothing of each other: they are told apart.
+fn ours(call: &Call, kind: &str) -> Value {
+    let run_id = call.run_id();
+    if *run_id == RunId::by_hand(call.started_at()) {
+        let id = format!("{}.{}", std::process::id(), call.started_at().subsec_nanosecond());
+        json!({"run_id": run_id.as_str(), "kind": kind, "call": id})
+    } else {
+        json!({"run_id": run_id.as_str(), "kind": kind})
     }
 }
 

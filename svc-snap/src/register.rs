@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::connection::Connection;
 use crate::path::path;
@@ -39,9 +39,9 @@ pub struct RegisterArgs {
     #[command(flatten)]
     repository: RepositoryArg,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
     pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 /// A repository that is registered.
@@ -110,13 +110,16 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     let put = server.change(call, "PUT", &request, Some(&body)).map_err(|failure| hinted(failure, args.location.as_deref()));
     // A repository that does not verify is refused and stays registered all the same.
     let after = repository::definition(&server, name).unwrap_or_default().map(|value| Definition::read(&value));
+    let right = after.as_ref() == Some(&wanted);
     match put {
-        Ok(_) if after.as_ref() == Some(&wanted) => Ok(registered),
+        Ok(_) if right => Ok(registered),
         Ok(_) => Err(Stopped::with(other_than_asked(name), registered)),
         Err(failure) if after != before && after.is_some() => {
             call.effects().happened();
-            Err(Stopped::with(failure, registered))
+            // Only the answer was lost.
+            if right && failure.status == Status::Timeout { Ok(registered) } else { Err(Stopped::with(failure, registered)) }
         }
+        Err(failure) if failure.status == Status::Timeout => Err(Stopped::with(failure, registered)),
         Err(failure) => Err(failure.into()),
     }
 }

@@ -39,3 +39,11 @@ pub(crate) fn not_found(repository: &str) -> Failure {
     Failure::not_found("repository_not_found", format!("The search database has no snapshot repository {repository}."))
         .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
 }
+
+/// The server's refusal, with the repository's name where it is the repository that is missing.
+pub(crate) fn named(failure: Failure, repository: &str) -> Failure {
+    if failure.code != "repository_not_found" {
+        return failure;
+    }
+    failure.causes.into_iter().fold(not_found(repository), Failure::cause)
+}

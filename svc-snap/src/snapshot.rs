@@ -8,6 +8,7 @@ use svc_step::Failure;
 use svc_step::document::Time;
 
 use crate::path::path;
+use crate::repository;
 use crate::server::Server;
 
 /// The state of a snapshot that is being taken.
@@ -149,7 +150,7 @@ pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Opti
     match server.get(&path(&["_snapshot", repository, name])) {
         Ok(answer) => one(&answer).map(Some),
         Err(failure) if failure.code == "snapshot_not_found" => Ok(None),
-        Err(failure) => Err(failure),
+        Err(failure) => Err(repository::named(failure, repository)),
     }
 }
 
@@ -176,7 +177,8 @@ fn one(answer: &Value) -> Result<Snapshot, Failure> {
 /// # Errors
 /// The repository is not registered (4), or the list is not readable whole.
 pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
-    let answer = server.get(&path(&["_snapshot", repository, "_all"]))?;
+    let answer =
+        server.get(&path(&["_snapshot", repository, "_all"])).map_err(|failure| repository::named(failure, repository))?;
     let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
     let mut all = list.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
     all.sort_by(|one, other| key(one).cmp(&key(other)));

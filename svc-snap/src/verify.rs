@@ -8,7 +8,7 @@ use svc_step::{Call, Failure, StepResult};
 use crate::connection::Connection;
 use crate::look::members;
 use crate::path::path;
-use crate::repository::RepositoryArg;
+use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 
 /// Arguments of `svc-snap verify`.
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
 /// # Errors
 /// It is not registered (4), or a node cannot use it (7).
 pub(crate) fn verify(server: &Server, repository: &str) -> Result<Vec<String>, Failure> {
-    let answer = server.ask("POST", &path(&["_snapshot", repository, "_verify"]), None)?;
+    let answer = server.ask("POST", &path(&["_snapshot", repository, "_verify"]), None);
+    let answer = answer.map_err(|failure| repository::named(failure, repository))?;
     let nodes = answer.get("nodes").into_iter().flat_map(members);
     let mut names: Vec<String> =
         nodes.map(|(id, node)| node.get("name").and_then(Value::as_str).unwrap_or(id).to_owned()).collect();
