@@ -1,5 +1,7 @@
 //! `cleanup`: remove stale data from a repository (procedure, 4). It may take hours.
 
+use std::time::{Duration, Instant};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,6 +13,10 @@ use crate::connection::Connection;
 use crate::path::path;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
+
+/// How long a server may say that it is busy, and the pause before it is asked again.
+const BUSY: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Arguments of `svc-snap cleanup`.
 #[derive(Debug, clap::Args)]
@@ -57,8 +63,7 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
     if args.dry.dry_run {
         return Ok(cleaned);
     }
-    let number = |answer: &Value, key: &str| answer.get("results").and_then(|results| results.get(key)).and_then(Value::as_u64);
-    match server.change_slowly(call, "POST", &request, |answer| number(answer, "deleted_blobs") != Some(0)) {
+    match clean(call, &server, &request) {
         Ok(answer) => {
             cleaned.deleted_bytes = number(&answer, "deleted_bytes");
             cleaned.deleted_blobs_count = number(&answer, "deleted_blobs");
@@ -66,6 +71,22 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
         }
         Err(failure) => Err(Stopped::with(left(failure), cleaned)),
     }
+}
+
+/// A server may still be at the end of another cleanup or removal just after it has answered that one.
+fn clean(call: &Call, server: &Server, request: &str) -> Result<Value, Failure> {
+    let until = Instant::now() + BUSY;
+    loop {
+        let ended = server.change_slowly(call, "POST", request, |answer| number(answer, "deleted_blobs") != Some(0));
+        match ended {
+            Err(failure) if failure.code == "search_busy" && Instant::now() < until => call.pause(PAUSE)?,
+            ended => return ended,
+        }
+    }
+}
+
+fn number(answer: &Value, key: &str) -> Option<u64> {
+    answer.get("results")?.get(key)?.as_u64()
 }
 
 /// The server goes on by itself when nobody waits.

@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use svc_step::Failure;
 use svc_step::document::Time;
 
+use crate::look::members;
 use crate::path::path;
-use crate::repository;
 use crate::server::Server;
+use crate::{refusal, repository};
 
 /// The state of a snapshot that is being taken.
 pub(crate) const IN_PROGRESS: &str = "IN_PROGRESS";
@@ -148,7 +149,11 @@ fn failure(value: &Value) -> ShardFailure {
 /// The repository is not registered (4), or the server does not answer or refuses.
 pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Option<Snapshot>, Failure> {
     match server.get(&path(&["_snapshot", repository, name])) {
-        Ok(answer) => one(&answer).map(Some),
+        Ok(answer) => match refused(&answer).map(|failure| repository::named(failure, repository)) {
+            Some(failure) if failure.code == "snapshot_not_found" => Ok(None),
+            Some(failure) => Err(failure),
+            None => one(&answer).map(Some),
+        },
         Err(failure) if failure.code == "snapshot_not_found" => Ok(None),
         Err(failure) => Err(repository::named(failure, repository)),
     }
@@ -168,6 +173,12 @@ pub(crate) fn not_found(repository: &str, name: &str) -> Failure {
         .hint(format!("svc-snap list --repository {repository} shows which there are."))
 }
 
+/// Elasticsearch 7.17 answers 200 with an empty list for a repository that is missing, and says so beside it.
+fn refused(answer: &Value) -> Option<Failure> {
+    let (_, error) = answer.get("failures").into_iter().flat_map(members).next()?;
+    Some(refusal::refusal(200, &json!({ "error": error })).failure)
+}
+
 fn one(answer: &Value) -> Result<Snapshot, Failure> {
     answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| odd(answer))
 }
@@ -179,6 +190,9 @@ fn one(answer: &Value) -> Result<Snapshot, Failure> {
 pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
     let answer =
         server.get(&path(&["_snapshot", repository, "_all"])).map_err(|failure| repository::named(failure, repository))?;
+    if let Some(failure) = refused(&answer) {
+        return Err(repository::named(failure, repository));
+    }
     let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
     let mut all = list.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
     all.sort_by(|one, other| key(one).cmp(&key(other)));
@@ -197,9 +211,15 @@ fn odd(answer: &Value) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    #[test]
+    fn a_refusal_beside_an_empty_list_is_seen() {
+        let failures = json!({"nowhere": {"type": "repository_missing_exception", "reason": "[nowhere] missing"}});
+        let failure = refused(&json!({"snapshots": [], "failures": failures, "total": 0})).unwrap();
+        assert_eq!((failure.status.code(), failure.code.as_str()), (4, "repository_not_found"));
+        assert!(refused(&json!({"snapshots": [], "failures": {}})).is_none() && refused(&json!({"snapshots": []})).is_none());
+    }
 
     #[test]
     fn a_snapshot_is_read_from_what_either_product_shows() {
