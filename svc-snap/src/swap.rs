@@ -42,9 +42,9 @@ pub struct SwapArgs {
     #[command(flatten)]
     scope: ScopeArg,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
     pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 /// How a swap treats what is live.

@@ -37,9 +37,9 @@ pub struct UnstageArgs {
     #[command(flatten)]
     scope: ScopeArg,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
     pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 /// Copies of ours that are not there any more.
