@@ -165,3 +165,32 @@ fn a_run_id_of_another_shape_is_a_wrong_command_line() {
         assert_eq!(ran.status, 2, "{tool}");
     }
 }
+
+#[test]
+fn a_signal_ends_a_step_that_waits_for_its_document() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    use std::process::{Command, Stdio};
+    for (tool, args) in FROM {
+        let mut waiting = Command::new(svc_tests::tool::bin_dir().join(tool))
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // `wait` closes stdin; held here, it stays open until after the signal.
+        let input = waiting.stdin.take();
+        let pid = Pid::from_raw(waiting.id() as i32);
+        svc_tests::wait::until("the handler to be there", std::time::Duration::from_secs(10), || {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+            (u64::from_str_radix(caught.trim(), 16).ok()? & (1 << 14) != 0).then_some(())
+        })
+        .unwrap();
+        kill(pid, Signal::SIGTERM).unwrap();
+        let ended = waiting.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(15), "{tool} {args:?}");
+        drop(input);
+    }
+}

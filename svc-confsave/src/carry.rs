@@ -110,7 +110,7 @@ struct Plan {
 }
 
 pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
-    let saved = args.saved.read(&args.config.product)?;
+    let saved = args.saved.read(call, &args.config.product)?;
     let (path, layout) = args.config.find(args.saved.decides().then_some(saved.layout))?;
     refuse_link(&path)?;
     let _lock = Lock::take(call, "file", &shown(&path))?;

@@ -66,7 +66,7 @@ pub struct Difference {
 }
 
 pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
-    let saved = args.saved.read(&args.config.product)?;
+    let saved = args.saved.read(call, &args.config.product)?;
     let (path, layout) = args.config.find(args.saved.decides().then_some(saved.layout))?;
     let new = Config::read(Content::read("read the configuration", &path)?, layout)?;
     call.check()?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::settings::Product;
-use svc_step::{Failure, file};
+use svc_step::{Call, Failure, file};
 
 use crate::config::Config;
 use crate::content::Content;
@@ -33,9 +33,9 @@ impl SavedArgs {
     /// # Errors
     /// There is none (4); there is one of either layout, or it is a link or somebody else's in a folder that anybody can
     /// write (3); it is not what the document says (7).
-    pub(crate) fn read(&self, product: &Product) -> Result<Config, Failure> {
+    pub(crate) fn read(&self, call: &Call, product: &Product) -> Result<Config, Failure> {
         if let Some(from) = &self.from.from {
-            return of_document(from);
+            return of_document(call, from);
         }
         let (path, layout) = match &self.saved {
             Some(path) => (file::absolute(path)?, Layout::by_name(path)),
@@ -49,8 +49,8 @@ impl SavedArgs {
     }
 }
 
-fn of_document(from: &Path) -> Result<Config, Failure> {
-    let received = Received::read(from, &["svc-confsave.save/1"], Accept::Good)?;
+fn of_document(call: &Call, from: &Path) -> Result<Config, Failure> {
+    let received = Received::read(call, from, &["svc-confsave.save/1"], Accept::Good)?;
     let saved: Saved = received.result()?;
     let path = file::absolute(&received.locate(Path::new(&saved.path)))?;
     let content = Content::read_no_link("read the saved copy", &path)?;

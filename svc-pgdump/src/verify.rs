@@ -92,7 +92,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
         }
         return judged(&path, properties.as_deref(), call);
     };
-    let received = Received::read(from, &["svc-pgdump.dump/1"], Accept::Good)?;
+    let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
     let document: Dumped = received.result()?;
     let path = file::absolute(&received.locate(Path::new(&document.path)))?;
     let properties = received.locate(Path::new(&document.properties_path));

@@ -44,7 +44,7 @@ impl InputArgs {
     ///
     /// # Errors
     /// The document is no good (2), the dump is not there (4) or not readable (3), the properties are not those of the document (7).
-    pub(crate) fn open(&self) -> Result<Input, Failure> {
+    pub(crate) fn open(&self, call: &Call) -> Result<Input, Failure> {
         let Some(from) = &self.from.from else {
             let named = self.file.as_deref().ok_or_else(|| {
                 Failure::usage("file_missing", "Nothing says which dump is to be restored.")
@@ -56,7 +56,7 @@ impl InputArgs {
             let (file, opened) = open(&path)?;
             return Ok(Input { path, file, opened, recorded: None, properties });
         };
-        let received = Received::read(from, &["svc-pgdump.dump/1"], Accept::Good)?;
+        let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
         let recorded: Dumped = received.result()?;
         let path = file::absolute(&received.locate(Path::new(&recorded.path)))?;
         let (file, opened) = open(&path)?;

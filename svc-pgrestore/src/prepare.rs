@@ -55,7 +55,7 @@ pub(crate) struct Prepared {
 /// # Errors
 /// Whatever speaks against the restore; nothing was altered.
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepared, Failure> {
-    let input = args.input.open()?;
+    let input = args.input.open(call)?;
     let recorded = input.recorded.as_ref();
     let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
     let owner = args.owner.name(&args.database);

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
 /// The document of the step before, or what is noted of its run.
 pub(crate) fn received(from: Option<&std::path::Path>, run: Option<&RunId>, call: &Call) -> Result<Received, Failure> {
     match (from, run) {
-        (Some(from), _) => Received::read(from, &SCHEMAS, Accept::Unfinished),
+        (Some(from), _) => Received::read(call, from, &SCHEMAS, Accept::Unfinished),
         (None, Some(run)) => swaps::read(call, run, &SCHEMAS),
         (None, None) => Err(Failure::usage("from_missing", "Nothing says what is to be swapped.")
             .hint("Hand over the document of the staging by --from FILE, or name its run by --run RUN.")),

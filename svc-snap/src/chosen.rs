@@ -51,7 +51,7 @@ impl Chosen {
     /// The document is no good (2); of another cluster, or the snapshot of that name is another one (3); the snapshot is
     /// not there (4), or no good (7); data streams, which cannot be staged (3).
     pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
-        let source = args.source.read(Accept::Good)?;
+        let source = args.source.read(call, Accept::Good)?;
         let server = Server::connect(&args.connection, call)?;
         source.check_server(&server, args.source.other)?;
         let snapshot = snapshot::get(&server, &source.repository, &source.name)?;

@@ -47,7 +47,7 @@ pub struct Deleted {
 }
 
 pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
-    let source = args.source.read(Accept::Good)?;
+    let source = args.source.read(call, Accept::Good)?;
     let server = Server::connect(&args.connection, call)?;
     source.check_server(&server, args.source.other)?;
     let _lock = repository::lock(call, &server, &source.repository)?;

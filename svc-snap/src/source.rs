@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde::Deserialize;
-use svc_step::Failure;
 use svc_step::from::{Accept, FromArg, Received};
+use svc_step::{Call, Failure};
 
 use crate::identity::OtherServer;
 use crate::name;
@@ -56,10 +56,10 @@ impl SourceArgs {
     ///
     /// # Errors
     /// The `--from` document is not good (2), or nothing names a snapshot (2).
-    pub(crate) fn read(&self, accept: Accept) -> Result<Source, Failure> {
+    pub(crate) fn read(&self, call: &Call, accept: Accept) -> Result<Source, Failure> {
         match (&self.from.from, &self.name) {
             (Some(from), _) => {
-                let taken: Taken = Received::read(from, &SCHEMAS, accept)?.result()?;
+                let taken: Taken = Received::read(call, from, &SCHEMAS, accept)?.result()?;
                 Ok(Source { repository: taken.repository.clone(), name: taken.name.clone(), document: Some(taken) })
             }
             (None, Some(name)) => {

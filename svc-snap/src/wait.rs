@@ -43,7 +43,7 @@ pub struct Waited {
 }
 
 pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
-    let source = args.source.read(Accept::Unfinished)?;
+    let source = args.source.read(call, Accept::Unfinished)?;
     let server = Server::connect(&args.connection, call)?;
     source.check_server(&server, args.source.other)?;
     let (repository, name) = (source.repository.as_str(), source.name.as_str());

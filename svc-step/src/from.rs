@@ -3,17 +3,22 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use clap::Args;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::call::Call;
 use crate::document::ErrorPart;
 use crate::failure::Failure;
 use crate::file;
 
 /// A document larger than this is none of ours.
 const LARGEST: u64 = 256 * 1024 * 1024;
+/// How often signals and the time limit are looked at while the input does not end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// For steps that go on from another's document.
 #[derive(Debug, Clone, Default, Args)]
@@ -45,8 +50,9 @@ impl Received {
     /// # Errors
     /// Always status 2, before anything was locked, connected or changed: the input is empty, cut short, holds two
     /// documents, a dry run, a document of another tool or step, or one that failed (then with its own error repeated).
-    pub fn read(from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
-        let (text, origin) = input(from)?;
+    /// Only a signal or the end of the time limit, while the input does not end, are what they are elsewhere.
+    pub fn read(call: &Call, from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
+        let (text, origin) = input(call, from)?;
         Self::parse(&text, origin, schemas, accept)
     }
 
@@ -118,19 +124,29 @@ impl Received {
     }
 }
 
-fn input(from: &Path) -> Result<(String, Option<PathBuf>), Failure> {
+fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Failure> {
     let fault = |error: std::io::Error| {
         bad("from_unreadable", format!("The --from document {} cannot be read.", from.display()))
             .hint("Name the file that holds the document, or - for standard input.")
             .cause(error.to_string())
     };
-    let mut bytes = Vec::new();
-    let origin = if from == Path::new("-") {
-        std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes).map_err(fault)?;
-        None
-    } else {
-        File::open(from).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)).map_err(fault)?;
-        Some(from.to_owned())
+    let origin = (from != Path::new("-")).then(|| from.to_owned());
+    // In a thread of its own: whoever feeds a pipe may take hours, and a signal must not wait for him.
+    let (send, receive) = sync_channel(1);
+    let file = origin.clone();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = match file {
+            None => std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes),
+            Some(file) => File::open(file).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)),
+        };
+        let _ = send.send(read.map(|_| bytes));
+    });
+    let bytes = loop {
+        match receive.recv_timeout(LOOK) {
+            Ok(read) => break read.map_err(fault)?,
+            Err(_) => call.check()?,
+        }
     };
     String::from_utf8(bytes).map(|text| (text, origin)).map_err(|_| unreadable("it is not UTF-8 text"))
 }

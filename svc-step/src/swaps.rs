@@ -43,7 +43,7 @@ pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Fail
         return Err(Failure::not_found("swap_not_found", format!("No swap of the run {run} is noted here."))
             .hint(format!("ls {} shows the runs that are.", file::folder_of(&path).display())));
     }
-    Received::read(&path, schemas, Accept::Unfinished)
+    Received::read(call, &path, schemas, Accept::Unfinished)
 }
 
 /// The plans of this tool whose schema is one of `schemas`, of all runs, oldest run first. One that cannot be read is passed
@@ -55,7 +55,7 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(&suffix)));
     paths.sort();
-    paths.iter().filter_map(|path| Received::read(path, schemas, Accept::Unfinished).ok()).collect()
+    paths.iter().filter_map(|path| Received::read(call, path, schemas, Accept::Unfinished).ok()).collect()
 }
 
 /// Removes the plan of a run of which nothing is left; one that is not there is no failure.

@@ -32,7 +32,7 @@ pub struct StartArgs {
 }
 
 pub(crate) fn run(args: &StartArgs, call: &Call) -> StepResult<Report> {
-    let (unit, wanted) = wanted(args)?;
+    let (unit, wanted) = wanted(args, call)?;
     let began = Moment::now();
     let mut report = Report::new(&unit, manager::state(call, &unit)?);
     if !wanted {
@@ -126,9 +126,9 @@ pub(crate) fn startable(unit: &Unit, state: &State) -> Result<(), Failure> {
 }
 
 /// The unit, and whether it is to run: with a document, only if it was running then.
-fn wanted(args: &StartArgs) -> Result<(Unit, bool), Failure> {
+fn wanted(args: &StartArgs, call: &Call) -> Result<(Unit, bool), Failure> {
     let Some(from) = &args.from.from else { return Ok((args.unit.unit(), true)) };
-    let then = Received::read(from, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Good)?.result::<Report>()?;
+    let then = Received::read(call, from, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Good)?.result::<Report>()?;
     let unit = then.unit();
     match args.unit.named().filter(|named| *named != unit) {
         None => Ok((unit, then.before.was_running())),

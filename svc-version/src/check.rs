@@ -49,8 +49,8 @@ pub struct Checked {
     pub rule: Rule,
 }
 
-pub(crate) fn run(args: &CheckArgs, _call: &Call) -> StepResult<Checked> {
-    let (installed, to) = way(args)?;
+pub(crate) fn run(args: &CheckArgs, call: &Call) -> StepResult<Checked> {
+    let (installed, to) = way(args, call)?;
     let last_minor = match (&args.last_minor, &args.releases) {
         (Some(last), _) => Some(*last),
         (None, Some(releases)) => releases::last_minor(releases, args.marker.product_name(), installed.major)?,
@@ -63,10 +63,10 @@ pub(crate) fn run(args: &CheckArgs, _call: &Call) -> StepResult<Checked> {
 }
 
 /// From where to where. A document of an installer says where to; one of a marker that was forgotten says where from.
-fn way(args: &CheckArgs) -> Result<(Version, Version), Failure> {
+fn way(args: &CheckArgs, call: &Call) -> Result<(Version, Version), Failure> {
     let (mut installed, mut to) = (args.installed, args.to);
     if let Some(from) = &args.from.from {
-        let received = Received::read(from, &["svc-version.installer/1", "svc-version.forget/1"], Accept::Good)?;
+        let received = Received::read(call, from, &["svc-version.installer/1", "svc-version.forget/1"], Accept::Good)?;
         let (side, flag, said) = match received.step() {
             "installer" => (&mut to, "--to", Some(received.result::<Installer>()?.version)),
             _ => (&mut installed, "--installed", received.result::<Forgotten>()?.version),

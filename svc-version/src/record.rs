@@ -56,7 +56,7 @@ struct Wanted {
 }
 
 pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
-    let Wanted { path, version, content } = wanted(args)?;
+    let Wanted { path, version, content } = wanted(args, call)?;
     // A dry run touches nothing, the folder of locks included.
     let _lock = if args.dry.dry_run { None } else { Some(Lock::take(call, "marker", &path.display().to_string())?) };
     let before = marker::lossy_text(&path)?.map(|(text, _)| text);
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     Ok(recorded)
 }
 
-fn wanted(args: &RecordArgs) -> Result<Wanted, Failure> {
+fn wanted(args: &RecordArgs, call: &Call) -> Result<Wanted, Failure> {
     let missing =
         || Failure::usage("version_missing", "Nothing says which version to record.").hint("Name it: svc-version record X.Y.Z.");
     let line = |version: Version| format!("{version}\n");
@@ -90,7 +90,7 @@ fn wanted(args: &RecordArgs) -> Result<Wanted, Failure> {
         let version = args.version.ok_or_else(missing)?;
         return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });
     };
-    let received = Received::read(from, &["svc-version.forget/1", "svc-version.installer/1"], Accept::Good)?;
+    let received = Received::read(call, from, &["svc-version.forget/1", "svc-version.installer/1"], Accept::Good)?;
     if received.step() == "installer" {
         let version = received.result::<Installer>()?.version;
         return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });

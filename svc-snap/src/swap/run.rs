@@ -82,7 +82,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
 /// The document is no good (2), or nothing is noted of the run (4).
 pub(crate) fn begun(from: Option<&std::path::Path>, run: Option<&RunId>, call: &Call) -> Result<(Noted, bool), Failure> {
     let received = match (from, run) {
-        (Some(from), _) => Received::read(from, &[STAGE, SWAP, RESTORE], Accept::Unfinished)?,
+        (Some(from), _) => Received::read(call, from, &[STAGE, SWAP, RESTORE], Accept::Unfinished)?,
         (None, Some(run)) => swaps::read(call, run, &[STAGE, SWAP])?,
         (None, None) => {
             return Err(Failure::usage("nothing_given", "Nothing says what to go on from.").hint("Say --from FILE or --run RUN."));
