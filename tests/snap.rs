@@ -643,7 +643,7 @@ fn basic_authentication_and_a_private_authority_let_in_and_nothing_else_does() {
     silent(known(&["list"]).env("SVC_SEARCH_CA", file("password")).run().fails(2, "ca_cert_empty"));
     silent(known(&["list"]).env("SVC_SEARCH_CA", file("nothing")).run().fails(4, "file_not_found"));
     silent(known(&["list"]).env("SVC_SEARCH_URL", server.url.replace("https", "http")).run().fails(5, "search_unreachable"));
-    silent(known(&["list"]).env("SVC_SEARCH_URL", &host.search.url.replace("http", "https")).run().refused("search_not_trusted"));
+    silent(known(&["list"]).env("SVC_SEARCH_URL", host.search.url.replace("http", "https")).run().refused("search_not_trusted"));
 
     // Credentials in the address are used and not shown, not even in the help.
     let inside = server.url.replace("https://", &format!("https://tester:{PASSWORD}@"));
