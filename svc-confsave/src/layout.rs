@@ -77,7 +77,7 @@ impl ConfigArgs {
             return if present(&path)? { Ok((path, layout)) } else { Err(no_config(&path.display().to_string())) };
         }
         let folder = file::absolute(&self.product.install_dir())?;
-        let name = &self.product.name;
+        let name = self.product.name();
         let mut found = Vec::new();
         for layout in Layout::BOTH.into_iter().filter(|layout| self.layout.is_none_or(|wanted| wanted == *layout)) {
             let path = folder.join(layout.path_in(name));

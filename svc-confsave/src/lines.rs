@@ -3,8 +3,9 @@
 //! The format is not documented. A file with any other line is not read by key at all: nobody can say what such a line does
 //! to those around it.
 
-use crate::redact::{Hidden, is_secret_name};
+use crate::redact::Hidden;
 use crate::tree::{Flat, Path, Tree};
+use svc_step::secret::is_secret_name;
 
 /// A file of which every line is understood.
 #[derive(Debug, Clone)]

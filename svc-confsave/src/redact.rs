@@ -4,65 +4,9 @@ use std::collections::BTreeSet;
 
 use saphyr_parser::{Marker, Span};
 use serde_json::Value;
+use svc_step::secret::{REDACTED, is_secret_name};
 
 use crate::tree::{Flat, Tree};
-
-/// What stands in a secret's place.
-pub(crate) const REDACTED: &str = "<redacted>";
-
-/// Names that hold one of these, written together, name a secret.
-const PARTS: [&str; 17] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "secret",
-    "token",
-    "credential",
-    "apikey",
-    "accesskey",
-    "privatekey",
-    "encryptionkey",
-    "signingkey",
-    "masterkey",
-    "authorization",
-    "cookie",
-    "keystorepass",
-    "pwd",
-];
-
-/// Names of which one word is one of these name a secret.
-const WORDS: [&str; 9] = ["pass", "pw", "key", "keys", "auth", "salt", "pin", "psk", "pem"];
-
-/// What a last word says that makes it a place or a measure, not the secret itself.
-const PLACES: [&str; 7] = ["file", "path", "dir", "directory", "folder", "minutes", "length"];
-
-/// Whether a key of this name holds a secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
-    let words = words(name);
-    if words.last().is_some_and(|last| PLACES.contains(&last.as_str())) {
-        return false;
-    }
-    let together = words.concat();
-    PARTS.iter().any(|part| together.contains(part)) || words.iter().any(|word| WORDS.contains(&word.as_str()))
-}
-
-/// `apiKey`, `api-key` and `API_KEY` are `api` and `key`.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut lower = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && lower) {
-            words.push(String::new());
-        }
-        lower = c.is_lowercase();
-        if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
-            word.extend(c.to_lowercase());
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
 
 /// Decides what is shown in one call.
 #[derive(Debug, Default)]

@@ -105,7 +105,7 @@ pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
 
 /// `--to` names the copy, or a folder by being one or by a slash at its end.
 fn copy_path(args: &SaveArgs, layout: Layout) -> Result<PathBuf, Failure> {
-    let name = &args.config.product.name;
+    let name = args.config.product.name();
     let Some(to) = &args.to else { return Ok(layout.saved_path(name)) };
     let folder = to.is_dir() || to.as_os_str().as_bytes().ends_with(b"/");
     let path = file::absolute(to)?;

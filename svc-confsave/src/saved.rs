@@ -63,7 +63,7 @@ fn of_document(call: &Call, from: &Path) -> Result<Config, Failure> {
 }
 
 fn usual(product: &Product) -> Result<(PathBuf, Layout), Failure> {
-    let name = &product.name;
+    let name = product.name();
     let yaml = (Layout::Yaml.saved_path(name), Layout::Yaml);
     let conf = (Layout::Conf.saved_path(name), Layout::Conf);
     match (present(&yaml.0)?, present(&conf.0)?) {

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use crate::redact::{Hidden, is_secret_name};
+use crate::redact::Hidden;
 use crate::tree::{Scalar, Tree, may_be_typed};
+use svc_step::secret::is_secret_name;
 
 /// Deeper than this is no configuration, and would exhaust the stack of recursive readers.
 const DEEPEST: usize = 100;

@@ -1,9 +1,7 @@
 //! Secrets in a repository's settings, which documents must not show.
 
 use serde_json::{Map, Value, json};
-
-/// What the name of a setting that holds a secret has in it.
-const SECRET: [&str; 6] = ["password", "secret", "token", "access_key", "private_key", "credential"];
+use svc_step::secret::{REDACTED, is_secret_name};
 
 /// The settings with secret-looking values hidden, and addresses without their user-info.
 pub(crate) fn redacted(settings: &Map<String, Value>) -> Map<String, Value> {
@@ -11,9 +9,8 @@ pub(crate) fn redacted(settings: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn hide(name: &str, value: &Value) -> Value {
-    let name = name.to_ascii_lowercase();
-    if SECRET.iter().any(|word| name.contains(word)) {
-        return json!("<redacted>");
+    if is_secret_name(name) {
+        return json!(REDACTED);
     }
     match value.as_str().and_then(|text| text.split_once("://")) {
         Some((scheme, rest)) => {

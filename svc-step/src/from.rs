@@ -28,6 +28,29 @@ pub struct FromArg {
     pub from: Option<PathBuf>,
 }
 
+/// For steps that must find themselves on the server that the document speaks of.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct OtherServer {
+    /// Go on although the document is of another server (a rebuilt one, for example)
+    #[arg(long)]
+    pub other_server: bool,
+}
+
+impl OtherServer {
+    /// Refuses a document that speaks of another server. `spoken_of` and `found` identify them, `found` with the words
+    /// that people know it by; `setting` names what leads to the right one.
+    ///
+    /// # Errors
+    /// They differ, and `--other-server` was not said (3).
+    pub fn check(self, spoken_of: &str, found: &str, server: &str, setting: &str) -> Result<(), Failure> {
+        if self.other_server || spoken_of == found {
+            return Ok(());
+        }
+        Err(Failure::refused("other_server", format!("The document is of the server {spoken_of}, and {server} is {found}."))
+            .hint(format!("Check {setting}; say --other-server where another server is meant (a rebuilt one, for example).")))
+    }
+}
+
 /// Which documents may be gone on from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accept {

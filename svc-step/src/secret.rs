@@ -1,4 +1,4 @@
-//! A password that cannot be printed.
+//! Secrets: a password that cannot be printed, and names that tell that their value is one.
 
 use std::fmt;
 use std::path::Path;
@@ -42,6 +42,64 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("<redacted>")
+        out.write_str(REDACTED)
     }
+}
+
+/// What stands in a secret's place.
+pub const REDACTED: &str = "<redacted>";
+
+/// Names that hold one of these, written together, name a secret.
+const PARTS: [&str; 17] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "secret",
+    "token",
+    "credential",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "encryptionkey",
+    "signingkey",
+    "masterkey",
+    "authorization",
+    "cookie",
+    "keystorepass",
+    "pwd",
+];
+
+/// Names of which one word is one of these name a secret.
+const WORDS: [&str; 9] = ["pass", "pw", "key", "keys", "auth", "salt", "pin", "psk", "pem"];
+
+/// What a last word says that makes it a place or a measure, not the secret itself.
+const PLACES: [&str; 7] = ["file", "path", "dir", "directory", "folder", "minutes", "length"];
+
+/// Whether a setting or key of this name holds a secret.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let words = words(name);
+    if words.last().is_some_and(|last| PLACES.contains(&last.as_str())) {
+        return false;
+    }
+    let together = words.concat();
+    PARTS.iter().any(|part| together.contains(part)) || words.iter().any(|word| WORDS.contains(&word.as_str()))
+}
+
+/// `apiKey`, `api-key` and `API_KEY` are `api` and `key`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && lower) {
+            words.push(String::new());
+        }
+        lower = c.is_lowercase();
+        if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }

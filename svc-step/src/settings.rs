@@ -4,22 +4,35 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// The product: every name that is not set is derived from its own.
+/// The product's name: every other name that is not set is derived from it.
 #[derive(Debug, Clone, Args)]
-pub struct Product {
+pub struct ServiceArg {
     /// The product's name, from which unit, database and database user are derived
     #[arg(long = "service", value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = name)]
     pub name: String,
+}
+
+/// The product, as it is installed.
+#[derive(Debug, Clone, Args)]
+pub struct Product {
+    #[command(flatten)]
+    service: ServiceArg,
     /// The installation directory; default: /opt/NAME
     #[arg(long, value_name = "DIR", env = "SVC_INSTALL_DIR")]
     pub install_dir: Option<PathBuf>,
 }
 
 impl Product {
+    /// The product's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.service.name
+    }
+
     /// `${SVC_INSTALL_DIR}`.
     #[must_use]
     pub fn install_dir(&self) -> PathBuf {
-        self.install_dir.clone().unwrap_or_else(|| PathBuf::from(format!("/opt/{}", self.name)))
+        self.install_dir.clone().unwrap_or_else(|| PathBuf::from(format!("/opt/{}", self.name())))
     }
 }
 

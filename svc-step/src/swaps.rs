@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use serde::Serialize;
 
 use crate::call::Call;
@@ -11,6 +12,36 @@ use crate::file::{self, Existing};
 use crate::from::{Accept, Received};
 use crate::lock::make_private_folder;
 use crate::run_id::RunId;
+
+/// What a step finishes, reverses or clears away: the document of another call, or what is noted of its run.
+///
+/// A document or note of a swap that is not finished is finished; the document of a finished one goes back.
+#[derive(Debug, Clone, Args)]
+#[group(id = "given", required = true, multiple = false, args = ["from", "of_run"])]
+pub struct GivenArgs {
+    /// Go on from this document: a file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Go on with what is noted of that run on this host, when its document was lost
+    #[arg(id = "of_run", long = "run", value_name = "RUN")]
+    run: Option<RunId>,
+}
+
+impl GivenArgs {
+    /// Reads the document or the note, before anything is locked, connected or changed. [`Received::run_id`] is the run
+    /// that it is about, which names what is kept and where the note lies, not the run of this call.
+    ///
+    /// # Errors
+    /// The document is no good (2), or nothing is noted of that run (4).
+    pub fn read(&self, call: &Call, schemas: &[&str]) -> Result<Received, Failure> {
+        match (&self.from, &self.run) {
+            (Some(from), _) => Received::read(call, from, schemas, Accept::Unfinished),
+            (None, Some(run)) => read(call, run, schemas),
+            (None, None) => Err(Failure::usage("from_missing", "Nothing says what to go on from.")
+                .hint("Hand over a document by --from FILE, or name its run by --run RUN.")),
+        }
+    }
+}
 
 /// Where the plan of a tool's swap in a run lies: `$SVC_STATE_DIR/swaps/<run>.<tool>.json`. The tool is part of the name,
 /// since one run swaps both databases.

@@ -42,7 +42,7 @@ pub struct Installer {
 
 pub(crate) fn run(args: &InstallerArgs, call: &Call) -> StepResult<Installer> {
     let path = file::absolute(&args.installer)?;
-    let version = version_of(&path, &args.product.name)?;
+    let version = version_of(&path, args.product.name())?;
     let meta = std::fs::metadata(&path).map_err(|error| Failure::io("read the installer", &path, &error))?;
     if !meta.is_file() || meta.len() == 0 {
         let what = if meta.is_file() { "empty" } else { "no regular file" };

@@ -26,7 +26,7 @@ impl MarkerArgs {
     /// The product's name, which its installers carry.
     #[must_use]
     pub fn product_name(&self) -> &str {
-        &self.product.name
+        self.product.name()
     }
 
     /// Whether somebody said where the marker is; else a document's word goes before the default.
