@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::common::Common;
 use crate::deadline::Deadline;
 use crate::document::{Document, ErrorPart, Warning, schema_name};
-use crate::effects::Effects;
+use crate::effects::{Changed, Effects};
 use crate::failure::{Failure, StepResult, Stopped};
 use crate::people::People;
 use crate::progress::{Progress, Unit};
@@ -153,6 +153,14 @@ impl Call {
     pub fn pause(&self, time: Duration) -> Result<(), Failure> {
         self.signals.wait(self.deadline.at_most(time));
         self.check()
+    }
+
+    /// Stops with `failure`, and with `result` if something was altered by then or may have been.
+    pub fn stopped<T>(&self, failure: Failure, result: T) -> Stopped<T> {
+        match self.effects.changed() {
+            Changed::No => failure.into(),
+            Changed::Yes | Changed::Unknown => Stopped::with(failure, result),
+        }
     }
 
     /// Runs a step and makes its document. Locks that `body` takes are released when it returns, before anybody can read

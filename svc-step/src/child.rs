@@ -69,12 +69,6 @@ impl Running {
         Ok(Self { name, child, stderr })
     }
 
-    /// The process id.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// The pipe to its stdin, once, where the command asked for one (`Stdio::piped()`). It is written by a thread of its own
     /// beside [`Running::pieces`], since the program may wait until its output is read; dropping it ends the input.
     pub fn stdin(&mut self) -> Option<ChildStdin> {

@@ -58,12 +58,6 @@ impl WholeFile {
         &mut self.file
     }
 
-    /// Where it lies until it is published, for those who must read it back first.
-    #[must_use]
-    pub fn partial_path(&self) -> &Path {
-        &self.partial
-    }
-
     /// Makes it durable and gives it its name, at once.
     ///
     /// # Errors
@@ -77,12 +71,26 @@ impl WholeFile {
                 let flags = RenameFlags::RENAME_NOREPLACE;
                 match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.path, flags) {
                     Err(nix::Error::EEXIST) => return Err(exists(&self.path)),
+                    // Not every file system knows the flag (NFS does not); a second name is given by all of them, and
+                    // never to what is there already.
+                    Err(nix::Error::EINVAL | nix::Error::ENOSYS) => self.publish_by_link()?,
                     other => other.map_err(io::Error::from).map_err(fault)?,
                 }
             }
         }
         self.published = true;
         sync_folder_of(&self.path)
+    }
+}
+
+impl WholeFile {
+    fn publish_by_link(&self) -> Result<(), Failure> {
+        fs::hard_link(&self.partial, &self.path).and_then(|()| fs::remove_file(&self.partial)).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => exists(&self.path),
+                _ => Failure::io("finish the file", &self.path, &error),
+            }
+        })
     }
 }
 
@@ -137,12 +145,24 @@ pub fn create_new(path: &Path, mode: u32) -> Result<File, Failure> {
     Ok(file)
 }
 
+/// Opens a regular file for reading, through links, and never waits for one that is none (a pipe without a writer).
+///
+/// # Errors
+/// See [`Failure::io`]; a folder or a pipe is 3.
+pub fn open_regular(action: &str, path: &Path) -> Result<File, Failure> {
+    open_with(action, path, OFlag::empty())
+}
+
 /// Opens a regular file for reading without following a link at its end, so that a planted link is refused (3).
 ///
 /// # Errors
 /// See [`Failure::io`]; a link, a folder or a pipe is 3.
 pub fn open_no_link(action: &str, path: &Path) -> Result<File, Failure> {
-    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
+    open_with(action, path, OFlag::O_NOFOLLOW)
+}
+
+fn open_with(action: &str, path: &Path, more: OFlag) -> Result<File, Failure> {
+    let flags = (more | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
     let odd = |what: &str| {
         Failure::refused("not_a_regular_file", format!("Cannot {action}: {} is {what}.", path.display()))
             .hint("Look at it with ls -l; remove it if nobody can say why it is there.")
@@ -163,7 +183,7 @@ pub fn open_no_link(action: &str, path: &Path) -> Result<File, Failure> {
 /// # Errors
 /// See [`Failure::io`]; larger than `limit` bytes or not UTF-8 is 7. `action` completes "Cannot …".
 pub fn read_text(action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
-    let file = File::open(path).map_err(|error| Failure::io(action, path, &error))?;
+    let file = open_regular(action, path)?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
     if bytes.len() as u64 > limit {
@@ -195,7 +215,7 @@ pub fn digest(path: &Path) -> Result<(u64, String), Failure> {
 /// See [`Failure::io`], and what `watch` says.
 pub fn digest_watched(path: &Path, mut watch: impl FnMut(u64) -> Result<(), Failure>) -> Result<(u64, String), Failure> {
     let fault = |error: io::Error| Failure::io("read the file", path, &error);
-    let mut file = File::open(path).map_err(fault)?;
+    let mut file = open_regular("read the file", path)?;
     let mut hash = Sha256::new();
     let mut piece = vec![0; HASHED_AT_ONCE];
     let mut size = 0;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use clap::Args;
@@ -168,7 +168,8 @@ fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Failure>
     let bytes = loop {
         match receive.recv_timeout(LOOK) {
             Ok(read) => break read.map_err(fault)?,
-            Err(_) => call.check()?,
+            Err(RecvTimeoutError::Timeout) => call.check()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(unreadable("its reader ended")),
         }
     };
     String::from_utf8(bytes).map(|text| (text, origin)).map_err(|_| unreadable("it is not UTF-8 text"))

@@ -44,6 +44,16 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// The lock, but none in a dry run, which touches nothing: the folder of locks included.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub fn unless_dry(call: &Call, kind: &str, name: &str, dry_run: bool) -> Result<Option<Self>, Failure> {
+        if dry_run { Ok(None) } else { Self::take(call, kind, name).map(Some) }
+    }
+}
+
 fn held(kind: &str, name: &str, file: &mut File) -> Failure {
     let mut holder = String::new();
     let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));

@@ -29,7 +29,7 @@ pub struct Progress {
 
 enum Shown {
     Bar(ProgressBar),
-    Lines { json: bool, last: Mutex<Instant> },
+    Lines { json: bool, last: Mutex<Option<Instant>> },
     Nothing,
 }
 
@@ -38,7 +38,7 @@ impl Progress {
         let shown = match people.progress() {
             ProgressMode::None => Shown::Nothing,
             ProgressMode::Auto => Shown::Bar(bar(what, unit)),
-            mode => Shown::Lines { json: mode == ProgressMode::Json, last: Mutex::new(Instant::now()) },
+            mode => Shown::Lines { json: mode == ProgressMode::Json, last: Mutex::default() },
         };
         Self { what: what.to_owned(), unit, shown }
     }
@@ -54,8 +54,8 @@ impl Progress {
             }
             Shown::Lines { json, last } => {
                 let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                if last.elapsed() >= PACE {
-                    *last = Instant::now();
+                if last.is_none_or(|last| last.elapsed() >= PACE) {
+                    *last = Some(Instant::now());
                     write_line(&self.line(*json, done, total));
                 }
             }

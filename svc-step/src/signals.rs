@@ -6,13 +6,17 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Incoming;
 
+/// ^C reaches a whole process group, and a script of that group hands it on to its steps: one wish, told twice.
+const ECHO: Duration = Duration::from_secs(1);
+
 /// The signal that came, if one came.
 #[derive(Debug, Clone, Default)]
 pub struct Signals(Arc<(Mutex<Option<i32>>, Condvar)>);
 
 impl Signals {
     /// Starts to catch. INT and TERM are caught even where they were inherited as ignored (children that a script
-    /// started with `&`); an ignored HUP stays ignored (`nohup`). A second signal ends the process at once.
+    /// started with `&`); an ignored HUP stays ignored (`nohup`). A second signal ends the process at once; the same one
+    /// within [`ECHO`] of the first is taken for its echo.
     ///
     /// # Errors
     /// The kernel refuses the handlers.
@@ -25,15 +29,21 @@ impl Signals {
         let signals = Self::default();
         let shared = signals.clone();
         std::thread::spawn(move || {
+            let mut first_at = None;
             for signal in &mut incoming {
                 let (came, wake) = &*shared.0;
                 let mut came = came.lock().unwrap_or_else(PoisonError::into_inner);
-                if came.is_some() {
-                    drop(came);
-                    die_of(signal);
-                } else {
-                    *came = Some(signal);
-                    wake.notify_all();
+                match *came {
+                    None => {
+                        *came = Some(signal);
+                        first_at = Some(Instant::now());
+                        wake.notify_all();
+                    }
+                    Some(first) if first == signal && first_at.is_some_and(|at| at.elapsed() < ECHO) => {}
+                    Some(_) => {
+                        drop(came);
+                        die_of(signal);
+                    }
                 }
             }
         });

@@ -31,12 +31,23 @@ pub trait Tool: Parser {
 /// completions come from the same.
 #[must_use]
 pub fn command<T: Tool>() -> clap::Command {
-    let command = T::command();
+    let command = without_empty_settings(T::command());
     let help = match command.get_after_long_help() {
         Some(own) => format!("{own}\n\n{}", Status::table()),
         None => Status::table(),
     };
     command.after_long_help(help)
+}
+
+/// An environment variable that is set and empty is a setting that is not made, as libpq has it.
+fn without_empty_settings(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &std::ffi::OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| match arg.get_env() {
+            Some(name) if is_empty(name) => arg.env(clap::builder::Resettable::Reset),
+            _ => arg,
+        })
+        .mut_subcommands(without_empty_settings)
 }
 
 /// What `main` of every tool calls.
