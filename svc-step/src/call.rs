@@ -18,6 +18,7 @@ use crate::progress::{Progress, Unit};
 use crate::run_id::RunId;
 use crate::signals::Signals;
 use crate::status::Status;
+use crate::watch::Watch;
 
 /// One call of a tool. It is shared by the threads of a step.
 pub struct Call {
@@ -135,15 +136,13 @@ impl Call {
     /// # Errors
     /// `interrupted`, or `timeout` (6).
     pub fn check(&self) -> Result<(), Failure> {
-        if let Some(signal) = self.signals.came() {
-            return Err(Failure::interrupted(signal));
-        }
-        if self.deadline.passed() {
-            let limit = self.deadline.limit().unwrap_or_default();
-            return Err(Failure::timeout("timeout", format!("The step did not end within {} s.", limit.as_secs_f64()))
-                .hint("Allow more time with --timeout, and run the same command again."));
-        }
-        Ok(())
+        self.watch().check()
+    }
+
+    /// What [`Call::check`] asks, for a thread or for something that outlives a borrow of the call.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.signals.clone(), self.deadline)
     }
 
     /// Waits, and wakes early for a signal.

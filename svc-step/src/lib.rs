@@ -27,6 +27,7 @@ pub mod status;
 pub mod swaps;
 pub mod tool;
 pub mod user;
+pub mod watch;
 
 pub use call::Call;
 pub use failure::{Failure, StepResult, Stopped};
