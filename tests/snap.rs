@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -417,6 +417,44 @@ fn a_server_that_is_not_there_is_5_and_one_that_is_something_else_is_3() {
         });
         bench.tool(&["list"]).args(["--url", &url]).run().fails(status, code).unchanged();
     }
+}
+
+#[test]
+fn a_server_that_says_nothing_keeps_neither_the_time_limit_nor_a_signal_away() {
+    let bench = Bench::on(Host::shared().unwrap().search, "mute");
+    let proxy = Proxy::to(&bench.search.url).unwrap();
+    proxy.set(Mode::Stall);
+    let tool = |step: &[&str]| bench.tool(step).env("SVC_SEARCH_URL", proxy.url());
+    for step in [&["list"][..], &["health"], &["health", "--wait"], &["create", "s"], &["wait", "s"], &["stage", "s"]] {
+        let began = Instant::now();
+        tool(step).args(["--timeout", "1s"]).run().fails(6, "timeout").unchanged();
+        assert!(began.elapsed() < Duration::from_secs(5), "{step:?} took {:?}", began.elapsed());
+        let seen = proxy.accepted();
+        let waiting = tool(step).spawn();
+        wait::until("the request", LONG, || (proxy.accepted() > seen).then_some(())).unwrap();
+        let began = Instant::now();
+        waiting.signal(Signal::SIGTERM);
+        waiting.wait().fails(143, "interrupted").unchanged();
+        assert!(began.elapsed() < Duration::from_secs(5), "{step:?} took {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_server_that_falls_silent_while_a_snapshot_is_waited_for_does_not_keep_a_signal_away() {
+    let bench = Bench::slow("silent");
+    bench.run(&["create", "s", "--no-wait"]).ok();
+    let proxy = Proxy::to(&bench.search.url).unwrap();
+    let waiting = bench.tool(&["wait", "s"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
+    wait::until("three requests", LONG, || (proxy.accepted() > 3).then_some(())).unwrap();
+    proxy.set(Mode::Stall);
+    // A look that is under way already is stuck as well as a further one.
+    let seen = proxy.accepted();
+    let _ = wait::until("a further look", Duration::from_secs(3), || (proxy.accepted() > seen).then_some(()));
+    let began = Instant::now();
+    waiting.signal(Signal::SIGTERM);
+    let ended = waiting.wait().fails(143, "interrupted").unchanged();
+    assert!(ended.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap wait s"), "{ended}");
+    assert!(began.elapsed() < Duration::from_secs(5));
 }
 
 #[test]

@@ -18,10 +18,10 @@ const ABSENCE: Duration = Duration::from_secs(60);
 
 /// One snapshot that is followed.
 pub(crate) struct Follow<'a> {
-    pub call: &'a Call,
-    pub server: &'a Server,
-    pub repository: &'a str,
-    pub name: &'a str,
+    call: &'a Call,
+    server: Server,
+    repository: &'a str,
+    name: &'a str,
     progress: Progress,
     pace: Pace,
 }
@@ -34,9 +34,9 @@ struct Pace {
 }
 
 impl<'a> Follow<'a> {
-    pub(crate) fn new(call: &'a Call, server: &'a Server, repository: &'a str, name: &'a str) -> Self {
+    pub(crate) fn new(call: &'a Call, server: &Server, repository: &'a str, name: &'a str) -> Self {
         let progress = call.progress(&format!("snapshot {name}"), Unit::Bytes);
-        Self { call, server, repository, name, progress, pace: Pace { pause: FIRST, silent: None } }
+        Self { call, server: server.for_looks(), repository, name, progress, pace: Pace { pause: FIRST, silent: None } }
     }
 
     /// The pause before the next look: short at first.
@@ -57,9 +57,9 @@ impl<'a> Follow<'a> {
     /// Looks the snapshot up; `Ok(None)` also while the server does not answer, which is borne for a minute.
     ///
     /// # Errors
-    /// The server refuses, or has not answered for long.
+    /// The server refuses, or has not answered for long; a signal, or the end of the time limit.
     pub(crate) fn look(&mut self) -> Result<Option<Snapshot>, Failure> {
-        match snapshot::find(self.server, self.repository, self.name) {
+        match snapshot::find(&self.server, self.repository, self.name) {
             Err(failure) if failure.status == Status::Unavailable => {
                 let silent = *self.pace.silent.get_or_insert_with(Instant::now);
                 if silent.elapsed() > ABSENCE { Err(failure) } else { Ok(None) }
@@ -93,7 +93,7 @@ impl<'a> Follow<'a> {
     }
 }
 
-/// Bytes done and bytes in all, from `_status`; shards where the bytes are not known.
+/// Bytes done and bytes in all, from `_status`; nothing as long as the server does not know how many there are.
 fn far(status: &Value) -> Option<(u64, u64)> {
     let snapshot = status.pointer("/snapshots/0")?;
     let number = |pointer: &str| snapshot.pointer(pointer).and_then(Value::as_u64);

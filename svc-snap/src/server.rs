@@ -1,6 +1,5 @@
 //! The search database that a step works with: which product and version it is, and the requests to it.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -10,9 +9,10 @@ use svc_step::effects::Attempt;
 use svc_step::{Call, Failure, Status};
 
 use crate::connection::Connection;
-pub(crate) use crate::path::path;
+use crate::line::{self, Line, Pending};
+use crate::path::path;
 use crate::refusal;
-use crate::transport::{Answer, Fate, Patience, Transport, Trouble};
+use crate::transport::{Answer, Fate, Transport, Trouble};
 
 /// How often signals and the time limit are looked at while a long request runs.
 const LOOK: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ pub enum Product {
 /// A search database that has said who it is. It is cheap to clone, and shared by the threads of a step.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    transport: Transport,
+    line: Line,
     /// The family.
     pub product: Product,
     /// The version, as the server writes it.
@@ -47,11 +47,11 @@ impl Server {
     /// # Errors
     /// Nobody answers (5), the credentials are refused (3), or it is no search database (3).
     pub(crate) fn connect(connection: &Connection, call: &Call) -> Result<Self, Failure> {
-        let transport = Transport::new(connection.reach()?, *call.deadline());
-        let root = ask(&transport, "GET", "/", None)?;
+        let line = Line::new(Transport::new(connection.reach()?, *call.deadline()), call.watch());
+        let root = look(&line, "/")?;
         let server = match root.status {
-            405 => by_nodes(transport, &root)?,
-            200..300 => by_root(transport, &root.body)?,
+            405 => by_nodes(line, &root)?,
+            200..300 => by_root(line, &root.body)?,
             status => return Err(refusal::refusal(status, &root.body).failure),
         };
         call.people().detail(&format!("{} {} ({})", product_name(server.product), server.version, server.cluster_name));
@@ -60,13 +60,20 @@ impl Server {
 
     /// The server's address, without credentials.
     pub(crate) fn url(&self) -> &str {
-        self.transport.base()
+        self.line.base()
+    }
+
+    /// The same server for looks beside work that is under way: a signal or the end of the time limit ends them, whatever was
+    /// altered before.
+    pub(crate) fn for_looks(&self) -> Self {
+        Self { line: self.line.for_looks(), ..self.clone() }
     }
 
     /// A `GET`.
     ///
     /// # Errors
-    /// As [`refusal`] maps them; no answer is 5.
+    /// As [`refusal`] maps them; no answer is 5. As long as this call has altered nothing, a signal, or the end of the time
+    /// limit (6), also ends the request; later on, what is begun is carried to its end.
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
         self.ask("GET", path, None)
     }
@@ -97,7 +104,7 @@ impl Server {
     /// # Errors
     /// As [`Server::get`].
     pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        self.answered(method, path, body, Patience::Short).map_err(|trouble| trouble.failure)
+        self.line.look(method, path, body).and_then(line::good).map_err(|trouble| trouble.failure)
     }
 
     /// A request that alters something: the call's account of effects is kept. Where the answer never comes, `changed`
@@ -107,18 +114,12 @@ impl Server {
     /// As [`refusal`] maps them; nobody is there is 5, and an answer that never comes is 6.
     pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let attempt = call.effects().attempt();
-        settle(attempt, self.answered(method, path, body, Patience::Short))
+        settle(attempt, self.line.act(method, path, body))
     }
 
     /// Starts a request that may take hours, in a thread of its own. Its effect is accounted for when its end is looked at.
     pub(crate) fn begin(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
-        let (server, method, path) = (self.clone(), method.to_owned(), path.to_owned());
-        let (send, answer) = channel();
-        std::thread::spawn(move || {
-            // Nobody listens any more once the step has ended without it.
-            let _ = send.send(server.answered(&method, &path, body.as_ref(), Patience::Long));
-        });
-        Pending { answer }
+        self.line.begin(method, path, body)
     }
 
     /// Sends a request that may take hours, and waits for its end with an eye on signals and the time limit. `altered` says
@@ -144,34 +145,6 @@ impl Server {
                 Some(ended) => return settle(attempt, ended),
                 None => call.check()?,
             }
-        }
-    }
-
-    fn answered(&self, method: &str, path: &str, body: Option<&Value>, patience: Patience) -> Result<Value, Trouble> {
-        let answer = self.transport.exchange(method, path, body, patience)?;
-        if (200..300).contains(&answer.status) { Ok(answer.body) } else { Err(refusal::refusal(answer.status, &answer.body)) }
-    }
-}
-
-/// A long request under way.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    answer: Receiver<Result<Value, Trouble>>,
-}
-
-impl Pending {
-    /// Waits so long for its end; `None` while it runs.
-    pub(crate) fn wait(&self, time: Duration) -> Option<Result<Value, Trouble>> {
-        match self.answer.recv_timeout(time) {
-            Ok(ended) => Some(ended),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Err(Trouble {
-                failure: Failure::failed(
-                    "thread_lost",
-                    "The thread that waited for the search database has ended without a word.",
-                ),
-                fate: Fate::Unknown,
-            })),
         }
     }
 }
@@ -210,44 +183,41 @@ pub(crate) const fn product_name(product: Product) -> &'static str {
     }
 }
 
-fn ask(transport: &Transport, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
-    transport.exchange(method, path, body, Patience::Short).map_err(|trouble| trouble.failure)
+fn look(line: &Line, path: &str) -> Result<Answer, Failure> {
+    line.look("GET", path, None).map_err(|trouble| trouble.failure)
 }
 
 fn text(value: &Value, pointer: &str) -> Option<String> {
     value.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
 }
 
-fn by_root(transport: Transport, root: &Value) -> Result<Server, Failure> {
+fn by_root(line: Line, root: &Value) -> Result<Server, Failure> {
     let product = match text(root, "/version/distribution").as_deref() {
         Some("opensearch") => Some(Product::OpenSearch),
         Some(_) => None,
         None => text(root, "/tagline").filter(|line| line == "You Know, for Search").map(|_| Product::Elasticsearch),
     };
     let found = product.zip(text(root, "/version/number")).zip(text(root, "/cluster_name"));
-    let ((product, version), cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(transport.base()))?;
+    let ((product, version), cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(line.base()))?;
     let cluster_uuid = match text(root, "/cluster_uuid").filter(|uuid| uuid != "_na_") {
         Some(uuid) => uuid,
-        None => return Err(refusal::no_cluster(transport.base())),
+        None => return Err(refusal::no_cluster(line.base())),
     };
-    Ok(Server { transport, product, version, cluster_uuid, cluster_name })
+    Ok(Server { line, product, version, cluster_uuid, cluster_name })
 }
 
 /// Distributions without the module that serves `GET /` say it in pieces.
-fn by_nodes(transport: Transport, root: &Answer) -> Result<Server, Failure> {
+fn by_nodes(line: Line, root: &Answer) -> Result<Server, Failure> {
     if root.product.as_deref() != Some("Elasticsearch") {
-        return Err(refusal::not_a_search_database(transport.base()));
+        return Err(refusal::not_a_search_database(line.base()));
     }
-    let good = |answer: Answer| match answer.status {
-        200..300 => Ok(answer.body),
-        status => Err(refusal::refusal(status, &answer.body).failure),
-    };
-    let nodes = good(ask(&transport, "GET", "/_nodes/_local?filter_path=cluster_name,nodes.*.version", None)?)?;
-    let state = good(ask(&transport, "GET", "/_cluster/state/version?filter_path=cluster_uuid", None)?)?;
+    let good = |answer: Answer| line::good(answer).map_err(|trouble| trouble.failure);
+    let nodes = good(look(&line, "/_nodes/_local?filter_path=cluster_name,nodes.*.version")?)?;
+    let state = good(look(&line, "/_cluster/state/version?filter_path=cluster_uuid")?)?;
     let version = nodes.get("nodes").and_then(Value::as_object).and_then(|nodes| text(nodes.values().next()?, "/version"));
     let found = version.zip(text(&nodes, "/cluster_name"));
-    let (version, cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(transport.base()))?;
+    let (version, cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(line.base()))?;
     let cluster_uuid =
-        text(&state, "/cluster_uuid").filter(|uuid| uuid != "_na_").ok_or_else(|| refusal::no_cluster(transport.base()))?;
-    Ok(Server { transport, product: Product::Elasticsearch, version, cluster_uuid, cluster_name })
+        text(&state, "/cluster_uuid").filter(|uuid| uuid != "_na_").ok_or_else(|| refusal::no_cluster(line.base()))?;
+    Ok(Server { line, product: Product::Elasticsearch, version, cluster_uuid, cluster_name })
 }

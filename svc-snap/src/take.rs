@@ -8,9 +8,10 @@ use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
 use crate::follow::Follow;
+use crate::line::Pending;
 use crate::mark::Mark;
 use crate::path::path;
-use crate::server::{Pending, Server, failed};
+use crate::server::{Server, failed};
 use crate::snapshot::{self, Snapshot};
 use crate::transport::{Fate, Trouble};
 
@@ -104,7 +105,10 @@ impl Taking<'_> {
                     }
                     Ok(_) => follow.show(),
                     Err(failure) => {
-                        return Err(failed(attempt, Trouble { failure, fate: Fate::Unknown }));
+                        return Err(match self.call.check() {
+                            Err(why) => self.stopped(attempt, Some(&pending), why),
+                            Ok(()) => failed(attempt, Trouble { failure, fate: Fate::Unknown }),
+                        });
                     }
                 },
                 // What the server shows is what counts, not the answer.
@@ -117,7 +121,7 @@ impl Taking<'_> {
         }
     }
 
-    /// Waits for the end of one that is there, and cancels it on a signal only if this call began it.
+    /// Waits for the end of one that is there. A signal leaves it at work.
     ///
     /// # Errors
     /// As [`Follow::until_finished`].
@@ -150,7 +154,12 @@ impl Taking<'_> {
                     return Err(failed(attempt, trouble));
                 }
                 Ok(None) => {}
-                Err(_) => return Err(failed(attempt, trouble)),
+                Err(_) => {
+                    return Err(match self.call.check() {
+                        Err(why) => self.stopped(attempt, None, why),
+                        Ok(()) => failed(attempt, trouble),
+                    });
+                }
             }
             let pause = follow.pause();
             if let Err(why) = self.call.pause(pause) {

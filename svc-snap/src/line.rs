@@ -1,0 +1,119 @@
+//! The line to the server: requests that end with the step's own signals and time limit, as long as nothing was altered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+use svc_step::Failure;
+use svc_step::watch::Watch;
+
+use crate::refusal;
+use crate::transport::{Answer, Fate, Patience, Transport, Trouble};
+
+/// How often signals and the time limit are looked at while a request runs.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A line to one server.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    transport: Transport,
+    watch: Watch,
+    /// Whether a request was sent that alters something. From then on the step finishes or takes back what it is at, whatever
+    /// has come, and its requests are carried to their end.
+    acting: Arc<AtomicBool>,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    answer: Receiver<Result<Answer, Trouble>>,
+}
+
+impl Line {
+    pub(crate) fn new(transport: Transport, watch: Watch) -> Self {
+        Self { transport, watch, acting: Arc::default() }
+    }
+
+    /// The server's address, without credentials.
+    pub(crate) fn base(&self) -> &str {
+        self.transport.base()
+    }
+
+    /// The same line for looks that decide nothing of what is altered: they end with signals and the time limit in any case.
+    pub(crate) fn for_looks(&self) -> Self {
+        Self { acting: Arc::default(), ..self.clone() }
+    }
+
+    /// A request that alters nothing; its answer, whatever its HTTP status.
+    ///
+    /// # Errors
+    /// No answer came; and while nothing was altered yet, a signal, or the end of the time limit (6).
+    pub(crate) fn look(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Trouble> {
+        if self.acting.load(Ordering::SeqCst) {
+            return self.transport.exchange(method, path, body, Patience::Short);
+        }
+        let pending = self.start(method, path, body.cloned(), Patience::Short);
+        loop {
+            if let Some(ended) = pending.ended(LOOK) {
+                return ended;
+            }
+            self.watch.check().map_err(|failure| Trouble { failure, fate: Fate::NoEffect })?;
+        }
+    }
+
+    /// A request that alters something, carried to its end.
+    ///
+    /// # Errors
+    /// The server refuses, or no answer came.
+    pub(crate) fn act(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Trouble> {
+        self.acting.store(true, Ordering::SeqCst);
+        self.transport.exchange(method, path, body, Patience::Short).and_then(good)
+    }
+
+    /// Starts a request that alters something and may take hours.
+    pub(crate) fn begin(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
+        self.acting.store(true, Ordering::SeqCst);
+        self.start(method, path, body, Patience::Long)
+    }
+
+    fn start(&self, method: &str, path: &str, body: Option<Value>, patience: Patience) -> Pending {
+        let (transport, method, path) = (self.transport.clone(), method.to_owned(), path.to_owned());
+        let (send, answer) = channel();
+        std::thread::spawn(move || {
+            // Nobody listens any more once the step has ended without it.
+            let _ = send.send(transport.exchange(&method, &path, body.as_ref(), patience));
+        });
+        Pending { answer }
+    }
+}
+
+impl Pending {
+    /// Waits so long for its end; `None` while it runs.
+    pub(crate) fn wait(&self, time: Duration) -> Option<Result<Value, Trouble>> {
+        self.ended(time).map(|ended| ended.and_then(good))
+    }
+
+    fn ended(&self, time: Duration) -> Option<Result<Answer, Trouble>> {
+        match self.answer.recv_timeout(time) {
+            Ok(ended) => Some(ended),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Trouble {
+                failure: Failure::failed(
+                    "thread_lost",
+                    "The thread that waited for the search database has ended without a word.",
+                ),
+                fate: Fate::Unknown,
+            })),
+        }
+    }
+}
+
+/// What an answer that is no refusal says.
+///
+/// # Errors
+/// As [`refusal`] maps the server's.
+pub(crate) fn good(answer: Answer) -> Result<Value, Trouble> {
+    if (200..300).contains(&answer.status) { Ok(answer.body) } else { Err(refusal::refusal(answer.status, &answer.body)) }
+}
