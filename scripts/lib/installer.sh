@@ -1,51 +1,45 @@
-# What an upgrade and a rollback do alike around an installer: the checks before, the hooks after. Sourced by both.
+# Installers and the hooks after them (9.1: the internal update that a licence may need). Sourced by svc-upgrade and
+# svc-rollback.
 # shellcheck shell=bash
 
-preflight_failed='' preflight_status=0
-
-# preflight STEP COMMAND...: a check whose verdict is noted; all of them are made before the run stops for one.
-preflight() {
-  local status=0 verdict=pass
-  check "$@" || status=$?
-  if ((status)); then
-    verdict=fail
-    if [[ -z $preflight_failed ]]; then preflight_failed=$1 preflight_status=$status; fi
-  elif jq -e '.warnings | length > 0' "$(document "$1")" >/dev/null; then
-    verdict=warn
-  fi
-  note_preflight "$1" "$verdict"
-}
-
-note_preflight() {
-  facts=$(jq -c --arg check "$1" --arg verdict "$2" '.preflight += [{check: $check, verdict: $verdict}]' <<<"$facts")
-}
-
-# The verdict over all checks: nothing has been altered yet.
-preflight_verdict() {
-  if [[ -n $preflight_failed ]]; then stop_at "$preflight_status" "$preflight_failed"; fi
-  say 'preflight: passed'
-}
-
-# The installer of VERSION: in SVC_INSTALLER_DIR, or beside the installer that is to be run.
+# installer_of VERSION FOLDER: the installer of a version, in SVC_INSTALLER_DIR or else in FOLDER.
 installer_of() {
   local folder
-  for folder in "${SVC_INSTALLER_DIR:-}" "${2:-}"; do
+  for folder in "${SVC_INSTALLER_DIR:-}" "$2"; do
     if [[ -n $folder && -e $folder/$SVC_NAME-$1.run ]]; then
       printf '%s' "$folder/$SVC_NAME-$1.run"
       return
     fi
   done
-  printf '%s' "${SVC_INSTALLER_DIR:-${2:-.}}/$SVC_NAME-$1.run"
+  printf '%s' "${SVC_INSTALLER_DIR:-$2}/$SVC_NAME-$1.run"
 }
 
-# run_hooks VERSION: the executable files of post-install, in order; each is owned by root and writable by nobody else.
-run_hooks() {
+# The executable files of post-install, in the order of their names.
+hooks() {
   local hook
   for hook in "$SVC_HOOKS_DIR"/post-install/*; do
-    [[ -f $hook && -x $hook ]] || continue
-    if [[ $(stat -Lc %u -- "$hook") != "$EUID" || -n $(find -L "$hook" -perm /022) ]]; then
-      fail 3 hook_unsafe "The hook $hook is not yours alone to write." "chown root '$hook'; chmod go-w '$hook'"
-    fi
-    SVC_VERSION=$1 foreign "hook-${hook##*/}" "$hook" || stop_at $? "hook-${hook##*/}"
+    if [[ -f $hook && -x $hook ]]; then printf '%s\0' "$hook"; fi
   done
+}
+
+# A hook is run as root: it, and the folders that it lies in, are the caller's own and writable by nobody else. Judged
+# before anything is altered.
+judge_hooks() {
+  local hook path
+  while IFS= read -r -d '' hook; do
+    for path in "$hook" "${hook%/*}" "$SVC_HOOKS_DIR"; do
+      if [[ $(stat -Lc %u -- "$path") != "$EUID" || -n $(find -L "$path" -maxdepth 0 -perm /022) ]]; then
+        fail 3 hook_unsafe "The hook $hook is not run: others can write $path, or it is not yours." \
+          "chown $(id -un) '$path'; chmod go-w '$path'"
+      fi
+    done
+  done < <(hooks)
+}
+
+# run_hooks VERSION: each with SVC_VERSION.
+run_hooks() {
+  local hook
+  while IFS= read -r -d '' hook <&3; do
+    foreign "hook-${hook##*/}" env "SVC_VERSION=$1" "$hook" || stop_at $? "hook-${hook##*/}"
+  done 3< <(hooks)
 }

@@ -8,12 +8,13 @@ verbose=false
 # A line of the account.
 say() {
   log "$*"
-  if $verbose; then printf '%s: %s\n' "$script" "$*" >&2; fi
+  # Whoever listened may be gone, or his disk be full: no reason to stop half-way.
+  if $verbose; then printf '%s: %s\n' "$script" "$*" >&2 || :; fi
 }
 
 # A line for the run's log alone.
 log() {
-  if [[ -n ${run_dir:-} && -d $run_dir ]]; then printf '%(%FT%TZ)T %s\n' -1 "$*" >>"$run_dir/log"; fi
+  if [[ -n ${run_dir:-} && -d $run_dir ]]; then printf '%(%FT%TZ)T %s\n' -1 "$*" >>"$run_dir/log" || :; fi
 }
 
 # The header comment of the script is its help.
@@ -38,5 +39,9 @@ common_option() {
   esac
 }
 
-# A command as one would type it.
-quoted() { local text; printf -v text '%q ' "$@"; printf '%s' "${text% }"; }
+# A command as one would type it; nothing for nothing.
+quoted() {
+  local text=''
+  if (($#)); then printf -v text '%q ' "$@"; fi
+  printf '%s' "${text% }"
+}

@@ -1,33 +1,44 @@
-# A run: its directory, which is its journal; its lock; its steps; its end. Sourced by the scripts, which set `script`
-# (their name) and call run_begin, check, step, side_by_side, foreign, and run_end. See README.md of this folder.
+# A run: its directory, which is its journal; its lock; its steps; its end. Sourced first by every script, which then
+# calls run_begin, check, step, side_by_side and foreign, and says run_finished as its last act.
+# ../README.md describes the run directory.
 # shellcheck shell=bash
 
 set -Eeuo pipefail
 shopt -s inherit_errexit nullglob
 
 lib=${BASH_SOURCE[0]%/*}
-script=${0##*/}
+script=$(readlink -f -- "$0")
+script=${script##*/}
 # shellcheck source-path=SCRIPTDIR
 . "$lib/settings.sh"
 # shellcheck source-path=SCRIPTDIR
 . "$lib/people.sh"
 
 dry_run=false
-run_dir='' run_shown='' step_number=0 started='' started_ms=0
+run_dir='' run_shown='' step_number=0 started='' started_ms=0 version_of_tools=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
-review=false
-children=() arguments=()
+review=false finished=false ending=false
+children=() arguments=() private_args=()
 signal=''
 facts='{}' warnings='[]' plan='[]'
 
 # run_begin KIND: takes the service's lock, makes the run directory, notes the settings.
 run_begin() {
   started=$(date -u +%FT%TZ) started_ms=$(date +%s%3N)
-  export SVC_RUN_ID=${SVC_RUN_ID:-$(new_run_id "$1")}
   trap 'on_signal HUP' HUP
   trap 'on_signal INT' INT
   trap 'on_signal TERM' TERM
-  trap 'on_exit' EXIT
+  # A handler and not an ignored signal, which the tools and installers would inherit.
+  trap : PIPE
+  trap on_exit EXIT
+  need_programs
+  local inherited=false
+  if holds_lock; then inherited=true; fi
+  # A script that was called by a script is a run of its own.
+  if $inherited || [[ -z ${SVC_RUN_ID:-} ]]; then SVC_RUN_ID=$(new_run_id "$1"); fi
+  export SVC_RUN_ID
+  [[ $SVC_RUN_ID =~ ^[0-9]{8}t[0-9]{6}z-[a-z0-9.-]+$ ]] ||
+    fail 2 run_id_invalid "SVC_RUN_ID is \`$SVC_RUN_ID\`, which is no run id." 'Unset it, or write it as 20261120t020003z-NAME.'
   run_shown=$SVC_STATE_DIR/runs/$SVC_RUN_ID
   if $dry_run; then
     run_dir=$(mktemp -d "${TMPDIR:-/tmp}/svc-dry-run.XXXXXX")
@@ -38,12 +49,22 @@ run_begin() {
     fail 3 state_dir_unusable "The state folder $SVC_STATE_DIR cannot be used." \
       'Run the script as root, or set SVC_STATE_DIR to a folder of your own.'
   fi
-  lock_service
-  run_dir=$run_shown
-  mkdir -- "$run_dir" ||
+  $inherited || lock_service
+  mkdir -- "$run_shown" 2>/dev/null ||
     fail 3 run_exists "There is a run $SVC_RUN_ID already." 'Unset SVC_RUN_ID, so that the run gets an id of its own.'
+  run_dir=$run_shown
   write_plan >"$run_dir/plan.json"
   say "run $SVC_RUN_ID in $run_dir"
+}
+
+need_programs() {
+  local program
+  for program in jq flock setsid sha256sum svc-version svc-unit svc-snap svc-pgdump svc-pgrestore svc-confsave; do
+    command -v "$program" >/dev/null ||
+      fail 4 program_not_found "The program $program is not installed or not on the PATH." "Install it; the PATH is $PATH."
+  done
+  version_of_tools=$(svc-version --version)
+  version_of_tools=${version_of_tools##* }
 }
 
 # An id of this second, and a number behind it where another run of this second has that id.
@@ -57,9 +78,11 @@ new_run_id() {
   printf '%s' "$id"
 }
 
-# One lock for the service. A script that was called by a script inherits the open lock and does not take it again.
+# Whether the lock is held already, by the script that called this one.
+holds_lock() { [[ ${SVC_LOCK_FD:-} =~ ^[0-9]+$ && /proc/self/fd/$SVC_LOCK_FD -ef $SVC_STATE_DIR/lock ]]; }
+
+# One lock for the service, which the tools inherit: an orphan keeps it until it has ended.
 lock_service() {
-  if [[ -n ${SVC_LOCK_FD:-} && -e /proc/self/fd/$SVC_LOCK_FD ]]; then return; fi
   exec {SVC_LOCK_FD}>"$SVC_STATE_DIR/lock"
   export SVC_LOCK_FD
   flock -n "$SVC_LOCK_FD" ||
@@ -69,17 +92,28 @@ lock_service() {
       "Wait until it has ended: its output is the newest .out file under $SVC_STATE_DIR/runs."
 }
 
-# The settings of this run, without secrets (files that hold some are named, their content is not), and the tools.
+# The settings of this run, without secrets: files that hold some are named, their content is not.
 write_plan() {
-  jq -n --arg script "$script" --arg run_id "$SVC_RUN_ID" --arg started "$started" --argjson arguments "$(json_array "${arguments[@]}")" \
-    --arg tools "$(svc-version --version)" \
-    '{script: $script, run_id: $run_id, started_at: $started, arguments: $arguments, tools: $tools,
+  jq -n --arg script "$script" --arg run_id "$SVC_RUN_ID" --arg started "$started" --argjson arguments "$(shown_array "${arguments[@]}")" \
+    --arg version "$version_of_tools" \
+    '{script: $script, run_id: $run_id, started_at: $started, arguments: $arguments, tools: $version,
       settings: ($ENV | with_entries(select(.key | test("^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$)"))
-                       | select(.key | test("PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$") | not)))}'
+                       | select(.key | test("PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$") | not)
+                       | .value |= sub("//[^/@]*@"; "//")))}'
 }
 
 # A JSON array of strings.
 json_array() { jq -nc '$ARGS.positional' --args -- "$@"; }
+
+# The same of a command, without the arguments that are not for documents and logs (what is handed on to an installer).
+shown_array() { mapfile -d '' -t shown < <(shown_args "$@"); json_array "${shown[@]}"; }
+shown_args() {
+  local word private
+  for word; do
+    for private in "${private_args[@]}"; do [[ $word != "$private" ]] || word='<redacted>'; done
+    printf '%s\0' "$word"
+  done
+}
 
 # fact KEY JSON: something that the last document says in its result.
 fact() { facts=$(jq -c --arg key "$1" --argjson value "$2" '.[$key] = $value' <<<"$facts"); }
@@ -96,24 +130,35 @@ review() { warn "$@"; review=true; }
 
 # document STEP: the file of the newest document of a step; value STEP FILTER: something in it.
 document() {
-  local found=("$run_dir"/[0-9][0-9]-"$1".json "$run_dir"/[0-9][0-9]-"$1".[0-9].json)
+  local found=("$run_dir"/[0-9][0-9]-"$1".json)
   ((${#found[@]})) && printf '%s' "${found[-1]}"
 }
 value() { jq -r "$2" "$(document "$1")"; }
 
-# The path of the next step's files, without their endings.
-next_files() {
+# document_of STEP: the same, with a name to print where a dry run has made none.
+document_of() { document "$1" || printf '%s/NN-%s.json' "$run_dir" "$1"; }
+
+# is_whole FILE: whether it holds one document; is_ok FILE: whether that document is ok as well.
+is_whole() { jq -es 'length==1 and (.[0] | type == "object" and has("ok"))' "$1" >/dev/null 2>&1; }
+is_ok() { jq -es 'length==1 and .[0].ok==true' "$1" >/dev/null 2>&1; }
+
+# start_files KIND STEP COMMAND...: `files` is the path of the step's files, without their endings; the journal says that
+# the step was started. A signal that came while no step ran, or while one ended well, ends the run here.
+start_files() {
+  local kind=$1 name=$2
+  shift 2
+  $ending || [[ -z $signal ]] || exit 1
   step_number=$((step_number + 1))
-  printf -v files '%s/%02d-%s' "$run_dir" "$step_number" "$1"
+  printf -v files '%s/%02d-%s' "$run_dir" "$step_number" "$name"
+  mapfile -d '' -t shown < <(shown_args "$@")
+  log "$kind $name: $(quoted "${shown[@]}")"
+  printf '%s\n' "$kind" >"$files.started"
 }
 
-# begin STEP COMMAND...: starts a step in the background; its files are `files`, its process is `pid`.
+# begin KIND STEP COMMAND...: starts a tool in the background; its process is `pid`.
 begin() {
-  local name=$1
-  shift
-  next_files "$name"
-  log "step $name: $(quoted "$@")"
-  : >"$files.started"
+  start_files "$@"
+  shift 2
   if [[ -t 2 ]]; then
     "$@" >"$files.json.partial" </dev/null &
   else
@@ -123,7 +168,7 @@ begin() {
   children+=("$pid")
 }
 
-# await NAME FILES PID: waits for a step, keeps its document, and gives the step's own exit status.
+# await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0).
 await() {
   local name=$1 files=$2 pid=$3 status
   while :; do
@@ -133,16 +178,36 @@ await() {
   done
   forget_child "$pid"
   mv -- "$files.json.partial" "$files.json"
-  if jq -es 'length==1 and .[0].ok==true' "$files.json" >/dev/null 2>&1; then
+  if ((status == 0 || status == 9)) && is_ok "$files.json"; then
     if ((status == 9)); then review=true; fi
     say "$name: $(jq -r '(.warnings[] | "warning: \(.message) "), "ok, \(.duration_ms) ms"' "$files.json")"
     return 0
   fi
-  ((status)) || status=1
   local how="failed with status $status"
   if ((status == 4)); then how='not there'; fi
-  say "$name: $how$(jq -r '": \(.error.message)"' "$files.json" 2>/dev/null || true)"
+  say "$name: $how: $(sentence_of "$files.json" "$status")"
+  # A tool that was killed, or is none, has no status of the contract.
+  if ((status == 0 || status > 9)); then status=1; fi
   return "$status"
+}
+
+# sentence_of FILE STATUS: what a step that failed says.
+sentence_of() {
+  if is_whole "$1"; then
+    jq -r '.error.message // "it is not ok"' "$1"
+  else
+    printf 'it ended with status %s and left no document; see %s/log.' "$2" "$run_dir"
+  fi
+}
+
+# hint_of STEP: what a step that failed says that helps.
+hint_of() {
+  local file
+  if file=$(document "$1") && is_whole "$file"; then
+    jq -r '.error.hint // "Run the same command again."' "$file"
+  else
+    printf 'Read %s/log, then run the same command again.' "$run_dir"
+  fi
 }
 
 forget_child() {
@@ -153,78 +218,97 @@ forget_child() {
 
 # check STEP COMMAND...: a step that reads only; it is run by --dry-run too. Gives its status, and stops nothing.
 check() {
-  begin "$@"
+  begin check "$@"
   await "$1" "$files" "$pid"
 }
 
-# step STEP COMMAND...: a step with an effect; the run stops where it is not ok.
-step() {
-  local status
-  if planned "$@"; then return; fi
-  begin "$@"
-  await "$1" "$files" "$pid" || { status=$?; stop_at "$status" "$1"; }
+# must STEP COMMAND...: a check that must hold. must_or_absent: what is not there (4) is no failure.
+must() { check "$@" || stop_at $? "$1"; }
+must_or_absent() {
+  local status=0
+  check "$@" || status=$?
+  ((status == 0 || status == 4)) || stop_at "$status" "$1"
 }
+
+# try STEP COMMAND...: a step with an effect; step STEP COMMAND...: the same, and the run stops where it is not ok.
+try() {
+  if planned "$@"; then return; fi
+  begin step "$@"
+  await "$1" "$files" "$pid"
+}
+step() { try "$@" || stop_at $? "$1"; }
 
 # planned STEP COMMAND...: true, and only noted, in a dry run.
 planned() {
   $dry_run || return 1
   shift
   local line
-  line=$(quoted "$@")
+  mapfile -d '' -t shown < <(shown_args "$@")
+  line=$(quoted "${shown[@]}")
   line=${line//"$run_dir"/"$run_shown"}
   plan=$(jq -c --arg line "$line" '. + [$line]' <<<"$plan")
-  printf '%s\n' "$line" >&2
+  printf '%s\n' "$line" >&2 || :
 }
 
 # side_by_side STEP COMMAND... -- STEP COMMAND...: both at once, both awaited, both documents kept. One that fails lets
 # the other end, and the run stops with the status of the first that failed.
 side_by_side() {
-  local first=() name_a files_a pid_a status_a=0 status_b=0
+  local first=() files_a pid_a status_a=0 status_b=0
   while [[ $1 != -- ]]; do first+=("$1"); shift; done
   shift
   if planned "${first[@]}"; then planned "$@"; return; fi
-  name_a=${first[0]}
-  begin "${first[@]}"
+  begin step "${first[@]}"
   files_a=$files pid_a=$pid
-  begin "$@"
-  await "$name_a" "$files_a" "$pid_a" || status_a=$?
+  begin step "$@"
+  await "${first[0]}" "$files_a" "$pid_a" || status_a=$?
   await "$1" "$files" "$pid" || status_b=$?
-  ((status_a == 0)) || stop_at "$status_a" "$name_a"
+  ((status_a == 0)) || stop_at "$status_a" "${first[0]}"
   ((status_b == 0)) || stop_at "$status_b" "$1"
 }
 
-# foreign STEP COMMAND...: a command without a document, in a session of its own, under the lock of foreign commands.
-# Gives its status; 128+n of a signal that ended the script's waiting leaves the command at work.
+# foreign STEP COMMAND...: a command without a document, in a session of its own, under the lock of foreign commands, with
+# the caller's umask and locale. 0 where it ended with 0, else 1: its own status is none of the contract's, and stands in
+# its document. A signal ends the waiting, not the command, and its document says so.
 foreign() {
-  local name=$1 status begun begun_ms
+  local name=$1 status=null begun begun_ms locale=()
+  if planned "$@"; then return; fi
+  start_files foreign "$@"
   shift
-  if planned "$name" "$@"; then return; fi
-  next_files "$name"
   begun=$(date -u +%FT%TZ) begun_ms=$(date +%s%3N)
-  log "foreign $name: $(quoted "$@")"
-  : >"$files.started"
-  setsid -w flock -n -o -E 8 "$SVC_STATE_DIR/foreign.lock" bash "$lib/foreign.sh" "$files.rc" "$files.out" "$@" \
-    {SVC_LOCK_FD}>&- </dev/null >>"$run_dir/log" 2>&1 &
+  if [[ -n $caller_locale ]]; then locale=("LC_ALL=$caller_locale"); else locale=(-u LC_ALL); fi
+  (
+    umask "$caller_umask"
+    exec env -u SVC_LOCK_FD "${locale[@]}" setsid -w flock -n -o -E 8 "$SVC_STATE_DIR/foreign.lock" \
+      bash "$lib/foreign.sh" "$files.rc" "$files.out" "$@" {SVC_LOCK_FD}>&-
+  ) </dev/null >>"$run_dir/log" 2>&1 &
   pid=$!
   wait "$pid" && status=0 || status=$?
-  if [[ -n $signal ]]; then return "$status"; fi
-  [[ -r $files.rc ]] && status=$(<"$files.rc")
-  jq -n -f "$lib/command.jq" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
+  if [[ -r $files.rc ]]; then status=$(<"$files.rc"); elif [[ -n $signal ]]; then status=null; fi
+  tail -c 4096 -- "$files.out" >"$run_dir/tail" 2>/dev/null || :
+  jq -n -f "$lib/command.jq" --arg version "$version_of_tools" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
     --arg started "$begun" --arg finished "$(date -u +%FT%TZ)" --argjson duration_ms "$(($(date +%s%3N) - begun_ms))" \
-    --argjson exit_status "$status" --arg output "$files.out" --argjson argv "$(json_array "$@")" \
-    --arg tail "$(tail -n 20 -- "$files.out" 2>/dev/null || true)" >"$files.json"
+    --argjson exit_status "$status" --arg output "$files.out" --arg rc "$files.rc" --argjson argv "$(shown_array "$@")" \
+    --rawfile tail "$run_dir/tail" >"$files.json"
+  rm -f -- "$run_dir/tail"
+  if [[ $status == null ]]; then
+    failed_step=$name failure_message="The command of the step $name is still at work."
+    failure_hint=$(hint_of "$name")
+    exit 1
+  fi
   say "$name: ended with status $status"
-  return "$status"
+  ((status == 0))
 }
 
 # stop_at STATUS STEP: the run ends because of a step; stop_hint says what to type next (a script may redefine it).
 stop_at() {
+  local file
+  file=$(document "$2") || file=''
   failed_step=$2
-  failure_message="The step $2 failed, and the run stopped there: $(jq -r '.error.message // "it left no document"' "$(document "$2")" 2>/dev/null || echo 'it left no document')"
+  failure_message="The step $2 failed, and the run stopped there: $(sentence_of "$file" "$1")"
   failure_hint=$(stop_hint "$2")
   exit "$1"
 }
-stop_hint() { jq -r '.error.hint // "Run the same command again."' "$(document "$1")" 2>/dev/null || printf 'Run the same command again.'; }
+stop_hint() { hint_of "$1"; }
 
 # fail STATUS CODE SENTENCE HINT: the run ends because of a rule of the script's own.
 fail() {
@@ -232,11 +316,16 @@ fail() {
   exit "$1"
 }
 
+# run_finished: the last act of a script. A run that ends without it has not done what it was asked.
+run_finished() {
+  [[ -z $signal ]] || exit 1
+  finished=true
+}
+
 on_signal() {
   signal=$1
   local child
-  for child in "${children[@]}"; do kill -s "$1" "$child" 2>/dev/null || true; done
-  if ((${#children[@]} == 0)); then exit $((128 + $(kill -l "$1"))); fi
+  for child in "${children[@]}"; do kill -s "$1" "$child" 2>/dev/null || :; done
 }
 
 # What a script does before it ends, whatever way (start the service again); a script may redefine it.
@@ -244,21 +333,29 @@ before_end() { :; }
 
 on_exit() {
   local status=$?
+  ending=true
   trap '' HUP INT TERM
   trap - EXIT
   set +e
   if [[ -n $signal ]]; then
     status=$((128 + $(kill -l "$signal")))
     failure_code=interrupted
-    failure_message="The run was ended by $signal. $failure_message"
-    [[ -n $failure_hint ]] || failure_hint=$(stop_hint "$failed_step")
+    failure_message="The run was ended by $signal.${failure_message:+ $failure_message}"
+    failure_hint=${failure_hint:-$(stop_hint "$failed_step")}
+  elif ((status == 0)) && ! $finished; then
+    status=1
+  elif ((status > 9)) || { ((status != 0)) && [[ -z $failure_message ]]; }; then
+    # A command of the script itself failed; its status is none of the contract's.
+    status=1
   elif ((status == 0)) && $review; then
     status=9
   fi
+  failure_message=${failure_message:-The script itself failed.}
+  failure_hint=${failure_hint:-Read ${run_dir:-what stands above}${run_dir:+/log}; it says which command was the last.}
   before_end "$status"
-  print_document "$status"
+  print_document "$status" || status=1
   if ((status != 0 && status != 9)); then
-    printf '%s: %s\nhint: %s\n' "$script" "${failure_message:-The run stopped.}" "${failure_hint:-Read $run_dir/log.}" >&2
+    printf '%s: %s\nhint: %s\n' "$script" "$failure_message" "$failure_hint" >&2
   fi
   if $dry_run && [[ -n $run_dir ]]; then rm -rf -- "$run_dir"; fi
   if [[ -n $signal ]]; then
@@ -268,19 +365,34 @@ on_exit() {
   exit "$status"
 }
 
+# The documents of the steps, in their order. A step that was started and left no whole document is unknown, unless it
+# only looked at something.
+step_documents() {
+  local begun name
+  for begun in "$run_dir"/[0-9][0-9]-*.started; do
+    name=${begun##*/} name=${name#*-} name=${name%.started}
+    if is_whole "${begun%.started}.json"; then
+      jq -c --arg step "$name" '{step: $step, document: .}' "${begun%.started}.json"
+    else
+      jq -nc --arg step "$name" --arg kind "$(<"$begun")" '{step: $step, document: {
+        schema: null, ok: false, changed: (if $kind == "check" then false else null end), duration_ms: 0,
+        error: {code: "no_document", retryable: false, causes: []}}}'
+    fi
+  done
+}
+
 # The last document: kept in the run directory, and printed.
 print_document() {
-  local documents=() pretty=-c text
-  [[ -n $run_dir ]] && documents=("$run_dir"/[0-9][0-9]-*.json)
+  local pretty=-c document
   [[ -t 1 ]] && pretty=--tab
-  text=$(
-    if ((${#documents[@]})); then jq -c '{file: input_filename, document: .}' "${documents[@]}"; fi |
-      jq -s "$pretty" -f "$lib/status.jq" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" --arg host "$(hostname)" \
-        --arg started "$started" --arg finished "$(date -u +%FT%TZ)" --argjson duration_ms "$(($(date +%s%3N) - started_ms))" \
-        --argjson exit_status "$1" --argjson dry_run "$dry_run" --arg run_dir "$run_dir" --arg failed "$failed_step" \
-        --arg message "$failure_message" --arg hint "$failure_hint" --arg code "$failure_code" \
-        --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan"
+  document=$(
+    if [[ -n $run_dir ]]; then step_documents; fi |
+      jq -s "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
+        --arg host "$(hostname)" --arg started "$started" --arg finished "$(date -u +%FT%TZ)" \
+        --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
+        --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
+        --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan"
   )
-  if [[ -n $run_dir && -d $run_dir ]] && ! $dry_run; then printf '%s\n' "$text" >"$run_dir/document.json"; fi
-  printf '%s\n' "$text"
+  if [[ -n $run_dir ]] && ! $dry_run; then printf '%s\n' "$document" >"$run_dir/document.json"; fi
+  printf '%s\n' "$document"
 }

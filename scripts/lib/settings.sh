@@ -5,18 +5,34 @@
 # Reads KEY=value lines; nothing in the file is ever executed. A value may stand in one pair of quotes.
 read_environment_file() {
   local file=$1 line key value
-  [[ -r $file ]] || return 0
+  [[ -e $file ]] || return 0
+  if [[ ! -r $file ]]; then
+    printf '%s: The settings in %s cannot be read.\nhint: Run the script as root.\n' "$script" "$file" >&2
+    exit 3
+  fi
   while IFS= read -r line || [[ -n $line ]]; do
     [[ $line =~ ^[[:space:]]*(export[[:space:]]+)?([A-Z_][A-Z0-9_]*)=(.*)$ ]] || continue
     key=${BASH_REMATCH[2]} value=${BASH_REMATCH[3]}
     [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]] && value=${BASH_REMATCH[1]}
-    [[ -v $key ]] || export "$key=$value"
+    [[ -n ${!key:-} ]] || export "$key=$value"
   done <"$file"
 }
 
-PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
-export PATH LC_ALL=C.UTF-8
+# What the caller had, for the commands that are not ours (an installer must not lay files that only root can read).
+caller_umask=$(umask) caller_locale=${LC_ALL-}
 umask 077
+export LC_ALL=C.UTF-8
+
+# Cron's PATH lacks the folders that the tools are installed to; bash's own, without one in the environment, has a `.`.
+PATH=:$PATH:
+PATH=${PATH//:.:/:}
+for folder in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do
+  [[ $PATH == *:$folder:* ]] || PATH+=$folder:
+done
+PATH=${PATH#:} PATH=${PATH%:}
+export PATH
+unset folder
+
 read_environment_file "${SVC_ENVIRONMENT_FILE:-/etc/svc-tools/environment}"
 
 SVC_NAME=${SVC_NAME:-svc}
@@ -25,10 +41,8 @@ SVC_UNIT=${SVC_UNIT:-$SVC_NAME.service}
 SVC_DATABASE=${SVC_DATABASE:-${SVC_NAME}_db}
 SVC_DB_USER=${SVC_DB_USER:-$SVC_NAME}
 SVC_REPOSITORY=${SVC_REPOSITORY:-my_backup}
-SVC_STATE_DIR=${SVC_STATE_DIR:-/var/lib/svc-tools}
-SVC_BACKUP_DIR=${SVC_BACKUP_DIR:-/var/backups/$SVC_NAME}
+# Absolute, since the rollback may be started from another folder than the upgrade was.
+SVC_STATE_DIR=$(realpath -m -- "${SVC_STATE_DIR:-/var/lib/svc-tools}")
+SVC_BACKUP_DIR=$(realpath -m -- "${SVC_BACKUP_DIR:-/var/backups/$SVC_NAME}")
 SVC_HOOKS_DIR=${SVC_HOOKS_DIR:-/etc/svc-tools/hooks.d}
-# The dump is made as the database's own user, as the procedure has it (4.2), unless libpq's settings say another.
-PGUSER=${PGUSER:-$SVC_DB_USER}
-export PGUSER
 export SVC_NAME SVC_INSTALL_DIR SVC_UNIT SVC_DATABASE SVC_DB_USER SVC_REPOSITORY SVC_STATE_DIR SVC_BACKUP_DIR SVC_HOOKS_DIR

@@ -1,18 +1,16 @@
 # The document that a script ends with: the envelope of shared/contract.md over the documents of its steps.
-# Input: an array of {file, document}, in the order of the steps.
-# Arguments: $script $run_id $host $started $finished $duration_ms $exit_status $dry_run $run_dir
+# Input: an array of {step, document}, in the order of the steps.
+# Arguments: $version $script $run_id $host $started $finished $duration_ms $exit_status $dry_run $run_dir
 #            $failed (the step that failed, or "") $message $hint $code $facts (JSON) $warnings (JSON) $plan (JSON)
 
-def name: split("/")[-1] | sub("^[0-9]+-"; "") | sub("(\\.[0-9]+)?\\.json$"; "");
+def of($step): map(select(.step == $step)) | last | .document;
 
-map(.document) as $documents
-| ($documents | map(.changed)) as $changes
-| (map(select((.file | name) == $failed)) | last | .document) as $culprit
+map(.document.changed) as $changes
+| of($failed) as $culprit
 # From the request to stop to the moment that the unit itself says it became active.
-| (map(select((.file | name) == "stop")) | last | .document) as $stop
-| (map(select((.file | name) == "start")) | last | .document) as $start
+| of("stop") as $stop | of("start") as $start
 | {
-  schema: "\($script).run/1", tool: "\($script) 0.1.0", step: "run",
+  schema: "\($script).run/1", tool: "\($script) \($version)", step: "run",
   ok: ($exit_status == 0 or $exit_status == 9),
   changed: (if $dry_run then false
             elif ($changes | any(. == true)) then true
@@ -21,10 +19,10 @@ map(.document) as $documents
   dry_run: $dry_run, run_id: $run_id, host: $host,
   started_at: $started, finished_at: $finished, duration_ms: $duration_ms,
   result: ({
-    run_dir: (if $dry_run then null else $run_dir end),
+    run_dir: (if $dry_run or $run_dir == "" then null else $run_dir end),
     steps: map({
-      step: (.file | name), schema: .document.schema, ok: .document.ok, changed: .document.changed,
-      duration_ms: .document.duration_ms, error: (.document.error.code? // null)
+      step, schema: .document.schema, ok: .document.ok, changed: .document.changed,
+      duration_ms: .document.duration_ms, error: .document.error.code
     }),
     downtime_ms: (if $stop.ok == true and $start.ok == true
                   then ([0, ($start.result.after.active_enter_epoch_ms // 0) - ($stop.result.requested_epoch_ms // 0)] | max)
@@ -32,7 +30,7 @@ map(.document) as $documents
     restore_point: null, version: null, preflight: [], remove_kept: [],
     plan: $plan
   } + $facts),
-  warnings: ($warnings + ([.[] | (.file | name) as $step | .document.warnings[]? | .message |= "\($step): \(.)"])),
+  warnings: ($warnings + ([.[] | .step as $step | .document.warnings[]? | .message |= "\($step): \(.)"])),
   error: (if $exit_status == 0 or $exit_status == 9 then null else {
     code: (if $code != "" then $code else ($culprit.error.code // "failed") end),
     message: $message,
