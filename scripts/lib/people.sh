@@ -35,7 +35,7 @@ common_option() {
       usage
       exit 0
       ;;
-    *) wrong_usage "\`$1\` is not understood." ;;
+    *) wrong_usage "\`${1%%=*}\` is not understood." ;;
   esac
 }
 

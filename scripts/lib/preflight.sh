@@ -2,7 +2,7 @@
 # and svc-rollback.
 # shellcheck shell=bash
 
-preflight_failed='' preflight_status=0
+preflight_failed=() preflight_status=0
 
 # preflight STEP COMMAND...: a check whose verdict is noted: pass, warn or fail.
 preflight() {
@@ -10,7 +10,8 @@ preflight() {
   check "$@" || status=$?
   if ((status)); then
     verdict=fail
-    if [[ -z $preflight_failed ]]; then preflight_failed=$1 preflight_status=$status; fi
+    if ((${#preflight_failed[@]} == 0)); then preflight_status=$status; fi
+    preflight_failed+=("$1")
   elif jq -e '.warnings | length > 0' "$(document "$1")" >/dev/null; then
     verdict=warn
   fi
@@ -19,7 +20,14 @@ preflight() {
 
 # The verdict over all checks: nothing has been altered yet.
 preflight_verdict() {
-  if [[ -n $preflight_failed ]]; then stop_at "$preflight_status" "$preflight_failed"; fi
+  local first=${preflight_failed[0]-}
+  if ((${#preflight_failed[@]} > 1)); then
+    failed_step=$first failure_hint=$(stop_hint "$first")
+    failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: $(sentence_of "$(document "$first")" "$preflight_status")"
+    exit "$preflight_status"
+  elif [[ -n $first ]]; then
+    stop_at "$preflight_status" "$first"
+  fi
   judge_hooks
   say 'preflight: passed'
 }

@@ -15,9 +15,11 @@ script=${script##*/}
 . "$lib/people.sh"
 
 dry_run=false
-run_dir='' run_shown='' step_number=0 started='' started_ms=0 version_of_tools=''
+run_dir='' step_number=0 started='' started_ms=0 version_of_tools=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
 review=false finished=false ending=false
+# What helps after a signal; a script changes it as it goes.
+interrupted_hint='Type the same again.'
 children=() arguments=() private_args=()
 signal=''
 facts='{}' warnings='[]' plan='[]'
@@ -39,7 +41,6 @@ run_begin() {
   export SVC_RUN_ID
   [[ $SVC_RUN_ID =~ ^[0-9]{8}t[0-9]{6}z-[a-z0-9.-]+$ ]] ||
     fail 2 run_id_invalid "SVC_RUN_ID is \`$SVC_RUN_ID\`, which is no run id." 'Unset it, or write it as 20261120t020003z-NAME.'
-  run_shown=$SVC_STATE_DIR/runs/$SVC_RUN_ID
   if $dry_run; then
     run_dir=$(mktemp -d "${TMPDIR:-/tmp}/svc-dry-run.XXXXXX")
     return
@@ -50,9 +51,9 @@ run_begin() {
       'Run the script as root, or set SVC_STATE_DIR to a folder of your own.'
   fi
   $inherited || lock_service
-  mkdir -- "$run_shown" 2>/dev/null ||
+  mkdir -- "$SVC_STATE_DIR/runs/$SVC_RUN_ID" 2>/dev/null ||
     fail 3 run_exists "There is a run $SVC_RUN_ID already." 'Unset SVC_RUN_ID, so that the run gets an id of its own.'
-  run_dir=$run_shown
+  run_dir=$SVC_STATE_DIR/runs/$SVC_RUN_ID
   write_plan >"$run_dir/plan.json"
   say "run $SVC_RUN_ID in $run_dir"
 }
@@ -135,8 +136,8 @@ document() {
 }
 value() { jq -r "$2" "$(document "$1")"; }
 
-# document_of STEP: the same, with a name to print where a dry run has made none.
-document_of() { document "$1" || printf '%s/NN-%s.json' "$run_dir" "$1"; }
+# document_of STEP: the same, with the name that a dry run prints where it has made none.
+document_of() { document "$1" || printf '%s.json' "$1"; }
 
 # is_whole FILE: whether it holds one document; is_ok FILE: whether that document is ok as well.
 is_whole() { jq -es 'length==1 and (.[0] | type == "object" and has("ok"))' "$1" >/dev/null 2>&1; }
@@ -180,7 +181,7 @@ await() {
   mv -- "$files.json.partial" "$files.json"
   if ((status == 0 || status == 9)) && is_ok "$files.json"; then
     if ((status == 9)); then review=true; fi
-    say "$name: $(jq -r '(.warnings[] | "warning: \(.message) "), "ok, \(.duration_ms) ms"' "$files.json")"
+    say "$name: $(jq -r '[.warnings[] | "warning: \(.message) "] + ["ok, \(.duration_ms) ms"] | join("")' "$files.json")"
     return 0
   fi
   local how="failed with status $status"
@@ -238,14 +239,16 @@ try() {
 }
 step() { try "$@" || stop_at $? "$1"; }
 
-# planned STEP COMMAND...: true, and only noted, in a dry run.
+# planned STEP COMMAND...: true, and only noted, in a dry run. The lines can be typed in any folder: documents go to
+# <step>.json there, as the run directory has them.
 planned() {
   $dry_run || return 1
+  local line name=$1
   shift
-  local line
   mapfile -d '' -t shown < <(shown_args "$@")
   line=$(quoted "${shown[@]}")
-  line=${line//"$run_dir"/"$run_shown"}
+  line=${line//"$run_dir"/.}
+  if [[ $1 == svc-* ]]; then line+=" > $name.json"; fi
   plan=$(jq -c --arg line "$line" '. + [$line]' <<<"$plan")
   printf '%s\n' "$line" >&2 || :
 }
@@ -341,7 +344,7 @@ on_exit() {
     status=$((128 + $(kill -l "$signal")))
     failure_code=interrupted
     failure_message="The run was ended by $signal.${failure_message:+ $failure_message}"
-    failure_hint=${failure_hint:-$(stop_hint "$failed_step")}
+    failure_hint=${failure_hint:-$interrupted_hint}
   elif ((status == 0)) && ! $finished; then
     status=1
   elif ((status > 9)) || { ((status != 0)) && [[ -z $failure_message ]]; }; then

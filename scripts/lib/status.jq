@@ -24,9 +24,9 @@ map(.document.changed) as $changes
       step, schema: .document.schema, ok: .document.ok, changed: .document.changed,
       duration_ms: .document.duration_ms, error: .document.error.code
     }),
-    downtime_ms: (if $stop.ok == true and $start.ok == true
-                  then ([0, ($start.result.after.active_enter_epoch_ms // 0) - ($stop.result.requested_epoch_ms // 0)] | max)
-                  else null end),
+    # null where the unit was not running before, or does not run now.
+    downtime_ms: ($start.result.after.active_enter_epoch_ms? as $up | $stop.result.requested_epoch_ms? as $down
+                  | if $up and $down and $up >= $down then $up - $down else null end),
     restore_point: null, version: null, preflight: [], remove_kept: [],
     plan: $plan
   } + $facts),
