@@ -376,7 +376,7 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back() {
     let watching = format!("SELECT pg_sleep(1000), {}", literal(&format!("bystander of {}", case.database)));
     let bystanders: Vec<Child> = ["postgres", "postgres"].map(|other| case.session(other, &watching)).into();
     let stop = AtomicBool::new(false);
-    let ran = std::thread::scope(|scope| {
+    let (ran, gone) = std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 while !stop.load(Ordering::SeqCst) {
@@ -389,9 +389,10 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back() {
         let ran = case.tool().arg(&dump).run();
         stop.store(true, Ordering::SeqCst);
         let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}", literal(&case.database));
-        while !case.admin(&end).is_empty() {}
-        ran
+        let gone = wait::until("the end of the clients", SOON, || case.admin(&end).is_empty().then_some(()));
+        (ran, gone)
     });
+    gone.unwrap();
     let ran = ran.ok();
     for mut bystander in bystanders {
         assert!(bystander.try_wait().unwrap().is_none(), "a session in another database was ended");
@@ -588,6 +589,85 @@ fn the_document_of_a_swap_goes_back_and_its_document_forward_again() {
 
     case.tool().arg("swap").arg("--from").arg(&back).run().ok().changed();
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
+}
+
+#[test]
+fn a_run_is_gone_on_with_by_calls_that_have_runs_of_their_own() {
+    let (case, dump) = Case::filled("pgr_byrun");
+    case.sql("DELETE FROM notes");
+    let upgraded = case.text();
+    let ran = case.tool().arg("stage").arg(&dump).run().ok().changed();
+    let (run, staged) = (ran.doc()["run_id"].as_str().unwrap().to_owned(), name_of(&ran.result()["staged"]).to_owned());
+    let document = case.keep("staged.json", &ran);
+    let swap = |more: &[&str]| case.tool().args(["swap", "--run", &run]).args(more).run().ok();
+
+    let kept = format!("{}_before_{run}", case.database);
+    let swapped = swap(&["--run-id", "20300101t000000z-other"]).changed();
+    assert_eq!((swapped.result()["run"].as_str(), name_of(&swapped.result()["kept"])), (Some(run.as_str()), kept.as_str()));
+    assert_eq!(case.copies(), kept);
+    let swapped = case.keep("swapped.json", &swapped);
+    swap(&[]).unchanged();
+
+    let back = swap(&["--back"]).changed();
+    assert_eq!((back.result()["back"].as_bool(), case.text(), case.copies()), (Some(true), upgraded.clone(), staged.clone()));
+    // The same again is so already, and what is noted now is the way back.
+    swap(&["--back"]).unchanged();
+    swap(&[]).unchanged();
+    assert_eq!(case.text(), upgraded);
+
+    // Back by the document of a call of another run, with everything noted where it was.
+    case.tool().arg("swap").arg("--from").arg(&document).run().ok().changed();
+    case.tool().arg("swap").arg("--from").arg(&swapped).run().ok().changed();
+    assert_eq!(case.text(), upgraded);
+    let forward = case.tool().arg("swap").arg("--from").arg(&document).run().ok().changed();
+    assert_eq!(forward.result()["back"], false);
+    // The document of the staging alone names nothing that may be dropped now, and what is noted is not lost by it.
+    case.tool().arg("unstage").arg("--from").arg(&document).run().ok().unchanged();
+    let unstaged = case.tool().args(["unstage", "--run", &run]).run().ok().changed();
+    assert_eq!(name_of(&unstaged.result()["dropped"][0]), kept);
+    assert_eq!((case.copies().as_str(), case.sql("SELECT count(*) FROM notes").as_str()), ("", "200"));
+    case.tool().args(["swap", "--run", &run]).run().fails(4, "swap_not_found").unchanged();
+}
+
+#[test]
+fn a_swap_that_says_not_ok_is_finished_and_goes_back_only_by_back() {
+    let (case, dump) = Case::filled("pgr_notok");
+    case.sql("DELETE FROM notes");
+    let upgraded = case.text();
+    let ran = case.tool().arg(&dump).run().ok().changed();
+    let cut = |name: &str, ran: &Ran| {
+        let mut document = ran.doc().clone();
+        document["ok"] = Value::Bool(false);
+        let path = case.dir.path().join(name);
+        fs::write(&path, document.to_string()).unwrap();
+        path
+    };
+    let restored = cut("cut.json", &ran);
+    let swap = |document: &Path, more: &[&str]| case.tool().arg("swap").args(more).arg("--from").arg(document).run().ok();
+    swap(&restored, &[]).unchanged();
+    assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
+    let back = swap(&restored, &["--back"]).changed();
+    assert_eq!(case.text(), upgraded);
+    // A way back that was cut is finished too, with --back or without.
+    let back = cut("back.json", &back);
+    swap(&back, &[]).unchanged();
+    swap(&back, &["--back"]).unchanged();
+    assert_eq!(case.text(), upgraded);
+}
+
+#[test]
+fn what_is_staged_on_a_rebuilt_server_is_swapped_and_dropped_only_when_that_is_meant() {
+    let (case, dump) = Case::filled("pgr_rebuilt");
+    let staged = case.keep("staged.json", &case.tool().arg("stage").arg(&dump).run().ok());
+    let own = case.admin("SELECT system_identifier FROM pg_control_system()");
+    fs::write(&staged, fs::read_to_string(&staged).unwrap().replace(&own, "7000000000000000001")).unwrap();
+    for step in ["swap", "unstage"] {
+        let ran = case.tool().args([step, "--from"]).arg(&staged).run().refused("other_server");
+        assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("--other-server"), "{ran}");
+    }
+    let swapped = case.tool().args(["swap", "--other-server", "--from"]).arg(&staged).run().ok().changed();
+    assert_eq!(swapped.result()["system_identifier"], own.as_str());
+    case.tool().args(["unstage", "--other-server", "--from"]).arg(&staged).run().ok().unchanged();
 }
 
 /// A way to the server that loses the answer to a COMMIT, and the COMMIT itself unless it is `delivered`; gives its port.

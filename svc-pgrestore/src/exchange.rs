@@ -4,12 +4,20 @@
 use svc_pgdump::whole::quoted;
 use svc_step::Failure;
 use svc_step::action::Action;
+use svc_step::run_id::RunId;
 
-use crate::outcome::{Named, Swapped};
+use crate::drops::drop_statement;
+use crate::names;
+use crate::outcome::{Named, Staged, Swapped};
 
 /// An exchange that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
+    /// The run that it is about: the one that staged. It names what is kept and where the exchange is noted, whichever run
+    /// the call belongs to.
+    pub run: RunId,
+    /// Whether it goes back: what an exchange replaced becomes live again.
+    pub back: bool,
     /// The name that is exchanged.
     pub database: String,
     /// The server's identifier.
@@ -104,6 +112,8 @@ impl Exchange {
     #[must_use]
     pub fn planned(&self, kept: Option<Named>, plan: Vec<Action>) -> Swapped {
         Swapped {
+            run: self.run.to_string(),
+            back: self.back,
             database: self.database.clone(),
             system_identifier: self.system_identifier.clone(),
             incoming: self.incoming.clone(),
@@ -116,21 +126,39 @@ impl Exchange {
         }
     }
 
-    /// The same exchange once more, to finish it.
+    /// What a run staged becomes live.
     #[must_use]
-    pub fn of(swapped: &Swapped, kept_name: String) -> Self {
+    pub fn of_staged(staged: &Staged, run: RunId) -> Self {
         Self {
+            database: staged.database.clone(),
+            system_identifier: staged.system_identifier.clone(),
+            incoming: staged.staged.clone(),
+            kept_name: names::before(&staged.database, &run),
+            back: false,
+            run,
+        }
+    }
+
+    /// The same exchange once more, to finish it.
+    ///
+    /// # Errors
+    /// The document names no run (2).
+    pub fn again(swapped: &Swapped) -> Result<Self, Failure> {
+        let run = run_of(&swapped.run)?;
+        Ok(Self {
             database: swapped.database.clone(),
             system_identifier: swapped.system_identifier.clone(),
             incoming: swapped.incoming.clone(),
-            kept_name: swapped.kept.as_ref().map_or(kept_name, |kept| kept.name.clone()),
-        }
+            kept_name: swapped.kept.as_ref().map_or_else(|| names::before(&swapped.database, &run), |kept| kept.name.clone()),
+            back: swapped.back,
+            run,
+        })
     }
 
     /// The way back: what was kept becomes live again, and what had come in gets the name that it came from.
     ///
     /// # Errors
-    /// Nothing was kept, so there is nothing to go back to (4).
+    /// Nothing was kept, so there is nothing to go back to (4), or the document names no run (2).
     pub fn back(swapped: &Swapped) -> Result<Self, Failure> {
         let nothing = |why: &str| {
             Failure::not_found("nothing_kept", format!("There is nothing to go back to: {why}."))
@@ -145,20 +173,21 @@ impl Exchange {
             system_identifier: swapped.system_identifier.clone(),
             incoming: kept,
             kept_name: swapped.incoming.name.clone(),
+            back: !swapped.back,
+            run: run_of(&swapped.run)?,
         })
     }
 }
 
-/// The statement that drops a database with whoever is connected to it.
-#[must_use]
-pub fn drop_statement(database: &str) -> String {
-    format!("DROP DATABASE {} WITH (FORCE)", quoted(database))
-}
-
-/// The same where it may not be there.
-#[must_use]
-pub fn drop_if_there(database: &str) -> String {
-    format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", quoted(database))
+/// The run that a document names.
+///
+/// # Errors
+/// It is none (2).
+pub fn run_of(text: &str) -> Result<RunId, Failure> {
+    text.parse().map_err(|_| {
+        Failure::usage("from_damaged", format!("The --from document names the run `{text}`, which is none."))
+            .hint("Hand over the document as the tool printed it.")
+    })
 }
 
 #[cfg(test)]
@@ -169,8 +198,12 @@ mod tests {
         Named { name: name.to_owned(), oid: Some(oid) }
     }
 
+    const RUN: &str = "20300101t000000z-r";
+
     fn exchange() -> Exchange {
         Exchange {
+            run: RUN.parse().unwrap(),
+            back: false,
             database: "svc_db".to_owned(),
             system_identifier: "7".to_owned(),
             incoming: named("svc_db_staged_r", 20),
@@ -214,7 +247,7 @@ mod tests {
         let mut swapped = exchange().planned(Some(kept.clone()), Vec::new());
         swapped.swapped = true;
         let back = Exchange::back(&swapped).unwrap();
-        assert_eq!((&back.incoming, back.kept_name.as_str()), (&kept, "svc_db_staged_r"));
+        assert_eq!((&back.incoming, back.kept_name.as_str(), back.back), (&kept, "svc_db_staged_r", true));
         let again = Exchange::back(&back.planned(Some(named("svc_db_staged_r", 20)), Vec::new())).unwrap();
         assert_eq!(again, exchange());
         swapped.kept_dropped = true;

@@ -4,7 +4,7 @@ use svc_pgdump::Properties;
 use svc_step::file::{self, Existing};
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::exchange::drop_if_there;
+use crate::drops::drop_if_there;
 use crate::fill::fill;
 use crate::outcome::{PropertiesFrom, Restored};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};

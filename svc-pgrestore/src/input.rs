@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use svc_pgdump::whole::{self, Dump};
 use svc_pgdump::{Dumped, Properties};
-use svc_step::from::{Accept, FromArg, Received};
+use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::{Call, Failure, file};
 
 use crate::outcome::Source;
@@ -19,9 +19,8 @@ pub struct InputArgs {
     file: Option<PathBuf>,
     #[command(flatten)]
     from: FromArg,
-    /// Restore although the document is of another server
-    #[arg(long)]
-    pub(crate) other_server: bool,
+    #[command(flatten)]
+    pub(crate) other: OtherServer,
     /// Try although the disk has too little room for a second copy
     #[arg(long)]
     pub(crate) ignore_room: bool,

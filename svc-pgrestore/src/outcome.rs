@@ -84,6 +84,11 @@ pub struct Staged {
 /// One exchange of two databases' names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Swapped {
+    /// The run that it is about: the one that staged, whichever run the call belongs to. It names what is kept, and is what
+    /// `--run` wants.
+    pub run: String,
+    /// Whether it goes back: what an earlier swap replaced becomes live again.
+    pub back: bool,
     /// The name that is exchanged: the live database's.
     pub database: String,
     /// The server's identifier (`pg_control_system`).

@@ -41,18 +41,6 @@ pub(crate) fn versions(dump_of: u32, dump_of_text: &str, server: &Server) -> Res
     .hint(format!("Restore it on a PostgreSQL {dump_of} or later: --host and --port.")))
 }
 
-/// The same server as the document's, unless another one is wanted.
-pub(crate) fn same_server(recorded: &str, server: &Server) -> Result<(), Failure> {
-    if recorded == server.system_identifier {
-        return Ok(());
-    }
-    Err(Failure::refused(
-        "other_server",
-        format!("The document speaks of the server {recorded}, and this one is {}.", server.system_identifier),
-    )
-    .hint("Name the right server with --host and --port; --other-server restores the dump here on purpose."))
-}
-
 /// Every role that the dump grants to or that owns something.
 pub(crate) fn roles(missing: &[String]) -> Result<(), Failure> {
     let Some(first) = missing.first() else { return Ok(()) };
@@ -117,7 +105,7 @@ pub(crate) fn room(dump_bytes: u64, free_bytes: u64, folder: &str) -> Result<(),
         "no_room",
         format!("A second copy needs about {needed} bytes at {folder}, and {free_bytes} bytes are free."),
     )
-    .hint("Make room; --no-room-check if the estimate is wrong; --in-place restores without a second copy."))
+    .hint("Make room; --ignore-room if the estimate is wrong; --in-place restores without a second copy."))
 }
 
 /// The room that a copy of a dump of that size takes.
@@ -150,9 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_and_the_servers_own_databases_are_refused() {
-        assert!(same_server("7", &server()).is_ok());
-        assert_eq!(same_server("8", &server()).unwrap_err().code, "other_server");
+    fn the_servers_own_databases_and_users_without_rights_are_refused() {
         assert_eq!(database("postgres").unwrap_err().code, "database_of_the_server");
         assert!(database("svc_db").is_ok());
         assert_eq!(rights(&Server { creates_databases: false, ..server() }).unwrap_err().code, "not_administrator");
@@ -160,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_would_be_lost_or_would_stop_the_exchange_is_named() {
-        let live = Live { oid: 1, prepared: vec!["it's".to_owned()], subscriptions: Vec::new(), slots: Vec::new() };
+        let live = Live { prepared: vec!["it's".to_owned()], subscriptions: Vec::new(), slots: Vec::new() };
         let failure = in_the_way("svc_db", &live).unwrap_err();
         assert_eq!(failure.code, "prepared_transactions");
         assert!(failure.message.contains("it's") && failure.hint.unwrap().contains("'it''s'"));

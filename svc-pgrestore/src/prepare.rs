@@ -9,7 +9,7 @@ use svc_step::lock::Lock;
 use svc_step::{Call, Failure, file};
 
 use crate::creation::{Creation, Statement};
-use crate::exchange::drop_statement;
+use crate::drops::drop_statement;
 use crate::input::{Input, InputArgs};
 use crate::outcome::{Named, PropertiesFrom, Staged};
 use crate::proof::Expected;
@@ -62,10 +62,8 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepa
     preflight::database(&database)?;
     loader::available(call)?;
     let mut admin = Admin::connect(&args.admin, call)?;
-    if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref())
-        && !args.input.other_server
-    {
-        preflight::same_server(identifier, &admin.server)?;
+    if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref()) {
+        admin.is_meant(args.input.other, identifier)?;
     }
     let lock = admin.lock(call, &database)?;
     let dump = input.examine(call)?;

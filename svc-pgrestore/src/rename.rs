@@ -41,7 +41,7 @@ enum Tried {
 /// # Errors
 /// Sessions come back again and again (5), the server says no (1, 3), or the connection is lost (5); a signal between two
 /// attempts. In all these cases nothing has changed, unless the effects of the call say that nobody knows.
-pub(crate) fn exchange(admin: &mut Admin, call: &Call, exchange: &Exchange, kept: Option<&Named>) -> Result<u64, Failure> {
+pub(crate) fn rename(admin: &mut Admin, call: &Call, exchange: &Exchange, kept: Option<&Named>) -> Result<u64, Failure> {
     let oids: Vec<u32> = [exchange.incoming.oid, kept.and_then(|kept| kept.oid)].into_iter().flatten().collect();
     let mut second = admin.target.connect(call, MAINTENANCE)?;
     let over = AtomicBool::new(false);
@@ -67,7 +67,7 @@ pub(crate) fn exchange(admin: &mut Admin, call: &Call, exchange: &Exchange, kept
                     return Err(failure);
                 }
                 // The attempt stays without an answer: nobody knows.
-                None => return Err(unknown(call, failure)),
+                None => return Err(unknown(exchange, failure)),
             }
             Ok(ended)
         }
@@ -162,12 +162,12 @@ fn read_back(admin: &mut Admin, second: &mut Client, call: &Call, exchange: &Exc
     None
 }
 
-fn unknown(call: &Call, failure: Failure) -> Failure {
+fn unknown(exchange: &Exchange, failure: Failure) -> Failure {
     let mut lost = Failure::unavailable(
         "swap_unknown",
         "The server was lost at the moment of the exchange, and nobody knows on which side of it.",
     )
-    .hint(format!("When the server is up: svc-pgrestore swap --run {} finds out, and finishes it.", call.run_id()));
+    .hint(format!("When the server is up: svc-pgrestore swap --run {} finds out, and finishes it.", exchange.run));
     lost.causes = failure.causes;
     lost
 }

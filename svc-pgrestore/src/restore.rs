@@ -28,7 +28,7 @@ pub(crate) fn run(args: &WholeArgs, call: &Call) -> StepResult<Restored> {
         return in_place::run(&args.restore, args.dry.dry_run, call);
     }
     let mut prepared = prepare(&args.restore, Aim::Copy, call)?;
-    let exchange = |staged: &Staged| Exchange::from_staged(staged, call);
+    let exchange = |staged: &Staged| Exchange::of_staged(staged, call.run_id().clone());
     if args.dry.dry_run {
         return Ok(planned(prepared, args.old.drop_old, &exchange)?);
     }
@@ -41,10 +41,10 @@ pub(crate) fn run(args: &WholeArgs, call: &Call) -> StepResult<Restored> {
         Restored { database: staged.database.clone(), in_place: false, stage: staged.clone(), swap: swapped.cloned(), plan }
     };
     // One note holds both halves, so that the same run, killed and started again, finds the staging.
-    let note = |swapped: &Swapped| notes::write(call, "restore", &staged.database, &restored(Some(swapped)));
+    let note = |swapped: &Swapped| notes::write(call, call.run_id(), "restore", &staged.database, &restored(Some(swapped)));
     match swap::perform(&mut prepared.admin, call, &exchange(&staged), args.old.drop_old, false, &note) {
         Ok(swapped) => Ok(restored(Some(&swapped))),
-        Err(Stopped { failure, result }) => Err(Stopped::with(swap::hinted(failure, call), restored(result.as_ref()))),
+        Err(Stopped { failure, result }) => Err(Stopped::with(swap::hinted(failure, call.run_id()), restored(result.as_ref()))),
     }
 }
 

@@ -28,8 +28,6 @@ pub(crate) struct Server {
 /// The live database, and what of it cannot be carried over by a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Live {
-    /// Its OID.
-    pub(crate) oid: u32,
     /// The identifiers of its prepared transactions.
     pub(crate) prepared: Vec<String>,
     /// Its subscriptions.
@@ -42,8 +40,7 @@ const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rol
     CASE WHEN r.rolsuper OR pg_has_role('pg_read_all_settings', 'member') THEN current_setting('data_directory') END \
     FROM pg_roles r WHERE r.rolname = current_user";
 
-const LIVE: &str = "SELECT d.oid, \
-    ARRAY(SELECT gid FROM pg_prepared_xacts WHERE database = d.datname ORDER BY gid), \
+const LIVE: &str = "SELECT ARRAY(SELECT gid FROM pg_prepared_xacts WHERE database = d.datname ORDER BY gid), \
     ARRAY(SELECT subname::text FROM pg_subscription WHERE subdbid = d.oid ORDER BY 1), \
     ARRAY(SELECT slot_name::text FROM pg_replication_slots WHERE database = d.datname ORDER BY 1) \
     FROM pg_database d WHERE d.datname = $1";
@@ -74,7 +71,7 @@ pub(crate) fn server(client: &mut Client) -> Result<Server, Failure> {
 /// Asks about the live database; `None` where there is none.
 pub(crate) fn live(client: &mut Client, database: &str) -> Result<Option<Live>, Failure> {
     let row = client.query_opt(LIVE, &[&database]).map_err(|error| refusal::of_query(&error, "ask about the live database"))?;
-    Ok(row.map(|row| Live { oid: row.get(0), prepared: row.get(1), subscriptions: row.get(2), slots: row.get(3) }))
+    Ok(row.map(|row| Live { prepared: row.get(0), subscriptions: row.get(1), slots: row.get(2) }))
 }
 
 /// All databases.

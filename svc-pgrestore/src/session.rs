@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use svc_pgdump::{Target, refusal};
+use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
@@ -43,6 +44,15 @@ impl Admin {
         Ok(Self { target, client, server })
     }
 
+    /// This is the server that a document speaks of.
+    ///
+    /// # Errors
+    /// It is another one, and `--other-server` was not said (3).
+    pub(crate) fn is_meant(&self, other: OtherServer, spoken_of: &str) -> Result<(), Failure> {
+        let place = format!("the one at {}", self.target.place());
+        other.check(spoken_of, &self.server.system_identifier, &place, "--host and --port (PGHOST, PGPORT)")
+    }
+
     /// Takes the lock of one database of this server.
     ///
     /// # Errors
@@ -56,7 +66,19 @@ impl Admin {
     /// # Errors
     /// The server says no, and nothing was altered; or the connection is lost, and nobody knows.
     pub(crate) fn alter(&mut self, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
-        alter(&mut self.client, call, sql, action)
+        let attempt = call.effects().attempt();
+        match self.client.batch_execute(sql) {
+            Ok(()) => {
+                attempt.happened();
+                Ok(())
+            }
+            Err(error) => {
+                if error.as_db_error().is_some() {
+                    attempt.refused();
+                }
+                Err(refusal::of_query(&error, action))
+            }
+        }
     }
 
     /// Lets `work` use a connection for as long as it takes; a signal or the end of the time limit ends that session.
@@ -95,25 +117,5 @@ impl Admin {
                 None => result?,
             }
         })
-    }
-}
-
-/// Does something that alters the server, and keeps account of it.
-///
-/// # Errors
-/// The server says no, and nothing was altered; or the connection is lost, and nobody knows.
-pub(crate) fn alter(client: &mut Client, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
-    let attempt = call.effects().attempt();
-    match client.batch_execute(sql) {
-        Ok(()) => {
-            attempt.happened();
-            Ok(())
-        }
-        Err(error) => {
-            if error.as_db_error().is_some() {
-                attempt.refused();
-            }
-            Err(refusal::of_query(&error, action))
-        }
     }
 }

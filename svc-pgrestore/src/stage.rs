@@ -1,11 +1,10 @@
 //! `stage`: a copy of the database beside the live one, loaded and proven. The live database is not touched.
 
 use svc_step::common::DryRun;
-use svc_step::effects::Changed;
 use svc_step::from::Received;
-use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+use svc_step::{Call, Failure, StepResult, swaps};
 
-use crate::exchange::{drop_if_there, drop_statement};
+use crate::drops::{drop_if_there, drop_statement};
 use crate::fill::fill;
 use crate::outcome::{Named, Restored, Staged};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
@@ -32,11 +31,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
 
 /// Stages what was prepared.
 pub(crate) fn perform(prepared: &mut Prepared, call: &Call) -> StepResult<Staged> {
-    match attempt(prepared, call) {
-        Ok(staged) => Ok(staged),
-        Err(failure) if call.effects().changed() == Changed::No => Err(failure.into()),
-        Err(failure) => Err(Stopped::with(failure, prepared.staged.clone())),
-    }
+    attempt(prepared, call).map_err(|failure| call.stopped(failure, prepared.staged.clone()))
 }
 
 fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
@@ -45,7 +40,7 @@ fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
     if catalog.iter().any(|one| one.name == prepared.staged.staged.name) {
         return already(&prepared.staged, &catalog, call);
     }
-    let note = |staged: &Staged| notes::write(call, "stage", &staged.database, staged);
+    let note = |staged: &Staged| notes::write(call, call.run_id(), "stage", &staged.database, staged);
     note(&prepared.staged)?;
     fill(prepared, call).map_err(|failure| take_back(prepared, call, failure, removed))?;
     note(&prepared.staged)?;

@@ -2,15 +2,17 @@
 
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::from::{Accept, FromArg, Received};
+use svc_step::from::{OtherServer, Received};
 use svc_step::run_id::RunId;
-use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+use svc_step::swaps::GivenArgs;
+use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::exchange::{Exchange, Standing, drop_statement};
+use crate::drops::drop_statement;
+use crate::exchange::{self, Exchange, Standing};
 use crate::outcome::{Restored, Staged, Swapped};
 use crate::session::Admin;
 use crate::settings::{AdminArgs, DatabaseArgs};
-use crate::{names, notes, preflight, rename, server};
+use crate::{notes, preflight, rename, server};
 
 /// The documents that a swap goes on from.
 pub(crate) const SCHEMAS: [&str; 3] = ["svc-pgrestore.stage/1", "svc-pgrestore.swap/1", "svc-pgrestore.restore/1"];
@@ -18,19 +20,18 @@ pub(crate) const SCHEMAS: [&str; 3] = ["svc-pgrestore.stage/1", "svc-pgrestore.s
 /// Arguments of `svc-pgrestore swap`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The document of a swap, swapped again, goes back.\n\nExample:\n  svc-pgrestore stage --from pgdump.json > staged.json && svc-pgrestore swap --from staged.json"
+    after_help = "A swap that is not finished is finished; the document of a finished one, swapped again, goes back.\n\nExample:\n  svc-pgrestore stage --from pgdump.json > staged.json && svc-pgrestore swap --from staged.json"
 )]
 pub struct SwapArgs {
     #[command(flatten)]
-    from: FromArg,
-    /// Finish what is noted of this run on this host, when its document was lost
-    #[arg(long, value_name = "RUN", required_unless_present = "from", conflicts_with = "from")]
-    run: Option<RunId>,
+    given: GivenArgs,
     /// Go back: what the swap replaced becomes live again
     #[arg(long)]
     back: bool,
     #[command(flatten)]
     old: DropOld,
+    #[command(flatten)]
+    other: OtherServer,
     #[command(flatten)]
     pub(crate) dry: DryRun,
     #[command(flatten)]
@@ -48,47 +49,22 @@ pub struct DropOld {
 }
 
 pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
-    let received = received(args.from.from.as_deref(), args.run.as_ref(), call)?;
-    let exchange = wanted(&received, args.run.is_some(), args.back, call)?;
+    let received = args.given.read(call, &SCHEMAS)?;
+    let mut exchange = wanted(&received, args.back)?;
     args.database.agrees_with(&exchange.database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
-    preflight::same_server(&exchange.system_identifier, &admin.server)?;
+    admin.is_meant(args.other, &exchange.system_identifier)?;
+    exchange.system_identifier.clone_from(&admin.server.system_identifier);
     let _lock = admin.lock(call, &exchange.database)?;
-    let note = |swapped: &Swapped| notes::write(call, "swap", &swapped.database, swapped);
+    let note = |swapped: &Swapped| notes::write(call, &exchange.run, "swap", &swapped.database, swapped);
     perform(&mut admin, call, &exchange, args.old.drop_old, args.dry.dry_run, &note)
 }
 
-/// The document of the step before, or what is noted of its run.
-pub(crate) fn received(from: Option<&std::path::Path>, run: Option<&RunId>, call: &Call) -> Result<Received, Failure> {
-    match (from, run) {
-        (Some(from), _) => Received::read(call, from, &SCHEMAS, Accept::Unfinished),
-        (None, Some(run)) => swaps::read(call, run, &SCHEMAS),
-        (None, None) => Err(Failure::usage("from_missing", "Nothing says what is to be swapped.")
-            .hint("Hand over the document of the staging by --from FILE, or name its run by --run RUN.")),
-    }
-}
-
-/// The exchange that a document asks for.
-fn wanted(received: &Received, noted: bool, back: bool, call: &Call) -> Result<Exchange, Failure> {
-    let of_swap = |swapped: &Swapped| {
-        // What is noted of a run is finished; a document that says that it is done is gone back from.
-        if back || (swapped.swapped && !noted) {
-            Exchange::back(swapped)
-        } else {
-            Ok(Exchange::of(swapped, names::before(&swapped.database, call.run_id())))
-        }
-    };
-    let of_stage = |staged: &Staged| {
-        if back {
-            return Err(Failure::usage("not_swapped", "This is the document of a staging, from which there is no way back.")
-                .hint("Hand over the document of the swap, or leave --back out."));
-        }
-        proven(staged)?;
-        Ok(Exchange::from_staged(staged, call))
-    };
+/// The exchange that a document or a note asks for.
+fn wanted(received: &Received, back: bool) -> Result<Exchange, Failure> {
     match received.step() {
-        "stage" => of_stage(&received.result()?),
-        "swap" => of_swap(&received.result()?),
+        "stage" => of_stage(received, &received.result()?, back),
+        "swap" => of_swap(received, &received.result()?, back),
         _ => {
             let restored: Restored = received.result()?;
             match &restored.swap {
@@ -96,11 +72,28 @@ fn wanted(received: &Received, noted: bool, back: bool, call: &Call) -> Result<E
                     Err(Failure::refused("restored_in_place", "The database was restored in place, so there is nothing to swap.")
                         .hint("Restore the dump of the state that is wanted: svc-pgrestore FILE."))
                 }
-                Some(swapped) => of_swap(swapped),
-                None => of_stage(&restored.stage),
+                Some(swapped) => of_swap(received, swapped, back),
+                None => of_stage(received, &restored.stage, back),
             }
         }
     }
+}
+
+fn of_stage(received: &Received, staged: &Staged, back: bool) -> Result<Exchange, Failure> {
+    if back {
+        return Err(Failure::usage("not_swapped", "This is about a staging, from which there is no way back.")
+            .hint("Hand over the document of the swap, or leave --back out."));
+    }
+    proven(staged)?;
+    Ok(Exchange::of_staged(staged, exchange::run_of(received.run_id())?))
+}
+
+/// What is not finished is finished, and so is what is noted; the document of a finished swap goes back.
+fn of_swap(received: &Received, swapped: &Swapped, back: bool) -> Result<Exchange, Failure> {
+    // A note is never ok. One of a way back is gone on with, so that the same `--run RUN --back` again does not go forward.
+    let going_back = swapped.back && !received.is_ok();
+    let reverse = (back && !going_back) || (received.is_ok() && swapped.swapped);
+    if reverse { Exchange::back(swapped) } else { Exchange::again(swapped) }
 }
 
 /// Only what was loaded and proven is ever swapped in.
@@ -110,18 +103,6 @@ fn proven(staged: &Staged) -> Result<(), Failure> {
     }
     Err(Failure::refused("not_proven", format!("The staging of {} did not come to its end.", staged.staged.name))
         .hint("Stage the dump again; the next staging removes what is left of this one."))
-}
-
-impl Exchange {
-    /// What was staged becomes live.
-    pub(crate) fn from_staged(staged: &Staged, call: &Call) -> Self {
-        Self {
-            database: staged.database.clone(),
-            system_identifier: staged.system_identifier.clone(),
-            incoming: staged.staged.clone(),
-            kept_name: names::before(&staged.database, call.run_id()),
-        }
-    }
 }
 
 /// Does it, under a lock that is held already. `note` writes the plan down, for `--run`.
@@ -157,9 +138,9 @@ pub(crate) fn perform(
     if ready {
         call.check()?;
         note(&swapped)?;
-        match rename::exchange(admin, call, exchange, swapped.kept.as_ref()) {
+        match rename::rename(admin, call, exchange, swapped.kept.as_ref()) {
             Ok(ended) => swapped.sessions_ended_count = ended,
-            Err(failure) => return Err(Stopped::with(hinted(failure, call), swapped)),
+            Err(failure) => return Err(Stopped::with(hinted(failure, &exchange.run), swapped)),
         }
         swapped.swapped = true;
     }
@@ -180,8 +161,8 @@ pub(crate) fn perform(
 }
 
 /// A failed exchange names the command that goes on from it, the document or none.
-pub(crate) fn hinted(mut failure: Failure, call: &Call) -> Failure {
-    let again = format!("svc-pgrestore swap --run {} goes on.", call.run_id());
+pub(crate) fn hinted(mut failure: Failure, run: &RunId) -> Failure {
+    let again = format!("svc-pgrestore swap --run {run} goes on.");
     failure.hint = Some(match failure.hint {
         Some(hint) if hint.contains("--run") => hint,
         Some(hint) => format!("{hint} {again}"),

@@ -2,15 +2,18 @@
 
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::from::{FromArg, Received};
+use svc_step::from::{OtherServer, Received};
 use svc_step::run_id::RunId;
+use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::exchange::drop_statement;
+use crate::drops::drop_statement;
+use crate::exchange::run_of;
 use crate::outcome::{Named, Restored, Staged, Swapped, Unstaged};
+use crate::server;
 use crate::session::Admin;
 use crate::settings::{AdminArgs, DatabaseArgs};
-use crate::{preflight, server, swap};
+use crate::swap::SCHEMAS;
 
 /// Arguments of `svc-pgrestore unstage`.
 #[derive(Debug, clap::Args)]
@@ -19,10 +22,9 @@ use crate::{preflight, server, swap};
 )]
 pub struct UnstageArgs {
     #[command(flatten)]
-    from: FromArg,
-    /// Drop what is noted of this run on this host, when its document was lost
-    #[arg(long, value_name = "RUN", required_unless_present = "from", conflicts_with = "from")]
-    run: Option<RunId>,
+    given: GivenArgs,
+    #[command(flatten)]
+    other: OtherServer,
     #[command(flatten)]
     pub(crate) dry: DryRun,
     #[command(flatten)]
@@ -34,24 +36,25 @@ pub struct UnstageArgs {
 /// The copies that a document speaks of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Spoken {
+    run: RunId,
     database: String,
     system_identifier: String,
     copies: Vec<Named>,
 }
 
 pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
-    let received = swap::received(args.from.from.as_deref(), args.run.as_ref(), call)?;
+    let received = args.given.read(call, &SCHEMAS)?;
     let spoken = spoken(&received)?;
     args.database.agrees_with(&spoken.database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
-    preflight::same_server(&spoken.system_identifier, &admin.server)?;
+    admin.is_meant(args.other, &spoken.system_identifier)?;
     let _lock = admin.lock(call, &spoken.database)?;
     let catalog = server::catalog(&mut admin.client)?;
     let (drop, absent) = sort(&spoken, &catalog)?;
     let plan: Vec<Action> = drop.iter().map(|one| Action::statement(drop_statement(&one.name))).collect();
     let mut unstaged = Unstaged {
         database: spoken.database,
-        system_identifier: spoken.system_identifier,
+        system_identifier: admin.server.system_identifier.clone(),
         dropped: if args.dry.dry_run { drop.clone() } else { Vec::new() },
         absent,
         plan,
@@ -66,30 +69,44 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
         }
         unstaged.dropped.push(one);
     }
-    if let Ok(run) = received.run_id().parse() {
-        swaps::remove(call, &run).map_err(|failure| Stopped::with(failure, unstaged.clone()))?;
-    }
+    forget(&mut admin, &spoken.run, call).map_err(|failure| call.stopped(failure, unstaged.clone()))?;
     Ok(unstaged)
 }
 
+/// Removes the note of the run, unless a copy that it speaks of is still there: that of a swap knows more than the document
+/// of the staging before it.
+fn forget(admin: &mut Admin, run: &RunId, call: &Call) -> Result<(), Failure> {
+    let Ok(noted) = swaps::read(call, run, &SCHEMAS).and_then(|received| spoken(&received)) else { return Ok(()) };
+    let (left, _) = sort(&noted, &server::catalog(&mut admin.client)?)?;
+    if left.is_empty() { swaps::remove(call, run) } else { Ok(()) }
+}
+
 fn spoken(received: &Received) -> Result<Spoken, Failure> {
-    let of_swap = |swapped: Swapped| Spoken {
-        database: swapped.database,
-        system_identifier: swapped.system_identifier,
-        copies: std::iter::once(swapped.incoming).chain(swapped.kept).collect(),
-    };
-    let of_stage = |staged: Staged| Spoken {
-        database: staged.database,
-        system_identifier: staged.system_identifier,
-        copies: vec![staged.staged],
-    };
-    Ok(match received.step() {
-        "stage" => of_stage(received.result()?),
+    match received.step() {
+        "stage" => of_stage(received, received.result()?),
         "swap" => of_swap(received.result()?),
         _ => {
             let restored: Restored = received.result()?;
-            restored.swap.map_or_else(|| of_stage(restored.stage), of_swap)
+            restored.swap.map_or_else(|| of_stage(received, restored.stage), of_swap)
         }
+    }
+}
+
+fn of_stage(received: &Received, staged: Staged) -> Result<Spoken, Failure> {
+    Ok(Spoken {
+        run: run_of(received.run_id())?,
+        database: staged.database,
+        system_identifier: staged.system_identifier,
+        copies: vec![staged.staged],
+    })
+}
+
+fn of_swap(swapped: Swapped) -> Result<Spoken, Failure> {
+    Ok(Spoken {
+        run: run_of(&swapped.run)?,
+        database: swapped.database,
+        system_identifier: swapped.system_identifier,
+        copies: std::iter::once(swapped.incoming).chain(swapped.kept).collect(),
     })
 }
 
@@ -124,7 +141,8 @@ mod tests {
 
     fn spoken() -> Spoken {
         let copies = vec![named("svc_db_staged_r", 20), named("svc_db_before_r", 10)];
-        Spoken { database: "svc_db".to_owned(), system_identifier: "7".to_owned(), copies }
+        let run = "20300101t000000z-r".parse().unwrap();
+        Spoken { run, database: "svc_db".to_owned(), system_identifier: "7".to_owned(), copies }
     }
 
     #[test]

@@ -101,6 +101,12 @@ impl Received {
         Ok(Self { value, origin })
     }
 
+    /// Whether the call that made it was good. A note of a swap never says so.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.value.get("ok") == Some(&Value::Bool(true))
+    }
+
     /// `<tool>.<step>/<major>`.
     #[must_use]
     pub fn schema(&self) -> &str {
