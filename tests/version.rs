@@ -140,7 +140,7 @@ fn an_installer_has_its_version_in_its_name() {
     assert_eq!(ran.result()["path"], good.to_str().unwrap());
     assert_eq!(ran.result()["size_bytes"], 10);
     assert!(sha256_line(&good).starts_with(ran.result()["sha256"].as_str().unwrap()));
-    assert_eq!((&ran.result()["checksum_verified"], &ran.result()["executable"]), (&json!(null), &json!(true)));
+    assert_eq!((&ran.result()["checksum_verified"], &ran.result()["executable"]), (&json!(false), &json!(true)));
     // A path is made absolute.
     let ran = place.tool("installer").arg("svc-2.0.1.run").dir(place.0.path()).run().ok();
     assert_eq!(ran.result()["path"], good.to_str().unwrap());
@@ -161,7 +161,10 @@ fn an_installer_that_is_empty_a_folder_or_not_executable_is_found_out_before_the
     place.tool("installer").arg(place.file("svc-1.0.0.run", "")).run().fails(7, "installer_unusable");
     fs::create_dir(place.path("svc-1.0.1.run")).unwrap();
     place.tool("installer").arg(place.path("svc-1.0.1.run")).run().fails(7, "installer_unusable");
-    place.tool("installer").arg(place.file("svc-1.0.2.run", "#!/bin/sh\n")).run().ok().warns("installer_not_executable");
+    let plain = place.file("svc-1.0.2.run", "#!/bin/sh\n");
+    let ran = place.tool("installer").arg(&plain).run().refused("installer_not_executable");
+    assert!(hint(&ran).contains(&format!("chmod +x '{}'", plain.display())), "{ran}");
+    assert_eq!(ran.result()["executable"], false);
 }
 
 #[test]
@@ -223,6 +226,8 @@ fn an_unsupported_way_is_refused_with_what_to_do_instead() {
     refused("1.15.5", "1.15.5", "path_not_higher", "svc-rollback");
     refused("2.0.1", "1.15.5", "path_not_higher", "svc-rollback");
     refused("18446744073709551615.18446744073709551615.0", "18446744073709551615.0.0", "path_not_higher", "svc-rollback");
+    let ran = place.check("1.15.5", "2.1.0").args(last).run().refused("path_unsupported");
+    assert!(!hint(&ran).contains("1.16"), "1.15 is the last, so there is no 1.16\n{ran}");
     refused("0.18446744073709551615.0", "18446744073709551615.5.0", "path_unsupported", "versions between");
 }
 

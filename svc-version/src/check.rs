@@ -10,7 +10,7 @@ use svc_step::{Call, Failure, StepResult};
 use crate::forget::Forgotten;
 use crate::installer::Installer;
 use crate::marker::MarkerArgs;
-use crate::path::{LastMinor, Rule, Verdict, judge};
+use crate::path::{LastMinor, Rule, Unsupported, first_hop, judge};
 use crate::releases;
 use crate::version::Version;
 
@@ -57,8 +57,8 @@ pub(crate) fn run(args: &CheckArgs, call: &Call) -> StepResult<Checked> {
         (None, None) => None,
     };
     match judge(installed, to, last_minor) {
-        Verdict::Supported(rule) => Ok(Checked { installed, to, supported: true, rule }),
-        refused => Err(refusal(installed, to, refused, last_minor).into()),
+        Ok(rule) => Ok(Checked { installed, to, supported: true, rule }),
+        Err(why) => Err(refusal(installed, to, why, last_minor).into()),
     }
 }
 
@@ -82,32 +82,27 @@ fn way(args: &CheckArgs, call: &Call) -> Result<(Version, Version), Failure> {
     Ok((installed.map_or_else(|| args.marker.version(), Ok)?, to))
 }
 
-fn refusal(installed: Version, to: Version, verdict: Verdict, last_minor: Option<LastMinor>) -> Failure {
-    match verdict {
-        Verdict::PassThrough(last) => {
+fn refusal(installed: Version, to: Version, why: Unsupported, last_minor: Option<LastMinor>) -> Failure {
+    match why {
+        Unsupported::PassThrough(last) => {
             Failure::refused("path_unsupported", format!("{installed} is not of the last minor version before {to}, which is {last}."))
                 .hint(format!("Upgrade to {last}.Z first, minor by minor, then to {to}."))
         }
-        Verdict::Undecided if last_minor.is_some_and(|last| last.major == installed.major) => Failure::refused(
+        Unsupported::Undecided if last_minor.is_some_and(|last| last.major == installed.major) => Failure::refused(
             "path_undecided",
             format!("{installed} is installed, so the last minor version of {} is not the one that was named.", installed.major),
         )
         .hint(format!("Look up which one it is, and say --last-minor {}.Y or mend the list of releases.", installed.major)),
-        Verdict::Undecided => Failure::refused(
+        Unsupported::Undecided => Failure::refused(
             "path_undecided",
             format!("Whether {installed} is of the last minor version before {to} is not known, so the way is neither allowed nor refused."),
         )
         .hint(format!("Say --last-minor {}.Y, or --releases with the list of releases (SVC_RELEASES).", installed.major)),
-        Verdict::NotHigher => Failure::refused("path_not_higher", format!("{to} is not higher than the installed {installed}."))
+        Unsupported::NotHigher => Failure::refused("path_not_higher", format!("{to} is not higher than the installed {installed}."))
             .hint("An upgrade goes upward only; svc-rollback brings a former version back."),
-        Verdict::TooFar | Verdict::Supported(_) => {
+        Unsupported::TooFar => {
             Failure::refused("path_unsupported", format!("An upgrade from {installed} to {to} at once is not supported."))
-                .hint(format!(
-                    "Go by way of the versions between: first {0}.{1}.Z, or from the last minor version of {0} to {2}.0.Z.",
-                    installed.major,
-                    installed.minor.saturating_add(1),
-                    installed.major.saturating_add(1)
-                ))
+                .hint(format!("Go by way of the versions between: first {}.", first_hop(installed, to, last_minor)))
         }
     }
 }

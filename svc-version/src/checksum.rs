@@ -7,15 +7,15 @@ use svc_step::{Failure, file};
 /// A checksum file is a few short lines.
 const LONGEST: u64 = 64 * 1024;
 
-/// Holds a file, whose SHA-256 is `found`, against the `.sha256` file beside it; `None` where there is none.
+/// Holds a file, whose SHA-256 is `found`, against the `.sha256` file beside it; `false` where there is none.
 ///
 /// # Errors
 /// It is another one, or the checksum file names none for it (7).
-pub(crate) fn compare(path: &Path, found: &str) -> Result<Option<bool>, Failure> {
+pub(crate) fn compare(path: &Path, found: &str) -> Result<bool, Failure> {
     let beside = file::beside(path, ".sha256");
     let text = match file::read_text("read the checksum file", &beside, LONGEST) {
         Ok(text) => text,
-        Err(failure) if failure.code == "file_not_found" => return Ok(None),
+        Err(failure) if failure.code == "file_not_found" => return Ok(false),
         Err(failure) => return Err(failure),
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -24,7 +24,7 @@ pub(crate) fn compare(path: &Path, found: &str) -> Result<Option<bool>, Failure>
             .hint("Fetch the .sha256 file again, or remove it if it belongs to something else."));
     };
     if wanted.eq_ignore_ascii_case(found) {
-        return Ok(Some(true));
+        return Ok(true);
     }
     Err(Failure::invalid("installer_altered", format!("{} is not what its checksum file says.", path.display()))
         .hint("Fetch the installer again, and its .sha256 file with it.")

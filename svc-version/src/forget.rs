@@ -35,8 +35,7 @@ pub struct Forgotten {
 
 pub(crate) fn run(args: &ForgetArgs, call: &Call) -> StepResult<Forgotten> {
     let path = args.marker.path()?;
-    // A dry run touches nothing, the folder of locks included.
-    let _lock = if args.dry.dry_run { None } else { Some(Lock::take(call, "marker", &path.display().to_string())?) };
+    let _lock = Lock::unless_dry(call, "marker", &path.display().to_string(), args.dry.dry_run)?;
     let found = marker::lossy_text(&path)?;
     if found.as_ref().is_some_and(|(_, lossy)| *lossy) {
         // A rollback goes on over a marker that a failed installer spoilt.

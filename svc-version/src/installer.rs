@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::progress::Unit;
 use svc_step::settings::Product;
-use svc_step::{Call, Failure, StepResult, file};
+use svc_step::{Call, Failure, StepResult, Stopped, file};
 
 use crate::checksum;
 use crate::version::Version;
@@ -34,9 +34,9 @@ pub struct Installer {
     pub size_bytes: u64,
     /// Its SHA-256.
     pub sha256: String,
-    /// `true` it is what the `.sha256` file beside it says; `null` there is no such file.
-    pub checksum_verified: Option<bool>,
-    /// Whether the file's mode lets anybody run it.
+    /// It is what the `.sha256` file beside it says; `false`: there is no such file.
+    pub checksum_verified: bool,
+    /// Whether the file's mode lets anybody run it; `false` comes with the refusal `installer_not_executable` (3).
     pub executable: bool,
 }
 
@@ -52,14 +52,18 @@ pub(crate) fn run(args: &InstallerArgs, call: &Call) -> StepResult<Installer> {
     }
     let (size_bytes, sha256) = hash(call, &path, meta.len())?;
     let checksum_verified = checksum::compare(&path, &sha256)?;
-    if checksum_verified.is_none() {
+    if !checksum_verified {
         call.people().detail("there is no .sha256 file beside the installer, so nothing was compared");
     }
     let executable = meta.permissions().mode() & 0o111 != 0;
-    if !executable {
-        call.warn("installer_not_executable", format!("{0} is not executable: chmod +x {0}", path.display()));
-    }
-    Ok(Installer { path: path.display().to_string(), version, size_bytes, sha256, checksum_verified, executable })
+    let installer = Installer { path: path.display().to_string(), version, size_bytes, sha256, checksum_verified, executable };
+    if executable { Ok(installer) } else { Err(Stopped::with(not_executable(&path), installer)) }
+}
+
+/// Found out before the service is stopped for it.
+fn not_executable(path: &Path) -> Failure {
+    Failure::refused("installer_not_executable", format!("Nobody may execute the installer {}.", path.display()))
+        .hint(format!("When it is the right file: chmod +x '{}'", path.display()))
 }
 
 fn hash(call: &Call, path: &Path, size: u64) -> Result<(u64, String), Failure> {

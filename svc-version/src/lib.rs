@@ -22,7 +22,7 @@ pub use check::{CheckArgs, Checked};
 pub use current::{Current, CurrentArgs};
 pub use forget::{ForgetArgs, Forgotten};
 pub use installer::{Installer, InstallerArgs};
-pub use path::{LastMinor, Rule, Verdict, judge};
+pub use path::{LastMinor, Rule, Unsupported, first_hop, judge};
 pub use record::{RecordArgs, Recorded};
 pub use version::Version;
 

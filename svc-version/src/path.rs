@@ -45,11 +45,9 @@ impl fmt::Display for LastMinor {
     }
 }
 
-/// Whether a way is supported.
+/// Why a way is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// By this rule.
-    Supported(Rule),
+pub enum Unsupported {
     /// The next major is reached from this last minor only.
     PassThrough(LastMinor),
     /// Nobody said which minor is the last of its major, or it was said of an older state of things: an installed minor above
@@ -62,26 +60,46 @@ pub enum Verdict {
 }
 
 /// Judges the way from one version to another; `last_minor` is what is known of the installed major's last minor.
-#[must_use]
-pub fn judge(installed: Version, to: Version, last_minor: Option<LastMinor>) -> Verdict {
+///
+/// # Errors
+/// The way is not supported, or nobody knows.
+pub fn judge(installed: Version, to: Version, last_minor: Option<LastMinor>) -> Result<Rule, Unsupported> {
     if to <= installed {
-        return Verdict::NotHigher;
+        return Err(Unsupported::NotHigher);
     }
     if to.major == installed.major {
         return match to.minor - installed.minor {
-            0 => Verdict::Supported(Rule::Patch),
-            1 => Verdict::Supported(Rule::NextMinor),
-            _ => Verdict::TooFar,
+            0 => Ok(Rule::Patch),
+            1 => Ok(Rule::NextMinor),
+            _ => Err(Unsupported::TooFar),
         };
     }
     if to.major - installed.major > 1 || to.minor != 0 {
-        return Verdict::TooFar;
+        return Err(Unsupported::TooFar);
     }
-    match last_minor.filter(|last| last.major == installed.major && last.minor >= installed.minor) {
-        None => Verdict::Undecided,
-        Some(last) if installed.minor == last.minor => Verdict::Supported(Rule::NextMajor),
-        Some(last) => Verdict::PassThrough(last),
+    match last_minor.filter(|last| is_known_for(installed, *last)) {
+        None => Err(Unsupported::Undecided),
+        Some(last) if installed.minor == last.minor => Ok(Rule::NextMajor),
+        Some(last) => Err(Unsupported::PassThrough(last)),
     }
+}
+
+/// The first hop of a way that is too far for one, for people: `1.16.Z`.
+#[must_use]
+pub fn first_hop(installed: Version, to: Version, last_minor: Option<LastMinor>) -> String {
+    let next_minor = format!("{}.{}.Z", installed.major, installed.minor.saturating_add(1));
+    let next_major = format!("{}.0.Z", installed.major.saturating_add(1));
+    match last_minor.filter(|last| is_known_for(installed, *last)) {
+        _ if to.major == installed.major => next_minor,
+        Some(last) if last.minor == installed.minor => next_major,
+        Some(_) => next_minor,
+        None => format!("{next_minor}, or {next_major} if {}.{} is the last minor version", installed.major, installed.minor),
+    }
+}
+
+/// Whether what was said of the last minor can be true of the installed major.
+const fn is_known_for(installed: Version, last: LastMinor) -> bool {
+    last.major == installed.major && last.minor >= installed.minor
 }
 
 #[cfg(test)]
@@ -106,14 +124,14 @@ mod tests {
             let last = last.map(|minor| LastMinor { major: from.major, minor });
             let same_minor = from.major == to.major && from.minor == to.minor;
             let wanted = match judge(from, to, last) {
-                Verdict::Supported(Rule::Patch) => same_minor && to.patch > from.patch,
-                Verdict::Supported(Rule::NextMinor) => to.major == from.major && to.minor == from.minor + 1,
-                Verdict::Supported(Rule::NextMajor) => {
+                Ok(Rule::Patch) => same_minor && to.patch > from.patch,
+                Ok(Rule::NextMinor) => to.major == from.major && to.minor == from.minor + 1,
+                Ok(Rule::NextMajor) => {
                     to.major == from.major + 1 && to.minor == 0 && last.is_some_and(|last| last.minor == from.minor)
                 }
-                Verdict::NotHigher => to <= from,
-                Verdict::PassThrough(last) => to > from && last.minor > from.minor,
-                Verdict::Undecided | Verdict::TooFar => to > from,
+                Err(Unsupported::NotHigher) => to <= from,
+                Err(Unsupported::PassThrough(last)) => to > from && last.minor > from.minor,
+                Err(Unsupported::Undecided | Unsupported::TooFar) => to > from,
             };
             prop_assert!(wanted);
         }
@@ -125,28 +143,42 @@ mod tests {
         }
     }
 
-    fn judged(installed: &str, to: &str, last: Option<&str>) -> Verdict {
+    fn judged(installed: &str, to: &str, last: Option<&str>) -> Result<Rule, Unsupported> {
         judge(installed.parse().unwrap(), to.parse().unwrap(), last.map(|last| last.parse().unwrap()))
     }
 
     #[test]
     fn the_procedures_own_examples() {
-        assert_eq!(judged("1.4.2", "1.6.0", None), Verdict::TooFar);
-        assert_eq!(judged("1.4.2", "1.5.9", None), Verdict::Supported(Rule::NextMinor));
-        assert_eq!(judged("1.15.5", "2.0.1", Some("1.15")), Verdict::Supported(Rule::NextMajor));
+        assert_eq!(judged("1.4.2", "1.6.0", None), Err(Unsupported::TooFar));
+        assert_eq!(judged("1.4.2", "1.5.9", None), Ok(Rule::NextMinor));
+        assert_eq!(judged("1.15.5", "2.0.1", Some("1.15")), Ok(Rule::NextMajor));
     }
 
     #[test]
     fn every_row_of_the_table() {
-        assert_eq!(judged("1.4.2", "1.4.3", None), Verdict::Supported(Rule::Patch));
-        assert_eq!(judged("1.4.2", "1.4.90", None), Verdict::Supported(Rule::Patch));
-        assert_eq!(judged("1.14.2", "2.0.1", Some("1.15")), Verdict::PassThrough(LastMinor { major: 1, minor: 15 }));
-        assert_eq!(judged("1.15.5", "2.0.1", None), Verdict::Undecided);
-        assert_eq!(judged("1.15.5", "2.0.1", Some("2.9")), Verdict::Undecided);
-        assert_eq!(judged("1.15.5", "2.0.1", Some("1.14")), Verdict::Undecided);
-        assert_eq!(judged("1.15.5", "2.1.0", Some("1.15")), Verdict::TooFar);
-        assert_eq!(judged("1.15.5", "3.0.0", Some("1.15")), Verdict::TooFar);
-        assert_eq!(judged("1.15.5", "1.15.5", None), Verdict::NotHigher);
-        assert_eq!(judged("2.0.1", "1.15.5", None), Verdict::NotHigher);
+        assert_eq!(judged("1.4.2", "1.4.3", None), Ok(Rule::Patch));
+        assert_eq!(judged("1.4.2", "1.4.90", None), Ok(Rule::Patch));
+        assert_eq!(judged("1.14.2", "2.0.1", Some("1.15")), Err(Unsupported::PassThrough(LastMinor { major: 1, minor: 15 })));
+        assert_eq!(judged("1.15.5", "2.0.1", None), Err(Unsupported::Undecided));
+        assert_eq!(judged("1.15.5", "2.0.1", Some("2.9")), Err(Unsupported::Undecided));
+        assert_eq!(judged("1.15.5", "2.0.1", Some("1.14")), Err(Unsupported::Undecided));
+        assert_eq!(judged("1.15.5", "2.1.0", Some("1.15")), Err(Unsupported::TooFar));
+        assert_eq!(judged("1.15.5", "3.0.0", Some("1.15")), Err(Unsupported::TooFar));
+        assert_eq!(judged("1.15.5", "1.15.5", None), Err(Unsupported::NotHigher));
+        assert_eq!(judged("2.0.1", "1.15.5", None), Err(Unsupported::NotHigher));
+    }
+
+    #[test]
+    fn the_first_hop_is_one_that_is_supported_itself() {
+        let hop = |installed: &str, to: &str, last: Option<&str>| {
+            first_hop(installed.parse().unwrap(), to.parse().unwrap(), last.map(|last| last.parse().unwrap()))
+        };
+        assert_eq!(hop("1.4.2", "1.6.0", Some("1.15")), "1.5.Z");
+        assert_eq!(hop("1.4.2", "2.1.0", Some("1.15")), "1.5.Z");
+        assert_eq!(hop("1.15.5", "2.1.0", Some("1.15")), "2.0.Z");
+        assert_eq!(hop("1.15.5", "3.0.0", Some("1.15")), "2.0.Z");
+        for unknown in [None, Some("1.14"), Some("2.3")] {
+            assert_eq!(hop("1.15.5", "3.0.0", unknown), "1.16.Z, or 2.0.Z if 1.15 is the last minor version");
+        }
     }
 }

@@ -57,8 +57,7 @@ struct Wanted {
 
 pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     let Wanted { path, version, content } = wanted(args, call)?;
-    // A dry run touches nothing, the folder of locks included.
-    let _lock = if args.dry.dry_run { None } else { Some(Lock::take(call, "marker", &path.display().to_string())?) };
+    let _lock = Lock::unless_dry(call, "marker", &path.display().to_string(), args.dry.dry_run)?;
     let before = marker::lossy_text(&path)?.map(|(text, _)| text);
     let same = before.as_deref().is_some_and(|text| text.trim().parse() == Ok(version));
     if before.is_some() && !same && !args.force {
