@@ -111,7 +111,9 @@ shown_array() { mapfile -d '' -t shown < <(shown_args "$@"); json_array "${shown
 shown_args() {
   local word private
   for word; do
-    for private in "${private_args[@]}"; do [[ $word != "$private" ]] || word='<redacted>'; done
+    for private in "${private_args[@]}"; do
+      if [[ -n $private ]]; then word=${word//"$private"/<redacted>}; fi
+    done
     printf '%s\0' "$word"
   done
 }
@@ -356,7 +358,9 @@ on_exit() {
   failure_message=${failure_message:-The script itself failed.}
   failure_hint=${failure_hint:-Read ${run_dir:-what stands above}${run_dir:+/log}; it says which command was the last.}
   before_end "$status"
-  print_document "$status" || status=1
+  if ! print_document "$status" 2>/dev/null; then
+    status=1 failure_message='The last document could not be written.' failure_hint="It is in ${run_dir:-no run directory}, if there was room."
+  fi
   if ((status != 0 && status != 9)); then
     printf '%s: %s\nhint: %s\n' "$script" "$failure_message" "$failure_hint" >&2
   fi
@@ -396,6 +400,6 @@ print_document() {
         --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
         --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan"
   )
-  if [[ -n $run_dir ]] && ! $dry_run; then printf '%s\n' "$document" >"$run_dir/document.json"; fi
+  if [[ -n $run_dir ]] && ! $dry_run; then printf '%s\n' "$document" >"$run_dir/document.json" || return; fi
   printf '%s\n' "$document"
 }

@@ -1,0 +1,200 @@
+//! What all scripts keep alike (`scripts/lib/run.sh`), whatever they are for: run directories, locks, signals, statuses.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use svc_tests::product::Product;
+use svc_tests::tool::Tool;
+use svc_tests::wait;
+
+const A_WHILE: Duration = Duration::from_secs(60);
+const SCRIPTS: [&str; 4] = ["svc-setup-snapshots", "svc-backup", "svc-upgrade", "svc-rollback"];
+
+/// An installer of 2.0.1 that does what the test says.
+fn installer_that(product: &Product, does: &str) -> PathBuf {
+    let path = product.path("odd").join(format!("{}-2.0.1.run", product.name));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, format!("#!/bin/sh\n{does}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Whether any file below a folder holds the text.
+fn holds(folder: &Path, text: &str) -> bool {
+    let found = Command::new("grep").args(["-rqF", "--", text]).arg(folder).status().unwrap();
+    found.success()
+}
+
+#[test]
+fn help_is_text_and_a_wrong_word_is_2() {
+    for script in SCRIPTS {
+        let help = Tool::script(script).arg("--help").run();
+        assert_eq!(help.status, 0, "{help}");
+        assert!(help.stdout.contains("usage:"), "{help}");
+        let wrong = Tool::script(script).args(["--no-such-word=secret"]).run();
+        assert_eq!(wrong.status, 2, "{wrong}");
+        assert!(wrong.stderr.contains("hint: ") && !wrong.stderr.contains("secret"), "{wrong}");
+    }
+}
+
+#[test]
+fn an_installers_own_status_is_never_taken_for_one_of_the_contract() {
+    let product = Product::new("scstatus").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    for status in [9, 3, 8] {
+        let installer = installer_that(&product, &format!("exit {status}"));
+        let ran = product.tool("svc-upgrade").arg(&installer).run().fails(1, "command_failed");
+        let run_dir = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+        assert!(holds(&run_dir, &format!("\"exit_status\": {status}")), "{ran}");
+    }
+}
+
+#[test]
+fn an_installer_gets_the_callers_umask_and_no_lock_of_ours() {
+    let product = Product::new("scumask").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let out = product.path("seen");
+    let installer = installer_that(
+        &product,
+        &format!("{{ umask; env | grep -c SVC_LOCK; ls /proc/self/fd | wc -l; }} >'{}'; exit 1", out.display()),
+    );
+    product.tool("svc-upgrade").arg(installer).run().fails(1, "command_failed");
+    let seen = fs::read_to_string(out).unwrap();
+    let lines: Vec<&str> = seen.lines().map(str::trim).collect();
+    assert_eq!(lines[..2], ["0022", "0"], "{seen}");
+    // stdin, stdout, stderr, and the folder that ls reads.
+    assert_eq!(lines[2], "4", "{seen}");
+}
+
+#[test]
+fn what_a_run_did_not_make_it_does_not_remove() {
+    let product = Product::new("sckeep").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let id = "20260101t000000z-x";
+    let foreign = product.backup_dir().join(id);
+    fs::create_dir_all(&foreign).unwrap();
+    fs::write(foreign.join("precious"), "data").unwrap();
+    product.tool("svc-backup").env("SVC_RUN_ID", id).run().refused("backup_dir_unusable");
+    assert_eq!(fs::read_to_string(foreign.join("precious")).unwrap(), "data");
+}
+
+#[test]
+fn a_run_id_that_is_taken_or_none_is_refused_and_the_other_runs_journal_stays() {
+    let product = Product::new("scid").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let backup = product.tool("svc-backup").run().ok();
+    let id = backup.doc()["run_id"].as_str().unwrap().to_owned();
+    let kept = product.state_dir().join("runs").join(&id).join("document.json");
+    let before = fs::read_to_string(&kept).unwrap();
+    product.tool("svc-backup").env("SVC_RUN_ID", &id).run().refused("run_exists");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), before);
+    for bad in ["mine", "../x", "20261120T020003Z-x"] {
+        product.tool("svc-backup").env("SVC_RUN_ID", bad).run().fails(2, "run_id_invalid").unchanged();
+    }
+}
+
+#[test]
+fn whoever_stops_listening_stops_no_run() {
+    let product = Product::new("scpipe").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let script = svc_tests::tool::root().join("scripts/svc-backup");
+    let folders = std::env::join_paths(
+        std::iter::once(svc_tests::tool::bin_dir()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    )
+    .unwrap();
+    let ended = Command::new("bash")
+        .args(["-c", "{ \"$0\" -v 3>&2 2>&1 1>&3 | head -n 2 >/dev/null; exit \"${PIPESTATUS[0]}\"; } 2>\"$1\""])
+        .arg(script)
+        .arg(product.path("document"))
+        .envs(product.env())
+        .env("PATH", folders)
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(ended.success());
+    let document: serde_json::Value = serde_json::from_str(&fs::read_to_string(product.path("document")).unwrap()).unwrap();
+    assert_eq!(document["ok"], true);
+    assert!(Path::new(document["result"]["restore_point"].as_str().unwrap()).join("SHA256SUMS").exists());
+}
+
+#[test]
+fn no_secret_of_a_url_or_an_installers_argument_is_written_anywhere() {
+    let product = Product::new("scsecret").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let installer = installer_that(&product, "exit 1");
+    let url = product.host.search.url.replace("://", "://bob:h1dd3n@");
+    let ran = product
+        .tool("svc-upgrade")
+        .args(["--installer-arg=--password=s3cr3t", "--installer-arg", "t0psecret"])
+        .arg(installer)
+        .env("SVC_SEARCH_URL", url)
+        .run()
+        .fails(1, "command_failed");
+    for secret in ["h1dd3n", "s3cr3t", "t0psecret"] {
+        assert!(!holds(&product.state_dir(), secret), "{secret} is in the run directory");
+        assert!(!holds(&product.backup_dir(), secret), "{secret} is in the restore point");
+        assert!(!ran.stdout.contains(secret) && !ran.stderr.contains(secret), "{ran}");
+    }
+}
+
+#[test]
+fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
+    let product = Product::new("scoutlive").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let (begun, go) = (product.path("begun"), product.path("go"));
+    let does = format!("touch '{}'; until [ -e '{}' ]; do sleep 0.1; done", begun.display(), go.display());
+    let script = product.tool("svc-upgrade").arg(installer_that(&product, &does)).spawn();
+    wait::until("the installer to be at work", A_WHILE, || begun.exists().then_some(())).unwrap();
+    script.signal_group(Signal::SIGTERM);
+    let ran = script.wait();
+    assert_eq!(ran.status, 143, "{ran}");
+    let error = &ran.doc()["error"];
+    assert!(error["message"].as_str().unwrap().contains("still at work"), "{ran}");
+    let last = ran.result()["steps"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["step"], &last["changed"]), (&"installer".into(), &serde_json::Value::Null), "{ran}");
+    product.tool("svc-backup").run().fails(8, "foreign_at_work").unchanged();
+
+    fs::write(&go, "").unwrap();
+    let rc = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+    wait::until("the installer's own end", A_WHILE, || {
+        fs::read_dir(&rc).ok()?.flatten().any(|file| file.file_name().to_string_lossy().ends_with("-installer.rc")).then_some(())
+    })
+    .unwrap();
+    wait::until("the lock to be free", A_WHILE, || (product.tool("svc-backup").run().status == 0).then_some(())).unwrap();
+}
+
+#[test]
+fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
+    let product = Product::new("scgroup").unwrap();
+    product.install("1.15.5", 30_000).unwrap();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let script = product.tool("svc-backup").spawn();
+        let runs = product.state_dir().join("runs");
+        wait::until("the dump to be under way", A_WHILE, || {
+            let run = fs::read_dir(&runs)
+                .ok()?
+                .flatten()
+                .map(|entry| entry.path())
+                .filter(|path| !path.join("document.json").exists())
+                .max()?;
+            fs::read_dir(run)
+                .ok()?
+                .flatten()
+                .any(|file| file.file_name().to_string_lossy().ends_with("-dump.started"))
+                .then_some(())
+        })
+        .unwrap();
+        script.signal_group(signal);
+        let ran = script.wait();
+        assert_eq!(ran.status, 128 + signal as i32, "{ran}");
+        for step in ran.result()["steps"].as_array().unwrap() {
+            assert!(!step["schema"].is_null(), "{} left no document\n{ran}", step["step"]);
+        }
+        let left = fs::read_dir(product.backup_dir()).map(|found| found.count()).unwrap_or(0);
+        assert_eq!(left, 0, "a half restore point is left");
+    }
+}
