@@ -406,6 +406,27 @@ fn formatting_order_and_comments_are_no_difference() {
 }
 
 #[test]
+fn short_secrets_are_known_by_where_they_stand() {
+    let site = Site::new();
+    // Too short to be taken out wherever else they stand.
+    let config = |x: char| {
+        format!(
+            "dbpass: {x}1\nbindpw: {x}2\ndsn: root:{x}3@tcp(h)/db\nenv:\n  - value: {x}4\n    name: DB_PASSWORD\n\
+             args: [\"--password\", \"{x}5\"]\nrun: curl -u a:{x}6 h\nproxy: //u:{x}7@h\nnamed: {{name: TOKEN, value: {x}8}}\n"
+        )
+    };
+    fs::write(site.yaml(), config('q')).unwrap();
+    let saved = site.write("saved.yaml", config('z'));
+    let ran = site.tool("diff").arg(&saved).run().ok();
+    let result = ran.result();
+    let shown = format!("{} {}", result["changed"], result["text_diff"].as_str().unwrap());
+    for gone in ('1'..='8').flat_map(|number| [format!("q{number}"), format!("z{number}")]) {
+        assert!(!shown.contains(&gone), "{gone} is shown\n{ran}");
+    }
+    assert_eq!(result["changed"].as_array().unwrap().len(), 8, "{ran}");
+}
+
+#[test]
 fn no_secret_is_shown_unless_it_is_asked_for() {
     let site = Site::new();
     let config = |secret: &str| {
@@ -819,7 +840,11 @@ fn a_dry_run_of_a_carry_says_exactly_what_the_real_one_does_and_changes_nothing(
 fn another_run_at_the_same_file_is_locked_out() {
     let site = Site::new();
     let call = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
+    // A dry run touches nothing, so it makes no lock.
     call.clone().arg("--dry-run").run().ok();
+    assert!(!site.path("state").exists());
+    call.clone().run().ok().changed();
+    fs::write(site.yaml(), SHIPPED).unwrap();
     let lock = fs::read_dir(site.path("state/locks")).unwrap().next().unwrap().unwrap().path();
     let held = fs::File::open(lock).unwrap();
     held.lock().unwrap();

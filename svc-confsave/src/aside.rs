@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use svc_step::Failure;
 use svc_step::file::{self, Existing};
@@ -58,11 +58,6 @@ impl Aside {
 
     /// As documents have it.
     pub(crate) fn display(&self) -> String {
-        shown(&self.path)
+        self.path.display().to_string()
     }
-}
-
-/// A path as documents have it.
-pub(crate) fn shown(path: &Path) -> String {
-    path.display().to_string()
 }

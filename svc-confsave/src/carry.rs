@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, StepResult, Stopped, file};
+use svc_step::{Call, Failure, StepResult, file};
 
-use crate::aside::{Aside, shown};
+use crate::aside::Aside;
 use crate::config::{Config, ConfigFile, Format};
 use crate::content::{Content, sha256};
 use crate::diff::side;
@@ -20,7 +20,7 @@ use crate::redact::Redactor;
 use crate::replace::replace;
 use crate::saved::SavedArgs;
 use crate::tree::{Flat, names, render};
-use crate::{cross, text_diff, whole};
+use crate::{as_file, cross, text_diff};
 
 /// Arguments of `svc-confsave carry`.
 #[derive(Debug, clap::Args)]
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
     let saved = args.saved.read(call, &args.config.product)?;
     let (path, layout) = args.config.find(args.saved.decides().then_some(saved.layout))?;
     refuse_link(&path)?;
-    let _lock = Lock::take(call, "file", &shown(&path))?;
+    let _lock = Lock::unless_dry(call, "file", &path.display().to_string(), args.dry.dry_run)?;
     let new = Config::read(Content::read_no_link("read the configuration", &path)?, layout)?;
     let files = Files { base: base(args, &saved)?, saved, new };
     let known: Vec<&Flat> = [&files.saved, &files.new].into_iter().chain(&files.base).map(|file| &file.flat).collect();
@@ -121,10 +121,7 @@ pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
     let plan = plan(args, call, &files, &redactor)?;
     let carried = report(args, &files, &plan, &redactor)?;
     if let (Some((bytes, aside)), false) = (&plan.write, args.dry.dry_run) {
-        replace(call, &files.new.content, bytes, aside).map_err(|failure| match call.effects().changed().as_json() {
-            Some(false) => Stopped::from(failure),
-            _ => Stopped::with(failure, carried.clone()),
-        })?;
+        replace(call, &files.new.content, bytes, aside).map_err(|failure| call.stopped(failure, carried.clone()))?;
     }
     say(call, &carried);
     Ok(carried)
@@ -173,7 +170,7 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Re
         return Ok(Plan { keys, write: None, plan: Vec::new() });
     }
     if as_text {
-        return whole_file(args, files, base);
+        return replaced_as_file(args, files, base);
     }
     let merge = match base {
         Some(base) => three_way(&base.flat, &saved.flat, &new.flat),
@@ -262,9 +259,9 @@ fn written(call: &Call, merge: Merge, files: &Files) -> Result<(Vec<Decision>, F
     Ok((decisions, wanted, text))
 }
 
-fn whole_file(args: &CarryArgs, files: &Files, base: Option<&Config>) -> Result<Plan, Failure> {
+fn replaced_as_file(args: &CarryArgs, files: &Files, base: Option<&Config>) -> Result<Plan, Failure> {
     let Files { saved, new, .. } = files;
-    let whole::Whole { keys, aside } = whole::plan(saved, base, new, args.all)?;
+    let as_file::AsFile { keys, aside } = as_file::plan(saved, base, new, args.all)?;
     let Some(aside) = aside else { return Ok(Plan { keys, write: None, plan: Vec::new() }) };
     let plan = vec![
         Action::file(&new.content.path, format!("keep as {}", aside.display())),

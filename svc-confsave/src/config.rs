@@ -6,9 +6,9 @@ use svc_step::Failure;
 
 use crate::content::Content;
 use crate::edit;
+use crate::hidden::Hidden;
 use crate::layout::Layout;
 use crate::lines::Lines;
-use crate::redact::Hidden;
 use crate::tree::{Flat, Path, flatten};
 use crate::yaml;
 

@@ -4,6 +4,7 @@
 //! A configuration of either layout is flattened to leaves by key path ([`tree`]), merged as such ([`merge`]), and written
 //! back onto the new file's own text, so that everything that no change touches keeps its bytes.
 
+mod as_file;
 mod aside;
 mod carry;
 mod config;
@@ -11,6 +12,8 @@ mod content;
 mod cross;
 mod diff;
 mod edit;
+mod hidden;
+mod inline;
 mod key;
 mod layout;
 mod lines;
@@ -21,7 +24,6 @@ mod save;
 mod saved;
 mod text_diff;
 pub mod tree;
-mod whole;
 mod yaml;
 
 use clap::{Parser, Subcommand};

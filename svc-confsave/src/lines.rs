@@ -3,7 +3,8 @@
 //! The format is not documented. A file with any other line is not read by key at all: nobody can say what such a line does
 //! to those around it.
 
-use crate::redact::Hidden;
+use crate::hidden::Hidden;
+use crate::redact::named_secrets;
 use crate::tree::{Flat, Path, Tree};
 use svc_step::secret::is_secret_name;
 
@@ -81,7 +82,9 @@ impl Lines {
 
     /// The places of secrets.
     pub(crate) fn hidden(&self) -> Vec<Hidden> {
-        let secret = |line: &Line| matches!(&line.kind, Kind::Entry(path) if path.iter().any(|key| is_secret_name(key)));
+        let named = named_secrets(&self.flat());
+        let is_secret = |path: &Path| named.contains(path) || path.iter().any(|key| is_secret_name(key));
+        let secret = |line: &Line| matches!(&line.kind, Kind::Entry(path) if is_secret(path));
         let place = |(at, line): (usize, &Line)| Hidden::in_line(at, line.head.chars().count());
         self.lines.iter().enumerate().filter(|(_, line)| secret(line)).map(place).collect()
     }

@@ -43,7 +43,7 @@ pub enum Reason {
     NotWritable,
 }
 
-/// One customised key. `None` as a value: the key is not there.
+/// One customised key, and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The key.

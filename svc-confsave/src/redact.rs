@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use saphyr_parser::{Marker, Span};
+use indexmap::IndexMap;
 use serde_json::Value;
 use svc_step::secret::{REDACTED, is_secret_name};
 
-use crate::tree::{Flat, Tree};
+use crate::hidden::{Hidden, indent};
+use crate::inline::{has_password, is_secret_flag, takes_user, without_secrets};
+use crate::tree::{Flat, Path, Tree};
 
 /// Decides what is shown in one call.
 #[derive(Debug, Default)]
@@ -14,14 +16,17 @@ pub(crate) struct Redactor {
     show: bool,
     /// Secrets that are long and odd enough to be taken out wherever else they stand (an anchor, a comment).
     known: BTreeSet<String>,
+    /// The paths of values whose name stands beside them: `name: DB_PASSWORD`, `value: …`.
+    named: BTreeSet<Path>,
 }
 
 impl Redactor {
     /// Learns the secrets of all files that a call reads; with `show` nothing is left out.
     pub(crate) fn new(show: bool, files: &[&Flat]) -> Self {
-        let mut redactor = Self { show, known: BTreeSet::new() };
+        let named = files.iter().flat_map(|flat| named_secrets(flat)).collect();
+        let mut redactor = Self { show, known: BTreeSet::new(), named };
         for (path, leaf) in files.iter().flat_map(|flat| flat.iter()) {
-            redactor.learn(leaf, path.iter().any(|key| is_secret_name(key)));
+            redactor.learn(leaf, redactor.is_secret(path));
         }
         redactor
     }
@@ -33,9 +38,12 @@ impl Redactor {
                 self.known.extend(scalar.text.lines().map(str::trim).filter(|line| odd(line)).map(str::to_owned));
             }
             Tree::Scalar(_) => {}
-            Tree::List { items, .. } => items.iter().for_each(|item| self.learn(item, secret)),
+            Tree::List { items, .. } => members(items).for_each(|(item, flagged)| self.learn(item, secret || flagged)),
             Tree::Map { entries, .. } => {
-                entries.iter().for_each(|(key, value)| self.learn(value, secret || is_secret_name(key)));
+                let named = names_a_secret(entries);
+                for (key, value) in entries {
+                    self.learn(value, secret || is_secret_name(key) || (named && key == VALUE));
+                }
             }
         }
     }
@@ -45,7 +53,12 @@ impl Redactor {
         if self.show {
             return leaf.to_json();
         }
-        self.tree(leaf, path.iter().any(|key| is_secret_name(key)))
+        self.tree(leaf, self.is_secret(path))
+    }
+
+    fn is_secret(&self, path: &[String]) -> bool {
+        let heads = (1..=path.len()).filter_map(|count| path.get(..count));
+        path.iter().any(|key| is_secret_name(key)) || heads.into_iter().any(|head| self.named.contains(head))
     }
 
     fn tree(&self, tree: &Tree, secret: bool) -> Value {
@@ -53,10 +66,11 @@ impl Redactor {
             Tree::Scalar(scalar) if secret && !scalar.text.is_empty() => REDACTED.into(),
             Tree::Scalar(scalar) => self.text(&scalar.text).into(),
             Tree::List { .. } if secret => REDACTED.into(),
-            Tree::List { items, .. } => items.iter().map(|item| self.tree(item, false)).collect(),
+            Tree::List { items, .. } => members(items).map(|(item, flagged)| self.tree(item, flagged)).collect(),
             Tree::Map { entries, .. } => {
-                let shown = |(key, value): (&String, &Tree)| (key.clone(), self.tree(value, secret || is_secret_name(key)));
-                entries.iter().map(shown).collect()
+                let named = names_a_secret(entries);
+                let is_secret = |key: &str| secret || is_secret_name(key) || (named && key == VALUE);
+                entries.iter().map(|(key, value)| (key.clone(), self.tree(value, is_secret(key)))).collect()
             }
         }
     }
@@ -96,126 +110,45 @@ impl Redactor {
                 out = out.replace(secret.as_str(), REDACTED);
             }
         }
-        after_names(&user_info(&out))
+        without_secrets(&out)
     }
 }
 
-fn indent(line: &str) -> &str {
-    line.split(|c: char| !c.is_whitespace()).next().unwrap_or_default()
+/// The key of a value whose name stands beside it.
+pub(crate) const VALUE: &str = "value";
+
+/// The keys under which that name stands.
+const NAMES: [&str; 2] = ["name", "key"];
+
+/// Whether a group says, beside its value, that it is a secret's.
+pub(crate) fn names_a_secret(entries: &IndexMap<String, Tree>) -> bool {
+    NAMES.iter().filter_map(|key| entries.get(*key)).any(|name| name.text().is_some_and(is_secret_name))
 }
 
-/// Takes user and password out of URLs. A password may hold any sign, so everything up to the last `@` goes.
-fn user_info(line: &str) -> String {
-    let mut out = String::new();
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once("://") {
-        out.push_str(before);
-        out.push_str("://");
-        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(after.len());
-        let (url, behind) = after.split_at_checked(end).unwrap_or((after, ""));
-        match url.rsplit_once('@') {
-            // Several URLs without a blank between: each on its own.
-            Some((user, host)) if !user.contains("://") => {
-                out.push_str(&format!("{REDACTED}@{host}"));
-                rest = behind;
-            }
-            _ => rest = after,
+/// The paths of such values among leaves.
+pub(crate) fn named_secrets(flat: &Flat) -> Vec<Path> {
+    let mut found = Vec::new();
+    for (path, leaf) in flat {
+        if let Some((last, group)) = path.split_last()
+            && NAMES.contains(&last.as_str())
+            && leaf.text().is_some_and(is_secret_name)
+        {
+            found.push(group.iter().cloned().chain([VALUE.to_owned()]).collect());
         }
     }
-    out.push_str(rest);
-    out
+    found
 }
 
-/// Takes out what follows `password=`, `token: ` or `--secret ` inside a line: to the end of the line where the name starts
-/// it, else to the end of the word.
-fn after_names(line: &str) -> String {
-    let mut out = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find(['=', ':', ' ']) {
-        let (before, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        let mut signs = from.chars();
-        let sign = signs.next();
-        let after = signs.as_str();
-        out.push_str(before);
-        out.extend(sign);
-        rest = after;
-        let (name, first) = name_at_end_of(&out);
-        let names = is_secret_name(&name) && (sign != Some(' ') || name.starts_with("--"));
-        if !names || after.trim().is_empty() {
-            continue;
-        }
-        let blank = after.len() - after.trim_start().len();
-        let (blank, value) = after.split_at_checked(blank).unwrap_or(("", after));
-        if value.starts_with(REDACTED) || (sign == Some(' ') && value.starts_with(['=', ':'])) {
-            continue;
-        }
-        out.push_str(blank);
-        out.push_str(REDACTED);
-        rest = if first { "" } else { behind_value(value) };
-    }
-    out.push_str(rest);
-    out
+/// Whether a list's member is a secret for what comes before it: `--password`, or a user flag.
+pub(crate) fn is_flagged(before: Option<&Tree>, text: Option<&str>) -> bool {
+    let flag = before.and_then(Tree::text).unwrap_or_default();
+    is_secret_flag(flag) || (takes_user(flag) && text.is_some_and(has_password))
 }
 
-/// The name that ends before the last sign of `text`, and whether it is the first thing of the line.
-fn name_at_end_of(text: &str) -> (String, bool) {
-    let mut signs = text.chars();
-    signs.next_back();
-    let head = signs.as_str().trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
-    let of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let start = head.char_indices().rev().take_while(|(_, c)| of_name(*c)).last().map_or(head.len(), |(at, _)| at);
-    let (before, name) = head.split_at_checked(start).unwrap_or(("", head));
-    let first = before.chars().all(|c| c.is_whitespace() || matches!(c, '#' | ';' | '-' | '"' | '\'' | '+' | '!'));
-    (name.to_owned(), first)
-}
-
-/// What stands behind a value, which ends at its closing quote, or else where a word ends.
-fn behind_value(value: &str) -> &str {
-    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
-    let end = match quote {
-        Some(quote) => value.char_indices().skip(1).find(|(_, c)| *c == quote).map(|(at, c)| at + c.len_utf8()),
-        None => value.find(|c: char| c.is_whitespace() || matches!(c, '&' | ';' | '}' | '"' | '\'')),
-    };
-    end.and_then(|end| value.get(end..)).unwrap_or_default()
-}
-
-/// Where a secret stands in a file, lines and columns (in characters) counted from 0.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Hidden {
-    from: (usize, usize),
-    /// Behind its last character; `None`: the end of the line that it starts in.
-    to: Option<(usize, usize)>,
-}
-
-impl Hidden {
-    /// The place of a value. The reader counts lines from 1.
-    pub(crate) fn of(span: &Span) -> Self {
-        let place = |mark: &Marker| (mark.line().saturating_sub(1), mark.col());
-        Self { from: place(&span.start), to: Some(place(&span.end)) }
-    }
-
-    /// The value of one line, from a column on.
-    pub(crate) const fn in_line(line: usize, column: usize) -> Self {
-        Self { from: (line, column), to: None }
-    }
-
-    /// Covers it: the rest of its first line, and its other lines but for their indentation.
-    pub(crate) fn cover(&self, lines: &mut [String]) {
-        let (first, column) = self.from;
-        let (last, end) = self.to.unwrap_or((first, usize::MAX));
-        for (at, line) in lines.iter_mut().enumerate().take(last + 1).skip(first) {
-            let head = |count| line.chars().take(count).collect::<String>();
-            // The end of a block of text is told as the place of what follows it.
-            if at > first && at == last && head(end).trim().is_empty() {
-                continue;
-            }
-            let kept = if at == first { head(column) } else { indent(line).to_owned() };
-            let covered = line.find(REDACTED).is_some_and(|place| place < kept.len());
-            if !covered && kept.len() < line.len() && !line.trim().is_empty() {
-                *line = format!("{kept}{REDACTED}");
-            }
-        }
-    }
+/// A list's members, and whether each is a secret for what comes before it.
+fn members(items: &[Tree]) -> impl Iterator<Item = (&Tree, bool)> {
+    let before = std::iter::once(None).chain(items.iter().map(Some));
+    items.iter().zip(before).map(|(item, before)| (item, is_flagged(before, item.text())))
 }
 
 #[cfg(test)]
@@ -243,35 +176,26 @@ mod tests {
             "smtp_pass",
             "pwd",
             "salt",
+            "dbpass",
+            "bindpw",
+            "ldap_userpw",
         ] {
             assert!(is_secret_name(secret), "{secret}");
         }
-        for open in ["password_file", "keyboard", "host", "user", "monkey", "level", "secret_path", "passage", "author"] {
-            assert!(!is_secret_name(open), "{open}");
-        }
-    }
-
-    #[test]
-    fn secrets_inside_a_text_are_taken_out() {
-        let redactor = Redactor::default();
-        for (text, shown) in [
-            ("http://u:p@h:9200/x", "http://<redacted>@h:9200/x"),
-            ("postgres://u:p/w@1@h/db", "postgres://<redacted>@h/db"),
-            ("a http://u:p@h, http://v:q@i", "a http://<redacted>@h, http://<redacted>@i"),
-            ("http://h/x?token=abc&y=1", "http://h/x?token=<redacted>&y=1"),
-            ("host=h password=abc dbname=d", "host=h password=<redacted> dbname=d"),
-            ("host=h password='a b' dbname=d", "host=h password=<redacted> dbname=d"),
-            ("# password: hunter2 or so", "# password: <redacted>"),
-            ("password = my pass phrase", "password = <redacted>"),
-            ("run --password hunter2 -v", "run --password <redacted> -v"),
-            ("{\"token\": \"abc\", \"x\": 1}", "{\"token\": <redacted>, \"x\": 1}"),
-            ("Authorization: Bearer abc", "Authorization: <redacted>"),
-            ("https://host:9200/path", "https://host:9200/path"),
-            ("password_file: /etc/x", "password_file: /etc/x"),
-            ("session:", "session:"),
-            ("# To be changed before use", "# To be changed before use"),
+        for open in [
+            "password_file",
+            "keyboard",
+            "host",
+            "user",
+            "monkey",
+            "level",
+            "secret_path",
+            "passage",
+            "author",
+            "bypass",
+            "compass",
         ] {
-            assert_eq!(redactor.text(text), shown);
+            assert!(!is_secret_name(open), "{open}");
         }
     }
 
@@ -281,6 +205,27 @@ mod tests {
         assert_eq!(Redactor::default().text(pem), REDACTED);
         let lines = Redactor::default().lines(&format!("cert: |\n  {}", pem.replace('\n', "\n  ")), &[]);
         assert!(!lines.concat().contains("MIIabc"));
+    }
+
+    #[test]
+    fn a_value_is_a_secret_for_the_name_beside_it_and_the_flag_before_it() {
+        let pair = |name: &str| {
+            let entries = [("name", name), ("value", "x")].map(|(key, text)| (key.to_owned(), Tree::string(text)));
+            Tree::group(entries.into_iter().collect())
+        };
+        let redactor = Redactor::default();
+        let shown = |tree: &Tree| redactor.value(&["env".to_owned()], tree).to_string();
+        assert_eq!(shown(&pair("DB_PASSWORD")), r#"{"name":"DB_PASSWORD","value":"<redacted>"}"#);
+        assert_eq!(shown(&pair("DB_HOST")), r#"{"name":"DB_HOST","value":"x"}"#);
+        let list = |items: &[&str]| Tree::List { tag: None, items: items.iter().map(|item| Tree::string(item)).collect() };
+        assert_eq!(shown(&list(&["-v", "--password", "x", "y"])), r#"["-v","--password","<redacted>","y"]"#);
+        assert_eq!(shown(&list(&["-u", "a:x", "-u", "a"])), r#"["-u","<redacted>","-u","a"]"#);
+        let flat: Flat = [("name", "DB_PASSWORD"), ("value", "x")]
+            .into_iter()
+            .map(|(key, text)| (vec!["db".to_owned(), key.to_owned()], Tree::string(text)))
+            .collect();
+        let value = ["db", "value"].map(str::to_owned);
+        assert_eq!(Redactor::new(false, &[&flat]).value(&value, &Tree::string("x")), REDACTED);
     }
 
     #[test]

@@ -14,9 +14,9 @@ use svc_step::common::DryRun;
 use svc_step::document::Time;
 use svc_step::file::{self, Existing};
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Call, Failure, StepResult};
 
-use crate::aside::{Aside, shown};
+use crate::aside::Aside;
 use crate::content::Content;
 use crate::layout::{ConfigArgs, Layout, present};
 
@@ -81,7 +81,7 @@ enum There {
 pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
     let (source, layout) = args.config.find(None)?;
     let copy = copy_path(args, layout)?;
-    let _lock = Lock::take(call, "file", &shown(&copy))?;
+    let _lock = Lock::unless_dry(call, "file", &copy.display().to_string(), args.dry.dry_run)?;
     let source = Content::read("read the configuration", &source)?;
     let there = look(&copy, &source)?;
     let kept = match &there {
@@ -92,13 +92,7 @@ pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
     let saved = report(&source, layout, &copy, kept.as_ref(), plan(&there, &copy, kept.as_ref()));
     if !args.dry.dry_run {
         call.check()?;
-        act(call, &source, &there, &copy, kept.as_ref()).map_err(|failure| {
-            if call.effects().changed().as_json() == Some(false) {
-                Stopped::from(failure)
-            } else {
-                Stopped::with(failure, saved.clone())
-            }
-        })?;
+        act(call, &source, &there, &copy, kept.as_ref()).map_err(|failure| call.stopped(failure, saved.clone()))?;
     }
     Ok(saved)
 }
@@ -187,9 +181,9 @@ fn act(call: &Call, source: &Content, there: &There, copy: &Path, kept: Option<&
 fn report(source: &Content, layout: Layout, copy: &Path, kept: Option<&Aside>, plan: Vec<Action>) -> Saved {
     let modified = Timestamp::new(source.meta.mtime(), 0).unwrap_or(Timestamp::UNIX_EPOCH);
     Saved {
-        source: shown(&source.path),
+        source: source.path.display().to_string(),
         layout,
-        path: shown(copy),
+        path: copy.display().to_string(),
         sha256: source.sha256(),
         size_bytes: source.bytes.len() as u64,
         owner: source.owner(),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use similar::{DiffTag, TextDiff};
 
-use crate::redact::{Hidden, Redactor};
+use crate::hidden::Hidden;
+use crate::redact::Redactor;
 
 /// Beyond this the diff becomes coarser, not wrong.
 const PATIENCE: Duration = Duration::from_secs(5);

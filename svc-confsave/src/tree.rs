@@ -65,6 +65,15 @@ impl Tree {
         Self::Map { tag: None, entries }
     }
 
+    /// The text of a single value.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(scalar) => Some(&scalar.text),
+            Self::List { .. } | Self::Map { .. } => None,
+        }
+    }
+
     /// As documents have it: text, lists and objects of text.
     #[must_use]
     pub fn to_json(&self) -> Value {

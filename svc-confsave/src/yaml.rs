@@ -1,11 +1,13 @@
 //! The strict reader of `svc.yaml`: YAML 1.2, one document, no double keys, bounded depth and size.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use indexmap::IndexMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use crate::redact::Hidden;
+use crate::hidden::Hidden;
+use crate::redact::{VALUE, is_flagged, names_a_secret};
 use crate::tree::{Scalar, Tree, may_be_typed};
 use svc_step::secret::is_secret_name;
 
@@ -67,7 +69,12 @@ struct Open {
 #[derive(Debug)]
 enum Collection {
     List(Vec<Tree>),
-    Map { entries: IndexMap<String, Tree>, key: Option<String> },
+    Map {
+        entries: IndexMap<String, Tree>,
+        key: Option<String>,
+        /// Which of the places read are those of its `value`, whose name may come after it.
+        value: Range<usize>,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -77,14 +84,18 @@ struct Reader {
     nodes: usize,
     root: Option<Tree>,
     hidden: Vec<Hidden>,
+    /// The places of all single values and keys.
+    places: Vec<Hidden>,
 }
 
 impl Reader {
     fn take(&mut self, event: Event<'_>, span: &Span) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                if self.in_secret() && !text.is_empty() {
-                    self.hidden.push(Hidden::of(span));
+                let place = Hidden::of(span);
+                self.places.push(place);
+                if (self.in_secret() || self.is_flagged(Some(&text))) && !text.is_empty() {
+                    self.hidden.push(place);
                 }
                 let tree = Tree::Scalar(scalar(text.into_owned(), style, tag.as_deref()));
                 self.put(tree, anchor, span)
@@ -93,14 +104,19 @@ impl Reader {
                 self.start(Collection::List(Vec::new()), anchor, own_tag(tag.as_deref(), "seq"), span)
             }
             Event::MappingStart(anchor, tag) => {
-                let map = Collection::Map { entries: IndexMap::new(), key: None };
+                let map = Collection::Map { entries: IndexMap::new(), key: None, value: 0..0 };
                 self.start(map, anchor, own_tag(tag.as_deref(), "map"), span)
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(Open { what, tag, anchor, .. }) = self.open.pop() else { return Ok(()) };
                 let tree = match what {
                     Collection::List(items) => Tree::List { tag, items },
-                    Collection::Map { entries, .. } => Tree::Map { tag, entries },
+                    Collection::Map { entries, value, .. } => {
+                        if names_a_secret(&entries) {
+                            self.hidden.extend(self.places.get(value).unwrap_or_default());
+                        }
+                        Tree::Map { tag, entries }
+                    }
                 };
                 self.put(tree, anchor, span)
             }
@@ -126,7 +142,7 @@ impl Reader {
         if self.open.len() >= DEEPEST {
             return Err(fault(span, format!("values lie deeper than {DEEPEST} levels")));
         }
-        let secret = self.in_secret();
+        let secret = self.in_secret() || self.is_flagged(None);
         self.open.push(Open { what, tag, anchor, secret });
         Ok(())
     }
@@ -139,14 +155,18 @@ impl Reader {
         match self.open.last_mut().map(|open| &mut open.what) {
             None => self.root = Some(tree),
             Some(Collection::List(items)) => items.push(tree),
-            Some(Collection::Map { entries, key }) => match (key.take(), tree) {
+            Some(Collection::Map { entries, key, value: places }) => match (key.take(), tree) {
                 (Some(name), value) => {
+                    if name == VALUE {
+                        places.end = self.places.len();
+                    }
                     entries.insert(name, value);
                 }
                 (None, Tree::Scalar(scalar)) => {
                     if entries.contains_key(&scalar.text) {
                         return Err(fault(span, "a key stands here for the second time in its group"));
                     }
+                    *places = if scalar.text == VALUE { self.places.len()..self.places.len() } else { places.clone() };
                     *key = Some(scalar.text);
                 }
                 (None, _) => return Err(fault(span, "a list or a group stands where a key must be")),
@@ -158,6 +178,14 @@ impl Reader {
     fn count(&mut self, nodes: usize, span: &Span) -> Result<(), Fault> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > MOST_NODES { Err(fault(span, format!("it holds more than {MOST_NODES} values"))) } else { Ok(()) }
+    }
+
+    /// Whether the next value, of that text where it is a single one, is a secret for what comes before it in its list.
+    fn is_flagged(&self, text: Option<&str>) -> bool {
+        match self.open.last() {
+            Some(Open { what: Collection::List(items), .. }) => is_flagged(items.last(), text),
+            _ => false,
+        }
     }
 
     /// Whether the next value is a secret. A key is none.
@@ -248,6 +276,17 @@ mod tests {
     #[test]
     fn an_alias_counts_as_what_it_names() {
         assert_eq!(keys("a: &x 1\nb: *x\n"), ["a=\"1\"", "b=\"1\""]);
+    }
+
+    #[test]
+    fn a_value_is_hidden_for_the_name_beside_it_and_the_flag_before_it() {
+        let text = "env:\n  - value: one\n    name: DB_PASSWORD\n  - name: B\n    value: two\nargs:\n  - --password\n  - three\n  - four\nu: [-u, a:b, c]";
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for hidden in read(text).unwrap().hidden {
+            hidden.cover(&mut lines);
+        }
+        let wanted = "env:\n  - value: <redacted>\n    name: DB_PASSWORD\n  - name: B\n    value: two\nargs:\n  - --password\n  - <redacted>\n  - four\nu: [-u, <redacted>";
+        assert_eq!(lines.join("\n"), wanted);
     }
 
     #[test]

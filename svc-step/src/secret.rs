@@ -70,8 +70,12 @@ const PARTS: [&str; 17] = [
     "pwd",
 ];
 
+/// Names of which one word ends so name a secret too (`dbpass`, `bindpw`), but for these words.
+const ENDS: [&str; 2] = ["pass", "pw"];
+const NO_SECRETS: [&str; 6] = ["bypass", "compass", "encompass", "surpass", "trespass", "overpass"];
+
 /// Names of which one word is one of these name a secret.
-const WORDS: [&str; 9] = ["pass", "pw", "key", "keys", "auth", "salt", "pin", "psk", "pem"];
+const WORDS: [&str; 7] = ["key", "keys", "auth", "salt", "pin", "psk", "pem"];
 
 /// What a last word says that makes it a place or a measure, not the secret itself.
 const PLACES: [&str; 7] = ["file", "path", "dir", "directory", "folder", "minutes", "length"];
@@ -83,8 +87,9 @@ pub fn is_secret_name(name: &str) -> bool {
     if words.last().is_some_and(|last| PLACES.contains(&last.as_str())) {
         return false;
     }
+    let ends = |word: &str| ENDS.iter().any(|end| word.ends_with(end)) && !NO_SECRETS.contains(&word);
     let together = words.concat();
-    PARTS.iter().any(|part| together.contains(part)) || words.iter().any(|word| WORDS.contains(&word.as_str()))
+    PARTS.iter().any(|part| together.contains(part)) || words.iter().any(|word| WORDS.contains(&word.as_str()) || ends(word))
 }
 
 /// `apiKey`, `api-key` and `API_KEY` are `api` and `key`.

@@ -10,7 +10,7 @@ use crate::merge::Reason;
 
 /// What is to become of the file.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub(crate) struct AsFile {
     /// One entry, or none where nothing is customised.
     pub keys: Vec<KeyReport>,
     /// Where the shipped file goes; `None`: it stays in its place.
@@ -18,10 +18,10 @@ pub(crate) struct Whole {
 }
 
 /// Decides: with a base, or where all is to be carried, the operator's file wins as a whole.
-pub(crate) fn plan(saved: &Config, base: Option<&Config>, new: &Config, all: bool) -> Result<Whole, Failure> {
-    let stays = |outcome, reason| Ok(Whole { keys: vec![KeyReport::of_whole_file(outcome, reason)], aside: None });
+pub(crate) fn plan(saved: &Config, base: Option<&Config>, new: &Config, all: bool) -> Result<AsFile, Failure> {
+    let stays = |outcome, reason| Ok(AsFile { keys: vec![KeyReport::of_whole_file(outcome, reason)], aside: None });
     if base.is_some_and(|base| base.text() == saved.text()) {
-        return Ok(Whole { keys: Vec::new(), aside: None });
+        return Ok(AsFile { keys: Vec::new(), aside: None });
     }
     if saved.text() == new.text() {
         return stays(Outcome::Same, None);
@@ -36,5 +36,5 @@ pub(crate) fn plan(saved: &Config, base: Option<&Config>, new: &Config, all: boo
         1 => ".svc-new".to_owned(),
         more => format!(".svc-new.{more}"),
     })?;
-    Ok(Whole { keys: vec![KeyReport::of_whole_file(outcome, None)], aside: Some(aside) })
+    Ok(AsFile { keys: vec![KeyReport::of_whole_file(outcome, None)], aside: Some(aside) })
 }

@@ -1,0 +1,177 @@
+//! Secrets inside a line of text: in URLs and connection strings, behind their names, behind flags.
+
+use svc_step::secret::{REDACTED, is_secret_name};
+
+/// A line as it may be shown.
+pub(crate) fn without_secrets(line: &str) -> String {
+    after_names(&users(&url_users(line)))
+}
+
+/// Whether a word on a command line is a flag whose next word is a secret, as `--password`.
+pub(crate) fn is_secret_flag(word: &str) -> bool {
+    word.starts_with('-') && !word.contains(['=', ' ']) && is_secret_name(word)
+}
+
+/// Whether a word on a command line is a flag whose next word may be `user:password`, as curl's `-u`.
+pub(crate) fn takes_user(word: &str) -> bool {
+    matches!(word, "-u" | "-U" | "--user" | "--proxy-user")
+}
+
+/// Whether the first word of `text` is `user:password`.
+pub(crate) fn has_password(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    word.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
+}
+
+/// Takes user and password out of URLs with a scheme. A password may hold any sign, so everything up to the last `@` goes.
+fn url_users(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("://") {
+        out.push_str(before);
+        out.push_str("://");
+        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(after.len());
+        let (url, behind) = after.split_at_checked(end).unwrap_or((after, ""));
+        match url.rsplit_once('@') {
+            // Several URLs without a blank between: each on its own.
+            Some((user, host)) if !user.contains("://") => {
+                out.push_str(&format!("{REDACTED}@{host}"));
+                rest = behind;
+            }
+            _ => rest = after,
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Takes `user:password` out from before an `@` where no scheme is named: `//u:p@h`, `root:p@tcp(h)/db`.
+fn users(line: &str) -> String {
+    if !line.contains('@') {
+        return line.to_owned();
+    }
+    let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ',' | '(' | '[' | '{');
+    let mut out = String::new();
+    let mut rest = line;
+    while !rest.is_empty() {
+        let word_end = rest.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at_checked(word_end).unwrap_or((rest, ""));
+        let slashes = if word.starts_with("//") { 2 } else { 0 };
+        let (slashes, tail) = word.split_at_checked(slashes).unwrap_or(("", word));
+        let is_sum = |host: &str| host.starts_with("sha256:") || host.starts_with("sha512:");
+        let found = tail.rsplit_once('@').filter(|(user, host)| is_user(user, slashes) && !is_sum(host));
+        if let Some((_, host)) = found {
+            out.push_str(&format!("{slashes}{REDACTED}@{host}"));
+            rest = behind;
+            continue;
+        }
+        // The next word may start inside of this one: behind a `=`, a bracket, a quote.
+        let next = rest.char_indices().find(|(_, c)| ends_word(*c)).map_or(rest.len(), |(at, c)| at + c.len_utf8());
+        let (done, more) = rest.split_at_checked(next).unwrap_or((rest, ""));
+        out.push_str(done);
+        rest = more;
+    }
+    out
+}
+
+/// Whether this is `name:password`; behind slashes the name may be missing.
+fn is_user(text: &str, slashes: &str) -> bool {
+    let of_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '%' | '+' | '-');
+    text.split_once(':').is_some_and(|(name, password)| {
+        let is_url = password.starts_with("//") || password.contains("://");
+        !password.is_empty() && !is_url && name.chars().all(of_name) && (!name.is_empty() || !slashes.is_empty())
+    })
+}
+
+/// Takes out what follows `password=`, `token: ` or `--secret ` inside a line: to the end of the line where the name starts
+/// it, else to the end of the word.
+fn after_names(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(['=', ':', ' ']) {
+        let (before, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        let mut signs = from.chars();
+        let sign = signs.next();
+        let after = signs.as_str();
+        out.push_str(before);
+        out.extend(sign);
+        rest = after;
+        let (name, first) = name_at_end_of(&out);
+        let names = is_secret_name(&name) && (sign != Some(' ') || name.starts_with("--"));
+        let names = names || (sign != Some(':') && takes_user(&name) && has_password(after));
+        if !names || after.trim().is_empty() {
+            continue;
+        }
+        let blank = after.len() - after.trim_start().len();
+        let (blank, value) = after.split_at_checked(blank).unwrap_or(("", after));
+        if value.starts_with(REDACTED) || (sign == Some(' ') && value.starts_with(['=', ':'])) {
+            continue;
+        }
+        out.push_str(blank);
+        out.push_str(REDACTED);
+        rest = if first { "" } else { behind_value(value) };
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The name that ends before the last sign of `text`, and whether it is the first thing of the line.
+fn name_at_end_of(text: &str) -> (String, bool) {
+    let mut signs = text.chars();
+    signs.next_back();
+    let head = signs.as_str().trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+    let of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let start = head.char_indices().rev().take_while(|(_, c)| of_name(*c)).last().map_or(head.len(), |(at, _)| at);
+    let (before, name) = head.split_at_checked(start).unwrap_or(("", head));
+    let first = before.chars().all(|c| c.is_whitespace() || matches!(c, '#' | ';' | '-' | '"' | '\'' | '+' | '!'));
+    (name.to_owned(), first)
+}
+
+/// What stands behind a value, which ends at its closing quote, or else where a word ends.
+fn behind_value(value: &str) -> &str {
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let end = match quote {
+        Some(quote) => value.char_indices().skip(1).find(|(_, c)| *c == quote).map(|(at, c)| at + c.len_utf8()),
+        None => value.find(|c: char| c.is_whitespace() || matches!(c, '&' | ';' | '}' | '"' | '\'')),
+    };
+    end.and_then(|end| value.get(end..)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_inside_a_text_are_taken_out() {
+        for (text, shown) in [
+            ("http://u:p@h:9200/x", "http://<redacted>@h:9200/x"),
+            ("postgres://u:p/w@1@h/db", "postgres://<redacted>@h/db"),
+            ("a http://u:p@h, http://v:q@i", "a http://<redacted>@h, http://<redacted>@i"),
+            ("http://h/x?token=abc&y=1", "http://h/x?token=<redacted>&y=1"),
+            ("host=h password=abc dbname=d", "host=h password=<redacted> dbname=d"),
+            ("host=h password='a b' dbname=d", "host=h password=<redacted> dbname=d"),
+            ("# password: hunter2 or so", "# password: <redacted>"),
+            ("password = my pass phrase", "password = <redacted>"),
+            ("run --password hunter2 -v", "run --password <redacted> -v"),
+            ("{\"token\": \"abc\", \"x\": 1}", "{\"token\": <redacted>, \"x\": 1}"),
+            ("Authorization: Bearer abc", "Authorization: <redacted>"),
+            ("psql //u:x@h/db", "psql //<redacted>@h/db"),
+            ("redis //:x@h", "redis //<redacted>@h"),
+            ("root:x@tcp(h:3306)/db", "<redacted>@tcp(h:3306)/db"),
+            ("dsn=root:x/y@z@tcp(h)/db", "dsn=<redacted>@tcp(h)/db"),
+            ("'u:p@h', \"v:q@i\"", "'<redacted>@h', \"<redacted>@i\""),
+            ("curl -u a:x http://h", "curl -u <redacted> http://h"),
+            ("curl --user=a:x -k h", "curl --user=<redacted> -k h"),
+            ("curl -u a http://h", "curl -u a http://h"),
+            ("git@host:path to me@example.org at 12:30", "git@host:path to me@example.org at 12:30"),
+            ("registry/app:1.2@sha256:ab", "registry/app:1.2@sha256:ab"),
+            ("app:1.2@sha256:ab", "app:1.2@sha256:ab"),
+            ("https://host:9200/path", "https://host:9200/path"),
+            ("password_file: /etc/x", "password_file: /etc/x"),
+            ("session:", "session:"),
+            ("# To be changed before use", "# To be changed before use"),
+        ] {
+            assert_eq!(without_secrets(text), shown);
+        }
+    }
+}
