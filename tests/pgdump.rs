@@ -579,6 +579,74 @@ fn a_lock_a_missing_right_and_the_time_limit_end_a_dump_with_nothing() {
 }
 
 #[test]
+fn a_dump_that_cannot_be_replaced_keeps_its_own_properties() {
+    let own = Own::new("replace");
+    own.sql("CREATE TABLE t AS SELECT 1 a");
+    own.dump().run().ok();
+    let properties = || fs::read_to_string(own.path("dump.sql.properties.json")).unwrap();
+    let first = properties();
+    own.admin(&format!("ALTER DATABASE {} SET work_mem = '17MB'", identifier(&own.name)));
+    // Somebody puts a folder in the dump's place meanwhile, so that the new one cannot have its name.
+    let meddling = own.path("pg_dump");
+    let script = "#!/bin/sh\n[ $1 = --version ] || { mv dump.sql moved.sql; mkdir dump.sql; }\nexec pg_dump \"$@\"\n";
+    fs::write(&meddling, script).unwrap();
+    fs::set_permissions(&meddling, fs::Permissions::from_mode(0o755)).unwrap();
+    let ran = own.dump().arg("--force").arg("--pg-dump").arg(&meddling).run();
+    assert!(ran.status == 1 || ran.status == 3, "{ran}");
+    ran.unchanged();
+    assert_eq!(properties(), first);
+    assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json", "moved.sql", "pg_dump"]);
+    fs::remove_dir(own.out()).unwrap();
+    fs::rename(own.path("moved.sql"), own.out()).unwrap();
+    // What a call left that was killed while it replaced a dump is cleared away by the next.
+    fs::rename(own.path("dump.sql.properties.json"), own.path("dump.sql.properties.json.old")).unwrap();
+    own.dump().arg("--force").run().ok().changed();
+    assert!(properties().contains("17MB"));
+    assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json", "pg_dump"]);
+}
+
+#[test]
+fn what_libpq_would_demand_of_the_other_end_is_refused_and_not_passed_over() {
+    let own = Own::new("demands");
+    for (name, value) in [("PGREQUIREAUTH", "scram-sha-256"), ("PGREQUIREPEER", "postgres")] {
+        own.dump().env(name, value).run().fails(2, "environment_unsupported").unchanged();
+        own.dump().args(["--as", "postgres", "--dry-run"]).env(name, value).run().ok();
+    }
+    for name in ["PGSSLCERT", "PGSSLKEY", "PGCHANNELBINDING"] {
+        own.dump().args(["--host", "127.0.0.1"]).env(name, "require").run().fails(2, "environment_unsupported").unchanged();
+        own.dump().arg("--dry-run").env(name, "require").run().ok();
+    }
+    // A comment in another encoding is no part of a password.
+    let mut pgpass = b"# G\xfcnter\n".to_vec();
+    pgpass.extend(fs::read(own.path("pgpass")).unwrap());
+    fs::write(own.path("pgpass"), pgpass).unwrap();
+    own.dump().args(["--host", "127.0.0.1"]).run().ok();
+}
+
+#[test]
+fn a_pipe_where_a_file_is_wanted_is_refused_at_once() {
+    let own = Own::new("fifo");
+    let pipe = own.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+    let soon = Duration::from_secs(20);
+    Tool::new("svc-pgdump").arg("verify").arg(&pipe).limit(soon).run().refused("not_a_regular_file");
+    own.bare().arg("--password-file").arg(&pipe).limit(soon).run().refused("not_a_regular_file");
+    own.bare()
+        .args(["--host", "127.0.0.1"])
+        .env("PGSSLMODE", "verify-full")
+        .env("PGSSLROOTCERT", &pipe)
+        .limit(soon)
+        .run()
+        .refused("not_a_regular_file");
+}
+
+#[test]
+fn a_connect_timeout_that_no_clock_can_hold_is_no_panic() {
+    let own = Own::new("longest");
+    own.dump().env("PGCONNECT_TIMEOUT", u64::MAX.to_string()).run().ok();
+}
+
+#[test]
 fn help_and_wrong_command_lines_are_plain_text() {
     let own = Own::new("help");
     for args in [vec!["--help"], vec!["-?"], vec!["verify", "--help"], vec!["--version"]] {
@@ -600,5 +668,8 @@ fn progress_is_shown_only_where_it_is_wanted() {
     let ran = own.dump().run().ok();
     assert_eq!(ran.stderr, "");
     let ran = own.dump().args(["--force", "--progress", "json"]).talks().run().ok();
-    assert!(ran.stderr.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{ran}");
+    let lines: Vec<Value> = ran.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line["progress"] == "dump" && line["unit"] == "bytes"), "{ran}");
+    let ran = own.dump().args(["--force", "--progress", "plain"]).talks().run().ok();
+    assert!(ran.stderr.starts_with("dump: ") && ran.stderr.contains("bytes"), "{ran}");
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use svc_step::settings::{ServiceArg, database_of};
 use svc_step::user::OsUser;
-use svc_step::{Call, Failure, settings};
+use svc_step::{Call, Failure};
 
 use crate::environment::Environment;
 use crate::passwords::Passwords;
@@ -15,6 +16,8 @@ use crate::tls::Tls;
 const SOCKET_FOLDER: &str = "/var/run/postgresql";
 /// PostgreSQL's own.
 const PORT: u16 = 5432;
+/// A server that has not answered in an hour does not answer; more than this many seconds are not waited.
+const LONGEST_CONNECT: u64 = 3600;
 
 /// The database that a step is about.
 #[derive(Debug, Clone, Args)]
@@ -23,9 +26,8 @@ pub struct DatabaseArg {
     /// The database; default: NAME_db
     #[arg(short = 'd', long = "dbname", value_name = "DBNAME", env = "SVC_DATABASE")]
     pub dbname: Option<String>,
-    /// The product's name, from which database and database user are derived
-    #[arg(long = "service", value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = settings::name)]
-    pub service: String,
+    #[command(flatten)]
+    service: ServiceArg,
     /// The product's database user; default: NAME
     #[arg(long = "db-user", value_name = "ROLE", env = "SVC_DB_USER")]
     pub db_user: Option<String>,
@@ -39,7 +41,7 @@ impl DatabaseArg {
     pub fn name(&self) -> Result<String, Failure> {
         let name = match &self.dbname {
             Some(name) if !name.is_empty() => name.clone(),
-            _ => settings::database_of(&self.service),
+            _ => database_of(&self.service.name),
         };
         if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
             return Err(Failure::usage(
@@ -54,7 +56,7 @@ impl DatabaseArg {
     /// The product's own role in the database, its owner: `svc`.
     #[must_use]
     pub fn owner(&self) -> String {
-        self.db_user.clone().filter(|user| !user.is_empty()).unwrap_or_else(|| self.service.clone())
+        self.db_user.clone().filter(|user| !user.is_empty()).unwrap_or_else(|| self.service.name.clone())
     }
 }
 
@@ -159,6 +161,9 @@ impl Settings {
     pub(crate) fn resolve_in(&self, env: &Environment, call: &Call) -> Result<Target, Failure> {
         let os_user = self.as_user.as_deref().filter(|name| !name.is_empty()).map(OsUser::named).transpose()?;
         let place = self.place(env, os_user.is_some())?;
+        if os_user.is_none() {
+            env.refuse(&["PGREQUIREAUTH", "PGREQUIREPEER"], &[])?;
+        }
         let port = match self.port {
             Some(port) => port,
             None => env.number("PGPORT")?.unwrap_or(PORT),
@@ -166,7 +171,7 @@ impl Settings {
         let user = self.user(env, os_user.as_ref())?;
         let passwords = Passwords::find(&self.password, env, os_user.as_ref(), call)?;
         let tls = if place.is_socket() { Tls::disabled() } else { Tls::from_environment(env)? };
-        let connect_timeout = env.number("PGCONNECT_TIMEOUT")?.filter(|seconds| *seconds > 0).unwrap_or(5);
+        let connect_timeout = env.number("PGCONNECT_TIMEOUT")?.filter(|seconds| *seconds > 0).unwrap_or(5).min(LONGEST_CONNECT);
         Ok(Target {
             place,
             port,
@@ -271,7 +276,8 @@ mod tests {
 
     #[test]
     fn a_connection_string_is_no_database_name() {
-        let arg = |dbname: &str| DatabaseArg { dbname: Some(dbname.into()), service: "svc".into(), db_user: None };
+        let service = ServiceArg { name: "svc".into() };
+        let arg = |dbname: &str| DatabaseArg { dbname: Some(dbname.into()), service: service.clone(), db_user: None };
         assert_eq!(arg("postgresql://svc:secret@h/db").name().unwrap_err().code, "dbname_is_connection_string");
         assert_eq!(arg("host=h password=secret").name().unwrap_err().code, "dbname_is_connection_string");
         assert_eq!(arg("").name().unwrap(), "svc_db");

@@ -1,6 +1,7 @@
 //! `dump`: pg_dump of one database into a file that is whole or not there (procedure, 4.2).
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -234,8 +235,9 @@ fn write(
     }
 }
 
-/// Gives both files their names: the properties first, since without its dump their file is nothing, and the dump is the
-/// backup.
+/// Gives both files their names, in an order in which a dump never lies beside the properties of another, wherever a kill
+/// comes: where no dump is, the properties come first, since without their dump they are nothing; a dump that is replaced
+/// loses its own properties first, and they lie aside until the new ones are there.
 fn publish(
     call: &Call,
     mut partial: WholeFile,
@@ -247,15 +249,74 @@ fn publish(
     // What the disk does not take shows before anything has its name.
     partial.file().sync_all().map_err(|error| Failure::io("write the dump", path, &error))?;
     let properties_path = Properties::path_of(path);
-    let was_there = properties_path.exists();
-    // Where no dump is, a file of properties is what a run left that was killed here.
-    file::write_whole(&properties_path, properties.as_bytes(), 0o600, Existing::Replace)?;
-    call.effects().happened();
-    let Err(failure) = partial.publish(existing) else { return Ok(result) };
-    let without_dump = failure.code == "file_exists" || !path.exists();
-    if without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
-        call.effects().undone();
-        return Err(failure.into());
+    match existing {
+        Existing::Keep => {
+            let was_there = properties_path.exists();
+            // Where no dump is, a file of properties is what a run left that was killed here.
+            file::write_whole(&properties_path, properties.as_bytes(), 0o600, Existing::Replace)?;
+            call.effects().happened();
+            let Err(failure) = partial.publish(existing) else { return Ok(result) };
+            let without_dump = failure.code == "file_exists" || !path.exists();
+            if without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
+                call.effects().undone();
+            }
+            Err(call.stopped(failure, result))
+        }
+        Existing::Replace => {
+            let mut fresh = WholeFile::create(&properties_path, 0o600)?;
+            let written = fresh.write_all(properties.as_bytes()).and_then(|()| fresh.file().sync_all());
+            written.map_err(|error| Failure::io("write the database's properties", &properties_path, &error))?;
+            let before = inode(path);
+            let aside = Aside::put(&properties_path)?;
+            call.effects().happened();
+            if let Err(failure) = partial.publish(existing) {
+                // Where only the last sync failed, the new dump is there.
+                if inode(path) == before && aside.take_back().is_ok() {
+                    call.effects().undone();
+                }
+                return Err(call.stopped(failure, result));
+            }
+            let published = fresh.publish(existing).and_then(|()| aside.remove());
+            published.map_err(|failure| Stopped::with(failure, result.clone()))?;
+            Ok(result)
+        }
     }
-    Err(Stopped::with(failure, result))
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    std::fs::symlink_metadata(path).ok().map(|meta| meta.ino())
+}
+
+/// The properties of a dump that is being replaced, under the name `….properties.json.old` meanwhile.
+struct Aside {
+    path: PathBuf,
+    old: PathBuf,
+    there: bool,
+}
+
+impl Aside {
+    fn put(path: &Path) -> Result<Self, Failure> {
+        let old = file::beside(path, ".old");
+        let there = match std::fs::rename(path, &old) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => return Err(Failure::io("put the properties of the dump before aside", path, &error)),
+        };
+        file::sync_folder_of(path)?;
+        Ok(Self { path: path.to_owned(), old, there })
+    }
+
+    fn take_back(&self) -> std::io::Result<()> {
+        if self.there { std::fs::rename(&self.old, &self.path) } else { Ok(()) }
+    }
+
+    /// Also one that a call left which was killed.
+    fn remove(&self) -> Result<(), Failure> {
+        match std::fs::remove_file(&self.old) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Failure::io("remove the properties of the dump before", &self.old, &error))
+            }
+            _ => file::sync_folder_of(&self.path),
+        }
+    }
 }

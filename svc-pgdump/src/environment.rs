@@ -27,6 +27,24 @@ impl Environment {
         self.0.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
+    /// Refuses what a person has asked libpq for, by one of these variables, and what is not done here: it is about who is on
+    /// the other end of a connection, so passing over it would be worse than stopping. `harmless` are the values that ask for
+    /// nothing.
+    ///
+    /// # Errors
+    /// One of them is set (2).
+    pub(crate) fn refuse(&self, names: &[&str], harmless: &[&str]) -> Result<(), Failure> {
+        let set = names.iter().find(|name| self.text(name).is_some_and(|value| !harmless.contains(&value.as_str())));
+        match set {
+            None => Ok(()),
+            Some(name) => {
+                Err(Failure::usage("environment_unsupported", format!("{name} is set, and is not supported.")).hint(format!(
+                    "Unset {name} for this call, if the connection may do without it; PGSSLMODE=verify-full proves the server."
+                )))
+            }
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.text(name).map(PathBuf::from)
     }

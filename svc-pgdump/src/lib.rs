@@ -1,10 +1,11 @@
 //! The relational database's backup (procedure, 4.2): a whole plain dump of one database, or nothing.
 //!
 //! `svc-pgrestore` builds upon this library: connections and password places ([`Settings`], [`Target`]), the reader of dumps
-//! ([`lexer`], [`whole`]) and the database's own properties ([`Properties`]).
+//! ([`DumpFile`], [`lexer`], [`whole`]) and the database's own properties ([`Properties`]).
 
 mod connection;
 mod dump;
+mod dump_file;
 mod environment;
 pub mod lexer;
 mod passwords;
@@ -29,6 +30,7 @@ use svc_step::tool::Tool;
 
 pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings};
 pub use dump::{DumpArgs, Dumped};
+pub use dump_file::DumpFile;
 pub use properties::Properties;
 pub use target::{Place, Server, Target, identify};
 pub use verify::{Verified, VerifyArgs};

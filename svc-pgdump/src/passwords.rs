@@ -1,5 +1,6 @@
 //! The places of a password: `--password-file`, `PGPASSWORD`, libpq's password file, the terminal. Never argv.
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,7 +13,7 @@ use crate::connection::PasswordSource;
 use crate::environment::Environment;
 use crate::{pgpass, terminal};
 
-/// A password file longer than this is another file.
+/// More of a password file than this is not read.
 const LONGEST: u64 = 1024 * 1024;
 
 /// What is known of passwords before the first connection.
@@ -95,5 +96,13 @@ fn read_entries(path: &Path, named: bool, call: &Call) -> Result<Vec<pgpass::Ent
         );
         return Ok(Vec::new());
     }
-    Ok(pgpass::parse(&file::read_text("read the password file", path, LONGEST)?))
+    let action = "read the password file";
+    let mut bytes = Vec::new();
+    let file = file::open_regular(action, path)?;
+    file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
+    let (entries, odd) = pgpass::parse(&bytes);
+    if odd > 0 {
+        call.warn("password_line_not_text", format!("{odd} lines of {} are not UTF-8 text and are not used.", path.display()));
+    }
+    Ok(entries)
 }

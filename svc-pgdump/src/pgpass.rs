@@ -25,9 +25,18 @@ pub(crate) struct Wanted<'a> {
     pub(crate) user: &'a str,
 }
 
-/// Reads all lines that are of that form; comments and others are passed over, as libpq does.
-pub(crate) fn parse(text: &str) -> Vec<Entry> {
-    text.lines().filter(|line| !line.starts_with('#')).filter_map(entry).collect()
+/// Reads all lines that are of that form; comments and others are passed over, as libpq does. The second is how many lines
+/// are no UTF-8 text, which a password here must be.
+pub(crate) fn parse(bytes: &[u8]) -> (Vec<Entry>, usize) {
+    let mut odd = 0;
+    let mut entries = Vec::new();
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"#")) {
+        match std::str::from_utf8(line) {
+            Ok(line) => entries.extend(entry(line.strip_suffix('\r').unwrap_or(line))),
+            Err(_) => odd += 1,
+        }
+    }
+    (entries, odd)
 }
 
 fn entry(line: &str) -> Option<Entry> {
@@ -89,7 +98,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str, hosts: &[&str], database: &str, user: &str) -> Option<String> {
-        lookup(&parse(text), &Wanted { hosts, port: 5432, database, user }).map(|secret| secret.expose().to_owned())
+        lookup(&parse(text.as_bytes()).0, &Wanted { hosts, port: 5432, database, user }).map(|secret| secret.expose().to_owned())
     }
 
     #[test]
@@ -112,7 +121,15 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_in_another_encoding_is_no_obstacle_and_a_line_in_one_is_counted() {
+        let (entries, odd) = parse(b"# G\xfcnter's\nh:*:*:svc:pw\r\nh:*:*:x:p\xe4ss\n");
+        assert_eq!((entries.len(), odd), (1, 1));
+        let wanted = Wanted { hosts: &["h"], port: 1, database: "db", user: "svc" };
+        assert_eq!(lookup(&entries, &wanted).unwrap().expose(), "pw");
+    }
+
+    #[test]
     fn a_password_is_never_shown() {
-        assert!(!format!("{:?}", parse("*:*:*:*:hunter2")).contains("hunter2"));
+        assert!(!format!("{:?}", parse(b"*:*:*:*:hunter2")).contains("hunter2"));
     }
 }

@@ -1,8 +1,8 @@
 //! Whether the disk has room for a dump, as far as that can be known before.
 
+use std::fs::Metadata;
 use std::path::Path;
 
-use nix::sys::statvfs::statvfs;
 use postgres::Client;
 use svc_step::{Call, Failure, file};
 
@@ -20,10 +20,11 @@ pub(crate) struct Estimate {
     pub(crate) from_last: bool,
 }
 
-/// The size of the last dump at that path, else that of the tables without their indexes.
+/// The size of the last dump of that name, at the path or in a folder beside that of the path (every restore point is a
+/// folder of its own); else that of the tables without their indexes.
 pub(crate) fn estimate(client: &mut Client, path: &Path) -> Result<Estimate, Failure> {
-    if let Ok(meta) = std::fs::metadata(path) {
-        return Ok(Estimate { bytes: meta.len(), from_last: true });
+    if let Some(bytes) = last(path) {
+        return Ok(Estimate { bytes, from_last: true });
     }
     // From the catalogue alone: asking for the size of a table waits for whoever has locked it.
     let sql = "SELECT (COALESCE(sum(c.relpages::int8 + COALESCE(t.relpages, 0)), 0) * pg_catalog.current_setting('block_size')::int8)::int8 \
@@ -36,13 +37,23 @@ pub(crate) fn estimate(client: &mut Client, path: &Path) -> Result<Estimate, Fai
     Ok(Estimate { bytes: u64::try_from(bytes).unwrap_or_default(), from_last: false })
 }
 
+fn last(path: &Path) -> Option<u64> {
+    let own = std::fs::metadata(path).ok().filter(Metadata::is_file);
+    own.or_else(|| newest(path)).map(|meta| meta.len())
+}
+
+/// The newest file of that name in the folders beside.
+fn newest(path: &Path) -> Option<Metadata> {
+    let (folder, name) = (path.parent()?, path.file_name()?);
+    let folders = std::fs::read_dir(folder.parent()?).ok()?.flatten();
+    let dumps = folders.filter_map(|folder| std::fs::symlink_metadata(folder.path().join(name)).ok().filter(Metadata::is_file));
+    dumps.max_by_key(|meta| meta.modified().ok())
+}
+
 /// Holds the estimate against the disk: too little is a warning, hopelessly little is refused (3).
 pub(crate) fn check(call: &Call, path: &Path, estimate: Estimate) -> Result<(), Failure> {
     // A disk that does not tell is none that is known to be too small.
-    let Ok(disk) = statvfs(file::folder_of(path)) else { return Ok(()) };
-    // u64 on this platform and u32 on others.
-    #[allow(clippy::useless_conversion)]
-    let free = u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()));
+    let Some(free) = file::free_bytes(file::folder_of(path)) else { return Ok(()) };
     let folder = file::folder_of(path).display();
     let source = if estimate.from_last { "the last dump took" } else { "the tables take" };
     if free < estimate.bytes / HOPELESS {
@@ -69,6 +80,25 @@ fn human(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_last_dump_is_the_one_at_the_path_else_the_newest_of_its_name_in_the_folders_beside() {
+        let dir = tempfile::tempdir().unwrap();
+        let dump = |folder: &str| dir.path().join(folder).join("svc_db.backup.sql");
+        for (folder, size, day) in [("one", 10, 1), ("three", 30, 3), ("two", 20, 2), ("now", 0, 0)] {
+            fs::create_dir(dir.path().join(folder)).unwrap();
+            if size > 0 {
+                fs::write(dump(folder), vec![0; size]).unwrap();
+                let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(day * 86_400);
+                fs::File::options().write(true).open(dump(folder)).unwrap().set_modified(time).unwrap();
+            }
+        }
+        fs::write(dir.path().join("three/other.sql"), vec![0; 99]).unwrap();
+        assert_eq!(last(&dump("now")), Some(30));
+        assert_eq!(last(&dump("one")), Some(10));
+        assert_eq!(last(&dir.path().join("now/nothing.sql")), None);
+    }
 
     #[test]
     fn sizes_are_read_by_people() {

@@ -140,7 +140,7 @@ impl Target {
     fn attempt(&self, call: &Call, dbname: &str, password: Option<Secret>) -> Result<Result<Client, postgres::Error>, Failure> {
         let config = self.config(dbname, password);
         let connector = self.tls.connector()?;
-        let until = Instant::now() + self.connect_timeout;
+        let started = Instant::now();
         let work = || {
             let (send, receive) = channel();
             std::thread::spawn(move || {
@@ -153,7 +153,7 @@ impl Target {
             loop {
                 match receive.recv_timeout(LOOK) {
                     Ok(result) => return Ok(result),
-                    Err(RecvTimeoutError::Timeout) if Instant::now() < until => call.check()?,
+                    Err(RecvTimeoutError::Timeout) if started.elapsed() < self.connect_timeout => call.check()?,
                     Err(_) => return Err(refusal::no_answer(self)),
                 }
             }

@@ -1,6 +1,7 @@
 //! TLS to the server by `PGSSLMODE`, through rustls.
 
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use postgres::config::SslMode;
@@ -9,10 +10,13 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use svc_step::Failure;
+use svc_step::{Failure, file};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::environment::Environment;
+
+/// More of a file of authorities than this is not read; that of a whole distribution has a quarter of a megabyte.
+const LONGEST: u64 = 16 * 1024 * 1024;
 
 /// How a connection over the network is protected; a socket never is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +40,12 @@ impl Tls {
     }
 
     /// `PGSSLMODE` (libpq's default: prefer) and `PGSSLROOTCERT`.
+    ///
+    /// # Errors
+    /// A mode or another demand that is not supported, or an authority that is not named (2).
     pub(crate) fn from_environment(env: &Environment) -> Result<Self, Failure> {
+        env.refuse(&["PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGSSLCRLDIR"], &[])?;
+        env.refuse(&["PGCHANNELBINDING", "PGGSSENCMODE"], &["disable", "allow", "prefer"])?;
         let roots = env.path("PGSSLROOTCERT");
         let mode = match env.text("PGSSLMODE").as_deref() {
             Some("disable") => Mode::Disable,
@@ -100,13 +109,16 @@ impl Tls {
     }
 }
 
-fn authorities(path: &PathBuf) -> Result<RootCertStore, Failure> {
+fn authorities(path: &Path) -> Result<RootCertStore, Failure> {
     let bad = |error: String| {
         Failure::invalid("sslrootcert_invalid", format!("The file {} of PGSSLROOTCERT holds no certificate.", path.display()))
             .hint("Name a file of PEM certificates.")
             .cause(error)
     };
-    let bytes = std::fs::read(path).map_err(|error| Failure::io("read the certificate authority", path, &error))?;
+    let action = "read the certificate authority";
+    let mut bytes = Vec::new();
+    let file = file::open_regular(action, path)?;
+    file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&bytes) {
         let certificate = certificate.map_err(|error| bad(error.to_string()))?;
@@ -166,5 +178,9 @@ mod tests {
         assert_eq!(mode(&[("PGSSLMODE", "verify-ca")]).unwrap_err().code, "sslmode_unsupported");
         assert_eq!(mode(&[("PGSSLMODE", "verify-full")]).unwrap_err().code, "sslrootcert_missing");
         assert_eq!(mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "/ca")]).unwrap(), "verify-full");
+        for name in ["PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGCHANNELBINDING", "PGGSSENCMODE"] {
+            assert_eq!(mode(&[(name, "require")]).unwrap_err().code, "environment_unsupported", "{name}");
+        }
+        assert_eq!(mode(&[("PGCHANNELBINDING", "prefer"), ("PGGSSENCMODE", "disable"), ("PGSSLCERT", "")]).unwrap(), "prefer");
     }
 }

@@ -8,8 +8,9 @@ use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
 use crate::dump::Dumped;
+use crate::dump_file::DumpFile;
 use crate::properties::Properties;
-use crate::whole::{Dump, TableRows, examine, not_whole};
+use crate::whole::{Dump, TableRows, not_whole};
 
 /// Arguments of `svc-pgdump verify`.
 #[derive(Debug, clap::Args)]
@@ -111,7 +112,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
 }
 
 fn judged(path: &Path, properties: Option<&Path>, call: &Call) -> StepResult<Verified> {
-    let dump = examine(path, call)?;
+    let dump = DumpFile::open(path)?.examine(call)?;
     let reason = dump.reason.clone();
     let verified = Verified::of(path, dump, properties);
     match reason {

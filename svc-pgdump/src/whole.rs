@@ -5,14 +5,12 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::fs::File;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use svc_step::progress::Unit;
-use svc_step::{Call, Failure, file};
+use svc_step::{Failure, file};
 
 use crate::lexer::{End, Kind, Lexer, Piece, Trouble};
 use crate::tokens::{self, copy_target};
@@ -21,8 +19,6 @@ use crate::tokens::{self, copy_target};
 const LONGEST_STATEMENT: usize = 256 * 1024;
 /// The longest comment or command whose text is looked at.
 const LONGEST_LINE: usize = 4096;
-/// How much of a file is read at once.
-const CHUNK: usize = 256 * 1024;
 
 /// One COPY block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,7 +82,7 @@ impl Dump {
         self.server_version.as_deref().and_then(major)
     }
 
-    /// Every table with all its rows, blocks of the same table added up.
+    /// The rows of all COPY blocks together.
     #[must_use]
     pub fn row_count(&self) -> u64 {
         self.tables.iter().map(|table| table.row_count).sum()
@@ -116,44 +112,6 @@ pub fn not_whole(path: &Path, reason: &str) -> Failure {
 pub fn major(version: &str) -> Option<u32> {
     let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
-}
-
-/// Reads a dump's file through. A dump that is not whole is no failure here: [`Dump::reason`] says it.
-///
-/// # Errors
-/// The file cannot be read (3, 4), a signal, or the end of the time limit.
-pub fn examine(path: &Path, call: &Call) -> Result<Dump, Failure> {
-    let fault = |error: std::io::Error| Failure::io("read the dump", path, &error);
-    let file = File::open(path).map_err(fault)?;
-    let meta = file.metadata().map_err(fault)?;
-    if !meta.is_file() {
-        return Err(Failure::refused(
-            "not_a_regular_file",
-            format!("Cannot read the dump: {} is no regular file.", path.display()),
-        )
-        .hint("Name the file that svc-pgdump wrote."));
-    }
-    examine_open(file, meta.len(), path, call)
-}
-
-/// The same for a file that is open already, read from where it stands.
-///
-/// # Errors
-/// As [`examine`].
-pub fn examine_open(mut file: impl std::io::Read, size: u64, path: &Path, call: &Call) -> Result<Dump, Failure> {
-    let progress = call.progress("verify", Unit::Bytes);
-    let mut examiner = Examiner::default();
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        call.check()?;
-        match file.read(&mut chunk) {
-            Ok(0) => return Ok(examiner.finish()),
-            Ok(read) => examiner.feed(chunk.get(..read).unwrap_or_default()),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Failure::io("read the dump", path, &error)),
-        }
-        progress.set(examiner.size_bytes(), size);
-    }
 }
 
 /// Examines a dump while it passes by.

@@ -23,11 +23,11 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
         target: &admin.target,
         server: admin.server.version_num,
         database: &creation.name,
-        dump: &input.file,
+        dump: input.dump.file(),
         size_bytes: staged.dump.size_bytes,
     };
     loader::load(call, &load)?;
-    input.unaltered()?;
+    input.dump.unaltered()?;
     let progress = call.progress("prove", Unit::Items("tables"));
     let mut client = admin.target.connect(call, &creation.name)?;
     let proof = admin.interruptible(call, &mut client, |client| proof::prove(client, expected, &progress))?;

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<
 /// The live database's properties would be lost with it if the load failed, so they are kept where the next call finds them.
 fn keep_properties(prepared: &Prepared, call: &Call) -> Result<(), Failure> {
     if let (PropertiesFrom::Live, Some(properties)) = (prepared.staged.properties_from, &prepared.creation.properties) {
-        let path = Properties::path_of(&prepared.input.path);
+        let path = Properties::path_of(prepared.input.dump.path());
         file::write_whole(&path, properties.to_text()?.as_bytes(), 0o600, Existing::Keep)?;
         call.effects().happened();
     }

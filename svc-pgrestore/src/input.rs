@@ -1,11 +1,8 @@
 //! What is to be restored: a dump's file, named or found by the document of the dump.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use svc_pgdump::whole::{self, Dump};
-use svc_pgdump::{Dumped, Properties};
+use svc_pgdump::{Dump, DumpFile, Dumped, Properties};
 use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::{Call, Failure, file};
 
@@ -29,9 +26,7 @@ pub struct InputArgs {
 /// The dump, opened with the rights of whoever called the tool.
 #[derive(Debug)]
 pub(crate) struct Input {
-    pub(crate) path: PathBuf,
-    pub(crate) file: File,
-    opened: (u64, Option<SystemTime>),
+    pub(crate) dump: DumpFile,
     /// The document of the dump, where it was handed over.
     pub(crate) recorded: Option<Dumped>,
     /// The properties beside the dump, where there are any.
@@ -52,15 +47,14 @@ impl InputArgs {
             let path = file::absolute(named)?;
             let beside = Properties::path_of(&path);
             let properties = beside.exists().then(|| Properties::load(&beside)).transpose()?;
-            let (file, opened) = open(&path)?;
-            return Ok(Input { path, file, opened, recorded: None, properties });
+            return Ok(Input { dump: DumpFile::open(&path)?, recorded: None, properties });
         };
         let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
         let recorded: Dumped = received.result()?;
         let path = file::absolute(&received.locate(Path::new(&recorded.path)))?;
-        let (file, opened) = open(&path)?;
+        let dump = DumpFile::open(&path)?;
         let properties = recorded_properties(&received, &recorded)?;
-        Ok(Input { path, file, opened, recorded: Some(recorded), properties })
+        Ok(Input { dump, recorded: Some(recorded), properties })
     }
 }
 
@@ -78,30 +72,16 @@ fn recorded_properties(received: &Received, recorded: &Dumped) -> Result<Option<
     Properties::load(&path).map(Some)
 }
 
-fn open(path: &Path) -> Result<(File, (u64, Option<SystemTime>)), Failure> {
-    let fault = |error: std::io::Error| Failure::io("read the dump", path, &error);
-    let file = File::open(path).map_err(fault)?;
-    let meta = file.metadata().map_err(fault)?;
-    if !meta.is_file() {
-        return Err(Failure::refused(
-            "not_a_regular_file",
-            format!("Cannot read the dump: {} is no regular file.", path.display()),
-        )
-        .hint("Name the file that svc-pgdump wrote."));
-    }
-    Ok((file, (meta.len(), meta.modified().ok())))
-}
-
 impl Input {
     /// Reads the dump through: is it whole, and is it the one of the document?
     ///
     /// # Errors
     /// It is not (7), it orders psql about (3), or it cannot be read.
     pub(crate) fn examine(&self, call: &Call) -> Result<Dump, Failure> {
-        let (size, _) = self.opened;
-        let dump = whole::examine_open(&self.file, size, &self.path, call)?.require_whole(&self.path)?;
+        let path = self.dump.path();
+        let dump = self.dump.examine(call)?.require_whole(path)?;
         if let Some(recorded) = &self.recorded {
-            same(&self.path, recorded, &dump)?;
+            same(path, recorded, &dump)?;
         }
         if let Some(command) = dump.commands.first() {
             return Err(Failure::refused(
@@ -113,24 +93,11 @@ impl Input {
         Ok(dump)
     }
 
-    /// Nobody wrote to the file since it was opened: what was loaded is what was examined.
-    ///
-    /// # Errors
-    /// Somebody did (7).
-    pub(crate) fn unaltered(&self) -> Result<(), Failure> {
-        let now = self.file.metadata().ok().map(|meta| (meta.len(), meta.modified().ok()));
-        if now == Some(self.opened) {
-            return Ok(());
-        }
-        Err(Failure::invalid("dump_altered", format!("{} was written to while it was loaded.", self.path.display()))
-            .hint("Let nobody write to the dump, and run the same command again."))
-    }
-
     /// As documents have it.
     pub(crate) fn source(&self, dump: &Dump) -> Source {
         let said = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
         Source {
-            path: self.path.display().to_string(),
+            path: self.dump.path().display().to_string(),
             size_bytes: dump.size_bytes,
             sha256: dump.sha256.clone(),
             server_version: said(&dump.server_version),

@@ -93,7 +93,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepa
     let mut first = Vec::new();
     if aim == Aim::Place && live.is_some() {
         if properties_from == PropertiesFrom::Live {
-            first.push(Action::file(&Properties::path_of(&input.path), "write the live database's properties"));
+            first.push(Action::file(&Properties::path_of(input.dump.path()), "write the live database's properties"));
         }
         first.push(Action::statement(drop_statement(&database)));
     }
@@ -108,7 +108,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepa
         dump: input.source(&dump),
         properties_from,
         loader: loader::NAME.to_owned(),
-        plan: first.into_iter().chain(plan(&creation, &input.path)).collect(),
+        plan: first.into_iter().chain(plan(&creation, input.dump.path())).collect(),
     };
     Ok(Prepared { admin, input, creation, expected: expected(&dump), staged, _lock: lock })
 }

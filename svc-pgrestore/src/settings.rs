@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use svc_pgdump::{PasswordSource, Settings, Target};
+use svc_step::settings::{ServiceArg, database_of};
 use svc_step::user::OsUser;
-use svc_step::{Call, Failure, settings};
+use svc_step::{Call, Failure};
 
 /// The variable that names the OS user to become.
 const ADMIN: &str = "SVC_PG_ADMIN";
@@ -75,15 +76,14 @@ pub struct DatabaseArgs {
     /// The live database; default: that of the --from document, else NAME_db
     #[arg(long = "dbname", value_name = "NAME", env = "SVC_DATABASE")]
     dbname: Option<String>,
-    /// The product's name, from which database and owner are derived
-    #[arg(long = "service", value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = settings::name)]
-    service: String,
+    #[command(flatten)]
+    service: ServiceArg,
 }
 
 impl DatabaseArgs {
     /// The database's name; `recorded` is that of the document.
     pub(crate) fn name(&self, recorded: Option<&str>) -> String {
-        given(self.dbname.as_deref()).or(given(recorded)).map_or_else(|| settings::database_of(&self.service), str::to_owned)
+        given(self.dbname.as_deref()).or(given(recorded)).map_or_else(|| database_of(&self.service.name), str::to_owned)
     }
 
     /// The same where a document or a plan names the database already; a flag that names another one is a mistake.
@@ -113,7 +113,7 @@ pub struct OwnerArg {
 impl OwnerArg {
     /// The role's name.
     pub(crate) fn name(&self, database: &DatabaseArgs) -> String {
-        given(self.owner.as_deref()).map_or_else(|| database.service.clone(), str::to_owned)
+        given(self.owner.as_deref()).map_or_else(|| database.service.name.clone(), str::to_owned)
     }
 }
 
@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn the_flag_names_the_database_then_the_document_then_the_product() {
-        let named = |dbname: Option<&str>| DatabaseArgs { dbname: dbname.map(str::to_owned), service: "svc".to_owned() };
+        let service = ServiceArg { name: "svc".to_owned() };
+        let named = |dbname: Option<&str>| DatabaseArgs { dbname: dbname.map(str::to_owned), service: service.clone() };
         assert_eq!(named(Some("a")).name(Some("b")), "a");
         assert_eq!(named(None).name(Some("b")), "b");
         assert_eq!(named(Some("")).name(None), "svc_db");
