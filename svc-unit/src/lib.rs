@@ -4,6 +4,7 @@
 //! There is no lock here: the manager itself puts requests in order, and an operator must be able to stop a service while
 //! another call still waits for its start.
 
+mod bring_up;
 mod journal;
 mod manager;
 mod moment;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::settings;
+use svc_step::settings::{self, ServiceArg};
 
 /// The kinds of unit that systemd knows, as their names end.
 const KINDS: [&str; 11] =
@@ -84,9 +84,8 @@ pub struct UnitArgs {
     /// The unit that is meant where none is named; apart from UNIT, so that a --from document comes before it
     #[arg(long, value_name = "UNIT", env = "SVC_UNIT", hide = true)]
     default_unit: Option<Unit>,
-    /// The product's name, from which the unit's is derived
-    #[arg(long = "service", value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = settings::name)]
-    product: String,
+    #[command(flatten)]
+    service: ServiceArg,
     /// The unit is one of the calling user's own manager
     #[arg(long)]
     user: bool,
@@ -103,7 +102,7 @@ impl UnitArgs {
     #[must_use]
     pub fn unit(&self) -> Unit {
         self.named().unwrap_or_else(|| {
-            let derived = || Unit { name: settings::unit_of(&self.product), manager: Manager::System };
+            let derived = || Unit { name: settings::unit_of(&self.service.name), manager: Manager::System };
             self.of_manager(self.default_unit.clone().unwrap_or_else(derived))
         })
     }

@@ -3,6 +3,7 @@
 use svc_step::common::DryRun;
 use svc_step::{Call, StepResult};
 
+use crate::bring_up::{finish, startable};
 use crate::manager;
 use crate::moment::Moment;
 use crate::name::UnitArgs;
@@ -10,7 +11,6 @@ use crate::ready::ReadyArgs;
 use crate::report::Report;
 use crate::request;
 use crate::settle::SettleArgs;
-use crate::start;
 
 /// Arguments of `svc-unit restart`.
 #[derive(Debug, clap::Args)]
@@ -30,12 +30,12 @@ pub(crate) fn run(args: &RestartArgs, call: &Call) -> StepResult<Report> {
     let unit = args.unit.unit();
     let began = Moment::now();
     let mut report = Report::new(&unit, manager::state(call, &unit)?);
-    if let Err(failure) = start::startable(&unit, &report.before) {
+    if let Err(failure) = startable(&unit, &report.before) {
         return Err(report.stop(failure));
     }
     request::plan(&mut report, "restart");
     if args.dry.dry_run {
         return Ok(report);
     }
-    start::finish(call, report, began, "restart", &args.settle, &args.ready)
+    finish(call, report, began, "restart", &args.settle, &args.ready)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use svc_step::{Call, Failure, Status, StepResult};
 
+use crate::bring_up::startable;
 use crate::journal;
 use crate::manager;
 use crate::moment::Moment;
@@ -13,7 +14,6 @@ use crate::ready::{self, ReadyArgs};
 use crate::report::Report;
 use crate::request;
 use crate::settle::{self, Patience, SettleArgs};
-use crate::start;
 
 /// How often the state is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Report> {
 
 fn until_active(call: &Call, report: &mut Report, args: &WaitArgs) -> Result<(), Failure> {
     if !report.before.is_active() {
-        start::startable(&report.unit(), &report.before)?;
+        startable(&report.unit(), &report.before)?;
     }
     settle::settle(call, report, args.settle.settle, Patience::UntilFailed)?;
     ready::wait(call, &args.ready, report)
