@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use svc_tests::host::Host;
 use svc_tests::systemd::Systemd;
 use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::{os, wait};
+use tempfile::TempDir;
 
 /// Runs until it is told to end.
 const SIMPLE: &str = "ExecStart=/bin/sleep 600";
@@ -100,9 +101,44 @@ fn says(ran: &Ran, text: &str) {
     assert!(told.contains(text), "the error does not speak of `{text}`\n{ran}");
 }
 
-/// The tool reads the state several times a second, and nothing outside shows that it has.
-fn a_few_looks() {
-    thread::sleep(Duration::from_millis(600));
+/// A systemctl that notes how often the tool has asked for the state.
+struct Looks {
+    folder: TempDir,
+}
+
+impl Looks {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = env::var_os("PATH").unwrap();
+        let real = env::split_paths(&path).map(|folder| folder.join("systemctl")).find(|file| file.exists()).unwrap();
+        let (real, notes) = (real.display(), folder.path().join("looks"));
+        let script = format!(
+            "#!/bin/sh\ncase \" $* \" in\n*' show '*) {real} \"$@\"; rc=$?; echo look >>'{}'; exit $rc ;;\n*) exec {real} \"$@\" ;;\nesac\n",
+            notes.display()
+        );
+        let file = folder.path().join("systemctl");
+        fs::write(&file, script).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { folder }
+    }
+
+    /// The tool, which is to use it.
+    fn of(&self, tool: Tool) -> Tool {
+        let inherited = env::var_os("PATH").unwrap();
+        let folders = std::iter::once(self.folder.path().to_owned()).chain(env::split_paths(&inherited));
+        tool.env("PATH", env::join_paths(folders).unwrap())
+    }
+
+    fn count(&self) -> usize {
+        fs::read_to_string(self.folder.path().join("looks")).unwrap_or_default().lines().count()
+    }
+
+    /// Until the tool knows the state of now: one look may be under way, the next one begins later, and the third shows that
+    /// the second has been taken in.
+    fn wait(&self) {
+        let wanted = self.count() + 3;
+        wait::until("the tool to look", Duration::from_secs(20), || (self.count() >= wanted).then_some(())).unwrap();
+    }
 }
 
 /// Until its request has reached the manager.
@@ -325,8 +361,9 @@ fn a_start_that_takes_too_long_is_given_up_and_can_be_waited_for() {
 #[test]
 fn term_in_the_middle_of_a_start_says_that_systemd_goes_on_and_how_to_wait() {
     let unit = Own::new("term", SLOW);
-    let spawned = once_activating(&unit, unit.start());
-    a_few_looks();
+    let looks = Looks::new();
+    let spawned = once_activating(&unit, looks.of(unit.start()));
+    looks.wait();
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait().fails(143, "interrupted").changed();
     assert_eq!(after(&ran, "active_state"), "activating");
@@ -340,17 +377,18 @@ fn term_in_the_middle_of_a_start_says_that_systemd_goes_on_and_how_to_wait() {
 #[test]
 fn term_while_a_unit_settles_and_while_it_stops_leaves_it_to_systemd() {
     let unit = Own::new("term-settle", "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'\nTimeoutStopSec=2");
-    let spawned = unit.tool("start").args(["--settle", "60s"]).spawn();
+    let looks = Looks::new();
+    let spawned = looks.of(unit.tool("start").args(["--settle", "60s"])).spawn();
     unit.waits_in("active");
-    a_few_looks();
+    looks.wait();
     spawned.signal(Signal::SIGINT);
     let ran = spawned.wait().fails(130, "interrupted").changed();
     assert_eq!(after(&ran, "active_state"), "active");
     assert!(unit.systemd.is_active(&unit.name));
 
-    let spawned = unit.tool("stop").spawn();
+    let spawned = looks.of(unit.tool("stop")).spawn();
     unit.waits_in("deactivating");
-    a_few_looks();
+    looks.wait();
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait().fails(143, "interrupted").changed();
     assert_eq!(after(&ran, "active_state"), "deactivating");
@@ -377,10 +415,11 @@ fn a_start_that_was_cut_off_while_it_waits_for_another_unit_has_changed_somethin
     let other = Own::new("ahead", "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120");
     let unit = Own::with("behind", &format!("After={}", other.name), SIMPLE);
     other.systemctl(&["start", "--no-block"]);
-    let spawned = unit.start().spawn();
+    let looks = Looks::new();
+    let spawned = looks.of(unit.start()).spawn();
     let queued = || unit.systemd.property(&unit.name, "Job").ok().filter(|job| !job.is_empty());
     wait::until("the start to be queued", Duration::from_secs(20), queued).unwrap();
-    a_few_looks();
+    looks.wait();
     spawned.signal(Signal::SIGTERM);
     // The unit is as it was, and will start by itself as soon as the other is up.
     let ran = spawned.wait().fails(143, "interrupted").changed();
@@ -477,8 +516,9 @@ fn a_unit_is_ready_when_its_port_is_open_and_a_closed_one_is_waited_for() {
     let ran = unit.start().args(["--ready-tcp", address.as_str(), "--timeout", "4s"]).run().fails(6, "not_ready").changed();
     assert_eq!(after(&ran, "active_state"), "active");
     says(&ran, "refused");
-    let mut spawned = unit.tool("wait").args(["--ready-tcp", address.as_str(), "--settle", "0"]).spawn();
-    a_few_looks();
+    let looks = Looks::new();
+    let mut spawned = looks.of(unit.tool("wait").args(["--ready-tcp", address.as_str(), "--settle", "0"])).spawn();
+    looks.wait();
     assert!(spawned.is_running());
     let _listener = TcpListener::bind(&address).unwrap();
     spawned.wait().ok();
