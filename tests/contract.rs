@@ -64,6 +64,63 @@ fn every_command_line_is_sound_and_every_step_has_help_with_an_example() {
     }
 }
 
+/// Flags in hints that are those of other programs: `psql --list`, `pg_dump --create`.
+const FOREIGN: [&str; 2] = ["create", "list"];
+
+#[test]
+fn every_flag_that_a_hint_names_is_there() {
+    let of = |tool: &str, known: &[String]| {
+        for file in sources(&root().join(tool).join("src")) {
+            let text = fs::read_to_string(&file).unwrap();
+            for hint in text.split("#[cfg(test)]").next().unwrap().split(".hint(").skip(1).map(argument) {
+                for word in hint.split(|letter: char| !letter.is_ascii_lowercase() && letter != '-') {
+                    let flag =
+                        word.strip_prefix("--").filter(|flag| flag.starts_with(|letter: char| letter.is_ascii_lowercase()));
+                    // A family of flags may be named by their beginning: "the --ready flags".
+                    let names = |one: &str, flag: &str| {
+                        one.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+                    };
+                    let there = |flag: &str| FOREIGN.contains(&flag) || known.iter().any(|one| names(one, flag));
+                    assert!(flag.is_none_or(there), "{}: there is no {word}: {hint}", file.display());
+                }
+            }
+        }
+    };
+    let mut all = Vec::new();
+    for (tool, _, mut cli) in tools() {
+        cli.build();
+        let mut known = Vec::new();
+        flags(&cli, &mut known);
+        of(tool, &known);
+        all.extend(known);
+    }
+    of("svc-step", &all);
+}
+
+/// The text to the parenthesis that closes the call.
+fn argument(text: &str) -> &str {
+    let mut open = 1;
+    let end = text.find(|letter| {
+        open += match letter {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        open == 0
+    });
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn flags(command: &clap::Command, known: &mut Vec<String>) {
+    known.extend(command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)));
+    command.get_subcommands().for_each(|step| flags(step, known));
+}
+
+fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+}
+
 #[test]
 fn a_wrong_command_line_is_2_in_plain_text_and_help_and_version_are_0() {
     for (tool, _, _) in tools() {
