@@ -234,11 +234,12 @@ fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
     assert!(refused.doc()["error"]["causes"].to_string().contains(&lost), "the server names the index\n{refused}");
     assert!(bench.snapshots().is_empty());
 
-    let partial = bench.run(&["create", "part", "--partial"]).fails(7, "snapshot_partial").changed();
+    let body = json!({"indices": format!("{}-*", bench.prefix), "partial": true});
+    bench.ask("PUT", &format!("/_snapshot/{}/part?wait_for_completion=true", bench.prefix), Some(body));
+    let partial = bench.run(&["show", "part"]).fails(7, "snapshot_partial").unchanged();
     let snapshot = &partial.result()["snapshot"];
     assert_eq!((&snapshot["state"], &snapshot["shards"]["failed_count"]), (&json!("PARTIAL"), &json!(1)));
     assert_eq!(snapshot["failures"][0]["index"], lost.as_str());
-    bench.run(&["show", "part"]).fails(7, "snapshot_partial").unchanged();
     bench.run(&["wait", "part"]).fails(7, "snapshot_partial").unchanged();
     let listed = bench.run(&["list"]).ok();
     assert_eq!(
@@ -343,6 +344,50 @@ fn a_count_is_not_called_exact_when_something_was_written_meanwhile() {
     let created = create.wait().ok();
     let noted = &created.result()["noted"][0];
     assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(40), &json!(false)));
+}
+
+#[test]
+fn a_create_that_was_killed_is_gone_on_with_and_proves_what_it_noted() {
+    let bench = Bench::slow("killed");
+    let create = || bench.tool(&["create", "s"]).env("SVC_RUN_ID", "20261120t020003z-killed");
+    let (killed, uuid) = bench.begun(create(), "s");
+    killed.signal(Signal::SIGKILL);
+    killed.wait();
+    // What has come since was not asked for.
+    bench.fill("later", 1);
+    let again = create().run().ok().unchanged();
+    assert_eq!((&again.result()["resumed"], &again.result()["snapshot"]["uuid"]), (&json!(true), &json!(uuid)));
+    let noted = &again.result()["noted"];
+    assert_eq!(
+        (noted.as_array().unwrap().len(), &noted[0]["docs_count"], &noted[0]["docs_exact"]),
+        (1, &json!(40), &json!(true))
+    );
+    assert_eq!(again.result()["wanted"], json!([bench.name("docs")]));
+    // What was proven once stays so.
+    bench.ask("POST", &format!("/{}/_doc", bench.name("docs")), Some(json!({"t": "late"})));
+    assert_eq!(&create().run().ok().result()["noted"], noted);
+    assert_eq!(&bench.run(&["show", "s"]).ok().result()["noted"], noted);
+
+    fs::remove_dir_all(bench.state.path().join("snapshots")).unwrap();
+    let blind = create().run().ok().unchanged().warns("not_noted");
+    assert_eq!(blind.result()["noted"], json!([]));
+}
+
+#[test]
+fn a_snapshot_of_before_is_not_taken_for_a_later_one_of_its_name() {
+    let bench = Bench::new("again");
+    bench.fill("docs", 3);
+    let run = |id: &str, args: &[&str]| bench.tool(args).env("SVC_RUN_ID", format!("20261120t02000{id}z-again")).run().ok();
+    run("1", &["create", "s"]);
+    let notes = bench.state.path().join("snapshots");
+    let files = || fs::read_dir(&notes).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+    let before = fs::read(&files()[0]).unwrap();
+    let path = files()[0].clone();
+    run("1", &["delete", "s"]);
+    assert!(files().is_empty(), "a snapshot that is gone is forgotten");
+    run("2", &["create", "s"]);
+    fs::write(path, before).unwrap();
+    assert_eq!(bench.run(&["show", "s"]).ok().result()["noted"], json!([]));
 }
 
 #[test]
@@ -488,9 +533,11 @@ fn a_request_that_is_lost_with_no_such_snapshot_is_6_and_nobody_knows() {
     let bench = Bench::new("lost");
     bench.fill("docs", 2);
     let deaf = Deaf::to(&bench.search.url, Deafness::Request);
-    let lost = bench.tool(&["create", "s"]).env("SVC_SEARCH_URL", deaf.url()).run().fails(6, "answer_lost");
-    assert!(lost.doc()["changed"].is_null() && !lost.result().is_null(), "{lost}");
-    assert_eq!((deaf.puts(), bench.snapshots().len()), (1, 0));
+    for (call, args) in [&["create", "s"][..], &["create", "s", "--no-wait"]].into_iter().enumerate() {
+        let lost = bench.tool(args).env("SVC_SEARCH_URL", deaf.url()).run().fails(6, "answer_lost");
+        assert!(lost.doc()["changed"].is_null() && !lost.result().is_null(), "{lost}");
+        assert_eq!((deaf.puts(), bench.snapshots().len()), (call + 1, 0));
+    }
     bench.run(&["create", "s"]).ok().changed();
 }
 
@@ -529,7 +576,11 @@ fn a_snapshot_is_begun_without_waiting_and_cancelled_by_delete() {
     bench.run(&["delete", "s", "--cancel"]).ok().changed();
     bench.from(&["wait"], &begun.text()).fails(4, "snapshot_not_found").unchanged();
     let begun = bench.run(&["create", "s", "--no-wait"]).ok();
-    bench.from(&["wait"], &begun.text()).ok();
+    assert_eq!(begun.result()["noted"][0]["docs_exact"], false);
+    let waited = bench.from(&["wait"], &begun.text()).ok();
+    let noted = &waited.result()["noted"][0];
+    assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(40), &json!(true)));
+    assert_eq!(waited.result()["wanted"], json!([bench.name("docs")]));
 }
 
 #[test]

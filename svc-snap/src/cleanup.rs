@@ -12,7 +12,7 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 use crate::connection::Connection;
 use crate::path::path;
 use crate::repository::{self, RepositoryArg};
-use crate::server::Server;
+use crate::server::{Server, left_at_work};
 
 /// How long a server may say that it is busy, and the pause before it is asked again.
 const BUSY: Duration = Duration::from_secs(20);
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
             cleaned.deleted_blobs_count = number(&answer, "deleted_blobs");
             Ok(cleaned)
         }
-        Err(failure) => Err(Stopped::with(left(failure), cleaned)),
+        Err(failure) => Err(Stopped::with(left_at_work(failure), cleaned)),
     }
 }
 
@@ -87,14 +87,4 @@ fn clean(call: &Call, server: &Server, request: &str) -> Result<Value, Failure> 
 
 fn number(answer: &Value, key: &str) -> Option<u64> {
     answer.get("results")?.get(key)?.as_u64()
-}
-
-/// The server goes on by itself when nobody waits.
-fn left(failure: Failure) -> Failure {
-    match failure.code.as_str() {
-        "interrupted" | "timeout" | "answer_lost" => {
-            failure.hint("The server goes on with it by itself; running the same command again later is safe.")
-        }
-        _ => failure,
-    }
 }

@@ -5,9 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::{Call, Failure, StepResult, Stopped, settings};
+use svc_step::effects::Changed;
+use svc_step::settings::ServiceArg;
+use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
+use crate::kept::{self, Kept};
 use crate::live::{Live, live};
 use crate::mark::{Mark, MarkArgs};
 use crate::noted::{self, Noted};
@@ -35,17 +38,13 @@ pub struct CreateArgs {
     /// What to take: names and patterns, comma separated, -PATTERN leaves out; default: all of the scope
     #[arg(long, value_name = "PATTERNS", allow_hyphen_values = true)]
     indices: Option<String>,
-    /// Take what can be taken where shards are missing; such a snapshot is PARTIAL, and no valid backup (exit 7)
-    #[arg(long)]
-    partial: bool,
     /// Return as soon as the snapshot is begun; svc-snap wait judges it
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
     mark: MarkArgs,
-    /// The product's name, of which the default name is made
-    #[arg(long = "service", value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = settings::name)]
-    service: String,
+    #[command(flatten)]
+    service: ServiceArg,
     #[command(flatten)]
     scope: ScopeArg,
     #[command(flatten)]
@@ -86,7 +85,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let _lock = repository::lock(call, &server, repository)?;
     let live = live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
     let (name, found) = choose(args, call, &server, &mark)?;
-    let take = Take { repository, name: &name, wanted: live.names(), mark: &mark, partial: args.partial, wait: !args.no_wait };
+    let take = Take { repository, name: &name, wanted: live.names(), mark: &mark, wait: !args.no_wait };
     let plan = if found.is_some() { Vec::new() } else { vec![take.action()] };
     let created = planned(&server, &take, &live, plan);
     if args.dry.dry_run {
@@ -115,7 +114,7 @@ fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> 
 /// The name, and the snapshot of this name where this run has begun it already.
 fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Result<(String, Option<Snapshot>), Failure> {
     let repository = &args.repository.repository;
-    let first = args.name.clone().unwrap_or_else(|| name::default_snapshot(&args.service, call.started_at()));
+    let first = args.name.clone().unwrap_or_else(|| name::default_snapshot(&args.service.name, call.started_at()));
     let mut taken: Vec<String> = Vec::new();
     loop {
         let candidate = name::free(&first, &taken);
@@ -133,28 +132,52 @@ fn in_use(repository: &str, name: &str, free: &str) -> Failure {
         .hint(format!("Take a free name: svc-snap create {free}; --unique picks one by itself."))
 }
 
-/// An earlier call of this run has begun it: it is waited for, and judged, and never begun again.
+/// An earlier call of this run has begun it: it is waited for, and judged by what that call wanted, and never begun again.
 fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: bool) -> StepResult<Created> {
+    let Taking { call, server, take } = taking;
+    let mut kept = Kept::read(call, server, take.repository, &found);
+    // What is live now says nothing of what was asked for then.
+    created.wanted = kept.as_ref().map(|kept| kept.wanted.clone()).unwrap_or_default();
+    created.noted = kept.as_ref().map(|kept| kept.notes.noted()).unwrap_or_default();
+    if kept.is_none() {
+        let name = take.name;
+        call.warn("not_noted", format!("What an earlier call noted of {name} is not here: neither its counts nor that it holds all that was asked for can be proven."));
+    }
     created.resumed = true;
     created.snapshot = Some(found);
     if no_wait {
         return Ok(created);
     }
     let ended = taking.wait();
+    if let (Ok(_), Some(kept)) = (&ended, &mut kept) {
+        created.noted = kept.settle(call, server);
+    }
     finish(taking, created, ended)
 }
 
 fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult<Created> {
-    let notes = noted::before(taking.server, &live.indices)?;
-    created.noted = notes.unproven();
-    if !taking.take.wait {
-        taking.begin()?;
-        created.snapshot = snapshot::find(taking.server, taking.take.repository, taking.take.name).unwrap_or_default();
-        return Ok(created);
+    let Taking { call, server, take } = taking;
+    let mut kept = Kept {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository: take.repository.to_owned(),
+        name: take.name.to_owned(),
+        mark: take.mark.ours().clone(),
+        wanted: take.wanted.clone(),
+        notes: noted::before(server, &live.indices)?,
+    };
+    kept.write(call)?;
+    created.noted = kept.notes.noted();
+    if !take.wait {
+        return match taking.begin() {
+            Ok(begun) => Ok(Created { snapshot: begun, ..created }),
+            Err(failure) => Err(call.stopped(failure, created)),
+        };
     }
     let ended = taking.until_finished();
-    if ended.is_ok() {
-        created.noted = noted::after(taking.server, notes);
+    match &ended {
+        Ok(_) => created.noted = kept.settle(call, server),
+        Err(_) if call.effects().changed() == Changed::No => kept::forget(call, server, take.repository, take.name),
+        Err(_) => {}
     }
     finish(taking, created, ended)
 }
@@ -163,7 +186,7 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
 fn finish(taking: &Taking<'_>, mut created: Created, ended: Result<Snapshot, Failure>) -> StepResult<Created> {
     let failure = match ended {
         Ok(snapshot) => {
-            let verdict = verdict::judge(taking.take.repository, &snapshot, &taking.take.wanted);
+            let verdict = verdict::judge(taking.take.repository, &snapshot, &created.wanted);
             created.snapshot = Some(snapshot);
             match verdict {
                 Ok(()) => return Ok(created),

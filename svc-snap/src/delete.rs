@@ -9,10 +9,10 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
 use crate::path::path;
-use crate::repository;
-use crate::server::Server;
+use crate::server::{Server, left_at_work};
 use crate::snapshot::{self, Snapshot};
 use crate::source::{Source, SourceArgs};
+use crate::{kept, repository, verdict};
 
 /// Arguments of `svc-snap delete`.
 #[derive(Debug, clap::Args)]
@@ -66,37 +66,23 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     }
     let gone = server.change_slowly(call, "DELETE", &request, |_| true).and_then(|_| prove(&server, &source));
     match gone {
-        Ok(()) => Ok(deleted),
+        Ok(()) => {}
         // Only the answer was lost.
-        Err(failure) if failure.code == "answer_lost" && prove(&server, &source).is_ok() => {
-            call.effects().happened();
-            Ok(deleted)
-        }
-        Err(failure) => Err(Stopped::with(left(failure), deleted)),
+        Err(failure) if failure.code == "answer_lost" && prove(&server, &source).is_ok() => call.effects().happened(),
+        Err(failure) => return Err(Stopped::with(left_at_work(failure), deleted)),
     }
+    kept::forget(call, &server, &source.repository, &source.name);
+    Ok(deleted)
 }
 
 fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {
     match found {
-        Some(found) if found.is_under_way() && !args.cancel => Err(Failure::refused(
-            "snapshot_under_way",
-            format!("The snapshot {} in {} is still being taken.", source.name, source.repository),
-        )
-        .hint(format!("Wait for it (svc-snap wait {}), or say --cancel.", source.name))),
+        Some(found) if found.is_under_way() && !args.cancel => Err(verdict::under_way(&source.repository, &source.name)
+            .hint(format!("Wait for it (svc-snap wait {} --repository {}), or say --cancel.", source.name, source.repository))),
         Some(found) => source.check_uuid(found),
         // The document's snapshot had been there: it is gone already. A name may be mistyped.
         None if source.document.is_some() => Ok(()),
         None => Err(snapshot::not_found(&source.repository, &source.name)),
-    }
-}
-
-/// The server goes on by itself when nobody waits.
-fn left(failure: Failure) -> Failure {
-    match failure.code.as_str() {
-        "interrupted" | "timeout" | "answer_lost" => failure.hint(
-            "The server goes on with it by itself: run the same command again, which finds out whether the snapshot is gone.",
-        ),
-        _ => failure,
     }
 }
 

@@ -24,9 +24,9 @@ pub struct NodeDisk {
 }
 
 impl NodeDisk {
-    /// Whether it would be past its high watermark with so much more on it.
-    pub(crate) fn would_be_past(&self, more_bytes: u64) -> bool {
-        self.high_watermark_bytes.is_some_and(|must| self.available_bytes.saturating_sub(more_bytes) < must)
+    /// Whether it is past its high watermark.
+    pub(crate) fn is_past_high(&self) -> bool {
+        self.high_watermark_bytes.is_some_and(|must| self.available_bytes < must)
     }
 }
 
@@ -129,8 +129,8 @@ mod tests {
         let disks = read(&stats, &on);
         assert_eq!(disks.len(), 1);
         assert_eq!((disks[0].node.as_str(), disks[0].high_watermark_bytes), ("b", Some(200)));
-        assert!(disks[0].would_be_past(0));
+        assert!(disks[0].is_past_high());
         let off = json!({"defaults": {name("watermark.high"): "90%", name("threshold_enabled"): "false"}});
-        assert!(!read(&stats, &off)[0].would_be_past(u64::MAX));
+        assert!(!read(&stats, &off)[0].is_past_high());
     }
 }

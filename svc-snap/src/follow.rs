@@ -82,15 +82,22 @@ impl<'a> Follow<'a> {
     /// It has gone (4); a signal, the end of the time limit, or a server that does not answer any more.
     pub(crate) fn until_finished(&mut self) -> Result<Snapshot, Failure> {
         loop {
-            match self.look()? {
+            match self.look().map_err(|failure| goes_on(failure, self.repository, self.name))? {
                 Some(snapshot) if !snapshot.is_under_way() => return Ok(snapshot),
                 None if self.is_answered() => return Err(snapshot::not_found(self.repository, self.name)),
                 _ => self.show(),
             }
             let pause = self.pause();
-            self.call.pause(pause)?;
+            self.call.pause(pause).map_err(|failure| goes_on(failure, self.repository, self.name))?;
         }
     }
+}
+
+/// The way on for whoever does not wait any longer, for whatever reason.
+pub(crate) fn goes_on(failure: Failure, repository: &str, name: &str) -> Failure {
+    failure.hint(format!(
+        "The snapshot goes on by itself: svc-snap wait {name} --repository {repository} waits for it and judges it."
+    ))
 }
 
 /// Bytes done and bytes in all, from `_status`; nothing as long as the server does not know how many there are.

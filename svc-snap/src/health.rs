@@ -76,16 +76,16 @@ pub struct RepositoryHealth {
     pub kind: Option<String>,
     /// Its folder; `null` where it has none.
     pub location: Option<String>,
-    /// Whether every node can use it; `null` where it is not registered.
+    /// Whether every node can use it; `null` where it is not registered, or where nobody knows (a warning says why).
     pub verified: Option<bool>,
 }
 
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let until = Instant::now() + call.deadline().limit().unwrap_or(WAIT);
-    let health = loop {
+    let Looked { health, unverified } = loop {
         let looked = look(args, call);
         let again = match &looked {
-            Ok(health) => !health.red_indices.is_empty(),
+            Ok(looked) => !looked.health.red_indices.is_empty(),
             Err(failure) => failure.status == Status::Unavailable,
         };
         if !args.wait || !again || Instant::now() >= until {
@@ -104,12 +104,19 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
         );
         return Err(Stopped::with(failure, health));
     }
-    remark(call, &health);
+    remark(call, &health, unverified);
     Ok(health)
 }
 
+/// What a look shows.
+struct Looked {
+    health: Health,
+    /// Why nobody knows whether the repository can be used, where it is registered and nobody does.
+    unverified: Option<Failure>,
+}
+
 /// What is no failure, and what a preflight should know.
-fn remark(call: &Call, health: &Health) {
+fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
     if health.status == "red" {
         call.warn("cluster_red", "The cluster is red: an index outside the scope lacks a primary shard.");
     }
@@ -129,12 +136,19 @@ fn remark(call: &Call, health: &Health) {
             format!("Not every node can use the repository {}; svc-snap verify says why.", health.repository.name),
         );
     }
-    for disk in health.disks.iter().filter(|disk| disk.would_be_past(0)) {
+    if let Some(failure) = unverified {
+        let (name, why) = (&health.repository.name, failure.causes.first().unwrap_or(&failure.message));
+        call.warn(
+            "repository_not_verified",
+            format!("Nobody knows whether the repository {name} can be used: {} ({why})", failure.message),
+        );
+    }
+    for disk in health.disks.iter().filter(|disk| disk.is_past_high()) {
         call.warn("disk_past_high_watermark", format!("The disk of the node {} is past its high watermark.", disk.node));
     }
 }
 
-fn look(args: &HealthArgs, call: &Call) -> Result<Health, Failure> {
+fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
     let server = Server::connect(&args.connection, call)?;
     let cluster = server.get("/_cluster/health?level=indices&expand_wildcards=all")?;
     let text = |key: &str| cluster.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -143,19 +157,21 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Health, Failure> {
         .filter(|(name, index)| index.get("status").is_some_and(|status| status == "red") && args.scope.scope.contains(name));
     let mut red_indices: Vec<String> = red.map(|(name, _)| name.clone()).collect();
     red_indices.sort();
-    Ok(Health {
+    let (repository, unverified) = repository_health(&server, &args.repository.repository)?;
+    let health = Health {
         status: text("status"),
         red_indices,
         nodes_count: cluster.get("number_of_nodes").and_then(Value::as_u64).unwrap_or(0),
         path_repo: path_repo(&server.get("/_nodes?filter_path=nodes.*.settings.path.repo,nodes.*.name")?),
-        repository: repository_health(&server, &args.repository.repository)?,
+        repository,
         disks: disks(&server)?,
         url: server.url().to_owned(),
         cluster_uuid: server.cluster_uuid,
         cluster_name: server.cluster_name,
         product: server.product,
         version: server.version,
-    })
+    };
+    Ok(Looked { health, unverified })
 }
 
 /// The folders that every node has.
@@ -172,17 +188,33 @@ fn path_repo(nodes: &Value) -> Vec<String> {
     })
 }
 
-fn repository_health(server: &Server, name: &str) -> Result<RepositoryHealth, Failure> {
+fn repository_health(server: &Server, name: &str) -> Result<(RepositoryHealth, Option<Failure>), Failure> {
     let definition = repository::definition(server, name)?;
     let text =
         |pointer: &str| definition.as_ref().and_then(|value| value.pointer(pointer)).and_then(Value::as_str).map(str::to_owned);
-    Ok(RepositoryHealth {
+    let (verified, unverified) = if definition.is_some() { usable(verify(server, name))? } else { (None, None) };
+    let health = RepositoryHealth {
         name: name.to_owned(),
         registered: definition.is_some(),
         kind: text("/type"),
         location: text("/settings/location"),
-        verified: definition.is_some().then(|| verify(server, name).is_ok()),
-    })
+        verified,
+    };
+    Ok((health, unverified))
+}
+
+/// What a verification says of the repository. That it was not allowed, or not possible just now, says nothing of it.
+///
+/// # Errors
+/// The server has gone, a signal, or the end of the time limit.
+fn usable<T>(verified: Result<T, Failure>) -> Result<(Option<bool>, Option<Failure>), Failure> {
+    match verified {
+        Ok(_) => Ok((Some(true), None)),
+        Err(failure) if failure.code == "repository_unusable" => Ok((Some(false), None)),
+        Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => Err(failure),
+        Err(failure) if failure.code == "search_unreachable" => Err(failure),
+        Err(failure) => Ok((None, Some(failure))),
+    }
 }
 
 #[cfg(test)]
@@ -190,6 +222,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn only_a_node_that_cannot_write_makes_a_repository_unusable() {
+        let told = |failure: Failure| usable(Err::<(), _>(failure)).map(|(verified, why)| (verified, why.is_some())).ok();
+        assert_eq!(told(Failure::invalid("repository_unusable", "")), Some((Some(false), false)));
+        for unknown in [
+            Failure::refused("search_forbidden", ""),
+            Failure::unavailable("search_busy", ""),
+            Failure::failed("repository_error", ""),
+        ] {
+            assert_eq!(told(unknown), Some((None, true)));
+        }
+        for over in [Failure::timeout("timeout", ""), Failure::unavailable("search_unreachable", ""), Failure::interrupted(15)] {
+            assert_eq!(told(over), None);
+        }
+    }
 
     #[test]
     fn path_repo_is_what_every_node_has_in_either_form() {

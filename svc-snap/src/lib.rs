@@ -14,6 +14,7 @@ mod follow;
 mod guard;
 mod health;
 mod identity;
+mod kept;
 mod line;
 mod list;
 mod live;

@@ -83,12 +83,22 @@ impl Mark {
         &self.metadata
     }
 
+    /// What tells this run's snapshots from all others.
+    pub(crate) const fn ours(&self) -> &Value {
+        &self.ours
+    }
+
     /// Whether this run took that snapshot.
     pub(crate) fn is_on(&self, snapshot: &Snapshot) -> bool {
-        let theirs = snapshot.metadata.get(OURS);
-        let same = |key: &str| theirs.is_some_and(|theirs| theirs.get(key) == self.ours.get(key));
-        same("run_id") && same("call")
+        is_same(&self.ours, snapshot)
     }
+}
+
+/// Whether `ours` ([`Mark::ours`]) is the mark on that snapshot.
+pub(crate) fn is_same(ours: &Value, snapshot: &Snapshot) -> bool {
+    let theirs = snapshot.metadata.get(OURS);
+    let same = |key: &str| theirs.is_some_and(|theirs| theirs.get(key) == ours.get(key));
+    same("run_id") && same("call")
 }
 
 /// The id of a run that a script made is the same in a call that is repeated. One that was made from the time is shared by two

@@ -38,15 +38,34 @@ pub struct Noted {
 type Sequence = BTreeMap<String, i64>;
 
 /// What was noted, and how far each index had been written to.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Notes {
-    all: Vec<(Noted, Option<Sequence>)>,
+    indices: Vec<(Noted, Option<Sequence>)>,
+    /// Whether somebody has looked again since the snapshot was finished.
+    settled: bool,
 }
 
 impl Notes {
-    /// What was noted, as long as nobody has looked again.
-    pub(crate) fn unproven(&self) -> Vec<Noted> {
-        self.all.iter().map(|(noted, _)| noted.clone()).collect()
+    /// What was noted. No count is exact as long as nobody has looked again.
+    pub(crate) fn noted(&self) -> Vec<Noted> {
+        self.indices.iter().map(|(noted, _)| noted.clone()).collect()
+    }
+
+    /// Looks again after the snapshot, once: where nothing was written meanwhile, the count is exact. An index that cannot be
+    /// looked at any more, or that is another one of the same name, is not exact; the snapshot is no worse for it. `false`
+    /// where somebody had looked again already.
+    pub(crate) fn settle(&mut self, server: &Server) -> bool {
+        if self.settled {
+            return false;
+        }
+        let names: Vec<&str> = self.indices.iter().map(|(noted, _)| noted.name.as_str()).collect();
+        let found = look(server, &names).unwrap_or_default();
+        for (noted, first) in &mut self.indices {
+            let is_there = found.get(&noted.name).is_some_and(|index| index.uuid == noted.uuid);
+            noted.docs_exact = is_there && first.is_some() && *first == sequence(server, &noted.name).ok();
+        }
+        self.settled = true;
+        true
     }
 }
 
@@ -54,28 +73,17 @@ impl Notes {
 ///
 /// # Errors
 /// The server does not answer, or refuses.
-pub(crate) fn before(server: &Server, indices: &[Name]) -> Result<Notes, Failure> {
-    let names: Vec<&str> = indices.iter().map(|index| index.name.as_str()).collect();
-    let mut all = Vec::new();
+pub(crate) fn before(server: &Server, live: &[Name]) -> Result<Notes, Failure> {
+    let names: Vec<&str> = live.iter().map(|index| index.name.as_str()).collect();
+    let mut indices = Vec::new();
     for (name, index) in look(server, &names)? {
         let Index { uuid, closed, whole, shape } = index;
         // The sequence is read first, so that a write beside the count shows at the second look.
         let sequence = if whole && !closed { Some(sequence(server, &name)?) } else { None };
         let docs_count = if sequence.is_some() { Some(count(server, &name)?) } else { None };
-        all.push((Noted { name, uuid, closed, docs_count, docs_exact: false, shape }, sequence));
+        indices.push((Noted { name, uuid, closed, docs_count, docs_exact: false, shape }, sequence));
     }
-    Ok(Notes { all })
-}
-
-/// Looks again after the snapshot: where nothing was written meanwhile, the count is exact. An index that cannot be looked at
-/// any more is not exact; the snapshot is no worse for it.
-pub(crate) fn after(server: &Server, notes: Notes) -> Vec<Noted> {
-    let settle = |(mut noted, first): (Noted, Option<Sequence>)| {
-        let again = first.as_ref().and_then(|_| sequence(server, &noted.name).ok());
-        noted.docs_exact = first.is_some() && first == again;
-        noted
-    };
-    notes.all.into_iter().map(settle).collect()
+    Ok(Notes { indices, settled: false })
 }
 
 /// A refresh makes what was written count.

@@ -42,7 +42,7 @@ impl Value {
 }
 
 /// Whether a server whose `path.repo` names `folders` may have a repository at `location`.
-pub(crate) fn covers(folders: &[String], location: &str) -> bool {
+fn covers(folders: &[String], location: &str) -> bool {
     let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
     folders.iter().any(|folder| with_slash(location).starts_with(&with_slash(folder)))
 }

@@ -175,6 +175,15 @@ pub(crate) fn failed(attempt: Attempt<'_>, trouble: Trouble) -> Failure {
     failure
 }
 
+/// A server goes on by itself with work that nobody waits for any more.
+pub(crate) fn left_at_work(failure: Failure) -> Failure {
+    match failure.code.as_str() {
+        "interrupted" | "timeout" | "answer_lost" => failure
+            .hint("The search database goes on with it by itself; run the same command again, which finds out how things stand."),
+        _ => failure,
+    }
+}
+
 /// The product as people write it.
 pub(crate) const fn product_name(product: Product) -> &'static str {
     match product {

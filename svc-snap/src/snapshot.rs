@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::{refusal, repository};
 
 /// The state of a snapshot that is being taken.
-pub(crate) const IN_PROGRESS: &str = "IN_PROGRESS";
+const IN_PROGRESS: &str = "IN_PROGRESS";
 
 /// A snapshot, as its server shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

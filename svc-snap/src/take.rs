@@ -7,7 +7,7 @@ use svc_step::action::Action;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
-use crate::follow::Follow;
+use crate::follow::{self, Follow};
 use crate::line::Pending;
 use crate::mark::Mark;
 use crate::path::path;
@@ -28,7 +28,6 @@ pub(crate) struct Take<'a> {
     /// Indices and data streams by name.
     pub wanted: Vec<String>,
     pub mark: &'a Mark,
-    pub partial: bool,
     pub wait: bool,
 }
 
@@ -39,16 +38,12 @@ impl Take<'_> {
 
     /// The body of the procedure (2.2), with names: a snapshot of `*` would hold our own hidden copies too.
     fn body(&self) -> Value {
-        let mut body = json!({
+        json!({
             "indices": self.wanted.join(","),
             "ignore_unavailable": true,
             "include_global_state": true,
             "metadata": self.mark.metadata(),
-        });
-        if let Some(body) = body.as_object_mut().filter(|_| self.partial) {
-            body.insert("partial".to_owned(), json!(true));
-        }
-        body
+        })
     }
 
     /// The request as a plan has it.
@@ -65,12 +60,21 @@ pub(crate) struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// Begins it, and returns as soon as the server has accepted it.
+    /// Begins it, and returns as soon as the server has accepted it; with the snapshot, where the server shows it by then.
     ///
     /// # Errors
-    /// The server refuses (see [`crate::refusal`]), or the answer is lost (6).
-    pub(crate) fn begin(&self) -> Result<(), Failure> {
-        self.server.change(self.call, "PUT", &self.take.path(), Some(&self.take.body())).map(drop)
+    /// The server refuses (see [`crate::refusal`]), or the answer is lost and there is no such snapshot (6).
+    pub(crate) fn begin(&self) -> Result<Option<Snapshot>, Failure> {
+        let begun = self.server.change(self.call, "PUT", &self.take.path(), Some(&self.take.body()));
+        let found = snapshot::find(self.server, self.take.repository, self.take.name).ok().flatten();
+        let ours = found.filter(|found| self.take.mark.is_on(found));
+        match begun {
+            Err(failure) if ours.is_none() => return Err(failure),
+            // Only the answer was lost.
+            Err(_) => self.call.effects().happened(),
+            Ok(_) => {}
+        }
+        Ok(ours)
     }
 
     /// Begins it and follows it to its end. A long call may be cut by anything on the way, so the snapshot itself is looked at
@@ -126,7 +130,7 @@ impl Taking<'_> {
     /// # Errors
     /// As [`Follow::until_finished`].
     pub(crate) fn wait(&self) -> Result<Snapshot, Failure> {
-        self.follow().until_finished().map_err(|failure| self.still_there(failure))
+        self.follow().until_finished()
     }
 
     fn follow(&self) -> Follow<'_> {
@@ -172,7 +176,7 @@ impl Taking<'_> {
     fn end_of_ours(&self) -> Result<Snapshot, Failure> {
         self.follow().until_finished().map_err(|why| match why.signal {
             Some(_) => self.cancelled(None, why),
-            None => self.still_there(why),
+            None => why,
         })
     }
 
@@ -185,7 +189,11 @@ impl Taking<'_> {
         } else {
             drop(attempt);
         }
-        if why.signal.is_some() { self.cancelled(pending, why) } else { self.still_there(why) }
+        if why.signal.is_some() {
+            self.cancelled(pending, why)
+        } else {
+            follow::goes_on(why, self.take.repository, self.take.name)
+        }
     }
 
     /// Takes back what was begun. Only a snapshot that bears this run's mark is deleted.
@@ -218,16 +226,5 @@ impl Taking<'_> {
                 ));
             }
         }
-    }
-
-    /// What goes on by itself is left, with the command that waits for it.
-    fn still_there(&self, why: Failure) -> Failure {
-        if why.code == "snapshot_not_found" {
-            return why;
-        }
-        why.hint(format!(
-            "The snapshot goes on by itself: svc-snap wait {} --repository {} waits for it and judges it.",
-            self.take.name, self.take.repository
-        ))
     }
 }

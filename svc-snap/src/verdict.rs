@@ -9,7 +9,7 @@ use crate::snapshot::Snapshot;
 /// The server answers 200 for a PARTIAL one, and calls a snapshot of nothing a success.
 ///
 /// # Errors
-/// It is no good (7), or still being taken (6).
+/// It is no good (7), or still being taken (3).
 pub(crate) fn judge(repository: &str, snapshot: &Snapshot, wanted: &[String]) -> Result<(), Failure> {
     let name = format!("The snapshot {} in {repository}", snapshot.name);
     if snapshot.is_under_way() {
@@ -50,9 +50,9 @@ pub(crate) fn judge(repository: &str, snapshot: &Snapshot, wanted: &[String]) ->
     Ok(())
 }
 
-/// It goes on by itself.
+/// It is no snapshot yet.
 pub(crate) fn under_way(repository: &str, name: &str) -> Failure {
-    Failure::timeout("snapshot_under_way", format!("The snapshot {name} in {repository} is still being taken."))
+    Failure::refused("snapshot_under_way", format!("The snapshot {name} in {repository} is still being taken."))
         .hint(format!("svc-snap wait {name} --repository {repository} waits for it and judges it."))
 }
 

@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::from::Accept;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Call, StepResult, Stopped};
 
 use crate::connection::Connection;
 use crate::follow::Follow;
+use crate::kept::Kept;
 use crate::noted::Noted;
 use crate::server::Server;
 use crate::snapshot::{self, Snapshot};
@@ -34,11 +35,11 @@ pub struct Waited {
     pub repository: String,
     /// The snapshot's name.
     pub name: String,
-    /// What was asked for, by name, where the `--from` document says it.
+    /// What was asked for, by name, where this host or the `--from` document knows it.
     pub wanted: Vec<String>,
     /// The snapshot, as the server shows it.
     pub snapshot: Option<Snapshot>,
-    /// What the `--from` document noted of its indices.
+    /// What was noted of its indices: on this host when it was begun, or else in the `--from` document.
     pub noted: Vec<Noted>,
 }
 
@@ -49,17 +50,21 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
     let (repository, name) = (source.repository.as_str(), source.name.as_str());
     let first = snapshot::get(&server, repository, name)?;
     source.check_uuid(&first)?;
+    let mut kept = Kept::read(call, &server, repository, &first);
     let mut waited = Waited {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.to_owned(),
         name: name.to_owned(),
-        wanted: source.wanted().to_vec(),
+        wanted: kept.as_ref().map_or(source.wanted(), |kept| &kept.wanted).to_vec(),
         snapshot: Some(first),
-        noted: source.noted().to_vec(),
+        noted: kept.as_ref().map_or_else(|| source.noted().to_vec(), |kept| kept.notes.noted()),
     };
     let ended = Follow::new(call, &server, repository, name).until_finished();
-    let verdict = ended.map_err(|failure| go_on(failure, repository, name)).and_then(|snapshot| {
-        let verdict = verdict::judge(repository, &snapshot, source.wanted());
+    let verdict = ended.and_then(|snapshot| {
+        if let Some(kept) = &mut kept {
+            waited.noted = kept.settle(call, &server);
+        }
+        let verdict = verdict::judge(repository, &snapshot, &waited.wanted);
         waited.snapshot = Some(snapshot);
         verdict
     });
@@ -67,11 +72,4 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
         Ok(()) => Ok(waited),
         Err(failure) => Err(Stopped::with(failure, waited)),
     }
-}
-
-fn go_on(failure: Failure, repository: &str, name: &str) -> Failure {
-    if failure.code == "snapshot_not_found" {
-        return failure;
-    }
-    failure.hint(format!("The snapshot goes on by itself: svc-snap wait {name} --repository {repository} waits on."))
 }

@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Clone, Args)]
 pub struct ServiceArg {
     /// The product's name, from which unit, database and database user are derived
-    #[arg(long = "service", value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = name)]
+    #[arg(id = "service", long, value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = name)]
     pub name: String,
 }
 
