@@ -84,6 +84,20 @@ fn beside(indices: &str, replacement: &str) -> Value {
 /// # Errors
 /// A signal or the time limit; a shard that could not be restored (7), with the server's own reason.
 pub(crate) fn follow(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<String, Index>, Failure> {
+    wait_for(call, server, names)?;
+    let found = look(server, names)?;
+    let broken: Vec<&str> = names.iter().copied().filter(|name| found.get(*name).is_none_or(|index| !index.whole)).collect();
+    if broken.is_empty() { Ok(found) } else { Err(not_whole(server, &broken)) }
+}
+
+/// Waits until the server has nothing more to restore of `names`, whatever came of it.
+///
+/// # Errors
+/// A signal, or the time limit.
+pub(crate) fn wait_for(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
     let progress = call.progress("restore", Unit::Bytes);
     let wanted: BTreeSet<&str> = names.iter().copied().collect();
     while under_way(&server.get("/_cluster/state/customs?filter_path=restore")?, &wanted) {
@@ -91,9 +105,7 @@ pub(crate) fn follow(call: &Call, server: &Server, names: &[&str]) -> Result<BTr
         progress.set(done, total);
         call.pause(LOOK)?;
     }
-    let found = look(server, names)?;
-    let broken: Vec<&str> = names.iter().copied().filter(|name| found.get(*name).is_none_or(|index| !index.whole)).collect();
-    if broken.is_empty() { Ok(found) } else { Err(not_whole(server, &broken)) }
+    Ok(())
 }
 
 /// Whether the cluster's state speaks of a restore of one of `names`.

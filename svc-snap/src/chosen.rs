@@ -39,6 +39,8 @@ pub(crate) struct Chosen {
     pub asked_for: String,
     /// What is restored.
     pub indices: Vec<String>,
+    /// Data streams that are asked for.
+    pub streams: Vec<String>,
     /// What else the snapshot holds.
     pub skipped: Vec<PassedOver>,
     notes: Vec<Noted>,
@@ -49,7 +51,7 @@ impl Chosen {
     ///
     /// # Errors
     /// The document is no good (2); of another cluster, or the snapshot of that name is another one (3); the snapshot is
-    /// not there (4), or no good (7); data streams, which cannot be staged (3).
+    /// not there (4), or no good (7).
     pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
         let source = args.source.read(call, Accept::Good)?;
         let server = Server::connect(&args.connection, call)?;
@@ -59,7 +61,6 @@ impl Chosen {
         judge(&source.repository, &snapshot)?;
         let held = Held { indices: &snapshot.indices, streams: &snapshot.data_streams, features: &snapshot.feature_indices };
         let resolved = resolve::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
-        refuse_streams(&resolved.streams)?;
         Ok(Self {
             scope: args.scope.scope.clone(),
             repository: source.repository.clone(),
@@ -67,10 +68,23 @@ impl Chosen {
             snapshot_uuid: snapshot.uuid,
             asked_for: args.indices.clone(),
             indices: resolved.indices,
+            streams: resolved.streams,
             skipped: resolved.skipped,
             notes: source.noted().to_vec(),
             server,
         })
+    }
+
+    /// Refuses data streams; `why` completes the sentence "Data streams cannot be …".
+    ///
+    /// # Errors
+    /// Such are asked for (3), all named.
+    pub(crate) fn refuse_streams(&self, why: &str) -> Result<(), Failure> {
+        if self.streams.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::refused("data_streams", format!("Data streams cannot be {why}: {}.", self.streams.join(", ")))
+            .hint(format!("Leave them out with --indices '{DEFAULT},-{}'.", self.streams.join(",-"))))
     }
 
     /// How many documents the backup noted, where it is sure of it.
@@ -94,13 +108,4 @@ fn judge(repository: &str, snapshot: &Snapshot) -> Result<(), Failure> {
         let status = if failure.status == Status::Timeout { Status::Invalid } else { failure.status };
         Failure { status, retryable: false, ..failure }
     })
-}
-
-/// A data stream cannot be cloned, so it cannot be staged.
-fn refuse_streams(streams: &[String]) -> Result<(), Failure> {
-    if streams.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused("data_streams", format!("Data streams cannot be staged: {}.", streams.join(", ")))
-        .hint(format!("Leave them out with --indices '{DEFAULT},-{}'.", streams.join(",-"))))
 }

@@ -2,10 +2,9 @@
 
 use clap::Args;
 use serde::Deserialize;
-use svc_step::from::{Accept, FromArg, Received};
+use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::{Call, Failure};
 
-use crate::identity::OtherServer;
 use crate::name;
 use crate::noted::Noted;
 use crate::repository::RepositoryArg;
@@ -87,7 +86,9 @@ impl Source {
     /// # Errors
     /// See [`OtherServer::check`].
     pub(crate) fn check_server(&self, server: &Server, other: OtherServer) -> Result<(), Failure> {
-        self.document.as_ref().map_or(Ok(()), |taken| other.check(server, &taken.cluster_uuid))
+        self.document.as_ref().map_or(Ok(()), |taken| {
+            other.check(&taken.cluster_uuid, &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")
+        })
     }
 
     /// Refuses another snapshot that has got the same name since.

@@ -1,6 +1,6 @@
 //! `stage`: a snapshot restored beside the live indices and proven there, without an effect on them.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,11 @@ use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 use crate::bring::{self, Bring};
 use crate::chosen::{Chosen, WhatArgs};
 use crate::guard;
-use crate::look::{Index, look};
+use crate::look::look;
+use crate::path::path;
 use crate::resolve::PassedOver;
+use crate::room;
+use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::shape::Shape;
 use crate::staged;
@@ -66,7 +69,14 @@ pub struct StagedIndex {
     /// How many documents the backup noted, or `null` where it noted none or writes went on meanwhile.
     pub docs_expected: Option<u64>,
     /// What the backup noted of it beside its documents, or `null` without the document of `create`.
-    pub noted: Option<Shape>,
+    pub shape_noted: Option<Shape>,
+}
+
+impl StagedIndex {
+    /// Whether nothing was live under its name and it was restored straight under it.
+    pub(crate) fn is_straight(&self) -> bool {
+        self.staged == self.index
+    }
 }
 
 /// How far an index has come.
@@ -84,7 +94,7 @@ pub enum StageState {
 }
 
 impl Staged {
-    /// The plan of a staging of `targets`: each index and where it is brought to.
+    /// The plan of a staging: each index, and where it is brought to.
     pub(crate) fn plan(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Self {
         let indices = brings.iter().map(|one| StagedIndex {
             index: one.index.clone(),
@@ -93,7 +103,7 @@ impl Staged {
             uuid: None,
             docs_count: None,
             docs_expected: chosen.docs_expected(&one.index),
-            noted: chosen.noted(&one.index),
+            shape_noted: chosen.noted(&one.index),
         });
         let requests = bring::requests(call.run_id(), &chosen.repository, &chosen.snapshot, brings).into_iter();
         Self {
@@ -122,17 +132,115 @@ impl Staged {
 
 pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     let chosen = Chosen::find(&args.what, call)?;
-    let _lock = guard::lock(call, &chosen.server, &chosen.scope)?;
-    guard::refuse_used_run(call, call.run_id())?;
-    let brings: Vec<Bring> =
-        chosen.indices.iter().map(|index| Bring { index: index.clone(), target: staged::staged(call.run_id(), index) }).collect();
-    refuse_names_in_use(&chosen.server, &brings)?;
-    let mut staged = Staged::plan(call, &chosen, &brings);
+    chosen.refuse_streams("staged")?;
+    let _lock = guard::lock(call, &chosen.server, args.dry.dry_run)?;
+    let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
+    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &names)?;
+    let earlier = Earlier::find(call, &chosen)?;
+    if let Some(staged) = earlier.proven {
+        return Ok(staged);
+    }
+    let beside = |index: &String| Bring { index: index.clone(), target: staged::staged(call.run_id(), index) };
+    let brings: Vec<Bring> = chosen.indices.iter().map(beside).collect();
+    let mut staged = earlier.planned(call, &chosen, &brings)?;
     if args.dry.dry_run {
         return Ok(staged);
     }
-    bring_back(call, &chosen, &brings, &mut staged).map_err(|failure| Stopped::with(failure, staged.clone()))?;
+    earlier
+        .clear(call, &chosen.server)
+        .and_then(|()| bring_back(call, &chosen, &brings, &mut staged))
+        .map_err(|failure| earlier.account(call, failure, staged.clone()))?;
     Ok(staged)
+}
+
+/// What an earlier call of this run left of the same staging.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// All of it, proven and there.
+    pub proven: Option<Staged>,
+    /// Copies that it had not proven. They are removed, and it begins anew.
+    leftovers: Vec<String>,
+    /// What it may have been restoring straight under live names when it was killed.
+    straight: Vec<String>,
+    /// Whether this call has removed the leftovers.
+    cleared: Cell<bool>,
+}
+
+impl Earlier {
+    /// Looks at what is noted of this run.
+    ///
+    /// # Errors
+    /// It is a swap, or a staging of something else (3).
+    pub(crate) fn find(call: &Call, chosen: &Chosen) -> Result<Self, Failure> {
+        let staged = match runs::noted(call, call.run_id())? {
+            None => return Ok(Self::default()),
+            Some(Begun::Staged(staged)) => staged,
+            Some(Begun::Swapped(_)) => return Err(runs::in_use(call.run_id())),
+        };
+        let found = look(&chosen.server, &staged.names())?;
+        let is_there = |one: &StagedIndex| found.get(&one.staged).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());
+        let whole = staged.is_proven() && staged.indices.iter().all(is_there);
+        let same = staged.snapshot_uuid == chosen.snapshot_uuid
+            && staged.cluster_uuid == chosen.server.cluster_uuid
+            && (!whole || staged.indices.iter().map(|one| &one.index).eq(&chosen.indices));
+        if !same {
+            return Err(runs::in_use(call.run_id()));
+        }
+        if whole {
+            return Ok(Self { proven: Some(staged), ..Self::default() });
+        }
+        let own = |name: &&String| staged::is_own_of(name, call.run_id());
+        let straight = staged.indices.iter().filter(|one| one.is_straight() && found.contains_key(&one.index));
+        Ok(Self {
+            proven: None,
+            straight: straight.map(|one| one.index.clone()).collect(),
+            leftovers: found.keys().filter(own).cloned().collect(),
+            cleared: Cell::default(),
+        })
+    }
+
+    /// Waits for what a killed call had asked the server to restore straight: it is live then, and treated so.
+    ///
+    /// # Errors
+    /// A signal, or the time limit.
+    pub(crate) fn settle(&self, call: &Call, server: &Server) -> Result<(), Failure> {
+        bring::wait_for(call, server, &self.straight.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The plan of a staging that begins anew.
+    ///
+    /// # Errors
+    /// Names are in use, or there is no room (3).
+    pub(crate) fn planned(&self, call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Staged, Failure> {
+        let names: Vec<&str> = brings.iter().filter(|one| one.target != one.index).map(|one| one.target.as_str()).collect();
+        let in_use = look(&chosen.server, &names)?;
+        let in_use: Vec<&str> = in_use.keys().filter(|name| !self.leftovers.contains(name)).map(String::as_str).collect();
+        guard::refuse_in_use("the staging", &in_use)?;
+        room::refuse_without(chosen, brings)?;
+        let mut staged = Staged::plan(call, chosen, brings);
+        let removals = self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
+        staged.plan.splice(0..0, removals);
+        Ok(staged)
+    }
+
+    /// Removes what is left of it.
+    ///
+    /// # Errors
+    /// The server refuses or does not answer.
+    pub(crate) fn clear(&self, call: &Call, server: &Server) -> Result<(), Failure> {
+        call.check()?;
+        let removed = bring::remove(call, server, &self.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
+        self.cleared.set(!removed.is_empty());
+        Ok(())
+    }
+
+    /// A staging that was taken back left nothing; but what was left of an earlier one is gone all the same.
+    pub(crate) fn account<T>(&self, call: &Call, failure: Failure, result: T) -> Stopped<T> {
+        if self.cleared.get() {
+            call.effects().happened();
+        }
+        Stopped::with(failure, result)
+    }
 }
 
 /// Brings `brings` back and proves them; a failure or a signal leaves nothing of them behind. The plan is noted before the
@@ -144,7 +252,10 @@ pub(crate) fn bring_back(call: &Call, chosen: &Chosen, brings: &[Bring], staged:
     swaps::write(call, call.run_id(), "stage", staged)?;
     let brought = bring_and_prove(call, chosen, brings, staged);
     match brought {
-        Ok(()) => swaps::write(call, call.run_id(), "stage", staged),
+        Ok(()) => {
+            runs::note_end(call, call.run_id(), "stage", staged);
+            Ok(())
+        }
         Err(failure) => Err(take_back(call, &chosen.server, staged, failure)),
     }
 }
@@ -201,28 +312,4 @@ pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, mut f
         }
     }
     failure
-}
-
-/// The staging as if it were proven, for a plan that is made before it.
-pub(crate) fn imagined(staged: &Staged) -> Staged {
-    let mut staged = staged.clone();
-    for one in &mut staged.indices {
-        (one.uuid, one.docs_count) = (Some(String::new()), Some(0));
-    }
-    staged
-}
-
-/// Refuses names that the staging needs and that are in use.
-///
-/// # Errors
-/// There are such (3), all named.
-pub(crate) fn refuse_names_in_use(server: &Server, brings: &[Bring]) -> Result<(), Failure> {
-    let names: Vec<&str> = brings.iter().filter(|one| one.target != one.index).map(|one| one.target.as_str()).collect();
-    let in_use: BTreeMap<String, Index> = look(server, &names)?;
-    if in_use.is_empty() {
-        return Ok(());
-    }
-    let in_use: Vec<String> = in_use.into_keys().collect();
-    Err(Failure::refused("name_in_use", format!("Names that the staging needs are in use: {}.", in_use.join(", ")))
-        .hint("svc-snap unstage --run RUN removes what an earlier call of that run left; another --run-id uses other names."))
 }

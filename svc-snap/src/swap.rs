@@ -1,22 +1,25 @@
-//! `swap`: what was staged becomes live, index by index, in under a second each; what was live is kept. The document of a
-//! swap, swapped again, goes back.
+//! `swap`: what was staged becomes live, index by index, in under a second each; what was live is kept. A swap that was cut is
+//! finished; the document of a finished one, swapped again, goes back.
 
 mod act;
 mod foresee;
+mod given;
 mod item;
 mod next;
 mod plan;
 mod run;
+mod ways;
 
-pub use item::{State, SwapIndex, Swapped};
-pub(crate) use run::{begun, cluster_of, execute, forward, run, run_of, state};
+pub(crate) use given::Given;
+pub use item::{State, Swapped};
+pub(crate) use run::{execute, refuse_other_plan, run, state};
+pub(crate) use ways::{foreseen, forward};
 
 use svc_step::common::DryRun;
-use svc_step::from::FromArg;
-use svc_step::run_id::RunId;
+use svc_step::from::OtherServer;
+use svc_step::swaps::GivenArgs;
 
 use crate::connection::Connection;
-use crate::identity::OtherServer;
 use crate::scope::ScopeArg;
 
 /// Arguments of `svc-snap swap`.
@@ -24,16 +27,13 @@ use crate::scope::ScopeArg;
 #[command(after_help = "Examples:
   svc-snap swap --from staged.json > swapped.json    what was staged becomes live
   svc-snap swap --from swapped.json                  and back again
+  svc-snap swap --run 20261120t020003z-hand --back   back, without the document
   svc-snap swap --run 20261120t020003z-hand          finish a swap that was cut")]
-#[group(id = "which", required = true, multiple = false, args = ["from", "of_run"])]
 pub struct SwapArgs {
     #[command(flatten)]
-    from: FromArg,
-    /// Go on with what that run staged or swapped on this host
-    #[arg(id = "of_run", long = "run", value_name = "RUN")]
-    of_run: Option<RunId>,
-    /// Put back what the swap of that run replaced
-    #[arg(long, requires = "of_run")]
+    given: GivenArgs,
+    /// Put back what the swap replaced, whether it is finished or not
+    #[arg(long)]
     back: bool,
     #[command(flatten)]
     how: HowArgs,

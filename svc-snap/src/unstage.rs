@@ -6,36 +6,30 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::from::FromArg;
+use svc_step::from::OtherServer;
 use svc_step::run_id::RunId;
+use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::connection::Connection;
-use crate::guard::{self, Noted};
-use crate::identity::OtherServer;
+use crate::guard;
 use crate::look::{Index, look};
 use crate::path::path;
-use crate::scope::ScopeArg;
+use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::staged::{self, Way};
-use crate::swap::{self, State, Swapped};
+use crate::swap::{self, Given, State, Swapped};
 
 /// Arguments of `svc-snap unstage`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap unstage --from staged.json                 a staging that was only a rehearsal
   svc-snap unstage --run 20261120t020003z-hand        what the swap of that run kept")]
-#[group(id = "which", required = true, multiple = false, args = ["from", "of_run"])]
 pub struct UnstageArgs {
     #[command(flatten)]
-    from: FromArg,
-    /// Remove what that run left, as noted on this host
-    #[arg(id = "of_run", long = "run", value_name = "RUN")]
-    of_run: Option<RunId>,
+    given: GivenArgs,
     #[command(flatten)]
     other: OtherServer,
-    #[command(flatten)]
-    scope: ScopeArg,
     #[command(flatten)]
     pub(crate) dry: DryRun,
     #[command(flatten)]
@@ -77,13 +71,12 @@ pub enum UnstageState {
 }
 
 pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
-    let (given, _) = swap::begun(args.from.from.as_deref(), args.of_run.as_ref(), call)?;
-    let run = swap::run_of(&given)?;
+    let Given { begun: given, run, .. } = Given::read(&args.given, call)?;
     let names = names(&given, &run)?;
     let server = Server::connect(&args.connection, call)?;
-    args.other.check(&server, swap::cluster_of(&given))?;
-    let _lock = guard::lock(call, &server, &args.scope.scope)?;
-    let noted = guard::noted(call, &run)?;
+    args.other.check(given.cluster_uuid(), &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
+    let _lock = guard::lock(call, &server, args.dry.dry_run)?;
+    let noted = runs::noted(call, &run)?;
     for one in [Some(&given), noted.as_ref()].into_iter().flatten() {
         refuse_unfinished(&server, one, &run)?;
     }
@@ -107,13 +100,11 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
 }
 
 /// The names that a document speaks of, all of them copies that its run made.
-fn names(given: &Noted, run: &RunId) -> Result<BTreeSet<String>, Failure> {
+fn names(given: &Begun, run: &RunId) -> Result<BTreeSet<String>, Failure> {
     let names: BTreeSet<String> = match given {
         // What was restored straight under its own name is no copy of ours.
-        Noted::Staged(staged) => {
-            staged.indices.iter().filter(|one| one.staged != one.index).map(|one| one.staged.clone()).collect()
-        }
-        Noted::Swapped(swapped) => copies(swapped),
+        Begun::Staged(staged) => staged.indices.iter().filter(|one| !one.is_straight()).map(|one| one.staged.clone()).collect(),
+        Begun::Swapped(swapped) => of_swap(swapped),
     };
     let foreign: Vec<&str> = names.iter().filter(|name| !staged::is_own_of(name, run)).map(String::as_str).collect();
     if foreign.is_empty() {
@@ -126,7 +117,7 @@ fn names(given: &Noted, run: &RunId) -> Result<BTreeSet<String>, Failure> {
     .hint("Hand over the document as the tool printed it."))
 }
 
-fn copies(swapped: &Swapped) -> BTreeSet<String> {
+fn of_swap(swapped: &Swapped) -> BTreeSet<String> {
     let items = swapped.indices.iter().chain(&swapped.begun);
     let names = items.flat_map(|item| {
         let copies = item.names().into_iter().filter(|name| *name != item.index).map(str::to_owned);
@@ -136,13 +127,13 @@ fn copies(swapped: &Swapped) -> BTreeSet<String> {
 }
 
 /// While a swap is cut, its copies are all that there is of some indices.
-fn refuse_unfinished(server: &Server, given: &Noted, run: &RunId) -> Result<(), Failure> {
-    let Noted::Swapped(swapped) = given else { return Ok(()) };
+fn refuse_unfinished(server: &Server, given: &Begun, run: &RunId) -> Result<(), Failure> {
+    let Begun::Swapped(swapped) = given else { return Ok(()) };
     let way = Way { run: run.clone(), back: swapped.back };
     if swapped.is_finished() {
         return Ok(());
     }
-    for item in swapped.indices.iter().filter(|item| !item.straight) {
+    for item in &swapped.indices {
         let found = look(server, &item.names())?;
         let begun = item.was.as_ref().is_some_and(|was| !was.write_block)
             && found.get(&item.index).is_some_and(|live| Some(&live.uuid) == item.live_uuid.as_ref() && live.shape.write_block);
@@ -183,7 +174,7 @@ fn remove(call: &Call, server: &Server, unstaged: &mut Unstaged) -> Result<(), F
 }
 
 /// The note of a run of which nothing is left is removed too.
-fn forget(call: &Call, server: &Server, run: &RunId, noted: Option<&Noted>) -> Result<(), Failure> {
+fn forget(call: &Call, server: &Server, run: &RunId, noted: Option<&Begun>) -> Result<(), Failure> {
     let Some(noted) = noted else { return Ok(()) };
     let names = names(noted, run)?;
     if look(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?.is_empty() {

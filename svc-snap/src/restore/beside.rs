@@ -7,44 +7,53 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 use super::{RestoreState, RestoreWay, Restored};
 use crate::bring::Bring;
 use crate::chosen::Chosen;
-use crate::guard::{self, Noted};
+use crate::guard;
 use crate::look::{Index, look};
 use crate::path::path;
-use crate::stage::{self, Staged};
+use crate::runs::{self, Begun};
+use crate::stage::{self, Earlier, Staged};
 use crate::staged;
-use crate::swap::{self, HowArgs, State, SwapIndex, Swapped};
+use crate::swap::{self, HowArgs, State, Swapped};
 
 pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, dry_run: bool) -> StepResult<Restored> {
     let server = &chosen.server;
-    let _lock = guard::lock(call, server, &chosen.scope)?;
+    chosen.refuse_streams("staged")?;
+    let _lock = guard::lock(call, server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    guard::refuse_unfinished_swaps(call, server, call.run_id(), &names)?;
-    let live = look(server, &names)?;
+    runs::refuse_unfinished_swaps(call, server, call.run_id(), &names)?;
     if let Some(swapped) = cut_before(call, chosen)? {
+        swap::refuse_other_plan(&swapped, how, true)?;
         return go_on(call, chosen, swapped, dry_run);
     }
-    let brings = brings(call, chosen, &live)?;
-    stage::refuse_names_in_use(server, &brings)?;
-    let is_straight = |index: &str| brings.iter().any(|one| one.index == index && one.target == index);
+    let earlier = Earlier::find(call, chosen)?;
+    earlier.settle(call, server)?;
+    let (brings, mut staged) = match &earlier.proven {
+        Some(staged) => (Vec::new(), staged.clone()),
+        None => {
+            let brings = brings(call, chosen, &look(server, &names)?)?;
+            let staged = earlier.planned(call, chosen, &brings)?;
+            (brings, staged)
+        }
+    };
+    let is_straight = |index: &str| staged.indices.iter().any(|one| one.index == index && one.is_straight());
     let mut restored =
         Restored::new(call, chosen, false, |index| if is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped });
-    let mut staged = Staged::plan(call, chosen, &brings);
     // Whatever forbids the swap is found out before anything is staged.
-    let imagined = swap::forward(call, server, &chosen.scope, &stage::imagined(&staged), how)?;
-    restored.plan = staged.plan.iter().chain(&imagined.plan).cloned().collect();
-    restored.skipped.clone_from(&imagined.skipped);
+    let foreseen = swap::foreseen(server, &chosen.scope, &staged, how)?;
+    restored.plan = staged.plan.iter().chain(&foreseen.plan).cloned().collect();
+    restored.skipped.clone_from(&foreseen.skipped);
     if dry_run {
         return Ok(restored);
     }
-    if let Err(failure) = stage::bring_back(call, chosen, &brings, &mut staged) {
-        return Err(Stopped::with(failure, restored));
-    }
-    let mut swapped = match swap::forward(call, server, &chosen.scope, &staged, how) {
+    let ready = stage(call, chosen, &earlier, &brings, &mut staged).and_then(|()| {
+        // The last place where a signal or the time limit ends it without an effect on what is live.
+        let planned = swap::forward(call, server, &chosen.scope, &staged, how).and_then(|planned| call.check().map(|()| planned));
+        planned.map_err(|failure| stage::take_back(call, server, &mut staged, failure))
+    });
+    let mut swapped = match ready {
         Ok(swapped) => swapped,
-        Err(failure) => return Err(Stopped::with(stage::take_back(call, server, &mut staged, failure), restored)),
+        Err(failure) => return Err(earlier.account(call, failure, restored)),
     };
-    swapped.snapshot_uuid = Some(chosen.snapshot_uuid.clone());
-    swapped.indices.extend(staged.indices.iter().filter(|one| one.index == one.staged).map(|one| straight(&one.index)));
     let ended = swap::execute(call, server, &mut swapped);
     report(&mut restored, swapped, &staged);
     match ended {
@@ -53,24 +62,36 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, dry_run: bool) -> 
     }
 }
 
+fn stage(call: &Call, chosen: &Chosen, earlier: &Earlier, brings: &[Bring], staged: &mut Staged) -> Result<(), Failure> {
+    if earlier.proven.is_some() {
+        return Ok(());
+    }
+    earlier.clear(call, &chosen.server)?;
+    stage::bring_back(call, chosen, brings, staged)
+}
+
 /// The swap of this run that an earlier call of the same command began.
 fn cut_before(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> {
-    match guard::noted(call, call.run_id())? {
-        Some(Noted::Swapped(swapped)) if !swapped.back && swapped.snapshot_uuid.as_deref() == Some(&chosen.snapshot_uuid) => {
+    match runs::noted(call, call.run_id())? {
+        Some(Begun::Swapped(swapped)) if !swapped.back && swapped.snapshot_uuid.as_deref() == Some(&chosen.snapshot_uuid) => {
             Ok(Some(swapped))
         }
-        _ => guard::refuse_used_run(call, call.run_id()).map(|()| None),
+        _ => Ok(None),
     }
 }
 
 fn go_on(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> StepResult<Restored> {
     let way = |index: &str| {
-        let is_straight = swapped.indices.iter().any(|item| item.index == index && item.straight);
+        let is_straight = swapped.straight.iter().any(|one| one == index);
         if is_straight { RestoreWay::Straight } else { RestoreWay::Swapped }
     };
     let mut restored = Restored::new(call, chosen, false, way);
     restored.plan.clone_from(&swapped.plan);
-    let ended = if swapped.is_finished() || dry_run { Ok(()) } else { swap::execute(call, &chosen.server, &mut swapped) };
+    let ended = if swapped.is_finished() || dry_run {
+        Ok(())
+    } else {
+        call.check().and_then(|()| swap::execute(call, &chosen.server, &mut swapped))
+    };
     report(&mut restored, swapped, &Staged::plan(call, chosen, &[]));
     match ended {
         Ok(()) => Ok(restored),
@@ -99,29 +120,13 @@ fn has_held_alias(chosen: &Chosen, index: &str) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// An index that was restored straight, as the swap's document has it: going back takes it away.
-fn straight(index: &str) -> SwapIndex {
-    SwapIndex {
-        index: index.to_owned(),
-        state: State::New,
-        source: None,
-        live_uuid: None,
-        live_closed: false,
-        kept: None,
-        strays: Vec::new(),
-        was: None,
-        becomes: None,
-        holder: None,
-        straight: true,
-    }
-}
-
 fn report(restored: &mut Restored, swapped: Swapped, staged: &Staged) {
     for one in &mut restored.indices {
         let item = swapped.indices.iter().find(|item| item.index == one.index);
         one.state = match item.map(|item| item.state) {
             Some(State::New) => RestoreState::Restored,
             Some(State::Absent) => RestoreState::UnderWay,
+            None if swapped.straight.contains(&one.index) => RestoreState::Restored,
             Some(State::Old) | None => RestoreState::Untouched,
         };
         let proven = staged.indices.iter().find(|brought| brought.index == one.index).and_then(|brought| brought.docs_count);

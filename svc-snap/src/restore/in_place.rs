@@ -10,11 +10,13 @@ use crate::chosen::Chosen;
 use crate::guard;
 use crate::look::look;
 use crate::path::path;
+use crate::runs;
 
 pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
-    let _lock = guard::lock(call, &chosen.server, &chosen.scope)?;
+    chosen.refuse_streams("restored in place yet")?;
+    let _lock = guard::lock(call, &chosen.server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    guard::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &names)?;
+    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &names)?;
     let live = look(&chosen.server, &names)?;
     // The server restores over a closed index by itself; only a deletion need not leave it.
     let conflicts = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);

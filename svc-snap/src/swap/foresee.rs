@@ -88,7 +88,7 @@ fn whole(indices: &mut BTreeMap<String, Index>, name: &str) {
 mod tests {
     use serde_json::{Map, Value, json};
 
-    use super::super::item::{Copy, State};
+    use super::super::item::{Source, State};
     use super::super::next::{Rival, undo};
     use super::*;
     use crate::staged;
@@ -121,7 +121,7 @@ mod tests {
         SwapIndex {
             index: "docs".to_owned(),
             state: State::Old,
-            source: Some(Copy { name: STAGED.to_owned(), uuid: "staged".to_owned(), docs_count: 3 }),
+            source: Some(Source { name: STAGED.to_owned(), uuid: "staged".to_owned(), docs_count: 3 }),
             live_uuid: Some("live".to_owned()),
             live_closed: false,
             kept: Some(BEFORE.to_owned()),
@@ -129,7 +129,6 @@ mod tests {
             was: Some(shape()),
             becomes: Some(shape()),
             holder: None,
-            straight: false,
         }
     }
 
@@ -306,7 +305,7 @@ mod tests {
         for steps in 3..=6 {
             let cut = cut_after(&item(), seen(), steps);
             let live = cut.get("docs").map(|live| live.uuid.clone());
-            let source = Copy { name: BEFORE.to_owned(), uuid: cut.get(BEFORE).unwrap().uuid.clone(), docs_count: 3 };
+            let source = Source { name: BEFORE.to_owned(), uuid: cut.get(BEFORE).unwrap().uuid.clone(), docs_count: 3 };
             let kept = live.is_some().then(|| back.kept("docs"));
             let (source, holder) = (Some(source), Some(STAGED.to_owned()));
             let returning = SwapIndex { source, holder, kept, live_uuid: live, ..item() };

@@ -18,8 +18,15 @@ pub struct Swapped {
     pub snapshot_uuid: Option<String>,
     /// Whether this swap put back what an earlier one had replaced.
     pub back: bool,
+    /// Whether it takes away the indices of the scope that the backup does not hold.
+    pub exact: bool,
+    /// Whether it keeps nothing of what was live.
+    pub drop_old: bool,
     /// Every index of the swap.
     pub indices: Vec<SwapIndex>,
+    /// Indices that were not live and were restored straight under their names: nothing is left to swap, and going back takes
+    /// them away.
+    pub straight: Vec<String>,
     /// Indices at which an earlier swap had begun and which had not been exchanged: what it began is taken back first.
     pub begun: Vec<SwapIndex>,
     /// What stays as it is although it might be thought of, and why.
@@ -36,7 +43,7 @@ pub struct SwapIndex {
     /// How things stand.
     pub state: State,
     /// The copy that becomes live; `null`: the index is taken away. It is consumed: when the swap is finished, it is gone.
-    pub source: Option<Copy>,
+    pub source: Option<Source>,
     /// The `uuid` of the index that was live before, or `null` where none was.
     pub live_uuid: Option<String>,
     /// Whether that index was closed; it is opened for its clone.
@@ -51,13 +58,11 @@ pub struct SwapIndex {
     pub becomes: Option<Shape>,
     /// A further copy that may hold the index's aliases, left by a swap that was not finished, or `null`.
     pub holder: Option<String>,
-    /// Whether it was not live and was restored straight under its name, so that nothing is left to swap.
-    pub straight: bool,
 }
 
-/// A copy of an index.
+/// A copy that becomes live.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Copy {
+pub struct Source {
     /// Its name.
     pub name: String,
     /// Its `uuid`.
@@ -81,7 +86,7 @@ pub enum State {
 impl SwapIndex {
     /// Where its swap leads to.
     pub(crate) const fn goal(&self) -> State {
-        if self.source.is_some() || self.straight { State::New } else { State::Absent }
+        if self.source.is_some() { State::New } else { State::Absent }
     }
 
     /// The names that its swap speaks of, save those of strays.

@@ -138,7 +138,6 @@ impl Seen {
     /// The state that the server shows.
     pub(crate) fn state(&self, way: &Way, item: &SwapIndex) -> State {
         match self.get(&item.index) {
-            Some(_) if item.straight => State::New,
             Some(_) if self.is_old(item) && !self.is_ours(way, item) => State::Old,
             // A clone that is not finished has no aliases yet: it is not live for those who use them.
             Some(_) if item.source.is_some() && self.source(item).is_none() && !self.is_ours(way, item) => State::New,
@@ -149,9 +148,6 @@ impl Seen {
 
 /// What to do next with `item`.
 pub(crate) fn next(way: &Way, item: &SwapIndex, seen: &Seen) -> Next {
-    if item.straight {
-        return Next::Finished;
-    }
     match seen.get(&item.index) {
         Some(live) if seen.is_ours(way, item) => finish(way, item, seen, live),
         Some(live) if seen.is_old(item) => leave(item, seen, live),
@@ -233,6 +229,9 @@ fn finish(way: &Way, item: &SwapIndex, seen: &Seen, live: &Index) -> Next {
     if !live.whole {
         return Next::Wait(item.index.clone());
     }
+    // Before the aliases move, since the marker goes with that request: without it nobody could tell a clone that is not
+    // settled from one that is. Those who use an alias are still led to the staged copy, which takes no writes; a client that
+    // writes by the index's own name writes to the index that stays.
     let becomes = item.becomes.clone().unwrap_or_default();
     if !becomes.is_settled(&live.shape) {
         return Next::Do(Act::Settle { index: item.index.clone(), settings: becomes.settle() });

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use svc_step::Failure;
 
 use super::foresee::foresee;
-use super::item::{Copy, State, SwapIndex, Swapped};
+use super::item::{Source, State, SwapIndex, Swapped};
 use super::next::Seen;
+use crate::guard;
 use crate::look::Index;
 use crate::shape::{Shape, is_write_index};
 use crate::staged::{Way, is_marker};
@@ -17,7 +18,7 @@ pub(crate) struct Wish {
     /// The live name.
     pub index: String,
     /// What is to become live; `None`: it is to be taken away.
-    pub source: Option<Copy>,
+    pub source: Option<Source>,
     /// What it is to have beside its documents; `None`: as what is live has it.
     pub becomes: Option<Shape>,
     /// A copy that an unfinished swap may have left the aliases with.
@@ -70,12 +71,13 @@ pub(crate) fn lay_out(
             was,
             becomes,
             holder: wish.holder,
-            straight: false,
             index: wish.index,
         });
     }
     indices.sort_by(|one, other| (one.source.is_none(), &one.index).cmp(&(other.source.is_none(), &other.index)));
-    refuse_names_in_use(&indices, seen)?;
+    let in_use = indices.iter().filter(|item| item.live_uuid.is_some()).filter_map(|item| item.kept.as_deref());
+    let in_use: Vec<&str> = in_use.filter(|kept| seen.contains_key(*kept)).collect();
+    guard::refuse_in_use("what is live", &in_use)?;
     refuse_unkeepable(&indices, seen)?;
     Ok((indices, doubts))
 }
@@ -84,16 +86,6 @@ fn without_markers(shape: &Shape) -> Shape {
     let mut shape = shape.clone();
     shape.aliases.retain(|alias, _| !is_marker(alias));
     shape
-}
-
-fn refuse_names_in_use(indices: &[SwapIndex], seen: &BTreeMap<String, Index>) -> Result<(), Failure> {
-    let in_use = indices.iter().filter(|item| item.live_uuid.is_some()).filter_map(|item| item.kept.as_deref());
-    let in_use: Vec<&str> = in_use.filter(|kept| seen.contains_key(*kept)).collect();
-    if in_use.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused("name_in_use", format!("What is live cannot be kept: {} is there already.", in_use.join(", ")))
-        .hint("svc-snap unstage removes what an earlier swap kept; --drop-old keeps nothing."))
 }
 
 /// A red index has shards that nobody can copy.
@@ -139,7 +131,7 @@ pub(crate) fn write_aliases(indices: &[SwapIndex]) -> BTreeSet<&str> {
 /// The wishes that take back an earlier swap, from what it had come to. What it had not come to is not among them.
 ///
 /// # Errors
-/// What was live was not kept (3).
+/// What was live was not kept (4).
 pub(crate) fn wishes_back(
     before: &Swapped,
     seen: &BTreeMap<String, Index>,
@@ -158,7 +150,7 @@ pub(crate) fn wishes_back(
         match item.kept.as_ref().and_then(|kept| Some((kept, seen.get(kept)?))) {
             Some((kept, copy)) => {
                 let docs_count = counts.get(kept).copied().unwrap_or_default();
-                let source = Copy { name: kept.clone(), uuid: copy.uuid.clone(), docs_count };
+                let source = Source { name: kept.clone(), uuid: copy.uuid.clone(), docs_count };
                 wishes.push(Wish { index: item.index.clone(), source: Some(source), becomes: item.was.clone(), holder });
             }
             None => lost.push(item.index.as_str()),
@@ -167,7 +159,7 @@ pub(crate) fn wishes_back(
     if lost.is_empty() {
         return Ok(wishes);
     }
-    Err(Failure::refused(
+    Err(Failure::not_found(
         "nothing_kept",
         format!("The swap cannot be taken back: what was live was not kept, or was removed: {}.", lost.join(", ")),
     )
@@ -197,7 +189,7 @@ mod tests {
     }
 
     fn wish(name: &str) -> Wish {
-        let source = Copy { name: format!("svc-staged-20261120t020003z-hand-{name}"), uuid: "s".to_owned(), docs_count: 1 };
+        let source = Source { name: format!("svc-staged-20261120t020003z-hand-{name}"), uuid: "s".to_owned(), docs_count: 1 };
         Wish { index: name.to_owned(), source: Some(source), becomes: None, holder: None }
     }
 
@@ -256,6 +248,9 @@ mod tests {
             run: "20261120t020003z-hand".to_owned(),
             snapshot_uuid: None,
             back: false,
+            exact: false,
+            drop_old: false,
+            straight: Vec::new(),
             indices: items,
             begun: Vec::new(),
             skipped: Vec::new(),
@@ -271,7 +266,7 @@ mod tests {
         assert_eq!(back[0].becomes, before.indices[0].was);
         seen.remove(&way(false).kept("gone"));
         let failure = wishes_back(&before, &seen, &BTreeMap::new()).unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "nothing_kept"));
+        assert_eq!((failure.status.code(), failure.code.as_str()), (4, "nothing_kept"));
     }
 
     #[test]

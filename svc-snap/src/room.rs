@@ -1,0 +1,108 @@
+//! Whether a restore has room: on the disks of the data nodes, and under the cluster's limit of shards.
+
+use serde_json::Value;
+use svc_step::Failure;
+
+use crate::bring::Bring;
+use crate::chosen::Chosen;
+use crate::disk::{NodeDisk, disks};
+use crate::look::members;
+use crate::path::path;
+use crate::server::Server;
+
+/// What a restore brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Load {
+    bytes: u64,
+    shards: u64,
+}
+
+/// Refuses what the data nodes have no room for, before anything is sent: past its high watermark a node would begin to move
+/// the live shards away, and at the limit of shards the cluster refuses new indices to everybody.
+///
+/// # Errors
+/// There is no room (3); the server does not answer.
+pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Failure> {
+    let server = &chosen.server;
+    let status = server.get(&path(&["_snapshot", &chosen.repository, &chosen.snapshot, "_status"]))?;
+    let load = load(&status, brings);
+    let disks = disks(server)?;
+    if let Some((free, nodes)) = lacking(&disks, load.bytes) {
+        return Err(Failure::refused(
+            "no_room",
+            format!(
+                "The restore brings {} bytes, and the disks of {nodes} have {free} bytes left below their high watermarks.",
+                load.bytes
+            ),
+        )
+        .hint("Make room, restore less (--indices), or restore in place: svc-snap restore --in-place --on-conflict delete."));
+    }
+    match shards_left(server, disks.len() as u64)? {
+        Some(left) if left < load.shards => Err(Failure::refused(
+            "too_many_shards",
+            format!("The restore brings {} shards, and the cluster takes {left} more (cluster.max_shards_per_node).", load.shards),
+        )
+        .hint("Remove indices that nobody needs (svc-snap unstage --run RUN removes what is kept), or raise cluster.max_shards_per_node.")),
+        _ => Ok(()),
+    }
+}
+
+/// What the snapshot's status says of the indices that are brought.
+fn load(status: &Value, brings: &[Bring]) -> Load {
+    let Some(indices) = status.pointer("/snapshots/0/indices") else { return Load::default() };
+    let wanted = members(indices).filter(|(name, _)| brings.iter().any(|one| one.index == **name));
+    wanted.fold(Load::default(), |sum, (_, index)| {
+        let number = |pointer: &str| index.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        Load { bytes: sum.bytes + number("/stats/total/size_in_bytes"), shards: sum.shards + number("/shards_stats/total") }
+    })
+}
+
+/// How much room there is, and on which nodes, where it is not enough. A node without a limit takes everything.
+fn lacking(disks: &[NodeDisk], bytes: u64) -> Option<(u64, String)> {
+    let free: Option<Vec<u64>> =
+        disks.iter().map(|disk| Some(disk.available_bytes.saturating_sub(disk.high_watermark_bytes?))).collect();
+    let free: u64 = free?.iter().sum();
+    let nodes: Vec<&str> = disks.iter().map(|disk| disk.node.as_str()).collect();
+    (!disks.is_empty() && free < bytes).then(|| (free, nodes.join(", ")))
+}
+
+/// How many more shards the cluster takes, or `None` where it has no limit.
+fn shards_left(server: &Server, nodes: u64) -> Result<Option<u64>, Failure> {
+    let settings = server.get("/_cluster/settings?include_defaults=true&flat_settings=true")?;
+    let limit = ["transient", "persistent", "defaults"]
+        .iter()
+        .find_map(|part| settings.get(part)?.get("cluster.max_shards_per_node")?.as_str())
+        .and_then(|limit| limit.parse::<u64>().ok());
+    let health = server.get("/_cluster/health?filter_path=active_shards,initializing_shards,unassigned_shards")?;
+    let number = |key: &str| health.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let used = number("active_shards") + number("initializing_shards") + number("unassigned_shards");
+    Ok(limit.map(|limit| (limit * nodes).saturating_sub(used)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn disk(available_bytes: u64, high_watermark_bytes: Option<u64>) -> NodeDisk {
+        NodeDisk { node: "n".to_owned(), total_bytes: 1000, available_bytes, high_watermark_bytes, flood_stage_bytes: None }
+    }
+
+    #[test]
+    fn only_what_is_brought_counts() {
+        let index = |bytes: u64| json!({"stats": {"total": {"size_in_bytes": bytes}}, "shards_stats": {"total": 2}});
+        let status = json!({"snapshots": [{"indices": {"a": index(10), "b": index(20), "c": index(40)}}]});
+        let bring = |name: &str| Bring { index: name.to_owned(), target: name.to_owned() };
+        assert_eq!(load(&status, &[bring("a"), bring("c")]), Load { bytes: 50, shards: 4 });
+        assert_eq!(load(&json!({}), &[bring("a")]), Load::default());
+    }
+
+    #[test]
+    fn room_is_what_is_left_below_the_high_watermarks() {
+        assert_eq!(lacking(&[disk(150, Some(100))], 50), None);
+        assert_eq!(lacking(&[disk(150, Some(100)), disk(50, Some(100))], 51), Some((50, "n, n".to_owned())));
+        assert_eq!(lacking(&[disk(150, Some(100)), disk(0, None)], 1000), None);
+        assert_eq!(lacking(&[], 1000), None);
+    }
+}

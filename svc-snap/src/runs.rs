@@ -1,0 +1,95 @@
+//! What is noted of runs on this host: their stagings and swaps, so that `--run` and the same command again find them.
+
+use serde::Serialize;
+use svc_step::run_id::RunId;
+use svc_step::{Call, Failure, swaps};
+
+use crate::server::Server;
+use crate::stage::Staged;
+use crate::swap::Swapped;
+
+/// Under which schema a staging is noted.
+pub(crate) const STAGE: &str = "svc-snap.stage/1";
+/// Under which schema a swap is noted.
+pub(crate) const SWAP: &str = "svc-snap.swap/1";
+
+/// What a run has begun.
+#[derive(Debug, Clone)]
+pub(crate) enum Begun {
+    /// A staging.
+    Staged(Staged),
+    /// A swap.
+    Swapped(Swapped),
+}
+
+impl Begun {
+    /// The run whose copies these are, which need not be the run of the call that printed the document.
+    ///
+    /// # Errors
+    /// It names none (2).
+    pub(crate) fn run(&self) -> Result<RunId, Failure> {
+        let run = match self {
+            Self::Staged(staged) => &staged.run,
+            Self::Swapped(swapped) => &swapped.run,
+        };
+        run.parse().map_err(|why: String| {
+            Failure::usage("from_damaged", "The document names no run.")
+                .hint("Hand over the document as the tool printed it.")
+                .cause(why)
+        })
+    }
+
+    /// The cluster that it is of.
+    pub(crate) fn cluster_uuid(&self) -> &str {
+        match self {
+            Self::Staged(staged) => &staged.cluster_uuid,
+            Self::Swapped(swapped) => &swapped.cluster_uuid,
+        }
+    }
+}
+
+/// What is noted of `run`, or `None`.
+///
+/// # Errors
+/// The note is damaged (2).
+pub(crate) fn noted(call: &Call, run: &RunId) -> Result<Option<Begun>, Failure> {
+    if !swaps::path(call, run).exists() {
+        return Ok(None);
+    }
+    let received = swaps::read(call, run, &[STAGE, SWAP])?;
+    Ok(Some(match received.step() {
+        "stage" => Begun::Staged(received.result()?),
+        _ => Begun::Swapped(received.result()?),
+    }))
+}
+
+/// Notes how something ended. That it ended so is not made undone by a note that cannot be written.
+pub(crate) fn note_end<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) {
+    if let Err(failure) = swaps::write(call, run, step, result) {
+        call.warn("not_noted", format!("How it ended could not be noted for --run {run}: {failure}"));
+    }
+}
+
+/// The refusal to begin anew under a run that has copies already.
+pub(crate) fn in_use(run: &RunId) -> Failure {
+    Failure::refused("run_in_use", format!("The run {run} has staged or swapped something else already.")).hint(format!(
+        "svc-snap unstage --run {run} removes its copies; svc-snap swap --run {run} goes on with it; --run-id names another run."
+    ))
+}
+
+/// Refuses to touch indices that a swap of another run has not finished with.
+///
+/// # Errors
+/// There is such a swap (3).
+pub(crate) fn refuse_unfinished_swaps(call: &Call, server: &Server, run: &RunId, names: &[&str]) -> Result<(), Failure> {
+    for received in swaps::all(call, &[SWAP]) {
+        let Ok(swapped) = received.result::<Swapped>() else { continue };
+        let concerns = swapped.indices.iter().any(|item| names.contains(&item.index.as_str()));
+        if swapped.cluster_uuid != server.cluster_uuid || swapped.run == run.as_str() || swapped.is_finished() || !concerns {
+            continue;
+        }
+        return Err(Failure::refused("swap_unfinished", format!("The swap of the run {} is not finished.", swapped.run))
+            .hint(format!("svc-snap swap --run {0} finishes it; svc-snap swap --run {0} --back takes it back.", swapped.run)));
+    }
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! The two ways of a swap, each as a plan: forward from what was staged, back to what an earlier swap kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use svc_step::{Call, Failure};
+
+use super::HowArgs;
+use super::given::not_proven;
+use super::item::{Source, State, SwapIndex, Swapped};
+use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
+use super::run::state;
+use crate::live;
+use crate::look::{Index, count, look, members};
+use crate::path::path;
+use crate::resolve::{PassedOver, Patterns, Reason};
+use crate::runs::Begun;
+use crate::scope::Scope;
+use crate::server::Server;
+use crate::shape::{Shape, is_write_index};
+use crate::stage::{Staged, StagedIndex};
+use crate::staged::Way;
+
+/// The plan by which what was staged becomes live.
+///
+/// # Errors
+/// What was staged is not there any more (4); a safety rule says no (3).
+pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, staged: &Staged, how: HowArgs) -> Result<Swapped, Failure> {
+    let source = |one: &StagedIndex| match (&one.uuid, one.docs_count) {
+        (Some(uuid), Some(docs_count)) => Ok(Source { name: one.staged.clone(), uuid: uuid.clone(), docs_count }),
+        _ => Err(not_proven(staged)),
+    };
+    let way = way_of(staged)?;
+    let (wishes, skipped) = wishes(server, scope, staged, how, source)?;
+    let seen = look_at(server, &way, &wishes)?;
+    let missing = wishes.iter().filter_map(|wish| wish.source.as_ref());
+    let missing: Vec<&str> = missing
+        .filter(|copy| seen.get(&copy.name).is_none_or(|index| index.uuid != copy.uuid))
+        .map(|copy| copy.name.as_str())
+        .collect();
+    if !missing.is_empty() {
+        return Err(Failure::not_found(
+            "staged_copy_missing",
+            format!("What was staged is not there any more: {}.", missing.join(", ")),
+        )
+        .hint("Stage the snapshot again: svc-snap stage."));
+    }
+    let (swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
+    tell(call, &doubts);
+    Ok(Swapped { snapshot_uuid: Some(staged.snapshot_uuid.clone()), straight: straight(staged), ..swapped })
+}
+
+/// The same plan before anything is staged, as if what is to be staged were there: whatever forbids the swap shows. It is
+/// printed and never carried out.
+///
+/// # Errors
+/// As [`forward`].
+pub(crate) fn foreseen(server: &Server, scope: &Scope, staged: &Staged, how: HowArgs) -> Result<Swapped, Failure> {
+    let not_yet = "not staged yet";
+    let source = |one: &StagedIndex| Ok(Source { name: one.staged.clone(), uuid: not_yet.to_owned(), docs_count: 0 });
+    let way = way_of(staged)?;
+    let (wishes, skipped) = wishes(server, scope, staged, how, source)?;
+    let mut seen = look_at(server, &way, &wishes)?;
+    for copy in wishes.iter().filter_map(|wish| wish.source.as_ref()) {
+        let shape = Shape { hidden: true, write_block: true, ..Shape::default() };
+        seen.insert(copy.name.clone(), Index { uuid: not_yet.to_owned(), closed: false, whole: true, shape });
+    }
+    planned(server, &way, wishes, &seen, how, skipped).map(|(swapped, _)| swapped)
+}
+
+fn way_of(staged: &Staged) -> Result<Way, Failure> {
+    Ok(Way { run: Begun::Staged(staged.clone()).run()?, back: false })
+}
+
+/// What was restored straight under its own name, which going back takes away.
+fn straight(staged: &Staged) -> Vec<String> {
+    staged.indices.iter().filter(|one| one.is_straight()).map(|one| one.index.clone()).collect()
+}
+
+/// What a swap forward is to do, and what it leaves alone.
+fn wishes(
+    server: &Server,
+    scope: &Scope,
+    staged: &Staged,
+    how: HowArgs,
+    source: impl Fn(&StagedIndex) -> Result<Source, Failure>,
+) -> Result<(Vec<Wish>, Vec<PassedOver>), Failure> {
+    let mut skipped = staged.skipped.clone();
+    let mut wishes = Vec::new();
+    for one in staged.indices.iter().filter(|one| !one.is_straight()) {
+        let source = Some(source(one)?);
+        wishes.push(Wish { index: one.index.clone(), source, becomes: one.shape_noted.clone(), holder: None });
+    }
+    if how.exact {
+        let (surplus, left) = surplus(server, scope, staged)?;
+        wishes.extend(surplus.into_iter().map(taken_away));
+        skipped.extend(left);
+    }
+    Ok((wishes, skipped))
+}
+
+fn taken_away(index: String) -> Wish {
+    Wish { index, source: None, becomes: None, holder: None }
+}
+
+/// The plan that takes back what `before` did.
+///
+/// # Errors
+/// What was live was not kept (4); a safety rule says no (3).
+pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowArgs) -> Result<Swapped, Failure> {
+    if how.exact {
+        return Err(Failure::usage(
+            "exact_back",
+            "--exact has no meaning when a swap is taken back: what it took away comes back.",
+        )
+        .hint("Leave --exact out."));
+    }
+    let run = Begun::Swapped(before.clone()).run()?;
+    let (was, way) = (Way { run: run.clone(), back: before.back }, Way { run, back: !before.back });
+    let mut before = before.clone();
+    let (mut seen, mut counts) = (BTreeMap::new(), BTreeMap::new());
+    for item in &mut before.indices {
+        let kept = way.kept(&item.index);
+        let found = look(server, &[item.names(), vec![&kept]].concat())?;
+        item.state = state(&was, item, found.clone());
+        if let Some(kept) = item.kept.as_ref().filter(|kept| found.contains_key(*kept)) {
+            counts.insert(kept.clone(), count(server, kept)?);
+        }
+        seen.extend(found);
+    }
+    let old = before.indices.iter().filter(|item| item.state == State::Old);
+    let skipped = old.map(|item| PassedOver { name: item.index.clone(), reason: Reason::NotSwapped }).collect();
+    let mut wishes = wishes_back(&before, &seen, &counts)?;
+    for index in &before.straight {
+        let found = look(server, &[index, &way.kept(index)])?;
+        if found.contains_key(index) {
+            wishes.push(taken_away(index.clone()));
+        }
+        seen.extend(found);
+    }
+    let (mut swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
+    tell(call, &doubts);
+    swapped.begun = before.indices.into_iter().filter(|item| item.state == State::Old).collect();
+    Ok(swapped)
+}
+
+/// Indices of the scope that the backup does not hold, and what is left alone although it does not hold it.
+fn surplus(server: &Server, scope: &Scope, staged: &Staged) -> Result<(Vec<String>, Vec<PassedOver>), Failure> {
+    let held: BTreeSet<&str> =
+        staged.indices.iter().map(|one| one.index.as_str()).chain(staged.skipped.iter().map(|one| one.name.as_str())).collect();
+    let patterns = Patterns::parse(&staged.asked_for);
+    let wanted = |name: &str| scope.contains(name) && patterns.ask_for(name) && !held.contains(name);
+    let live = live::names(server)?;
+    let (mut surplus, mut left) = (Vec::new(), Vec::new());
+    for index in live.indices.iter().filter(|index| !index.system).map(|index| &index.name).filter(|name| wanted(name)) {
+        // By convention these are the server's own, which come and go with its features.
+        if index.starts_with('.') {
+            left.push(PassedOver { name: index.clone(), reason: Reason::ServersOwn });
+        } else {
+            surplus.push(index.clone());
+        }
+    }
+    let streams = live.streams.iter().filter(|name| wanted(name));
+    left.extend(streams.map(|name| PassedOver { name: name.clone(), reason: Reason::DataStream }));
+    Ok((surplus, left))
+}
+
+fn look_at(server: &Server, way: &Way, wishes: &[Wish]) -> Result<BTreeMap<String, Index>, Failure> {
+    let kept: Vec<String> = wishes.iter().map(|wish| way.kept(&wish.index)).collect();
+    let sources = wishes.iter().filter_map(|wish| wish.source.as_ref()).map(|source| source.name.as_str());
+    let names: Vec<&str> =
+        wishes.iter().map(|wish| wish.index.as_str()).chain(kept.iter().map(String::as_str)).chain(sources).collect();
+    look(server, &names)
+}
+
+fn planned(
+    server: &Server,
+    way: &Way,
+    wishes: Vec<Wish>,
+    seen: &BTreeMap<String, Index>,
+    how: HowArgs,
+    skipped: Vec<PassedOver>,
+) -> Result<(Swapped, Vec<Doubt>), Failure> {
+    let (indices, doubts) = lay_out(way, wishes, seen, how.drop_old)?;
+    refuse_aliases_in_the_way(server, &indices)?;
+    let mut holders = BTreeMap::new();
+    for alias in write_aliases(&indices) {
+        holders.insert(alias.to_owned(), write_holders(server, alias)?);
+    }
+    refuse_second_write_index(&indices, &holders)?;
+    let swapped = Swapped {
+        cluster_uuid: server.cluster_uuid.clone(),
+        run: way.run.to_string(),
+        snapshot_uuid: None,
+        back: way.back,
+        exact: how.exact,
+        drop_old: how.drop_old,
+        plan: requests(way, &indices, seen),
+        indices,
+        straight: Vec::new(),
+        begun: Vec::new(),
+        skipped,
+    };
+    Ok((swapped, doubts))
+}
+
+/// A name that is an alias cannot become an index.
+fn refuse_aliases_in_the_way(server: &Server, indices: &[SwapIndex]) -> Result<(), Failure> {
+    let mut taken = Vec::new();
+    for item in indices.iter().filter(|item| item.live_uuid.is_none() && item.source.is_some()) {
+        if server.find(&path(&["_alias", &item.index]))?.is_some() {
+            taken.push(item.index.as_str());
+        }
+    }
+    if taken.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "alias_in_the_way",
+        format!("Indices of the backup have the names of aliases that are there now: {}.", taken.join(", ")),
+    )
+    .hint("GET /_cat/aliases shows them; rename or remove those aliases first."))
+}
+
+/// The indices that an alias writes to.
+fn write_holders(server: &Server, alias: &str) -> Result<Vec<String>, Failure> {
+    let Some(found) = server.find(&path(&["_alias", alias]))? else { return Ok(Vec::new()) };
+    let holders = members(&found).filter(|(_, index)| {
+        let properties = index.get("aliases").and_then(|aliases| aliases.get(alias)).and_then(Value::as_object);
+        properties.is_some_and(is_write_index)
+    });
+    Ok(holders.map(|(name, _)| name.clone()).collect())
+}
+
+fn tell(call: &Call, doubts: &[Doubt]) {
+    let names = |wanted: fn(&Doubt) -> Option<&String>| {
+        doubts.iter().filter_map(wanted).map(String::as_str).collect::<Vec<_>>().join(", ")
+    };
+    let live = names(|doubt| if let Doubt::FromLive(name) = doubt { Some(name) } else { None });
+    let unknown = names(|doubt| if let Doubt::Unknown(name) = doubt { Some(name) } else { None });
+    if !live.is_empty() {
+        call.warn(
+            "shape_from_live",
+            format!("No document of create says which aliases, replicas and lifecycle these had, so they get those of what is live: {live}."),
+        );
+    }
+    if !unknown.is_empty() {
+        call.review(
+            "shape_unknown",
+            format!("Nothing says which aliases, replicas and lifecycle these had; they have none: {unknown}."),
+        );
+    }
+}
