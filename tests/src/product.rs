@@ -226,6 +226,8 @@ impl Drop for Product {
                 let _ = search.ask("DELETE", &format!("/{name}"), None);
             }
         }
+        let _ = search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
+        let _ = fs::remove_dir_all(search.repo_root.join(format!("{}_repo", self.name)));
         let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_%'", self.name);
         for kept in self.host.postgres.sql("postgres", &like).unwrap_or_default().lines() {
             let _ = self.host.postgres.drop_database(kept);
