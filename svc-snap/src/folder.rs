@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{geteuid, getgrouplist};
@@ -116,7 +116,12 @@ impl Folder<'_> {
             // Parents are for everybody to pass; the repository itself is for its owner.
             let mode = if folder == self.path { 0o750 } else { 0o755 };
             match fs::DirBuilder::new().mode(mode).create(folder) {
-                Ok(()) => call.effects().happened(),
+                Ok(()) => {
+                    call.effects().happened();
+                    // The caller's umask would close a parent to the search database (scripts have 077).
+                    fs::set_permissions(folder, fs::Permissions::from_mode(mode))
+                        .map_err(|error| Failure::io("open the folder", folder, &error))?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Failure::io("create the repository's folder", folder, &error)),
             }
