@@ -196,3 +196,32 @@ fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
         assert_eq!(left, 0, "a half restore point is left");
     }
 }
+
+#[test]
+fn setup_makes_a_server_ready_for_snapshots_and_a_second_time_changes_nothing() {
+    use svc_tests::host::search_env;
+    use svc_tests::search::Settings;
+    let product = Product::new("scsetup").unwrap();
+    let host = &product.host;
+    let server = host.search_server(&host.search.key, &Settings { path_repo: false, ..Settings::default() }).unwrap();
+    // Parents that are not there yet, as in README's own example: the search database must be able to pass them.
+    let location = server.repo_root.join("not/there yet/backup_repo");
+    let setup = || product.tool("svc-setup-snapshots").envs(search_env(&server.search)).env("SVC_BACKUP_REPO", &location);
+    let process = || host.systemd.property(&server.unit, "MainPID").unwrap();
+
+    let first = process();
+    setup().arg("--dry-run").talks().run().ok().unchanged();
+    assert!(!location.exists());
+    setup().run().ok().changed();
+    assert_ne!(process(), first, "the server was not restarted, so it cannot know the path");
+    let second = process();
+    setup().run().ok().unchanged();
+    assert_eq!(process(), second, "a server that knows the path was restarted");
+
+    // The service is active, and another folder needs a restart: not without being told so.
+    product.install("1.15.5", 5).unwrap();
+    let elsewhere = server.repo_root.join("elsewhere/backup_repo");
+    let asked = setup().env("SVC_BACKUP_REPO", &elsewhere).env("SVC_REPOSITORY", "scsetup_other").run();
+    asked.fails(3, "service_active");
+    assert_eq!(process(), second);
+}
