@@ -13,6 +13,7 @@ use svc_tests::content::{self, Index};
 use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
 use svc_tests::http;
+use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::search::Search;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
@@ -536,7 +537,81 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
     assert_eq!(bench.copies(), [staged.result()["indices"][0]["staged"].as_str().unwrap()]);
     assert_eq!(again().unchanged().result()["indices"], staged.result()["indices"], "it is so already");
     bench.run(&["unstage", "--run", &run_id(1)]).ok().changed();
-    assert_eq!(bench.names(), [live]);
+    assert_eq!(bench.names(), std::slice::from_ref(&live));
+    // A restore that is ended or killed while it stages has no effect on what is live, and the same command does it.
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        let tool = bench.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).spawn();
+        wait::until("the staged index", Duration::from_secs(30), || (!bench.copies().is_empty()).then_some(())).unwrap();
+        tool.signal(signal);
+        let ran = tool.wait();
+        assert_eq!(ran.status, 128 + signal as i32, "{ran}");
+        assert!(bench.copies().iter().all(|name| name.starts_with("svc-staged-")), "{:?}", bench.copies());
+        assert_eq!(bench.count(&live), before);
+    }
+    let restored = bench.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).run().ok().changed();
+    assert_eq!(bench.count(&live), before);
+    assert_eq!(bench.copies(), [restored.result()["swap"]["indices"][0]["kept"].as_str().unwrap()]);
+}
+
+#[test]
+fn a_signal_before_the_first_effect_ends_a_swap_without_one() {
+    let bench = Bench::new("early");
+    bench.simple("docs", 10);
+    let created = bench.create("s1");
+    bench.fill(&bench.name("docs"), 10, 15);
+    let staged = bench.from(&["stage"], &created).ok();
+    let (content, names) = (bench.content(), bench.names());
+    for (step, document) in [("swap", &staged), ("unstage", &staged), ("restore", &created)] {
+        let proxy = Proxy::to(&bench.search.url).unwrap();
+        proxy.set(Mode::Stall);
+        let tool = bench.tool(&[step, "--from", "-"]).stdin(document.text()).env("SVC_SEARCH_URL", proxy.url()).spawn();
+        wait::until("the first look", Duration::from_secs(30), || (proxy.accepted() > 0).then_some(())).unwrap();
+        tool.signal(Signal::SIGTERM);
+        tool.wait().fails(143, "interrupted").unchanged();
+        assert_eq!((bench.content(), bench.names()), (content.clone(), names.clone()), "{step}");
+    }
+    bench.from(&["swap"], &staged).ok().changed();
+}
+
+#[test]
+fn the_document_of_a_cut_swap_finishes_it_and_that_of_a_finished_one_goes_back() {
+    let bench = Bench::new("limit");
+    for n in 0..6 {
+        bench.simple(&format!("i{n}"), 5);
+    }
+    let created = bench.create("s1");
+    let before = bench.content();
+    for n in 0..6 {
+        bench.fill(&bench.name(&format!("i{n}")), 5, 9);
+    }
+    let upgraded = bench.content();
+    let staged = bench.from(&["stage"], &created).ok();
+    // Each limit is longer than the one before, and what is exchanged stays so: one of them cuts it between two indices.
+    let cut = (1..50).find_map(|tenths| {
+        let ran = bench.from(&["swap", "--timeout", &format!("{}ms", 100 * tenths)], &staged).fails(6, "timeout");
+        Bench::states(&ran).contains(&"new".to_owned()).then_some(ran)
+    });
+    let cut = cut.unwrap().changed();
+    let now = bench.content();
+    for one in cut.result()["indices"].as_array().unwrap() {
+        let name = one["index"].as_str().unwrap();
+        let expected = if one["state"] == "new" { &before } else { &upgraded };
+        assert_eq!(now[name], expected[name], "the document says how {name} stands");
+    }
+    assert!(Bench::states(&cut).contains(&"old".to_owned()), "{cut}");
+
+    bench.from(&["swap", "--exact"], &cut).fails(2, "plan_differs").unchanged();
+    bench.from(&["stage", "--run-id", &run_id(9)], &created).refused("swap_unfinished");
+    let finished = bench.from(&["swap"], &cut).ok().changed();
+    assert_eq!(bench.content(), before);
+    bench.from(&["swap"], &cut).ok().unchanged();
+    bench.run(&["swap", "--run", staged.result()["run"].as_str().unwrap()]).ok().unchanged();
+    let back = bench.from(&["swap"], &finished).ok().changed();
+    assert_eq!(bench.content(), upgraded);
+    bench.from(&["swap"], &cut).refused("swap_taken_back");
+    bench.from(&["swap", "--back"], &cut).ok().unchanged();
+    bench.from(&["unstage"], &back).ok().changed();
+    assert_eq!((bench.content(), bench.copies()), (upgraded, Vec::new()));
 }
 
 #[test]
