@@ -584,6 +584,33 @@ fn a_snapshot_is_begun_without_waiting_and_cancelled_by_delete() {
 }
 
 #[test]
+fn what_a_killed_staging_and_an_abandoned_restore_left_to_the_server_is_waited_for() {
+    let bench = Bench::on(Host::shared().unwrap().search, "brought");
+    bench.run(&["register", "--location", &bench.location(), "--setting", "max_restore_bytes_per_sec=800kb"]).ok();
+    bench.noise("docs", 40);
+    let created = bench.run(&["create", "s"]).ok();
+    let run = "20261120t020003z-brought";
+    let staging = bench.tool(&["stage", "--from", "-", "--run-id", run]).stdin(created.text()).spawn();
+    let copy = format!("svc-staged-{run}-{}", bench.name("docs"));
+    wait::until("the copy", LONG, || (bench.search.request("GET", &format!("/{copy}"), None).ok()?.0 == 200).then_some(()))
+        .unwrap();
+    staging.signal(Signal::SIGKILL);
+    staging.wait();
+    bench.run(&["wait", "--run", run, "--timeout", "300ms"]).fails(6, "timeout").unchanged();
+    let waited = bench.run(&["wait", "--run", run]).ok().unchanged();
+    let brought = json!([{"index": bench.name("docs"), "name": copy, "docs_count": 40, "docs_expected": 40}]);
+    assert_eq!((&waited.result()["brought"], &waited.result()["name"]), (&brought, &json!("s")));
+    bench.run(&["unstage", "--run", run]).ok().changed();
+    bench.run(&["wait", "--run", run]).fails(4, "swap_not_found");
+
+    let restore = ["restore", "--in-place", "--on-conflict", "delete", "--timeout", "2s"];
+    let left = bench.from(&restore, &created.text()).fails(6, "timeout").changed();
+    let waited = bench.from(&["wait"], &left.text()).ok().unchanged();
+    assert_eq!(waited.result()["brought"][0]["docs_count"], 40);
+    assert_eq!(bench.run(&["wait"]).status, 2);
+}
+
+#[test]
 fn two_runs_are_never_at_one_repository_at_once() {
     let bench = Bench::slow("lock");
     let (create, _) = bench.begun(bench.tool(&["create", "s"]), "s");

@@ -2,6 +2,7 @@
 //! told apart by the server's own answer.
 
 mod bring;
+mod brought;
 mod chosen;
 mod cleanup;
 mod configure;
@@ -96,7 +97,7 @@ enum Step {
     Verify(VerifyArgs),
     /// Take a snapshot, wait for it, and judge it
     Create(CreateArgs),
-    /// Wait until a snapshot is finished, and judge it
+    /// Wait until a snapshot, a staging or a restore is finished, and judge it
     Wait(WaitArgs),
     /// Show one snapshot, and whether it is good
     Show(ShowArgs),

@@ -12,7 +12,7 @@ use crate::server::Server;
 use crate::snapshot::Snapshot;
 
 /// Documents that speak of one snapshot.
-const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
+pub(crate) const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
 
 /// Which snapshot.
 #[derive(Debug, Clone, Args)]
@@ -57,13 +57,8 @@ impl SourceArgs {
     /// The `--from` document is not good (2), or nothing names a snapshot (2).
     pub(crate) fn read(&self, call: &Call, accept: Accept) -> Result<Source, Failure> {
         match (&self.from.from, &self.name) {
-            (Some(from), _) => {
-                let taken: Taken = Received::read(call, from, &SCHEMAS, accept)?.result()?;
-                Ok(Source { repository: taken.repository.clone(), name: taken.name.clone(), document: Some(taken) })
-            }
-            (None, Some(name)) => {
-                Ok(Source { repository: self.repository.repository.clone(), name: name.clone(), document: None })
-            }
+            (Some(from), _) => Source::received(&Received::read(call, from, &SCHEMAS, accept)?),
+            (None, Some(name)) => Ok(Source::named(&self.repository.repository, name)),
             (None, None) => Err(Failure::usage("snapshot_missing", "Nothing says which snapshot.")
                 .hint("Name it, or hand over a document with --from.")),
         }
@@ -71,6 +66,20 @@ impl SourceArgs {
 }
 
 impl Source {
+    /// One that was named.
+    pub(crate) fn named(repository: &str, name: &str) -> Self {
+        Self { repository: repository.to_owned(), name: name.to_owned(), document: None }
+    }
+
+    /// The one of a document.
+    ///
+    /// # Errors
+    /// The document lacks what its schema promises (2).
+    pub(crate) fn received(received: &Received) -> Result<Self, Failure> {
+        let taken: Taken = received.result()?;
+        Ok(Self { repository: taken.repository.clone(), name: taken.name.clone(), document: Some(taken) })
+    }
+
     /// What it has to hold, by name; empty where nobody says.
     pub(crate) fn wanted(&self) -> &[String] {
         self.document.as_ref().map_or(&[], |taken| &taken.wanted)

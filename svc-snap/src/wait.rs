@@ -1,32 +1,47 @@
-//! `wait`: until a snapshot is finished; judged as `create` judges it.
+//! `wait`: until a snapshot is finished, judged as `create` judges it; or what `stage` or `restore --in-place` brings back.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::from::Accept;
-use svc_step::{Call, StepResult, Stopped};
+use svc_step::from::{Accept, FromArg, OtherServer, Received};
+use svc_step::run_id::RunId;
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
+use crate::brought::{self, Brought, BroughtIndex};
 use crate::connection::Connection;
 use crate::follow::Follow;
 use crate::kept::Kept;
 use crate::noted::Noted;
-use crate::server::Server;
+use crate::repository::RepositoryArg;
+use crate::server::{Server, left_at_work};
 use crate::snapshot::{self, Snapshot};
-use crate::source::SourceArgs;
-use crate::verdict;
+use crate::source::{self, Source};
+use crate::{name, verdict};
 
 /// Arguments of `svc-snap wait`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap wait snapshot_svc_20261120
-  svc-snap create --no-wait | svc-snap wait --from -")]
+  svc-snap create --no-wait | svc-snap wait --from -
+  svc-snap wait --from restored.json                 a restore --in-place that goes on by itself")]
+#[group(id = "what", required = true, multiple = false, args = ["name", "from", "of_run"])]
 pub struct WaitArgs {
+    /// The snapshot
+    #[arg(value_name = "NAME", value_parser = name::snapshot)]
+    name: Option<String>,
     #[command(flatten)]
-    source: SourceArgs,
+    from: FromArg,
+    /// Wait for the staging of that run, whose document was lost
+    #[arg(id = "of_run", long = "run", value_name = "RUN")]
+    run: Option<RunId>,
+    #[command(flatten)]
+    repository: RepositoryArg,
+    #[command(flatten)]
+    other: OtherServer,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// A snapshot that is finished and good.
+/// A snapshot that is finished and good, or what was brought back from one, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Waited {
     /// The cluster's `cluster_uuid`.
@@ -41,16 +56,70 @@ pub struct Waited {
     pub snapshot: Option<Snapshot>,
     /// What was noted of its indices: on this host when it was begun, or else in the `--from` document.
     pub noted: Vec<Noted>,
+    /// What was brought back from it, where a staging or a restore was waited for; else empty.
+    pub brought: Vec<BroughtIndex>,
+}
+
+/// What is waited for.
+enum What {
+    Snapshot(Box<Source>),
+    Brought(Brought),
+}
+
+impl WaitArgs {
+    fn read(&self, call: &Call) -> Result<What, Failure> {
+        let received = match (&self.from.from, &self.run, &self.name) {
+            (Some(from), _, _) => {
+                let schemas = [source::SCHEMAS.as_slice(), &brought::SCHEMAS].concat();
+                Received::read(call, from, &schemas, Accept::Unfinished)?
+            }
+            (None, Some(run), _) => swaps::read(call, run, &brought::SCHEMAS)?,
+            (None, None, name) => {
+                let source = Source::named(&self.repository.repository, name.as_deref().unwrap_or_default());
+                return Ok(What::Snapshot(Box::new(source)));
+            }
+        };
+        if brought::SCHEMAS.contains(&received.schema()) {
+            return Brought::read(&received).map(What::Brought);
+        }
+        Source::received(&received).map(|source| What::Snapshot(Box::new(source)))
+    }
 }
 
 pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
-    let source = args.source.read(call, Accept::Unfinished)?;
+    let what = args.read(call)?;
     let server = Server::connect(&args.connection, call)?;
-    source.check_server(&server, args.source.other)?;
+    match what {
+        What::Snapshot(source) => taken(args, call, &server, &source),
+        What::Brought(brought) => back(args, call, &server, &brought),
+    }
+}
+
+/// Waits for what a staging or a restore brings back.
+fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> StepResult<Waited> {
+    args.other.check(&brought.cluster_uuid, &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
+    let mut waited = Waited {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository: brought.repository.clone(),
+        name: brought.snapshot.clone(),
+        wanted: Vec::new(),
+        snapshot: None,
+        noted: Vec::new(),
+        brought: brought.indices(),
+    };
+    match brought::prove(call, server, &mut waited.brought) {
+        Ok(()) => Ok(waited),
+        Err(failure) => Err(Stopped::with(left_at_work(failure), waited)),
+    }
+}
+
+/// Waits for a snapshot that is being taken.
+fn taken(args: &WaitArgs, call: &Call, server: &Server, source: &Source) -> StepResult<Waited> {
+    source.check_server(server, args.other)?;
     let (repository, name) = (source.repository.as_str(), source.name.as_str());
-    let first = snapshot::get(&server, repository, name)?;
+    let first = snapshot::get(server, repository, name)?;
     source.check_uuid(&first)?;
-    let mut kept = Kept::read(call, &server, repository, &first);
+    let mut kept = Kept::read(call, server, repository, &first);
     let mut waited = Waited {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.to_owned(),
@@ -58,11 +127,12 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
         wanted: kept.as_ref().map_or(source.wanted(), |kept| &kept.wanted).to_vec(),
         snapshot: Some(first),
         noted: kept.as_ref().map_or_else(|| source.noted().to_vec(), |kept| kept.notes.noted()),
+        brought: Vec::new(),
     };
-    let ended = Follow::new(call, &server, repository, name).until_finished();
+    let ended = Follow::new(call, server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
         if let Some(kept) = &mut kept {
-            waited.noted = kept.settle(call, &server);
+            waited.noted = kept.settle(call, server);
         }
         let verdict = verdict::judge(repository, &snapshot, &waited.wanted);
         waited.snapshot = Some(snapshot);
