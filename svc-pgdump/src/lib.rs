@@ -1,8 +1,10 @@
 //! The relational database's backup (procedure, 4.2): a whole plain dump of one database, or nothing.
 //!
 //! `svc-pgrestore` builds upon this library: connections and password places ([`Settings`], [`Target`]), the reader of dumps
-//! ([`DumpFile`], [`lexer`], [`whole`]) and the database's own properties ([`Properties`]).
+//! ([`DumpFile`], [`lexer`], [`whole`]) the database's own properties
+//! ([`Properties`]) and what an administrator does ([`admin`]).
 
+pub mod admin;
 mod connection;
 mod dump;
 mod dump_file;
@@ -12,6 +14,7 @@ mod passwords;
 mod pgpass;
 mod program;
 pub mod properties;
+pub mod quote;
 pub mod refusal;
 mod room;
 mod sql;

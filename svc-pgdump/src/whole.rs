@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use svc_step::{Failure, file};
 
 use crate::lexer::{End, Kind, Lexer, Piece, Trouble};
+use crate::quote::quoted;
 use crate::tokens::{self, copy_target};
 
 /// The longest statement whose text is looked at: a COPY of 1,600 columns with the longest names fits.
@@ -337,28 +338,6 @@ impl Seen {
         Some(reason.to_owned())
     }
 }
-
-/// An identifier as SQL has it: quoted unless it surely need not be.
-#[must_use]
-pub fn quoted(name: &str) -> String {
-    let plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if plain && !KEYWORDS.split(' ').any(|word| word == name) {
-        name.to_owned()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    }
-}
-
-/// Keywords that PostgreSQL does not take as the name of a table or a role (reserved ones, and those that name functions or
-/// types), of all its versions from 13 to 18.
-const KEYWORDS: &str = "all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate \
-    collation column concurrently constraint create cross current_catalog current_date current_role current_schema \
-    current_time current_timestamp current_user default deferrable desc distinct do else end except false fetch \
-    for foreign freeze from full grant group having ilike in initially inner intersect into is isnull join lateral \
-    leading left like limit localtime localtimestamp natural not notnull null offset on only or order outer \
-    overlaps placing primary references returning right select session_user similar some symmetric system_user \
-    table tablesample then to trailing true union unique user using variadic verbose when where window with";
 
 #[cfg(test)]
 mod tests;

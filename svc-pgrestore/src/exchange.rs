@@ -1,14 +1,14 @@
 //! The exchange of two databases' names: what it is to be, whether it has taken place, and its inverse. Nothing here speaks
 //! to a server; databases are told by their OIDs, which they keep whatever they are called.
 
-use svc_pgdump::whole::quoted;
+use svc_pgdump::admin::{Named, drop_statement};
+use svc_pgdump::quote::quoted;
 use svc_step::Failure;
 use svc_step::action::Action;
 use svc_step::run_id::RunId;
 
-use crate::drops::drop_statement;
 use crate::names;
-use crate::outcome::{Named, Staged, Swapped};
+use crate::outcome::{Staged, Swapped};
 
 /// An exchange that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

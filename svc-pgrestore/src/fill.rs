@@ -1,11 +1,12 @@
 //! Making a fresh database and filling it: the same for a copy and for the database itself.
 
+use svc_pgdump::admin::databases;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
 
 use crate::loader::{self, Load};
 use crate::prepare::Prepared;
-use crate::{proof, server};
+use crate::proof;
 
 /// Creates, loads, proves, and gives the properties; `staged` says how far it came.
 ///
@@ -15,7 +16,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     let Prepared { admin, input, creation, expected, staged, .. } = prepared;
     call.check()?;
     admin.alter(call, &creation.create().sql, &format!("create the database {}", creation.name))?;
-    let catalog = server::catalog(&mut admin.client)?;
+    let catalog = databases(&mut admin.client)?;
     staged.staged.oid = catalog.into_iter().find(|one| one.name == creation.name).and_then(|one| one.oid);
     admin.alter(call, &creation.grant().sql, "grant the owner's rights")?;
     call.check()?;

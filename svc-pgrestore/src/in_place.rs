@@ -1,10 +1,10 @@
 //! `--in-place`: the procedure's literal order (4.2), DROP, CREATE (with OWNER), GRANT, load, for lack of room for a copy.
 
 use svc_pgdump::Properties;
+use svc_pgdump::admin::drop_if_there;
 use svc_step::file::{self, Existing};
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::drops::drop_if_there;
 use crate::fill::fill;
 use crate::outcome::{PropertiesFrom, Restored};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};

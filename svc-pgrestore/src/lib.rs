@@ -1,7 +1,5 @@
 //! The relational database's restore (procedure, 4.2): staged beside the live database, proven, and swapped in.
 
-mod creation;
-mod drops;
 mod exchange;
 mod fill;
 mod in_place;
@@ -13,11 +11,9 @@ mod outcome;
 mod preflight;
 mod prepare;
 mod proof;
-mod quote;
 mod rename;
 mod restore;
 mod server;
-mod session;
 mod settings;
 mod stage;
 mod swap;
@@ -30,7 +26,7 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use outcome::{Named, Proof, PropertiesFrom, Restored, Source, Staged, Swapped, Unstaged};
+pub use outcome::{Proof, PropertiesFrom, Restored, Source, Staged, Swapped, Unstaged};
 pub use restore::WholeArgs;
 pub use stage::StageArgs;
 pub use swap::SwapArgs;

@@ -2,16 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use svc_pgdump::admin::Named;
 use svc_step::action::Action;
-
-/// A database of the server, told by its number, which it keeps whatever it is called.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Named {
-    /// Its name; in which state of things, the field that holds this says.
-    pub name: String,
-    /// Its OID; `null` while it has not been created.
-    pub oid: Option<u32>,
-}
 
 /// The dump that is, or is to be, brought back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,10 +1,11 @@
 //! What must be so before anything is touched: pure judgements of what was read.
 
-use svc_pgdump::whole::quoted;
+use svc_pgdump::admin::Server;
+use svc_pgdump::quote::{literal, quoted};
 use svc_step::Failure;
 
 use crate::names;
-use crate::server::{Live, Server};
+use crate::server::Live;
 
 /// How much room a second copy needs, as a multiple of its plain dump: the tables, their indexes, and the write-ahead log of
 /// the load. A dump was 0.63 of its database in one case, 4.6 times it in another, so this is an estimate only.
@@ -17,15 +18,6 @@ pub(crate) fn database(name: &str) -> Result<(), Failure> {
             .hint("Name the service's own database with --dbname or SVC_DATABASE."));
     }
     Ok(())
-}
-
-/// The administrator has the rights.
-pub(crate) fn rights(server: &Server) -> Result<(), Failure> {
-    if server.creates_databases {
-        return Ok(());
-    }
-    Err(Failure::refused("not_administrator", format!("The database user {} may not create databases.", server.user))
-        .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or name an administrator with --username."))
 }
 
 /// A dump of a newer server cannot be read by an older one.
@@ -70,7 +62,7 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
                 live.prepared.join(", ")
             ),
         )
-        .hint(format!("In that database, COMMIT PREPARED or ROLLBACK PREPARED {}.", crate::quote::literal(gid))));
+        .hint(format!("In that database, COMMIT PREPARED or ROLLBACK PREPARED {}.", literal(gid))));
     }
     if let Some(name) = live.subscriptions.first() {
         return Err(Failure::refused(
@@ -90,7 +82,7 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
                 live.slots.join(", ")
             ),
         )
-        .hint(format!("SELECT pg_drop_replication_slot({}); create it anew after the restore.", crate::quote::literal(name))));
+        .hint(format!("SELECT pg_drop_replication_slot({}); create it anew after the restore.", literal(name))));
     }
     Ok(())
 }
@@ -138,10 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_databases_and_users_without_rights_are_refused() {
+    fn the_servers_own_databases_are_refused() {
         assert_eq!(database("postgres").unwrap_err().code, "database_of_the_server");
         assert!(database("svc_db").is_ok());
-        assert_eq!(rights(&Server { creates_databases: false, ..server() }).unwrap_err().code, "not_administrator");
     }
 
     #[test]

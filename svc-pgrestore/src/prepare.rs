@@ -3,18 +3,16 @@
 
 use std::path::Path;
 
+use svc_pgdump::admin::{Admin, AdminArgs, Creation, Named, Statement, drop_statement};
 use svc_pgdump::{Dump, Properties};
 use svc_step::action::Action;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, file};
 
-use crate::creation::{Creation, Statement};
-use crate::drops::drop_statement;
 use crate::input::{Input, InputArgs};
-use crate::outcome::{Named, PropertiesFrom, Staged};
+use crate::outcome::{PropertiesFrom, Staged};
 use crate::proof::Expected;
-use crate::session::Admin;
-use crate::settings::{AdminArgs, DatabaseArgs, OwnerArg};
+use crate::settings::{DatabaseArgs, OwnerArg};
 use crate::{loader, names, preflight, server};
 
 /// What staging and restoring need to know.

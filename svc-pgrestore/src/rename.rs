@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::error::SqlState;
+use svc_pgdump::admin::{Admin, MAINTENANCE, Named, databases};
 use svc_pgdump::refusal;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
 use crate::exchange::{Exchange, Standing};
-use crate::outcome::Named;
-use crate::server;
-use crate::session::{Admin, MAINTENANCE};
 
 /// How often sessions are looked for.
 const EVERY: Duration = Duration::from_millis(50);
@@ -145,7 +143,7 @@ fn sessions(client: &mut Client, oids: &[u32]) -> Vec<String> {
 /// Whether the exchange took place, by the server's own list; `None` where it cannot be asked.
 fn read_back(admin: &mut Admin, second: &mut Client, call: &Call, exchange: &Exchange) -> Option<bool> {
     let judge = |client: &mut Client| {
-        let catalog = server::catalog(client).ok()?;
+        let catalog = databases(client).ok()?;
         Some(matches!(exchange.standing(&catalog), Ok(Standing::Done { .. })))
     };
     if let Some(done) = judge(second) {

@@ -1,5 +1,6 @@
 //! The restore without a step name: stage, prove and swap; or, with `--in-place`, the procedure's literal order.
 
+use svc_pgdump::admin::databases;
 use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
@@ -7,7 +8,7 @@ use crate::exchange::{Exchange, Standing};
 use crate::outcome::{Restored, Staged, Swapped};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
 use crate::swap::{self, DropOld};
-use crate::{in_place, notes, server, stage};
+use crate::{in_place, notes, stage};
 
 /// Arguments of `svc-pgrestore` without a step name.
 #[derive(Debug, clap::Args)]
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &WholeArgs, call: &Call) -> StepResult<Restored> {
 fn planned(mut prepared: Prepared, drop_old: bool, exchange: &dyn Fn(&Staged) -> Exchange) -> Result<Restored, Failure> {
     let stage = prepared.staged;
     let exchange = exchange(&stage);
-    let mut catalog = server::catalog(&mut prepared.admin.client)?;
+    let mut catalog = databases(&mut prepared.admin.client)?;
     // As if it were staged.
     catalog.push(exchange.incoming.clone());
     let swap = match exchange.ready(&catalog)? {
@@ -68,7 +69,7 @@ fn planned(mut prepared: Prepared, drop_old: bool, exchange: &dyn Fn(&Staged) ->
 /// What this run has staged already, wherever it stands now: the swap finds out what is left to do.
 fn finished_before(prepared: &mut Prepared, call: &Call) -> Result<Option<Staged>, Failure> {
     let Some(staged) = stage::noted(&prepared.staged, call) else { return Ok(None) };
-    let catalog = server::catalog(&mut prepared.admin.client)?;
+    let catalog = databases(&mut prepared.admin.client)?;
     Ok(catalog.iter().any(|one| one.oid == staged.staged.oid).then_some(staged))
 }
 

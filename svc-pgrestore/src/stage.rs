@@ -1,15 +1,14 @@
 //! `stage`: a copy of the database beside the live one, loaded and proven. The live database is not touched.
 
+use svc_pgdump::admin::{Admin, MAINTENANCE, Named, databases, drop_if_there, drop_statement};
 use svc_step::common::DryRun;
 use svc_step::from::Received;
 use svc_step::{Call, Failure, StepResult, swaps};
 
-use crate::drops::{drop_if_there, drop_statement};
 use crate::fill::fill;
-use crate::outcome::{Named, Restored, Staged};
+use crate::notes;
+use crate::outcome::{Restored, Staged};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
-use crate::session::{Admin, MAINTENANCE};
-use crate::{notes, server};
 
 /// Arguments of `svc-pgrestore stage`.
 #[derive(Debug, clap::Args)]
@@ -36,7 +35,7 @@ pub(crate) fn perform(prepared: &mut Prepared, call: &Call) -> StepResult<Staged
 
 fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
     let removed = remove_leftovers(&mut prepared.admin, &prepared.staged, call)?;
-    let catalog = server::catalog(&mut prepared.admin.client)?;
+    let catalog = databases(&mut prepared.admin.client)?;
     if catalog.iter().any(|one| one.name == prepared.staged.staged.name) {
         return already(&prepared.staged, &catalog, call);
     }
@@ -83,7 +82,7 @@ fn remove_leftovers(admin: &mut Admin, wanted: &Staged, call: &Call) -> Result<b
             continue;
         }
         // Its plan was written when no database of that name was there, so the name tells enough.
-        let catalog = server::catalog(&mut admin.client)?;
+        let catalog = databases(&mut admin.client)?;
         if catalog.iter().any(|one| one.name == left.staged.name) {
             admin.alter(call, &drop_statement(&left.staged.name), "drop what a killed staging left")?;
             removed = true;

@@ -1,5 +1,6 @@
 //! `swap`: what was staged becomes the live database, or what a swap replaced becomes live again.
 
+use svc_pgdump::admin::{Admin, AdminArgs, databases, drop_statement};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::from::{OtherServer, Received};
@@ -7,11 +8,9 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::drops::drop_statement;
 use crate::exchange::{self, Exchange, Standing};
 use crate::outcome::{Restored, Staged, Swapped};
-use crate::session::Admin;
-use crate::settings::{AdminArgs, DatabaseArgs};
+use crate::settings::DatabaseArgs;
 use crate::{notes, preflight, rename, server};
 
 /// The documents that a swap goes on from.
@@ -114,7 +113,7 @@ pub(crate) fn perform(
     dry_run: bool,
     note: &dyn Fn(&Swapped) -> Result<(), Failure>,
 ) -> StepResult<Swapped> {
-    let catalog = server::catalog(&mut admin.client)?;
+    let catalog = databases(&mut admin.client)?;
     let (mut swapped, ready) = match exchange.standing(&catalog)? {
         Standing::Done { kept } => {
             let mut swapped = exchange.planned(kept.clone(), Vec::new());

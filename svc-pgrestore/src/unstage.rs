@@ -1,5 +1,6 @@
 //! `unstage`: drop what was staged or kept, and nothing else.
 
+use svc_pgdump::admin::{Admin, AdminArgs, Named, databases, drop_statement};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::from::{OtherServer, Received};
@@ -7,12 +8,9 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::drops::drop_statement;
 use crate::exchange::run_of;
-use crate::outcome::{Named, Restored, Staged, Swapped, Unstaged};
-use crate::server;
-use crate::session::Admin;
-use crate::settings::{AdminArgs, DatabaseArgs};
+use crate::outcome::{Restored, Staged, Swapped, Unstaged};
+use crate::settings::DatabaseArgs;
 use crate::swap::SCHEMAS;
 
 /// Arguments of `svc-pgrestore unstage`.
@@ -49,7 +47,7 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     let mut admin = Admin::connect(&args.admin, call)?;
     admin.is_meant(args.other, &spoken.system_identifier)?;
     let _lock = admin.lock(call, &spoken.database)?;
-    let catalog = server::catalog(&mut admin.client)?;
+    let catalog = databases(&mut admin.client)?;
     let (drop, absent) = sort(&spoken, &catalog)?;
     let plan: Vec<Action> = drop.iter().map(|one| Action::statement(drop_statement(&one.name))).collect();
     let mut unstaged = Unstaged {
@@ -77,7 +75,7 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
 /// of the staging before it.
 fn forget(admin: &mut Admin, run: &RunId, call: &Call) -> Result<(), Failure> {
     let Ok(noted) = swaps::read(call, run, &SCHEMAS).and_then(|received| spoken(&received)) else { return Ok(()) };
-    let (left, _) = sort(&noted, &server::catalog(&mut admin.client)?)?;
+    let (left, _) = sort(&noted, &databases(&mut admin.client)?)?;
     if left.is_empty() { swaps::remove(call, run) } else { Ok(()) }
 }
 

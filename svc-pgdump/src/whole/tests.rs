@@ -92,14 +92,6 @@ fn other_kinds_of_files_are_named() {
     assert!(dump("-- PostgreSQL database cluster dump\n").reason.unwrap().contains("cluster"));
 }
 
-#[test]
-fn names_are_quoted_where_they_must_be() {
-    for (name, wanted) in [("items", "items"), ("user", "\"user\""), ("A", "\"A\""), ("a\"b", "\"a\"\"b\""), ("1a", "\"1a\"")] {
-        assert_eq!(quoted(name), wanted);
-    }
-    assert!(KEYWORDS.split(' ').is_sorted() && KEYWORDS.split(' ').count() == 101);
-}
-
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
 

@@ -4,30 +4,30 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use postgres::Client;
-use svc_pgdump::{Target, refusal};
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
-use crate::preflight;
-use crate::server::{self, Server};
-use crate::settings::AdminArgs;
+use crate::admin::args::AdminArgs;
+use crate::admin::catalog::{self, Server};
+use crate::refusal;
+use crate::target::Target;
 
 /// The database from which others are made, renamed and dropped.
-pub(crate) const MAINTENANCE: &str = "postgres";
+pub const MAINTENANCE: &str = "postgres";
 /// Whatever the administrator's role has as its defaults: making and dropping a database may take long, and writes.
 const OWN_SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET default_transaction_read_only = off";
 /// How often signals and the time limit are looked at while the server is at work.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The administrator, connected to the server.
-pub(crate) struct Admin {
+pub struct Admin {
     /// How to reach the server, for further connections.
-    pub(crate) target: Target,
+    pub target: Target,
     /// A connection to the maintenance database, open for the whole step, so that it can clean up after a signal too.
-    pub(crate) client: Client,
+    pub client: Client,
     /// The server.
-    pub(crate) server: Server,
+    pub server: Server,
 }
 
 impl Admin {
@@ -35,12 +35,12 @@ impl Admin {
     ///
     /// # Errors
     /// As [`Target::connect`]; the user is no administrator (3).
-    pub(crate) fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
+    pub fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
         client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
-        let server = server::server(&mut client)?;
-        preflight::rights(&server)?;
+        let server = catalog::server(&mut client)?;
+        catalog::rights(&server)?;
         Ok(Self { target, client, server })
     }
 
@@ -48,7 +48,7 @@ impl Admin {
     ///
     /// # Errors
     /// It is another one, and `--other-server` was not said (3).
-    pub(crate) fn is_meant(&self, other: OtherServer, spoken_of: &str) -> Result<(), Failure> {
+    pub fn is_meant(&self, other: OtherServer, spoken_of: &str) -> Result<(), Failure> {
         let place = format!("the one at {}", self.target.place());
         other.check(spoken_of, &self.server.system_identifier, &place, "--host and --port (PGHOST, PGPORT)")
     }
@@ -57,7 +57,7 @@ impl Admin {
     ///
     /// # Errors
     /// Another run is at it (8).
-    pub(crate) fn lock(&self, call: &Call, database: &str) -> Result<Lock, Failure> {
+    pub fn lock(&self, call: &Call, database: &str) -> Result<Lock, Failure> {
         Lock::take(call, "database", &format!("{}/{database}", self.server.system_identifier))
     }
 
@@ -65,7 +65,7 @@ impl Admin {
     ///
     /// # Errors
     /// The server says no, and nothing was altered; or the connection is lost, and nobody knows.
-    pub(crate) fn alter(&mut self, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
+    pub fn alter(&mut self, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
         let attempt = call.effects().attempt();
         match self.client.batch_execute(sql) {
             Ok(()) => {
@@ -85,7 +85,7 @@ impl Admin {
     ///
     /// # Errors
     /// What `work` says, a signal, or the end of the time limit.
-    pub(crate) fn interruptible<T: Send>(
+    pub fn interruptible<T: Send>(
         &mut self,
         call: &Call,
         client: &mut Client,

@@ -1,11 +1,9 @@
 //! The statements that make a fresh database with the properties of the one that was dumped. Nothing here speaks to a server.
 
-use svc_pgdump::Properties;
-use svc_pgdump::properties::{LocaleProvider, Setting};
-use svc_pgdump::whole::quoted;
 use svc_step::action::Action;
 
-use crate::quote::literal;
+use crate::properties::{LocaleProvider, Properties, Setting};
+use crate::quote::{literal, quoted};
 
 /// Settings that are lists of names, of all versions from 13 to 18: each name is a value of its own.
 const LISTS: [&str; 6] = [
@@ -21,8 +19,9 @@ const PROVIDERS: u32 = 150_000;
 
 /// A statement, and how it is shown: what may be a secret is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Statement {
-    pub(crate) sql: String,
+pub struct Statement {
+    /// As the server gets it.
+    pub sql: String,
     shown: Option<String>,
 }
 
@@ -31,29 +30,32 @@ impl Statement {
         Self { sql, shown: None }
     }
 
-    pub(crate) fn action(&self) -> Action {
+    /// As documents show it.
+    #[must_use]
+    pub fn action(&self) -> Action {
         Action::statement(self.shown.as_ref().unwrap_or(&self.sql).clone())
     }
 }
 
 /// A database that is to be made.
 #[derive(Debug, Clone)]
-pub(crate) struct Creation {
+pub struct Creation {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Its owner.
-    pub(crate) owner: String,
+    pub owner: String,
     /// What it is to be like; `None` is the server's defaults.
-    pub(crate) properties: Option<Properties>,
+    pub properties: Option<Properties>,
     /// `server_version_num`.
-    pub(crate) server: u32,
+    pub server: u32,
     /// Nobody but superusers may connect while it is loaded.
-    pub(crate) closed: bool,
+    pub closed: bool,
 }
 
 impl Creation {
     /// `CREATE DATABASE`, with OWNER: without it, the owner could not make tables on PostgreSQL 15 and later.
-    pub(crate) fn create(&self) -> Statement {
+    #[must_use]
+    pub fn create(&self) -> Statement {
         let mut sql = format!("CREATE DATABASE {} OWNER {} TEMPLATE template0", quoted(&self.name), quoted(&self.owner));
         if let Some(properties) = &self.properties {
             sql.push_str(&format!(" ENCODING {}", literal(&properties.encoding)));
@@ -88,13 +90,15 @@ impl Creation {
     }
 
     /// The procedure's own GRANT.
-    pub(crate) fn grant(&self) -> Statement {
+    #[must_use]
+    pub fn grant(&self) -> Statement {
         Statement::plain(format!("GRANT ALL PRIVILEGES ON DATABASE {} TO {}", quoted(&self.name), quoted(&self.owner)))
     }
 
     /// What comes after the load, since settings would act on it: rights, settings, comment, and the connection limit last,
     /// which opens the database.
-    pub(crate) fn finish(&self) -> Vec<Statement> {
+    #[must_use]
+    pub fn finish(&self) -> Vec<Statement> {
         let mut statements = Vec::new();
         let limit = self.properties.as_ref().map_or(-1, |properties| properties.connection_limit);
         if let Some(properties) = &self.properties {
@@ -147,7 +151,8 @@ impl Creation {
     }
 
     /// Roles that the properties speak of.
-    pub(crate) fn roles(&self) -> Vec<String> {
+    #[must_use]
+    pub fn roles(&self) -> Vec<String> {
         let Some(properties) = &self.properties else { return Vec::new() };
         let grantees = properties.acl.iter().flatten().filter_map(|grant| grant.grantee.clone());
         let mut roles: Vec<String> =
@@ -159,7 +164,7 @@ impl Creation {
     }
 
     /// Leaves out what speaks of roles that the server does not have.
-    pub(crate) fn without_roles(&mut self, gone: &[String]) {
+    pub fn without_roles(&mut self, gone: &[String]) {
         let Some(properties) = &mut self.properties else { return };
         let there = |role: &Option<String>| role.as_ref().is_none_or(|role| !gone.contains(role));
         if let Some(grants) = &mut properties.acl {
@@ -194,8 +199,8 @@ fn names(list: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use svc_pgdump::Server;
-    use svc_pgdump::properties::Grant;
+    use crate::properties::Grant;
+    use crate::target::Server;
 
     fn properties() -> Properties {
         Properties {

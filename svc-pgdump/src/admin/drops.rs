@@ -1,6 +1,6 @@
 //! The statements that drop a database.
 
-use svc_pgdump::whole::quoted;
+use crate::quote::quoted;
 
 /// The statement that drops a database with whoever is connected to it.
 #[must_use]

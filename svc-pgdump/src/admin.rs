@@ -1,0 +1,14 @@
+//! What an administrator does on a server: connect as such, see what is there, make a database with the properties of another,
+//! and drop one. `svc-pgrestore` builds on it.
+
+mod args;
+mod catalog;
+mod creation;
+mod drops;
+mod session;
+
+pub use args::AdminArgs;
+pub use catalog::{Named, Server, databases};
+pub use creation::{Creation, Statement};
+pub use drops::{drop_if_there, drop_statement};
+pub use session::{Admin, MAINTENANCE};
