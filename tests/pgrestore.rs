@@ -791,6 +791,8 @@ fn in_place_drops_first_and_loads_into_the_same_name() {
     assert_eq!(plan.result()["plan"][0]["change"], "write the live database's properties", "{plan}");
     assert!(plan.result()["plan"][1]["sql"].as_str().unwrap().starts_with("DROP DATABASE"), "{plan}");
     let ran = case.tool().arg("--in-place").arg(&dump).run().ok().changed().warns("in_place");
+    let document = case.keep("placed.json", &ran);
+    case.tool().arg("swap").arg("--from").arg(&document).run().refused("restored_in_place");
     session.wait().unwrap();
     assert_eq!(case.text(), before);
     assert_ne!(case.oid(&case.database), oid);
@@ -850,6 +852,8 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     }
     case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
+    // Neither leaves a trace of itself, a state folder for example.
+    assert!(!case.dir.path().join("state").exists());
     let document = case.keep("dry.json", &ran);
     case.tool().arg("swap").arg("--from").arg(document).run().fails(2, "from_dry_run").unchanged();
 }
@@ -945,6 +949,7 @@ fn two_at_once_on_one_database_exclude_each_other() {
     let (case, dump) = Case::filled("pgr_lock");
     let spawned = case.sleeping_stage(&dump);
     case.tool().arg("stage").arg(&dump).run().fails(8, "locked").unchanged();
+    case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
     spawned.signal(Signal::SIGTERM);
     spawned.wait();
     case.tool().arg("stage").arg(&dump).run().ok().changed();

@@ -11,7 +11,7 @@ use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
 use crate::restore::without_swap;
 
 pub(crate) fn run(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restored> {
-    let mut prepared = prepare(args, Aim::Place, call)?;
+    let mut prepared = prepare(args, Aim::Place, dry_run, call)?;
     call.warn(
         "in_place",
         format!(

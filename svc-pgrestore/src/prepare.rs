@@ -45,14 +45,14 @@ pub(crate) struct Prepared {
     pub(crate) expected: Expected,
     /// What the document says, with nothing done yet.
     pub(crate) staged: Staged,
-    _lock: Lock,
+    _lock: Option<Lock>,
 }
 
 /// Finds everything out.
 ///
 /// # Errors
 /// Whatever speaks against the restore; nothing was altered.
-pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
     let input = args.input.open(call)?;
     let recorded = input.recorded.as_ref();
     let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
@@ -63,7 +63,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, call: &Call) -> Result<Prepa
     if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref()) {
         admin.is_meant(args.input.other, identifier)?;
     }
-    let lock = admin.lock(call, &database)?;
+    let lock = admin.lock(call, &database, dry_run)?;
     let dump = input.examine(call)?;
     needs(&mut admin, &dump, &owner)?;
     let live = server::live(&mut admin.client, &database)?;

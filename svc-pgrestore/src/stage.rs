@@ -21,7 +21,7 @@ pub struct StageArgs {
 }
 
 pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
-    let mut prepared = prepare(&args.restore, Aim::Copy, call)?;
+    let mut prepared = prepare(&args.restore, Aim::Copy, args.dry.dry_run, call)?;
     if args.dry.dry_run {
         return Ok(prepared.staged);
     }

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     let mut admin = Admin::connect(&args.admin, call)?;
     admin.is_meant(args.other, &exchange.system_identifier)?;
     exchange.system_identifier.clone_from(&admin.server.system_identifier);
-    let _lock = admin.lock(call, &exchange.database)?;
+    let _lock = admin.lock(call, &exchange.database, args.dry.dry_run)?;
     let note = |swapped: &Swapped| notes::write(call, &exchange.run, "swap", &swapped.database, swapped);
     perform(&mut admin, call, &exchange, args.old.drop_old, args.dry.dry_run, &note)
 }

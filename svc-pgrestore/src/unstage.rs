@@ -46,7 +46,7 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     args.database.agrees_with(&spoken.database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
     admin.is_meant(args.other, &spoken.system_identifier)?;
-    let _lock = admin.lock(call, &spoken.database)?;
+    let _lock = admin.lock(call, &spoken.database, args.dry.dry_run)?;
     let catalog = databases(&mut admin.client)?;
     let (drop, absent) = sort(&spoken, &catalog)?;
     let plan: Vec<Action> = drop.iter().map(|one| Action::statement(drop_statement(&one.name))).collect();

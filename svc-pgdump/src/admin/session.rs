@@ -53,12 +53,12 @@ impl Admin {
         other.check(spoken_of, &self.server.system_identifier, &place, "--host and --port (PGHOST, PGPORT)")
     }
 
-    /// Takes the lock of one database of this server.
+    /// Takes the lock of one database of this server; a dry run takes none, and leaves no trace of itself.
     ///
     /// # Errors
     /// Another run is at it (8).
-    pub fn lock(&self, call: &Call, database: &str) -> Result<Lock, Failure> {
-        Lock::take(call, "database", &format!("{}/{database}", self.server.system_identifier))
+    pub fn lock(&self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
+        Lock::unless_dry(call, "database", &format!("{}/{database}", self.server.system_identifier), dry_run)
     }
 
     /// Does something that alters the server, and keeps account of it.
