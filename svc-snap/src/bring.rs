@@ -8,7 +8,7 @@ use svc_step::progress::Unit;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure};
 
-use crate::look::{Index, count, look};
+use crate::look::{Index, count, look, portions};
 use crate::path::path;
 use crate::server::Server;
 use crate::shape::lifecycle_patterns;
@@ -16,8 +16,6 @@ use crate::staged;
 
 /// How often a restore under way is looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// How many names a request's path may have.
-const NAMES: usize = 8;
 
 /// One index of the snapshot, and where it is brought to: beside the live one, or under its own name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +118,7 @@ fn under_way(state: &Value, names: &BTreeSet<&str>) -> bool {
 /// How many bytes have come, and of how many, as far as the server knows yet.
 fn bytes(server: &Server, names: &[&str]) -> Result<(u64, u64), Failure> {
     let (mut done, mut total) = (0, 0);
-    for names in names.chunks(NAMES) {
+    for names in portions(names) {
         // The index may not be there for a moment yet.
         let Some(answer) = server.find(&path(&[&names.join(","), "_recovery"]))? else { continue };
         let shards = answer.as_object().into_iter().flatten().filter_map(|(_, index)| index.get("shards")?.as_array()).flatten();
@@ -137,7 +135,7 @@ fn not_whole(server: &Server, names: &[&str]) -> Failure {
     let mut failure =
         Failure::invalid("restore_failed", format!("The snapshot could not be restored whole: {}.", names.join(", ")))
             .hint("The repository may be damaged: restore another snapshot (svc-snap list), and look after its disk.");
-    for names in names.chunks(NAMES) {
+    for names in portions(names) {
         let shards = format!(
             "{}?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details",
             path(&["_cat", "shards", &names.join(",")])
@@ -186,7 +184,7 @@ pub(crate) fn prove_count(server: &Server, index: &str, expected: Option<u64>) -
 /// The server refuses or does not answer; what was removed by then is removed.
 pub(crate) fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<Vec<String>, Failure> {
     let mut removed = Vec::new();
-    for names in names.chunks(NAMES) {
+    for names in portions(names) {
         for name in look(server, names)?.keys() {
             server.change(call, "DELETE", &path(&[name]), None)?;
             removed.push(name.clone());

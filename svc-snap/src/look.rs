@@ -29,8 +29,7 @@ pub(crate) struct Index {
 /// The server does not answer, or refuses.
 pub(crate) fn look(server: &Server, names: &[&str]) -> Result<BTreeMap<String, Index>, Failure> {
     let mut found = BTreeMap::new();
-    // A path has a limit of 4 KiB, and a name may take 255 bytes, each of them written as three.
-    for names in names.chunks(4) {
+    for names in portions(names) {
         let listed = names.join(",");
         let settings = server.get(&format!("{}?flat_settings=true&ignore_unavailable=true", path(&[&listed, "_settings"])))?;
         let settings: Vec<(&String, &Map<String, Value>)> = members(&settings)
@@ -50,6 +49,26 @@ pub(crate) fn look(server: &Server, names: &[&str]) -> Result<BTreeMap<String, I
         }
     }
     Ok(found)
+}
+
+/// As many bytes of names as one request takes: the servers allow 4 KiB for its first line.
+const LINE: usize = 3000;
+
+/// Names in portions that each have room in one request's path.
+pub(crate) fn portions<'a>(names: &'a [&'a str]) -> Vec<&'a [&'a str]> {
+    let (mut portions, mut rest) = (Vec::new(), names);
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take_while(|name| {
+            // A comma between two names is written as three bytes.
+            bytes += path(&[name]).len() + 3;
+            bytes <= LINE
+        });
+        let (portion, left) = rest.split_at(fitting.count().max(1));
+        portions.push(portion);
+        rest = left;
+    }
+    portions
 }
 
 fn index(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, health: Option<&Value>) -> Index {
@@ -86,4 +105,22 @@ pub(crate) fn count(server: &Server, index: &str) -> Result<u64, Failure> {
 /// The members of a JSON object; none of anything else.
 pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_share_a_request_and_long_ones_do_not() {
+        assert!(portions(&[]).is_empty());
+        let short = ["docs"; 100];
+        assert_eq!(portions(&short), [&short[..]]);
+        let name = "é".repeat(120);
+        let long = [name.as_str(); 9];
+        let told: Vec<usize> = portions(&long).iter().map(|portion| portion.len()).collect();
+        assert_eq!(told, [4, 4, 1]);
+        let endless = "é".repeat(1000);
+        assert_eq!(portions(&[&endless, "docs"]).len(), 2);
+    }
 }

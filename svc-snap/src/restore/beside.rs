@@ -48,7 +48,11 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, dry_run: bool) -> 
     let ready = stage(call, chosen, &earlier, &brings, &mut staged).and_then(|()| {
         // The last place where a signal or the time limit ends it without an effect on what is live.
         let planned = swap::forward(call, server, &chosen.scope, &staged, how).and_then(|planned| call.check().map(|()| planned));
-        planned.map_err(|failure| stage::take_back(call, server, &mut staged, failure))
+        planned.map_err(|failure| match earlier.proven {
+            None => stage::take_back(call, server, &mut staged, failure),
+            // What an earlier call restored straight has been live since.
+            Some(_) => failure,
+        })
     });
     let mut swapped = match ready {
         Ok(swapped) => swapped,
