@@ -9,11 +9,12 @@ use svc_step::effects::Changed;
 use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
+use crate::backup::Backup;
 use crate::connection::Connection;
 use crate::kept::{self, Kept};
 use crate::live::{Live, live};
 use crate::mark::{Mark, MarkArgs};
-use crate::noted::{self, Noted};
+use crate::noted;
 use crate::repository::{self, RepositoryArg};
 use crate::resolve::{PassedOver, Patterns};
 use crate::scope::ScopeArg;
@@ -58,22 +59,13 @@ pub struct CreateArgs {
 /// A snapshot that was taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Created {
-    /// The cluster's `cluster_uuid`.
-    pub cluster_uuid: String,
-    /// The repository.
-    pub repository: String,
-    /// The snapshot's name.
-    pub name: String,
-    /// The indices and data streams that were asked for, by name.
-    pub wanted: Vec<String>,
+    /// Which snapshot, and what was noted beside it.
+    #[serde(flatten)]
+    pub backup: Backup,
     /// What is live in the cluster and was not asked for, with the reason.
     pub skipped: Vec<PassedOver>,
     /// Whether an earlier call of the same run had begun it, and this one only waited for it and judged it.
     pub resumed: bool,
-    /// The snapshot, as the server shows it; `null` before it is begun.
-    pub snapshot: Option<Snapshot>,
-    /// What the snapshot does not hold or does not show, index by index.
-    pub noted: Vec<Noted>,
     /// What is done.
     pub plan: Vec<Action>,
 }
@@ -87,9 +79,10 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let (name, found) = choose(args, call, &server, &mark)?;
     let take = Take { repository, name: &name, wanted: live.names(), mark: &mark, wait: !args.no_wait };
     let plan = if found.is_some() { Vec::new() } else { vec![take.action()] };
-    let created = planned(&server, &take, &live, plan);
+    let mut created = planned(&server, &take, &live, plan);
     if args.dry.dry_run {
-        return Ok(Created { snapshot: found, ..created });
+        created.backup.snapshot = found;
+        return Ok(created);
     }
     match found {
         Some(found) => resume(&Taking { call, server: &server, take: &take }, created, found, args.no_wait),
@@ -99,14 +92,16 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
 
 fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> Created {
     Created {
-        cluster_uuid: server.cluster_uuid.clone(),
-        repository: take.repository.to_owned(),
-        name: take.name.to_owned(),
-        wanted: take.wanted.clone(),
+        backup: Backup {
+            cluster_uuid: server.cluster_uuid.clone(),
+            repository: take.repository.to_owned(),
+            name: take.name.to_owned(),
+            wanted: take.wanted.clone(),
+            snapshot: None,
+            noted: Vec::new(),
+        },
         skipped: live.skipped.clone(),
         resumed: false,
-        snapshot: None,
-        noted: Vec::new(),
         plan,
     }
 }
@@ -137,20 +132,20 @@ fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: b
     let Taking { call, server, take } = taking;
     let mut kept = Kept::read(call, server, take.repository, &found);
     // What is live now says nothing of what was asked for then.
-    created.wanted = kept.as_ref().map(|kept| kept.wanted.clone()).unwrap_or_default();
-    created.noted = kept.as_ref().map(|kept| kept.notes.noted()).unwrap_or_default();
+    created.backup.wanted = kept.as_ref().map(|kept| kept.wanted.clone()).unwrap_or_default();
+    created.backup.noted = kept.as_ref().map(|kept| kept.notes.noted()).unwrap_or_default();
     if kept.is_none() {
         let name = take.name;
         call.warn("not_noted", format!("What an earlier call noted of {name} is not here: neither its counts nor that it holds all that was asked for can be proven."));
     }
     created.resumed = true;
-    created.snapshot = Some(found);
+    created.backup.snapshot = Some(found);
     if no_wait {
         return Ok(created);
     }
     let ended = taking.wait();
     if let (Ok(_), Some(kept)) = (&ended, &mut kept) {
-        created.noted = kept.settle(call, server);
+        created.backup.noted = kept.settle(call, server);
     }
     finish(taking, created, ended)
 }
@@ -166,16 +161,19 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
         notes: noted::before(server, &live.indices)?,
     };
     kept.write(call)?;
-    created.noted = kept.notes.noted();
+    created.backup.noted = kept.notes.noted();
     if !take.wait {
         return match taking.begin() {
-            Ok(begun) => Ok(Created { snapshot: begun, ..created }),
+            Ok(begun) => {
+                created.backup.snapshot = begun;
+                Ok(created)
+            }
             Err(failure) => Err(call.stopped(failure, created)),
         };
     }
     let ended = taking.until_finished();
     match &ended {
-        Ok(_) => created.noted = kept.settle(call, server),
+        Ok(_) => created.backup.noted = kept.settle(call, server),
         Err(_) if call.effects().changed() == Changed::No => kept::forget(call, server, take.repository, take.name),
         Err(_) => {}
     }
@@ -186,8 +184,8 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
 fn finish(taking: &Taking<'_>, mut created: Created, ended: Result<Snapshot, Failure>) -> StepResult<Created> {
     let failure = match ended {
         Ok(snapshot) => {
-            let verdict = verdict::judge(taking.take.repository, &snapshot, &created.wanted);
-            created.snapshot = Some(snapshot);
+            let verdict = verdict::judge(taking.take.repository, &snapshot, &created.backup.wanted);
+            created.backup.snapshot = Some(snapshot);
             match verdict {
                 Ok(()) => return Ok(created),
                 Err(failure) => failure,
@@ -195,7 +193,7 @@ fn finish(taking: &Taking<'_>, mut created: Created, ended: Result<Snapshot, Fai
         }
         Err(failure) => {
             if let Ok(found) = snapshot::find(taking.server, taking.take.repository, taking.take.name) {
-                created.snapshot = found.filter(|found| taking.take.mark.is_on(found));
+                created.backup.snapshot = found.filter(|found| taking.take.mark.is_on(found));
             }
             failure
         }

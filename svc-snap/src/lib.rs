@@ -1,12 +1,14 @@
 //! Snapshots of the search database (procedure, 2.1 to 2.4, 4 and 4.1): Elasticsearch 7.17, 8 and 9, OpenSearch 1, 2 and 3,
 //! told apart by the server's own answer.
 
+mod backup;
 mod bring;
 mod brought;
 mod chosen;
 mod cleanup;
 mod configure;
 mod connection;
+mod copies;
 mod create;
 mod delete;
 mod disk;
@@ -22,6 +24,7 @@ mod look;
 mod mark;
 mod name;
 mod noted;
+mod origin;
 mod path;
 mod path_repo;
 mod redact;
@@ -39,7 +42,6 @@ mod show;
 mod snapshot;
 mod source;
 mod stage;
-mod staged;
 mod swap;
 mod take;
 mod transport;
@@ -55,6 +57,7 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
+pub use backup::Backup;
 pub use cleanup::{CleanedUp, CleanupArgs};
 pub use configure::{ConfigureArgs, Configured};
 pub use create::{CreateArgs, Created};

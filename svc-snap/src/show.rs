@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use svc_step::from::Accept;
 use svc_step::{Call, StepResult, Stopped};
 
+use crate::backup::Backup;
 use crate::connection::Connection;
 use crate::kept::Kept;
-use crate::noted::Noted;
 use crate::server::Server;
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot;
 use crate::source::SourceArgs;
 use crate::verdict;
 
@@ -28,20 +28,11 @@ pub struct ShowArgs {
 /// A snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shown {
-    /// The cluster's `cluster_uuid`.
-    pub cluster_uuid: String,
-    /// The repository.
-    pub repository: String,
-    /// The snapshot's name.
-    pub name: String,
-    /// What was asked for, by name, where this host or the `--from` document knows it.
-    pub wanted: Vec<String>,
+    /// Which snapshot, and what was noted beside it.
+    #[serde(flatten)]
+    pub backup: Backup,
     /// Whether it is a valid backup; `null` while it is being taken. One that is not is exit 7.
     pub good: Option<bool>,
-    /// The snapshot, as the server shows it.
-    pub snapshot: Option<Snapshot>,
-    /// What was noted of its indices: on this host when it was taken, or else in the `--from` document.
-    pub noted: Vec<Noted>,
 }
 
 pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
@@ -51,17 +42,9 @@ pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
     let found = snapshot::get(&server, &source.repository, &source.name)?;
     source.check_uuid(&found)?;
     let kept = Kept::read(call, &server, &source.repository, &found);
-    let wanted = kept.as_ref().map_or(source.wanted(), |kept| &kept.wanted).to_vec();
-    let verdict = verdict::judge(&source.repository, &found, &wanted);
-    let shown = Shown {
-        cluster_uuid: server.cluster_uuid.clone(),
-        repository: source.repository.clone(),
-        name: source.name.clone(),
-        wanted,
-        good: (!found.is_under_way()).then_some(verdict.is_ok()),
-        snapshot: Some(found),
-        noted: kept.map_or_else(|| source.noted().to_vec(), |kept| kept.notes.noted()),
-    };
+    let backup = source.backup(&server, found.clone(), kept.as_ref());
+    let verdict = verdict::judge(&source.repository, &found, &backup.wanted);
+    let shown = Shown { backup, good: (!found.is_under_way()).then_some(verdict.is_ok()) };
     match verdict {
         Err(failure) if shown.good.is_some() => Err(Stopped::with(failure, shown)),
         _ => Ok(shown),

@@ -1,10 +1,11 @@
 //! Which snapshot a step goes on with: named, or taken from the document of `create`, `wait` or `show`.
 
 use clap::Args;
-use serde::Deserialize;
 use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::{Call, Failure};
 
+use crate::backup::Backup;
+use crate::kept::Kept;
 use crate::name;
 use crate::noted::Noted;
 use crate::repository::RepositoryArg;
@@ -34,20 +35,7 @@ pub(crate) struct Source {
     pub repository: String,
     pub name: String,
     /// The document that came in; `None` for a snapshot that was named.
-    pub document: Option<Taken>,
-}
-
-/// What a document says of its snapshot.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct Taken {
-    pub cluster_uuid: String,
-    pub repository: String,
-    pub name: String,
-    /// What was asked for, by name; empty where the document does not say.
-    #[serde(default)]
-    pub wanted: Vec<String>,
-    pub snapshot: Option<Snapshot>,
-    pub noted: Vec<Noted>,
+    pub document: Option<Backup>,
 }
 
 impl SourceArgs {
@@ -76,13 +64,21 @@ impl Source {
     /// # Errors
     /// The document lacks what its schema promises (2).
     pub(crate) fn received(received: &Received) -> Result<Self, Failure> {
-        let taken: Taken = received.result()?;
+        let taken: Backup = received.result()?;
         Ok(Self { repository: taken.repository.clone(), name: taken.name.clone(), document: Some(taken) })
     }
 
-    /// What it has to hold, by name; empty where nobody says.
-    pub(crate) fn wanted(&self) -> &[String] {
-        self.document.as_ref().map_or(&[], |taken| &taken.wanted)
+    /// The snapshot as it was found; what was wanted and noted is what this host has kept, or else what the document says.
+    pub(crate) fn backup(&self, server: &Server, found: Snapshot, kept: Option<&Kept>) -> Backup {
+        let wanted = kept.map(|kept| &kept.wanted).or_else(|| self.document.as_ref().map(|taken| &taken.wanted));
+        Backup {
+            cluster_uuid: server.cluster_uuid.clone(),
+            repository: self.repository.clone(),
+            name: self.name.clone(),
+            wanted: wanted.cloned().unwrap_or_default(),
+            snapshot: Some(found),
+            noted: kept.map_or_else(|| self.noted().to_vec(), |kept| kept.notes.noted()),
+        }
     }
 
     /// What was noted index by index when it was taken; empty where no document came in.

@@ -6,14 +6,14 @@ use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
+use crate::backup::Backup;
 use crate::brought::{self, Brought, BroughtIndex};
 use crate::connection::Connection;
 use crate::follow::Follow;
 use crate::kept::Kept;
-use crate::noted::Noted;
 use crate::repository::RepositoryArg;
 use crate::server::{Server, left_at_work};
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot;
 use crate::source::{self, Source};
 use crate::{name, verdict};
 
@@ -44,18 +44,9 @@ pub struct WaitArgs {
 /// A snapshot that is finished and good, or what was brought back from one, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Waited {
-    /// The cluster's `cluster_uuid`.
-    pub cluster_uuid: String,
-    /// The repository.
-    pub repository: String,
-    /// The snapshot's name.
-    pub name: String,
-    /// What was asked for, by name, where this host or the `--from` document knows it.
-    pub wanted: Vec<String>,
-    /// The snapshot, as the server shows it.
-    pub snapshot: Option<Snapshot>,
-    /// What was noted of its indices: on this host when it was begun, or else in the `--from` document.
-    pub noted: Vec<Noted>,
+    /// Which snapshot, and what was noted beside it.
+    #[serde(flatten)]
+    pub backup: Backup,
     /// What was brought back from it, where a staging or a restore was waited for; else empty.
     pub brought: Vec<BroughtIndex>,
 }
@@ -99,12 +90,14 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
 fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> StepResult<Waited> {
     args.other.check(&brought.cluster_uuid, &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
     let mut waited = Waited {
-        cluster_uuid: server.cluster_uuid.clone(),
-        repository: brought.repository.clone(),
-        name: brought.snapshot.clone(),
-        wanted: Vec::new(),
-        snapshot: None,
-        noted: Vec::new(),
+        backup: Backup {
+            cluster_uuid: server.cluster_uuid.clone(),
+            repository: brought.repository.clone(),
+            name: brought.snapshot.clone(),
+            wanted: Vec::new(),
+            snapshot: None,
+            noted: Vec::new(),
+        },
         brought: brought.indices(),
     };
     match brought::prove(call, server, &mut waited.brought) {
@@ -120,22 +113,14 @@ fn taken(args: &WaitArgs, call: &Call, server: &Server, source: &Source) -> Step
     let first = snapshot::get(server, repository, name)?;
     source.check_uuid(&first)?;
     let mut kept = Kept::read(call, server, repository, &first);
-    let mut waited = Waited {
-        cluster_uuid: server.cluster_uuid.clone(),
-        repository: repository.to_owned(),
-        name: name.to_owned(),
-        wanted: kept.as_ref().map_or(source.wanted(), |kept| &kept.wanted).to_vec(),
-        snapshot: Some(first),
-        noted: kept.as_ref().map_or_else(|| source.noted().to_vec(), |kept| kept.notes.noted()),
-        brought: Vec::new(),
-    };
+    let mut waited = Waited { backup: source.backup(server, first, kept.as_ref()), brought: Vec::new() };
     let ended = Follow::new(call, server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
         if let Some(kept) = &mut kept {
-            waited.noted = kept.settle(call, server);
+            waited.backup.noted = kept.settle(call, server);
         }
-        let verdict = verdict::judge(repository, &snapshot, &waited.wanted);
-        waited.snapshot = Some(snapshot);
+        let verdict = verdict::judge(repository, &snapshot, &waited.backup.wanted);
+        waited.backup.snapshot = Some(snapshot);
         verdict
     });
     match verdict {
