@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
-use svc_tests::product::Product;
+use serde_json::{Value, json};
+use svc_tests::product::{Content, Product};
 use svc_tests::wait;
 
 const A_WHILE: Duration = Duration::from_secs(60);
@@ -29,6 +29,15 @@ fn newest_run(product: &Product) -> PathBuf {
         fs::read_dir(product.state_dir().join("runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
     runs.sort();
     runs.pop().expect("there is a run")
+}
+
+fn main_pid(product: &Product) -> String {
+    product.host.systemd.property(&product.unit(), "MainPID").unwrap()
+}
+
+/// An index that no node may hold.
+fn unallocatable() -> Value {
+    json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}})
 }
 
 #[test]
@@ -142,30 +151,72 @@ fn a_wrong_installer_name_and_a_missing_installer_are_refused() {
 }
 
 #[test]
-fn a_failure_between_the_stop_and_the_installer_starts_the_service_again_and_alters_nothing() {
-    let product = Product::new("upfail").unwrap();
-    product.install("1.15.5", 50).unwrap();
-    // A file where the folder of restore points should be: found out after the stop.
+fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
+    let product = Product::new("upfolder").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let process = main_pid(&product);
     fs::write(product.backup_dir(), "in the way").unwrap();
-    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
-    assert_eq!(ran.status, 3, "{ran}");
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("backup_dir_unusable");
+    assert_eq!(main_pid(&product), process);
+}
+
+/// What the service's databases hold stays as it is, and it runs again, anew: it was stopped for a backup that then failed.
+fn fails_after_the_stop(product: &Product, before: &Content, status: i32, code: &str) {
+    product.tool("svc-unit").arg("start").run().ok();
+    let process = main_pid(product);
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(status, code);
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("as it was before"), "{ran}");
-    assert_eq!(product.marker(), "1.15.5");
+    assert_eq!(step(&newest_run(product), "stop")["changed"], true, "{ran}");
+    assert_ne!(main_pid(product), process, "the service was not stopped, so this shows nothing");
     assert!(product.is_active());
+    assert_eq!(product.marker(), "1.15.5");
+    let points = fs::read_dir(product.backup_dir()).map(|found| found.count()).unwrap_or(0);
+    assert_eq!(points, 0, "a half restore point is left");
+    let repository = format!("{}_backup", product.name);
+    let left = product.host.search.ask("GET", &format!("/_snapshot/{repository}/_all"), None).unwrap();
+    assert_eq!(left["snapshots"].as_array().map(Vec::len), Some(0), "a snapshot of no restore point is left");
+    let now = product.content().unwrap();
+    assert_eq!(now.dump, before.dump);
+    assert_eq!(now.indices, before.indices);
 }
 
 #[test]
-fn a_partial_snapshot_ends_the_upgrade_with_the_service_as_before() {
-    let product = Product::new("uppartial").unwrap();
+fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() {
+    let product = Product::new("updump").unwrap();
+    product.install_still("1.15.5", 50).unwrap();
+    // Only the dump itself finds out that it may not read this.
+    product.host.postgres.sql(&product.database(), "CREATE TABLE closed AS SELECT 1 AS n").unwrap();
+    let before = product.content().unwrap();
+    fails_after_the_stop(&product, &before, 3, "postgres_no_right");
+}
+
+#[test]
+fn a_snapshot_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() {
+    let product = Product::new("upsnap").unwrap();
+    let before = product.install_still("1.15.5", 50).unwrap();
+    // The stop of the unit itself brings an index that cannot be allocated: healthy before, no whole snapshot after.
+    let lost = product.path("lost.json");
+    fs::write(&lost, unallocatable().to_string()).unwrap();
+    let url = format!("{}/upsnap-lost", product.host.search.url);
+    let request = format!(
+        "-/usr/bin/curl -sS -X PUT -H Content-Type:application/json -d \"@{}\" \"{url}?wait_for_active_shards=0\"",
+        lost.display()
+    );
+    product.host.systemd.add_to_service(&product.unit(), &format!("ExecStopPost={request}")).unwrap();
+    product.host.systemd.add_to_service(&product.unit(), &format!("ExecStartPre=-/usr/bin/curl -sS -X DELETE {url}")).unwrap();
+    fails_after_the_stop(&product, &before, 7, "shards_unassigned");
+}
+
+#[test]
+fn an_index_that_cannot_be_allocated_is_found_before_the_stop() {
+    let product = Product::new("upred").unwrap();
     product.install("1.15.5", 50).unwrap();
-    let lost = serde_json::json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    product.host.search.ask("PUT", "/uppartial-lost?wait_for_active_shards=0", Some(&lost)).unwrap();
-    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
-    assert!(ran.status != 0 && ran.status != 9, "{ran}");
+    let process = main_pid(&product);
+    product.host.search.ask("PUT", "/upred-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(7, "indices_red").unchanged();
     assert_eq!(product.marker(), "1.15.5");
-    assert!(product.is_active());
-    let points = fs::read_dir(product.backup_dir()).map(|found| found.count()).unwrap_or(0);
-    assert_eq!(points, 0, "a half restore point is left");
+    assert_eq!(main_pid(&product), process);
+    assert!(!product.backup_dir().exists());
 }
 
 #[test]
@@ -260,6 +311,14 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
     fs::write(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >'{}'\n", product.path("hook.out").display())).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", &hooks).run().ok();
+    let upgrade = || product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", &hooks);
+    let process = main_pid(&product);
+    for unsafe_path in [&hook, &hook.parent().unwrap().to_owned(), &hooks] {
+        fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o777)).unwrap();
+        upgrade().run().refused("hook_unsafe");
+        fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    assert_eq!((main_pid(&product), product.marker()), (process, "1.15.5".to_owned()));
+    upgrade().run().ok();
     assert_eq!(fs::read_to_string(product.path("hook.out")).unwrap(), "2.0.1\n");
 }

@@ -7,6 +7,7 @@
 
 pub mod cgroup;
 pub mod content;
+pub mod damage;
 pub mod download;
 pub mod gate;
 pub mod host;

@@ -91,6 +91,11 @@ impl Product {
         self.path("backups")
     }
 
+    /// The folder of its snapshot repository.
+    pub fn repository_dir(&self) -> PathBuf {
+        self.host.search.repo_root.join(format!("{}_repo", self.name))
+    }
+
     /// All settings, in the product's own variables.
     pub fn env(&self) -> Vec<(String, String)> {
         let text = |path: &Path| path.display().to_string();
@@ -102,7 +107,7 @@ impl Product {
             ("SVC_UNIT_SCOPE", "user".to_owned()),
             ("SVC_INDICES", format!("{}-*", self.name)),
             ("SVC_REPOSITORY", format!("{}_backup", self.name)),
-            ("SVC_BACKUP_REPO", text(&self.host.search.repo_root.join(format!("{}_repo", self.name)))),
+            ("SVC_BACKUP_REPO", text(&self.repository_dir())),
             ("SVC_INSTALL_DIR", text(&self.install_dir())),
             ("SVC_INSTALLER_DIR", text(&self.path("installers"))),
             ("SVC_RELEASES", text(&self.path("installers"))),
@@ -143,14 +148,32 @@ impl Product {
     /// Installs a release, writes `items` items, starts the unit, and sets the repository up.
     pub fn install(&self, version: &str, items: u32) -> Result<()> {
         self.run(&self.installer(version))?;
+        self.seed(items)?;
+        self.tool("svc-setup-snapshots").run().ok();
+        self.tool("svc-unit").arg("start").run().ok();
+        Ok(())
+    }
+
+    /// Installs a 1.x release whose service adds nothing while it runs, so that what both databases hold can be compared to the
+    /// last byte; customised, seeded, the repository set up, and the unit stopped after a first run.
+    pub fn install_still(&self, version: &str, items: u32) -> Result<Content> {
+        self.run(&self.installer(version))?;
+        self.customise("interval_ms", "0")?;
+        self.customise("bulk_size", "750")?;
+        self.seed(items)?;
+        self.tool("svc-setup-snapshots").run().ok();
+        self.tool("svc-unit").arg("start").run().ok();
+        self.tool("svc-unit").arg("stop").run().ok();
+        self.content()
+    }
+
+    fn seed(&self, items: u32) -> Result<()> {
         let seeded = Command::new(bin_dir().join("svc-sample"))
             .args(["seed", "--items", &items.to_string()])
             .envs(self.env())
             .output()
             .context("cannot run svc-sample")?;
         ensure!(seeded.status.success(), "seeding failed: {}", String::from_utf8_lossy(&seeded.stderr));
-        self.tool("svc-setup-snapshots").run().ok();
-        self.tool("svc-unit").arg("start").run().ok();
         Ok(())
     }
 
@@ -228,6 +251,9 @@ impl Drop for Product {
         }
         let _ = search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
         let _ = fs::remove_dir_all(search.repo_root.join(format!("{}_repo", self.name)));
+        // Snapshots of a run before would lie beside those of the next one.
+        let _ = search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
+        let _ = fs::remove_dir_all(self.repository_dir());
         let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_%'", self.name);
         for kept in self.host.postgres.sql("postgres", &like).unwrap_or_default().lines() {
             let _ = self.host.postgres.drop_database(kept);

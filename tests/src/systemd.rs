@@ -62,6 +62,14 @@ impl Systemd {
         Ok(())
     }
 
+    /// Writes a line more into the section `[Service]` of a unit that is there, and lets the manager read it.
+    pub fn add_to_service(&self, unit: &str, line: &str) -> Result<()> {
+        let file = self.unit_dir.join(unit);
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        fs::write(&file, text.replace("[Service]\n", &format!("[Service]\n{line}\n")))?;
+        os::run(self.systemctl().arg("daemon-reload")).map(drop)
+    }
+
     /// Starts a unit and waits until systemd calls it started.
     pub fn start(&self, unit: &str) -> Result<()> {
         os::run(self.systemctl().args(["start", unit])).map(drop)
