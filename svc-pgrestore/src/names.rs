@@ -17,6 +17,12 @@ pub fn before(database: &str, run: &RunId) -> String {
     fit(&format!("{database}_before_{run}"), LONGEST)
 }
 
+/// Whether a name is that of a database which the swap of some run keeps.
+#[must_use]
+pub fn is_kept(database: &str, name: &str) -> bool {
+    name.strip_prefix(database).is_some_and(|rest| rest.starts_with("_before_"))
+}
+
 /// Whether the server itself relies on a database of that name.
 #[must_use]
 pub fn belongs_to_the_server(database: &str) -> bool {

@@ -9,6 +9,7 @@ use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::exchange::run_of;
+use crate::names;
 use crate::outcome::{Restored, Staged, Swapped, Unstaged};
 use crate::settings::DatabaseArgs;
 use crate::swap::SCHEMAS;
@@ -117,6 +118,8 @@ fn sort(spoken: &Spoken, catalog: &[Named]) -> Result<(Vec<Named>, Vec<Named>), 
             None => absent.push(copy.clone()),
             Some(found) if found.name == spoken.database => {}
             Some(found) if spoken.copies.iter().any(|known| known.name == found.name) => drop.push(found.clone()),
+            // A later swap replaced it, and keeps it under its own run's name: it is that run's to remove.
+            Some(found) if names::is_kept(&spoken.database, &found.name) => absent.push(copy.clone()),
             Some(found) => {
                 return Err(Failure::refused(
                     "staged_renamed",
@@ -155,6 +158,8 @@ mod tests {
     fn another_database_of_that_name_is_not_ours_and_one_that_was_renamed_is_refused() {
         let other = [named("svc_db", 20), named("svc_db_before_r", 11)];
         assert_eq!(sort(&spoken(), &other).unwrap(), (vec![], vec![named("svc_db_before_r", 10)]));
+        let later = [named("svc_db", 30), named("svc_db_before_r", 10), named("svc_db_before_s", 20)];
+        assert_eq!(sort(&spoken(), &later).unwrap(), (vec![named("svc_db_before_r", 10)], vec![named("svc_db_staged_r", 20)]));
         let renamed = [named("svc_db", 20), named("mine", 10)];
         assert_eq!(sort(&spoken(), &renamed).unwrap_err().code, "staged_renamed");
     }
