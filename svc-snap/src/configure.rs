@@ -1,5 +1,8 @@
 //! `configure`: the repository's folder, and `path.repo` in the search database's configuration (procedure, 4.1 steps 1 and 2).
 
+mod folder;
+mod path_repo;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, fchown};
@@ -14,8 +17,8 @@ use svc_step::lock::Lock;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::folder::{Folder, check_rights};
-use crate::path_repo::{Edited, extend};
+use self::folder::{Folder, check_rights};
+use self::path_repo::{Edited, extend};
 
 /// A configuration file is not larger.
 const LARGEST: u64 = 4 * 1024 * 1024;

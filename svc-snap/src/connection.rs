@@ -10,7 +10,7 @@ use svc_step::secret::Secret;
 use svc_step::{Failure, file};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-use crate::url::{self, Address};
+use crate::server::url::{self, Address};
 
 /// A file of certificates is not larger.
 const LARGEST: u64 = 16 * 1024 * 1024;

@@ -1,5 +1,8 @@
 //! `create`: take a snapshot, wait for it, and judge it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
 
+pub(crate) mod mark;
+mod take;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,18 +12,18 @@ use svc_step::effects::Changed;
 use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
+use self::mark::{Mark, MarkArgs};
+use self::take::{Take, Taking};
 use crate::backup::Backup;
 use crate::connection::Connection;
 use crate::kept::{self, Kept};
 use crate::live::{Live, live};
-use crate::mark::{Mark, MarkArgs};
 use crate::noted;
 use crate::repository::{self, RepositoryArg};
 use crate::resolve::{PassedOver, Patterns};
 use crate::scope::ScopeArg;
 use crate::server::Server;
 use crate::snapshot::{self, Snapshot};
-use crate::take::{Take, Taking};
 use crate::{name, verdict};
 
 /// Arguments of `svc-snap create`.

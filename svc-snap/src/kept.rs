@@ -10,7 +10,7 @@ use svc_step::file::{self, Existing};
 use svc_step::lock::make_private_folder;
 use svc_step::{Call, Failure, run_id};
 
-use crate::mark;
+use crate::create::mark;
 use crate::noted::{Noted, Notes};
 use crate::server::Server;
 use crate::snapshot::Snapshot;

@@ -1,5 +1,10 @@
 //! The search database that a step works with: which product and version it is, and the requests to it.
 
+pub(crate) mod line;
+pub(crate) mod refusal;
+pub(crate) mod transport;
+pub(crate) mod url;
+
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -8,11 +13,10 @@ use serde_json::Value;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure, Status};
 
+use self::line::{Line, Pending};
+use self::transport::{Answer, Fate, Transport, Trouble};
 use crate::connection::Connection;
-use crate::line::{self, Line, Pending};
 use crate::path::path;
-use crate::refusal;
-use crate::transport::{Answer, Fate, Transport, Trouble};
 
 /// How often signals and the time limit are looked at while a long request runs.
 const LOOK: Duration = Duration::from_millis(100);

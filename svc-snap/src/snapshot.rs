@@ -9,8 +9,9 @@ use svc_step::document::Time;
 
 use crate::look::members;
 use crate::path::path;
+use crate::repository;
 use crate::server::Server;
-use crate::{refusal, repository};
+use crate::server::refusal;
 
 /// The state of a snapshot that is being taken.
 const IN_PROGRESS: &str = "IN_PROGRESS";

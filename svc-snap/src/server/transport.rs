@@ -10,12 +10,12 @@ use ureq::http::{HeaderValue, Request, Response, header};
 use ureq::{Body, Timeout};
 
 use crate::connection::Reach;
-use crate::refusal;
+use crate::server::refusal;
 
 /// Answers are read up to this size; ureq's own limit of 10 MB is less than a large cluster's.
 const ANSWER_LIMIT: u64 = 1 << 30;
 /// A step whose time is nearly over, or over, still finishes or takes back what it has begun. Whoever has begun nothing does
-/// not wait so long: see [`crate::line::Line::look`].
+/// not wait so long: see [`crate::server::line::Line::look`].
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How long a request may take.

@@ -7,13 +7,13 @@ use svc_step::action::Action;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
+use crate::create::mark::Mark;
 use crate::follow::{self, Follow};
-use crate::line::Pending;
-use crate::mark::Mark;
 use crate::path::path;
+use crate::server::line::Pending;
+use crate::server::transport::{Fate, Trouble};
 use crate::server::{Server, failed};
 use crate::snapshot::{self, Snapshot};
-use crate::transport::{Fate, Trouble};
 
 /// How long after a lost answer the snapshot may take to show.
 const APPEARS: Duration = Duration::from_secs(20);
@@ -63,7 +63,7 @@ impl Taking<'_> {
     /// Begins it, and returns as soon as the server has accepted it; with the snapshot, where the server shows it by then.
     ///
     /// # Errors
-    /// The server refuses (see [`crate::refusal`]), or the answer is lost and there is no such snapshot (6).
+    /// The server refuses (see [`crate::server::refusal`]), or the answer is lost and there is no such snapshot (6).
     pub(crate) fn begin(&self) -> Result<Option<Snapshot>, Failure> {
         let begun = self.server.change(self.call, "PUT", &self.take.path(), Some(&self.take.body()));
         let found = snapshot::find(self.server, self.take.repository, self.take.name).ok().flatten();

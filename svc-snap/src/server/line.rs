@@ -9,8 +9,8 @@ use serde_json::Value;
 use svc_step::Failure;
 use svc_step::watch::Watch;
 
-use crate::refusal;
-use crate::transport::{Answer, Fate, Patience, Transport, Trouble};
+use crate::server::refusal;
+use crate::server::transport::{Answer, Fate, Patience, Transport, Trouble};
 
 /// How often signals and the time limit are looked at while a request runs.
 const LOOK: Duration = Duration::from_millis(50);

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::transport::{Fate, Trouble};
+use crate::server::transport::{Fate, Trouble};
 
 /// An error of the server, flattened.
 #[derive(Debug, Default)]
