@@ -14,6 +14,7 @@ pub mod host;
 pub mod http;
 pub mod java;
 pub mod os;
+pub mod owner;
 pub mod postgres;
 pub mod product;
 pub mod proxy;

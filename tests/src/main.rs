@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use svc_tests::host::{Host, Running};
+use svc_tests::owner::{self, Owner};
 use svc_tests::search::{DISTRIBUTIONS, Settings, distribution};
 use svc_tests::{download, wait};
 
@@ -54,6 +55,10 @@ enum Step {
     },
 }
 
+/// Where hosts have their folders, and how those are named.
+const FOLDERS: &str = "/var/tmp";
+const PREFIX: &str = "svc-host-";
+
 /// The command's process id while it runs.
 static COMMAND: Mutex<Option<Pid>> = Mutex::new(None);
 
@@ -90,9 +95,12 @@ fn fetch(keys: &[String]) -> Result<u8> {
 
 fn run(search: &str, settings: &Settings, dir: Option<PathBuf>, keep: bool, command: &[String]) -> Result<u8> {
     forward_signals()?;
+    owner::sweep(Path::new(FOLDERS), PREFIX);
     let dir = new_folder(dir)?;
+    let owner = Owner::take(&dir)?;
     let outcome = run_in(&dir, search, settings, command);
     if keep {
+        owner.leave(&dir);
         eprintln!("svc-testhost: kept {}", dir.display());
     } else {
         fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
@@ -165,7 +173,7 @@ fn new_folder(dir: Option<PathBuf>) -> Result<PathBuf> {
             anyhow::ensure!(fs::read_dir(&dir)?.next().is_none(), "{} is not empty", dir.display());
             dir
         }
-        None => tempfile::Builder::new().prefix("svc-host-").tempdir_in("/var/tmp")?.keep(),
+        None => tempfile::Builder::new().prefix(PREFIX).tempdir_in(FOLDERS)?.keep(),
     };
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
     anyhow::ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
