@@ -8,11 +8,11 @@ use svc_step::progress::Unit;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure};
 
+use crate::copies;
 use crate::look::{Index, count, look, portions};
 use crate::path::path;
 use crate::server::Server;
 use crate::shape::lifecycle_patterns;
-use crate::staged;
 
 /// How often a restore under way is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -40,16 +40,16 @@ pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[
         brings.iter().filter(|one| wanted(one)).map(|one| one.index.clone()).collect::<Vec<_>>()
     };
     let straight = names(&|one| one.index == one.target);
-    let regular = names(&|one| one.index != one.target && staged::is_regular(run, &one.index));
+    let regular = names(&|one| one.index != one.target && copies::is_regular(run, &one.index));
     // A name that had to be cut is no pattern's outcome: it has a request of its own.
-    let cut = names(&|one| one.index != one.target && !staged::is_regular(run, &one.index));
+    let cut = names(&|one| one.index != one.target && !copies::is_regular(run, &one.index));
     let mut requests = Vec::new();
     if !regular.is_empty() {
-        let body = beside(&regular.join(","), &staged::staged_replacement(run));
+        let body = beside(&regular.join(","), &copies::staged_replacement(run));
         requests.push(Request { path: path.clone(), body, brings: regular });
     }
     for index in cut {
-        let body = beside(&index, &staged::staged(run, &index));
+        let body = beside(&index, &copies::staged(run, &index));
         requests.push(Request { path: path.clone(), body, brings: vec![index] });
     }
     if !straight.is_empty() {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn bring(index: &str) -> Bring {
-        Bring { index: index.to_owned(), target: staged::staged(&run(), index) }
+        Bring { index: index.to_owned(), target: copies::staged(&run(), index) }
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(requests[0].body["rename_replacement"], "svc-staged-20261120t020003z-hand-$1");
         assert_eq!(requests[0].body["include_aliases"], false);
         assert_eq!(requests[1].body["indices"], long);
-        assert_eq!(requests[1].body["rename_replacement"], staged::staged(&run(), &long));
+        assert_eq!(requests[1].body["rename_replacement"], copies::staged(&run(), &long));
         assert_eq!(requests[2].body, json!({"indices": "c", "include_global_state": false}));
     }
 

@@ -5,6 +5,7 @@ use svc_step::{Call, Failure, Status};
 
 use crate::connection::Connection;
 use crate::noted::Noted;
+use crate::origin::Origin;
 use crate::resolve::{self, DEFAULT, Held, PassedOver, Patterns};
 use crate::scope::{Scope, ScopeArg};
 use crate::server::Server;
@@ -32,9 +33,7 @@ pub(crate) struct WhatArgs {
 pub(crate) struct Chosen {
     pub server: Server,
     pub scope: Scope,
-    pub repository: String,
-    pub snapshot: String,
-    pub snapshot_uuid: String,
+    pub origin: Origin,
     /// The patterns as they were given.
     pub asked_for: String,
     /// What is restored.
@@ -63,9 +62,12 @@ impl Chosen {
         let resolved = resolve::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
         Ok(Self {
             scope: args.scope.scope.clone(),
-            repository: source.repository.clone(),
-            snapshot: snapshot.name,
-            snapshot_uuid: snapshot.uuid,
+            origin: Origin {
+                cluster_uuid: server.cluster_uuid.clone(),
+                repository: source.repository.clone(),
+                snapshot: snapshot.name,
+                snapshot_uuid: snapshot.uuid,
+            },
             asked_for: args.indices.clone(),
             indices: resolved.indices,
             streams: resolved.streams,

@@ -1,5 +1,14 @@
 //! Snapshots of the search database (procedure, 2.1 to 2.4, 4 and 4.1): Elasticsearch 7.17, 8 and 9, OpenSearch 1, 2 and 3,
 //! told apart by the server's own answer.
+//!
+//! What lies where:
+//! - `connection`, `server/`: how the search database is reached, requests and what a refusal means; `path` makes names part of URLs.
+//! - One file for each step, with a folder where it has parts: `configure/`, `create/`, `swap/`, `restore/`.
+//! - A snapshot: `snapshot` reads it, `verdict` judges it, `follow` waits for it, `source` says which one a step goes on with,
+//!   `backup` is what its documents say; `noted` is what it does not hold, `kept` remembers that on this host.
+//! - The repository: `repository`, `register`, `verify`, `cleanup`, `redact`. Names: `name`, `scope`, `live`, `resolve`.
+//! - What comes back: `chosen` (which indices), `bring` (the requests and the proof), `brought` (what `wait` waits for), `stage`,
+//!   and the locks and notes of runs that keep two of them apart.
 
 mod backup;
 mod bring;
@@ -12,23 +21,18 @@ mod copies;
 mod create;
 mod delete;
 mod disk;
-mod folder;
 mod follow;
 mod guard;
 mod health;
 mod kept;
-mod line;
 mod list;
 mod live;
 mod look;
-mod mark;
 mod name;
 mod noted;
 mod origin;
 mod path;
-mod path_repo;
 mod redact;
-mod refusal;
 mod register;
 mod repository;
 mod resolve;
@@ -43,10 +47,7 @@ mod snapshot;
 mod source;
 mod stage;
 mod swap;
-mod take;
-mod transport;
 mod unstage;
-mod url;
 mod verdict;
 mod verify;
 mod wait;

@@ -3,10 +3,10 @@
 use serde_json::Value;
 use svc_step::Failure;
 
+use crate::copies;
 use crate::resolve::{PassedOver, Patterns, Reason};
 use crate::scope::{Scope, is_security};
 use crate::server::Server;
-use crate::staged;
 
 /// A name of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +119,7 @@ fn within(names: Names, scope: &Scope, patterns: &Patterns) -> Result<Live, Fail
 fn left_out(name: &str, scope: &Scope, patterns: &Patterns) -> Option<Reason> {
     if is_security(name) {
         Some(Reason::Security)
-    } else if staged::is_own(name) {
+    } else if copies::is_own(name) {
         Some(Reason::OwnCopy)
     } else if !patterns.ask_for(name) {
         Some(Reason::NotAskedFor)

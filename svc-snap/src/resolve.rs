@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 
+use crate::copies;
 use crate::scope::{Scope, is_security, matches};
-use crate::staged;
 
 /// The patterns of the procedure (2.3).
 pub(crate) const DEFAULT: &str = "*,-.geoip_databases";
@@ -152,7 +152,7 @@ pub(crate) fn resolve(patterns: &Patterns, held: Held<'_>, scope: &Scope) -> Res
 fn reason(name: &str, patterns: &Patterns, held: Held<'_>, scope: &Scope) -> Option<Reason> {
     if is_security(name) {
         Some(Reason::Security)
-    } else if staged::is_own(name) {
+    } else if copies::is_own(name) {
         Some(Reason::OwnCopy)
     } else if held.features.iter().any(|feature| feature == name) {
         Some(Reason::FeatureState)

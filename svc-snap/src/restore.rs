@@ -11,6 +11,7 @@ use svc_step::common::DryRun;
 use svc_step::{Call, StepResult};
 
 use crate::chosen::{Chosen, WhatArgs};
+use crate::origin::Origin;
 use crate::resolve::PassedOver;
 use crate::swap::{HowArgs, Swapped};
 
@@ -50,14 +51,9 @@ pub(crate) enum OnConflict {
 /// A snapshot that is live.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Restored {
-    /// The cluster.
-    pub cluster_uuid: String,
-    /// The repository.
-    pub repository: String,
     /// The snapshot.
-    pub snapshot: String,
-    /// The snapshot's `uuid`.
-    pub snapshot_uuid: String,
+    #[serde(flatten)]
+    pub origin: Origin,
     /// The run; what is kept has it in its name, and `swap --run` and `unstage --run` take it.
     pub run: String,
     /// Whether it was restored over what was live.
@@ -121,10 +117,7 @@ impl Restored {
             docs_expected: chosen.docs_expected(index),
         });
         Self {
-            cluster_uuid: chosen.server.cluster_uuid.clone(),
-            repository: chosen.repository.clone(),
-            snapshot: chosen.snapshot.clone(),
-            snapshot_uuid: chosen.snapshot_uuid.clone(),
+            origin: chosen.origin.clone(),
             run: call.run_id().to_string(),
             in_place,
             indices: indices.collect(),

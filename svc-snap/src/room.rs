@@ -24,7 +24,7 @@ struct Load {
 /// There is no room (3); the server does not answer.
 pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Failure> {
     let server = &chosen.server;
-    let status = server.get(&path(&["_snapshot", &chosen.repository, &chosen.snapshot, "_status"]))?;
+    let status = server.get(&path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_status"]))?;
     let load = load(&status, brings);
     let disks = disks(server)?;
     if let Some((free, nodes)) = lacking(&disks, load.bytes) {

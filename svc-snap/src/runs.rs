@@ -42,7 +42,7 @@ impl Begun {
     /// The cluster that it is of.
     pub(crate) fn cluster_uuid(&self) -> &str {
         match self {
-            Self::Staged(staged) => &staged.cluster_uuid,
+            Self::Staged(staged) => &staged.origin.cluster_uuid,
             Self::Swapped(swapped) => &swapped.cluster_uuid,
         }
     }

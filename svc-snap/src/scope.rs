@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 
+use crate::copies;
 use crate::resolve::Patterns;
-use crate::staged;
 
 /// The service's own indices.
 #[derive(Debug, Clone, Args)]
@@ -27,7 +27,7 @@ impl Scope {
     /// Whether an index or a data stream of that name is the service's. Indices of the search database's security never are,
     /// nor are our own copies.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        !is_security(name) && !staged::is_own(name) && self.patterns.ask_for(name)
+        !is_security(name) && !copies::is_own(name) && self.patterns.ask_for(name)
     }
 }
 

@@ -10,15 +10,16 @@ use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::bring::{self, Bring};
 use crate::chosen::{Chosen, WhatArgs};
+use crate::copies;
 use crate::guard;
 use crate::look::look;
+use crate::origin::Origin;
 use crate::path::path;
 use crate::resolve::PassedOver;
 use crate::room;
 use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::shape::Shape;
-use crate::staged;
 
 /// Arguments of `svc-snap stage`.
 #[derive(Debug, clap::Args)]
@@ -33,14 +34,9 @@ pub struct StageArgs {
 /// A snapshot that lies beside the live indices, proven.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Staged {
-    /// The cluster.
-    pub cluster_uuid: String,
-    /// The repository.
-    pub repository: String,
     /// The snapshot.
-    pub snapshot: String,
-    /// The snapshot's `uuid`.
-    pub snapshot_uuid: String,
+    #[serde(flatten)]
+    pub origin: Origin,
     /// The run whose copies these are; their names hold it, and `--run` takes it.
     pub run: String,
     /// The patterns that were asked for.
@@ -105,12 +101,9 @@ impl Staged {
             docs_expected: chosen.docs_expected(&one.index),
             shape_noted: chosen.noted(&one.index),
         });
-        let requests = bring::requests(call.run_id(), &chosen.repository, &chosen.snapshot, brings).into_iter();
+        let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, brings).into_iter();
         Self {
-            cluster_uuid: chosen.server.cluster_uuid.clone(),
-            repository: chosen.repository.clone(),
-            snapshot: chosen.snapshot.clone(),
-            snapshot_uuid: chosen.snapshot_uuid.clone(),
+            origin: chosen.origin.clone(),
             run: call.run_id().to_string(),
             asked_for: chosen.asked_for.clone(),
             indices: indices.collect(),
@@ -140,7 +133,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     if let Some(staged) = earlier.proven {
         return Ok(staged);
     }
-    let beside = |index: &String| Bring { index: index.clone(), target: staged::staged(call.run_id(), index) };
+    let beside = |index: &String| Bring { index: index.clone(), target: copies::staged(call.run_id(), index) };
     let brings: Vec<Bring> = chosen.indices.iter().map(beside).collect();
     let mut staged = earlier.planned(call, &chosen, &brings)?;
     if args.dry.dry_run {
@@ -180,8 +173,8 @@ impl Earlier {
         let found = look(&chosen.server, &staged.names())?;
         let is_there = |one: &StagedIndex| found.get(&one.staged).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());
         let whole = staged.is_proven() && staged.indices.iter().all(is_there);
-        let same = staged.snapshot_uuid == chosen.snapshot_uuid
-            && staged.cluster_uuid == chosen.server.cluster_uuid
+        let same = staged.origin.snapshot_uuid == chosen.origin.snapshot_uuid
+            && staged.origin.cluster_uuid == chosen.origin.cluster_uuid
             && (!whole || staged.indices.iter().map(|one| &one.index).eq(&chosen.indices));
         if !same {
             return Err(runs::in_use(call.run_id()));
@@ -189,7 +182,7 @@ impl Earlier {
         if whole {
             return Ok(Self { proven: Some(staged), ..Self::default() });
         }
-        let own = |name: &&String| staged::is_own_of(name, call.run_id());
+        let own = |name: &&String| copies::is_own_of(name, call.run_id());
         let straight = staged.indices.iter().filter(|one| one.is_straight() && found.contains_key(&one.index));
         Ok(Self {
             proven: None,
@@ -262,7 +255,7 @@ pub(crate) fn bring_back(call: &Call, chosen: &Chosen, brings: &[Bring], staged:
 
 fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut Staged) -> Result<(), Failure> {
     call.check()?;
-    for request in bring::requests(call.run_id(), &chosen.repository, &chosen.snapshot, brings) {
+    for request in bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, brings) {
         call.people().detail(&format!("POST {}", request.path));
         let sent = chosen.server.change(call, "POST", &request.path, Some(&request.body));
         for one in staged.indices.iter_mut().filter(|one| request.brings.contains(&one.index)) {

@@ -12,12 +12,12 @@ use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::connection::Connection;
+use crate::copies::{self, Way};
 use crate::guard;
 use crate::look::{Index, look};
 use crate::path::path;
 use crate::runs::{self, Begun};
 use crate::server::Server;
-use crate::staged::{self, Way};
 use crate::swap::{self, Given, State, Swapped};
 
 /// Arguments of `svc-snap unstage`.
@@ -106,7 +106,7 @@ fn names(given: &Begun, run: &RunId) -> Result<BTreeSet<String>, Failure> {
         Begun::Staged(staged) => staged.indices.iter().filter(|one| !one.is_straight()).map(|one| one.staged.clone()).collect(),
         Begun::Swapped(swapped) => of_swap(swapped),
     };
-    let foreign: Vec<&str> = names.iter().filter(|name| !staged::is_own_of(name, run)).map(String::as_str).collect();
+    let foreign: Vec<&str> = names.iter().filter(|name| !copies::is_own_of(name, run)).map(String::as_str).collect();
     if foreign.is_empty() {
         return Ok(names);
     }

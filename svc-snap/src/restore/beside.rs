@@ -7,12 +7,12 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 use super::{RestoreState, RestoreWay, Restored};
 use crate::bring::Bring;
 use crate::chosen::Chosen;
+use crate::copies;
 use crate::guard;
 use crate::look::{Index, look};
 use crate::path::path;
 use crate::runs::{self, Begun};
 use crate::stage::{self, Earlier, Staged};
-use crate::staged;
 use crate::swap::{self, HowArgs, State, Swapped};
 
 pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, dry_run: bool) -> StepResult<Restored> {
@@ -77,7 +77,9 @@ fn stage(call: &Call, chosen: &Chosen, earlier: &Earlier, brings: &[Bring], stag
 /// The swap of this run that an earlier call of the same command began.
 fn cut_before(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> {
     match runs::noted(call, call.run_id())? {
-        Some(Begun::Swapped(swapped)) if !swapped.back && swapped.snapshot_uuid.as_deref() == Some(&chosen.snapshot_uuid) => {
+        Some(Begun::Swapped(swapped))
+            if !swapped.back && swapped.snapshot_uuid.as_deref() == Some(&chosen.origin.snapshot_uuid) =>
+        {
             Ok(Some(swapped))
         }
         _ => Ok(None),
@@ -109,7 +111,7 @@ fn brings(call: &Call, chosen: &Chosen, live: &BTreeMap<String, Index>) -> Resul
     let mut brings = Vec::new();
     for index in &chosen.indices {
         let straight = !live.contains_key(index) && !has_held_alias(chosen, index)?;
-        let target = if straight { index.clone() } else { staged::staged(call.run_id(), index) };
+        let target = if straight { index.clone() } else { copies::staged(call.run_id(), index) };
         brings.push(Bring { index: index.clone(), target });
     }
     Ok(brings)

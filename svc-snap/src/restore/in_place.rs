@@ -32,7 +32,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let mut restored = Restored::new(call, chosen, true, |_| RestoreWay::InPlace);
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
     let clear = clearing(on_conflict, &conflicts);
-    let requests = bring::requests(call.run_id(), &chosen.repository, &chosen.snapshot, &brings);
+    let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &brings);
     restored.plan = clear.iter().map(|(method, path)| Action::request(method, path.as_str(), None)).collect();
     restored.plan.extend(requests.iter().map(|one| Action::request("POST", one.path.as_str(), Some(one.body.clone()))));
     if dry_run {

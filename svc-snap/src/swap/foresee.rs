@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::item::SwapIndex;
 use super::next::{Act, Next, Seen, next};
+use crate::copies::Way;
 use crate::look::Index;
 use crate::shape::Shape;
-use crate::staged::Way;
 
 /// More requests than any swap of one index needs; a machine that goes round would show here and not in a server.
 pub(crate) const MOST: usize = 40;
@@ -91,7 +91,7 @@ mod tests {
     use super::super::item::{Source, State};
     use super::super::next::{Rival, undo};
     use super::*;
-    use crate::staged;
+    use crate::copies;
 
     const STAGED: &str = "svc-staged-20261120t020003z-hand-docs";
     const BEFORE: &str = "svc-before-20261120t020003z-hand-docs";
@@ -235,7 +235,7 @@ mod tests {
         cut.indices.insert("docs".to_owned(), index("stray", Shape::default()));
         assert_eq!(cut.state(&way(), &item()), State::Absent);
         let after = run_out(&item(), cut);
-        let stray = staged::stray(BEFORE, "stray");
+        let stray = copies::stray(BEFORE, "stray");
         assert_eq!(after.indices.keys().collect::<Vec<_>>(), ["docs", BEFORE, stray.as_str()]);
         assert_eq!(after.get("docs").unwrap().shape, shape());
     }

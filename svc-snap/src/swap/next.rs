@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 
 use super::item::{State, SwapIndex};
+use crate::copies::{self, Way};
 use crate::look::Index;
 use crate::path::path;
 use crate::shape::give;
-use crate::staged::{self, Way};
 
 /// What the server shows of the names that one item speaks of; a name without an index is not in it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -194,7 +194,7 @@ fn keep_stray(way: &Way, item: &SwapIndex, seen: &Seen, live: &Index) -> Next {
 
 /// The name under which a stray is kept, from its `uuid`: there may be several.
 pub(crate) fn stray_name(way: &Way, item: &SwapIndex, stray: &Index) -> String {
-    staged::stray(&way.kept(&item.index), &stray.uuid)
+    copies::stray(&way.kept(&item.index), &stray.uuid)
 }
 
 /// The steps that clone a live index to a name of ours; `None` when that is done.

@@ -11,11 +11,11 @@ use super::item::{State, SwapIndex, Swapped};
 use super::next::Seen;
 use super::ways::{backward, forward};
 use super::{HowArgs, SwapArgs};
+use crate::copies::Way;
 use crate::guard;
 use crate::look::Index;
 use crate::runs::{self, Begun};
 use crate::server::Server;
-use crate::staged::Way;
 
 /// What is to be done.
 struct Task {

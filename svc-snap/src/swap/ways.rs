@@ -10,6 +10,7 @@ use super::given::not_proven;
 use super::item::{Source, State, SwapIndex, Swapped};
 use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
 use super::run::state;
+use crate::copies::Way;
 use crate::live;
 use crate::look::{Index, count, look, members};
 use crate::path::path;
@@ -19,7 +20,6 @@ use crate::scope::Scope;
 use crate::server::Server;
 use crate::shape::{Shape, is_write_index};
 use crate::stage::{Staged, StagedIndex};
-use crate::staged::Way;
 
 /// The plan by which what was staged becomes live.
 ///
@@ -47,7 +47,7 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, staged: &Stag
     }
     let (swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
     tell(call, &doubts);
-    Ok(Swapped { snapshot_uuid: Some(staged.snapshot_uuid.clone()), straight: straight(staged), ..swapped })
+    Ok(Swapped { snapshot_uuid: Some(staged.origin.snapshot_uuid.clone()), straight: straight(staged), ..swapped })
 }
 
 /// The same plan before anything is staged, as if what is to be staged were there: whatever forbids the swap shows. It is
