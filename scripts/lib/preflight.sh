@@ -20,13 +20,13 @@ preflight() {
 
 # The verdict over all checks: nothing has been altered yet.
 preflight_verdict() {
-  local first=${preflight_failed[0]-}
+  local worst=${preflight_failed[0]-}
   if ((${#preflight_failed[@]} > 1)); then
-    failed_step=$first failure_hint=$(stop_hint "$first")
-    failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: $(sentence_of "$(document "$first")" "$preflight_status")"
+    failed_step=$worst failure_hint=$(stop_hint "$worst")
+    failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: $(sentence_of "$(document "$worst")" "$preflight_status")"
     exit "$preflight_status"
-  elif [[ -n $first ]]; then
-    stop_at "$preflight_status" "$first"
+  elif [[ -n $worst ]]; then
+    stop_at "$preflight_status" "$worst"
   fi
   judge_hooks
   say 'preflight: passed'
