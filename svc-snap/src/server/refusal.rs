@@ -173,7 +173,9 @@ fn busy(said: &Said) -> bool {
     ];
     BUSY.iter().any(|kind| said.is(kind))
         || (said.is("illegal_state_exception")
-            && (said.tells("already in-progress") || said.tells("currently being deleted") || said.tells("is running")))
+            && ["already in-progress", "currently being deleted", "is running", "currently running"]
+                .iter()
+                .any(|words| said.tells(words)))
 }
 
 fn by_status(status: u16) -> Failure {
