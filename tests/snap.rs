@@ -256,7 +256,10 @@ fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
 
 #[test]
 fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
-    let bench = Bench::new("life");
+    // A server of its own: while one cleans up, no snapshot is taken there, in any repository.
+    let server = own_server(&Settings::default());
+    let bench = Bench::on(server.search.clone(), "life");
+    bench.run(&["register", "--location", &bench.location()]).ok().changed();
     let index = bench.fill("docs", 7);
     let dry = bench.run(&["create", "--dry-run"]).ok().unchanged();
     assert_eq!(dry.result()["plan"][0]["body"]["indices"], index.as_str());
