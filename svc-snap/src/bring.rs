@@ -1,5 +1,10 @@
 //! Indices brought back from a snapshot: the requests, the wait for them, the proof, and the way back.
 
+pub(crate) mod brought;
+pub(crate) mod chosen;
+pub(crate) mod origin;
+pub(crate) mod room;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -8,11 +13,11 @@ use svc_step::progress::Unit;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure};
 
-use crate::copies;
-use crate::look::{Index, count, look, portions};
-use crate::path::path;
+use crate::index::copies;
+use crate::index::shape::lifecycle_patterns;
+use crate::index::{Index, count, look, portions};
 use crate::server::Server;
-use crate::shape::lifecycle_patterns;
+use crate::server::path::path;
 
 /// How often a restore under way is looked at.
 const LOOK: Duration = Duration::from_millis(200);

@@ -10,8 +10,8 @@ use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::path::path;
 use crate::repository::{self, RepositoryArg};
+use crate::server::path::path;
 use crate::server::{Server, left_at_work};
 
 /// How long a server may say that it is busy, and the pause before it is asked again.

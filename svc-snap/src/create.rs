@@ -14,17 +14,17 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 
 use self::mark::{Mark, MarkArgs};
 use self::take::{Take, Taking};
-use crate::backup::Backup;
 use crate::connection::Connection;
-use crate::kept::{self, Kept};
-use crate::live::{Live, live};
-use crate::noted;
+use crate::index::live::{Live, live};
+use crate::index::resolve::{PassedOver, Patterns};
+use crate::index::scope::ScopeArg;
 use crate::repository::{self, RepositoryArg};
-use crate::resolve::{PassedOver, Patterns};
-use crate::scope::ScopeArg;
 use crate::server::Server;
+use crate::snapshot::backup::Backup;
+use crate::snapshot::kept::{self, Kept};
+use crate::snapshot::noted;
 use crate::snapshot::{self, Snapshot};
-use crate::{name, verdict};
+use crate::snapshot::{name, verdict};
 
 /// Arguments of `svc-snap create`.
 #[derive(Debug, clap::Args)]

@@ -8,11 +8,12 @@ use svc_step::from::Accept;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::path::path;
+use crate::repository;
+use crate::server::path::path;
 use crate::server::{Server, left_at_work};
+use crate::snapshot::source::{Source, SourceArgs};
 use crate::snapshot::{self, Snapshot};
-use crate::source::{Source, SourceArgs};
-use crate::{kept, repository, verdict};
+use crate::snapshot::{kept, verdict};
 
 /// Arguments of `svc-snap delete`.
 #[derive(Debug, clap::Args)]

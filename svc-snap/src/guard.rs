@@ -3,7 +3,7 @@
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
-use crate::scope::Scope;
+use crate::index::scope::Scope;
 use crate::server::Server;
 
 /// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap, and nobody can tell from their

@@ -8,10 +8,10 @@ use serde_json::Value;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::disk::{NodeDisk, disks};
-use crate::look::members;
+use crate::index::members;
+use crate::index::scope::ScopeArg;
 use crate::repository::{self, RepositoryArg};
-use crate::scope::ScopeArg;
+use crate::server::disk::{NodeDisk, disks};
 use crate::server::{Product, Server};
 use crate::verify::verify;
 

@@ -2,53 +2,36 @@
 //! told apart by the server's own answer.
 //!
 //! What lies where:
-//! - `connection`, `server/`: how the search database is reached, requests and what a refusal means; `path` makes names part of URLs.
 //! - One file for each step, with a folder where it has parts: `configure/`, `create/`, `swap/`, `restore/`.
-//! - A snapshot: `snapshot` reads it, `verdict` judges it, `follow` waits for it, `source` says which one a step goes on with,
-//!   `backup` is what its documents say; `noted` is what it does not hold, `kept` remembers that on this host.
-//! - The repository: `repository`, `register`, `verify`, `cleanup`, `redact`. Names: `name`, `scope`, `live`, `resolve`.
-//! - What comes back: `chosen` (which indices), `bring` (the requests and the proof), `brought` (what `wait` waits for), `stage`,
-//!   and the locks and notes of runs that keep two of them apart.
+//! - `connection`, `server/`: how the search database is reached, requests and what a refusal means, its disks.
+//! - `repository/`: what is known of it, its settings without secrets.
+//! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), says which one a step goes on with (`source`), what
+//!   its documents say (`backup`), what it does not hold (`noted`) and how this host remembers that (`kept`).
+//! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`,
+//!   `live`), and the names of our own `copies`.
+//! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
+//! - `runs`, `guard`: the notes and the locks that keep two runs apart.
 
-mod backup;
 mod bring;
-mod brought;
-mod chosen;
 mod cleanup;
 mod configure;
 mod connection;
-mod copies;
 mod create;
 mod delete;
-mod disk;
-mod follow;
 mod guard;
 mod health;
-mod kept;
+mod index;
 mod list;
-mod live;
-mod look;
-mod name;
-mod noted;
-mod origin;
-mod path;
-mod redact;
 mod register;
 mod repository;
-mod resolve;
 mod restore;
-mod room;
 mod runs;
-mod scope;
 mod server;
-mod shape;
 mod show;
 mod snapshot;
-mod source;
 mod stage;
 mod swap;
 mod unstage;
-mod verdict;
 mod verify;
 mod wait;
 
@@ -58,7 +41,6 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use backup::Backup;
 pub use cleanup::{CleanedUp, CleanupArgs};
 pub use configure::{ConfigureArgs, Configured};
 pub use create::{CreateArgs, Created};
@@ -68,6 +50,7 @@ pub use list::{ListArgs, Listed};
 pub use register::{RegisterArgs, Registered};
 pub use restore::{RestoreArgs, Restored};
 pub use show::{ShowArgs, Shown};
+pub use snapshot::backup::Backup;
 pub use stage::{StageArgs, Staged};
 pub use swap::{SwapArgs, Swapped};
 pub use unstage::{UnstageArgs, Unstaged};

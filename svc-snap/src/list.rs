@@ -8,8 +8,8 @@ use svc_step::{Call, StepResult};
 use crate::connection::Connection;
 use crate::repository::RepositoryArg;
 use crate::server::Server;
+use crate::snapshot::verdict;
 use crate::snapshot::{self, Shards, Snapshot};
-use crate::verdict;
 
 /// Arguments of `svc-snap list`.
 #[derive(Debug, clap::Args)]

@@ -10,10 +10,10 @@ use svc_step::common::DryRun;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::path::path;
-use crate::redact::redacted;
+use crate::repository::redact::redacted;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
+use crate::server::path::path;
 
 /// Arguments of `svc-snap register`.
 #[derive(Debug, clap::Args)]

@@ -1,13 +1,15 @@
 //! The snapshot repository that a step works with.
 
+pub(crate) mod redact;
+
 use clap::Args;
 use serde_json::Value;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
-use crate::name;
-use crate::path::path;
 use crate::server::Server;
+use crate::server::path::path;
+use crate::snapshot::name;
 
 /// Which repository.
 #[derive(Debug, Clone, Args)]

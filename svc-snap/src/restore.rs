@@ -10,9 +10,9 @@ use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::{Call, StepResult};
 
-use crate::chosen::{Chosen, WhatArgs};
-use crate::origin::Origin;
-use crate::resolve::PassedOver;
+use crate::bring::chosen::{Chosen, WhatArgs};
+use crate::bring::origin::Origin;
+use crate::index::resolve::PassedOver;
 use crate::swap::{HowArgs, Swapped};
 
 /// Arguments of `svc-snap restore`.

@@ -1,6 +1,8 @@
 //! The search database that a step works with: which product and version it is, and the requests to it.
 
+pub(crate) mod disk;
 pub(crate) mod line;
+pub(crate) mod path;
 pub(crate) mod refusal;
 pub(crate) mod transport;
 pub(crate) mod url;
@@ -16,7 +18,7 @@ use svc_step::{Call, Failure, Status};
 use self::line::{Line, Pending};
 use self::transport::{Answer, Fate, Transport, Trouble};
 use crate::connection::Connection;
-use crate::path::path;
+use crate::server::path::path;
 
 /// How often signals and the time limit are looked at while a long request runs.
 const LOOK: Duration = Duration::from_millis(100);

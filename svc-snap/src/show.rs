@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use svc_step::from::Accept;
 use svc_step::{Call, StepResult, Stopped};
 
-use crate::backup::Backup;
 use crate::connection::Connection;
-use crate::kept::Kept;
 use crate::server::Server;
 use crate::snapshot;
-use crate::source::SourceArgs;
-use crate::verdict;
+use crate::snapshot::backup::Backup;
+use crate::snapshot::kept::Kept;
+use crate::snapshot::source::SourceArgs;
+use crate::snapshot::verdict;
 
 /// Arguments of `svc-snap show`.
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,13 @@
 //! A snapshot as `GET /_snapshot/<repository>/<snapshot>` shows it.
 
+pub(crate) mod backup;
+pub(crate) mod follow;
+pub(crate) mod kept;
+pub(crate) mod name;
+pub(crate) mod noted;
+pub(crate) mod source;
+pub(crate) mod verdict;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,10 +15,10 @@ use serde_json::{Map, Value, json};
 use svc_step::Failure;
 use svc_step::document::Time;
 
-use crate::look::members;
-use crate::path::path;
+use crate::index::members;
 use crate::repository;
 use crate::server::Server;
+use crate::server::path::path;
 use crate::server::refusal;
 
 /// The state of a snapshot that is being taken.

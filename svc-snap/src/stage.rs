@@ -8,18 +8,18 @@ use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
+use crate::bring::chosen::{Chosen, WhatArgs};
+use crate::bring::origin::Origin;
+use crate::bring::room;
 use crate::bring::{self, Bring};
-use crate::chosen::{Chosen, WhatArgs};
-use crate::copies;
 use crate::guard;
-use crate::look::look;
-use crate::origin::Origin;
-use crate::path::path;
-use crate::resolve::PassedOver;
-use crate::room;
+use crate::index::copies;
+use crate::index::look;
+use crate::index::resolve::PassedOver;
+use crate::index::shape::Shape;
 use crate::runs::{self, Begun};
 use crate::server::Server;
-use crate::shape::Shape;
+use crate::server::path::path;
 
 /// Arguments of `svc-snap stage`.
 #[derive(Debug, clap::Args)]

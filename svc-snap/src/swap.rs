@@ -20,7 +20,7 @@ use svc_step::from::OtherServer;
 use svc_step::swaps::GivenArgs;
 
 use crate::connection::Connection;
-use crate::scope::ScopeArg;
+use crate::index::scope::ScopeArg;
 
 /// Arguments of `svc-snap swap`.
 #[derive(Debug, clap::Args)]

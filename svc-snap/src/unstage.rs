@@ -12,12 +12,12 @@ use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::connection::Connection;
-use crate::copies::{self, Way};
 use crate::guard;
-use crate::look::{Index, look};
-use crate::path::path;
+use crate::index::copies::{self, Way};
+use crate::index::{Index, look};
 use crate::runs::{self, Begun};
 use crate::server::Server;
+use crate::server::path::path;
 use crate::swap::{self, Given, State, Swapped};
 
 /// Arguments of `svc-snap unstage`.

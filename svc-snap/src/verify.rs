@@ -6,10 +6,10 @@ use serde_json::Value;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::connection::Connection;
-use crate::look::members;
-use crate::path::path;
+use crate::index::members;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
+use crate::server::path::path;
 
 /// Arguments of `svc-snap verify`.
 #[derive(Debug, clap::Args)]

@@ -6,16 +6,16 @@ use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::backup::Backup;
-use crate::brought::{self, Brought, BroughtIndex};
+use crate::bring::brought::{self, Brought, BroughtIndex};
 use crate::connection::Connection;
-use crate::follow::Follow;
-use crate::kept::Kept;
 use crate::repository::RepositoryArg;
 use crate::server::{Server, left_at_work};
 use crate::snapshot;
-use crate::source::{self, Source};
-use crate::{name, verdict};
+use crate::snapshot::backup::Backup;
+use crate::snapshot::follow::Follow;
+use crate::snapshot::kept::Kept;
+use crate::snapshot::source::{self, Source};
+use crate::snapshot::{name, verdict};
 
 /// Arguments of `svc-snap wait`.
 #[derive(Debug, clap::Args)]

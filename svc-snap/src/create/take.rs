@@ -8,11 +8,11 @@ use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
 use crate::create::mark::Mark;
-use crate::follow::{self, Follow};
-use crate::path::path;
 use crate::server::line::Pending;
+use crate::server::path::path;
 use crate::server::transport::{Fate, Trouble};
 use crate::server::{Server, failed};
+use crate::snapshot::follow::{self, Follow};
 use crate::snapshot::{self, Snapshot};
 
 /// How long after a lost answer the snapshot may take to show.

@@ -6,12 +6,12 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 
 use super::{RestoreState, RestoreWay, Restored};
 use crate::bring::Bring;
-use crate::chosen::Chosen;
-use crate::copies;
+use crate::bring::chosen::Chosen;
 use crate::guard;
-use crate::look::{Index, look};
-use crate::path::path;
+use crate::index::copies;
+use crate::index::{Index, look};
 use crate::runs::{self, Begun};
+use crate::server::path::path;
 use crate::stage::{self, Earlier, Staged};
 use crate::swap::{self, HowArgs, State, Swapped};
 

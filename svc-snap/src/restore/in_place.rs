@@ -5,12 +5,12 @@ use svc_step::action::Action;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use super::{OnConflict, RestoreState, RestoreWay, Restored};
+use crate::bring::chosen::Chosen;
 use crate::bring::{self, Bring, Request};
-use crate::chosen::Chosen;
 use crate::guard;
-use crate::look::look;
-use crate::path::path;
+use crate::index::look;
 use crate::runs;
+use crate::server::path::path;
 
 pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
     chosen.refuse_streams("restored in place yet")?;

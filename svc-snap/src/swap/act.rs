@@ -8,10 +8,10 @@ use svc_step::{Call, Failure, swaps};
 use super::foresee::MOST;
 use super::item::{State, SwapIndex, Swapped};
 use super::next::{Act, Next, Rival, Seen, next, stray_name, undo};
-use crate::copies::Way;
-use crate::look::{count, look};
+use crate::index::copies::Way;
+use crate::index::shape::is_write_index;
+use crate::index::{count, look};
 use crate::server::Server;
-use crate::shape::is_write_index;
 
 /// How often a clone that is under way is looked at.
 const LOOK: Duration = Duration::from_millis(50);

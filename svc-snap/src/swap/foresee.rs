@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::item::SwapIndex;
 use super::next::{Act, Next, Seen, next};
-use crate::copies::Way;
-use crate::look::Index;
-use crate::shape::Shape;
+use crate::index::Index;
+use crate::index::copies::Way;
+use crate::index::shape::Shape;
 
 /// More requests than any swap of one index needs; a machine that goes round would show here and not in a server.
 pub(crate) const MOST: usize = 40;
@@ -91,7 +91,7 @@ mod tests {
     use super::super::item::{Source, State};
     use super::super::next::{Rival, undo};
     use super::*;
-    use crate::copies;
+    use crate::index::copies;
 
     const STAGED: &str = "svc-staged-20261120t020003z-hand-docs";
     const BEFORE: &str = "svc-before-20261120t020003z-hand-docs";

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 
-use crate::resolve::PassedOver;
-use crate::shape::Shape;
+use crate::index::resolve::PassedOver;
+use crate::index::shape::Shape;
 
 /// A swap: what had been staged, kept or set aside is live now.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 
 use super::item::{State, SwapIndex};
-use crate::copies::{self, Way};
-use crate::look::Index;
-use crate::path::path;
-use crate::shape::give;
+use crate::index::Index;
+use crate::index::copies::{self, Way};
+use crate::index::shape::give;
+use crate::server::path::path;
 
 /// What the server shows of the names that one item speaks of; a name without an index is not in it.
 #[derive(Debug, Clone, PartialEq, Default)]

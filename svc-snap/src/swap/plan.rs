@@ -7,10 +7,10 @@ use svc_step::Failure;
 use super::foresee::foresee;
 use super::item::{Source, State, SwapIndex, Swapped};
 use super::next::Seen;
-use crate::copies::{Way, is_marker};
 use crate::guard;
-use crate::look::Index;
-use crate::shape::{Shape, is_write_index};
+use crate::index::Index;
+use crate::index::copies::{Way, is_marker};
+use crate::index::shape::{Shape, is_write_index};
 
 /// What is asked for under one live name.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,9 +11,9 @@ use super::item::{State, SwapIndex, Swapped};
 use super::next::Seen;
 use super::ways::{backward, forward};
 use super::{HowArgs, SwapArgs};
-use crate::copies::Way;
 use crate::guard;
-use crate::look::Index;
+use crate::index::Index;
+use crate::index::copies::Way;
 use crate::runs::{self, Begun};
 use crate::server::Server;
 

@@ -10,15 +10,15 @@ use super::given::not_proven;
 use super::item::{Source, State, SwapIndex, Swapped};
 use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
 use super::run::state;
-use crate::copies::Way;
-use crate::live;
-use crate::look::{Index, count, look, members};
-use crate::path::path;
-use crate::resolve::{PassedOver, Patterns, Reason};
+use crate::index::copies::Way;
+use crate::index::live;
+use crate::index::resolve::{PassedOver, Patterns, Reason};
+use crate::index::scope::Scope;
+use crate::index::shape::{Shape, is_write_index};
+use crate::index::{Index, count, look, members};
 use crate::runs::Begun;
-use crate::scope::Scope;
 use crate::server::Server;
-use crate::shape::{Shape, is_write_index};
+use crate::server::path::path;
 use crate::stage::{Staged, StagedIndex};
 
 /// The plan by which what was staged becomes live.

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 
-use crate::copies;
-use crate::scope::{Scope, is_security, matches};
+use crate::index::copies;
+use crate::index::scope::{Scope, is_security, matches};
 
 /// The patterns of the procedure (2.3).
 pub(crate) const DEFAULT: &str = "*,-.geoip_databases";

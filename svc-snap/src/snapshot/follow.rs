@@ -6,8 +6,8 @@ use serde_json::Value;
 use svc_step::progress::{Progress, Unit};
 use svc_step::{Call, Failure, Status};
 
-use crate::path::path;
 use crate::server::Server;
+use crate::server::path::path;
 use crate::snapshot::{self, Snapshot};
 
 /// The first pause between two looks; it grows to the last.

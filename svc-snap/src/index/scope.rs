@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use crate::copies;
-use crate::resolve::Patterns;
+use crate::index::copies;
+use crate::index::resolve::Patterns;
 
 /// The service's own indices.
 #[derive(Debug, Clone, Args)]

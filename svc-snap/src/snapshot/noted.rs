@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::live::Name;
-use crate::look::{Index, count, look, members};
-use crate::path::path;
+use crate::index::live::Name;
+use crate::index::shape::Shape;
+use crate::index::{Index, count, look, members};
 use crate::server::Server;
-use crate::shape::Shape;
+use crate::server::path::path;
 
 /// What was noted of one index when the snapshot was taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,11 +4,11 @@ use serde_json::Value;
 use svc_step::Failure;
 
 use crate::bring::Bring;
-use crate::chosen::Chosen;
-use crate::disk::{NodeDisk, disks};
-use crate::look::members;
-use crate::path::path;
+use crate::bring::chosen::Chosen;
+use crate::index::members;
 use crate::server::Server;
+use crate::server::disk::{NodeDisk, disks};
+use crate::server::path::path;
 
 /// What a restore brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

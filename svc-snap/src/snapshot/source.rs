@@ -4,13 +4,13 @@ use clap::Args;
 use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::{Call, Failure};
 
-use crate::backup::Backup;
-use crate::kept::Kept;
-use crate::name;
-use crate::noted::Noted;
 use crate::repository::RepositoryArg;
 use crate::server::Server;
 use crate::snapshot::Snapshot;
+use crate::snapshot::backup::Backup;
+use crate::snapshot::kept::Kept;
+use crate::snapshot::name;
+use crate::snapshot::noted::Noted;
 
 /// Documents that speak of one snapshot.
 pub(crate) const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];

@@ -3,16 +3,16 @@
 use svc_step::from::Accept;
 use svc_step::{Call, Failure, Status};
 
+use crate::bring::origin::Origin;
 use crate::connection::Connection;
-use crate::noted::Noted;
-use crate::origin::Origin;
-use crate::resolve::{self, DEFAULT, Held, PassedOver, Patterns};
-use crate::scope::{Scope, ScopeArg};
+use crate::index::resolve::{self, DEFAULT, Held, PassedOver, Patterns};
+use crate::index::scope::{Scope, ScopeArg};
+use crate::index::shape::Shape;
 use crate::server::Server;
-use crate::shape::Shape;
+use crate::snapshot::noted::Noted;
+use crate::snapshot::source::SourceArgs;
+use crate::snapshot::verdict;
 use crate::snapshot::{self, Snapshot};
-use crate::source::SourceArgs;
-use crate::verdict;
 
 /// What to restore.
 #[derive(Debug, clap::Args)]

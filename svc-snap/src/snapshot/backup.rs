@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::noted::Noted;
 use crate::snapshot::Snapshot;
+use crate::snapshot::noted::Noted;
 
 /// One snapshot, as documents hand it on from step to step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

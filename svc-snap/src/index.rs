@@ -1,13 +1,19 @@
 //! What the server shows of indices by their explicit names.
 
+pub(crate) mod copies;
+pub(crate) mod live;
+pub(crate) mod resolve;
+pub(crate) mod scope;
+pub(crate) mod shape;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use svc_step::Failure;
 
-use crate::path::path;
+use crate::index::shape::Shape;
 use crate::server::Server;
-use crate::shape::Shape;
+use crate::server::path::path;
 
 /// What the server shows of one index.
 #[derive(Debug, Clone, PartialEq)]

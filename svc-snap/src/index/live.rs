@@ -3,9 +3,9 @@
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::copies;
-use crate::resolve::{PassedOver, Patterns, Reason};
-use crate::scope::{Scope, is_security};
+use crate::index::copies;
+use crate::index::resolve::{PassedOver, Patterns, Reason};
+use crate::index::scope::{Scope, is_security};
 use crate::server::Server;
 
 /// A name of the cluster.

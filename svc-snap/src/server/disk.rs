@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::look::members;
+use crate::index::members;
 use crate::server::Server;
 
 /// The disk of one data node.

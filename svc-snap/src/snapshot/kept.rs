@@ -11,9 +11,9 @@ use svc_step::lock::make_private_folder;
 use svc_step::{Call, Failure, run_id};
 
 use crate::create::mark;
-use crate::noted::{Noted, Notes};
 use crate::server::Server;
 use crate::snapshot::Snapshot;
+use crate::snapshot::noted::{Noted, Notes};
 
 /// A file of notes is not larger.
 const LARGEST: u64 = 256 * 1024 * 1024;
