@@ -15,138 +15,12 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::host::{Host, OwnSearch};
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::search::{OS_USER, Product, Search, Settings};
-use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::{http, os, wait};
-use tempfile::TempDir;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::search::{OS_USER, Product, Settings};
+use svc_tests::tool::Ran;
+use svc_tests::{os, wait};
 
 const LONG: Duration = Duration::from_secs(60);
-
-/// One test's own indices, repository and state.
-struct Bench {
-    search: Search,
-    prefix: String,
-    state: TempDir,
-}
-
-impl Bench {
-    /// On the shared server, with a repository.
-    fn new(name: &str) -> Self {
-        let bench = Self::on(Host::shared().unwrap().search, name);
-        bench.run(&["register", "--location", &bench.location()]).ok().changed();
-        bench
-    }
-
-    /// The same with a repository that takes its time: a few hundred KB/s.
-    fn slow(name: &str) -> Self {
-        let bench = Self::on(Host::shared().unwrap().search, name);
-        bench.run(&["register", "--location", &bench.location(), "--setting", "max_snapshot_bytes_per_sec=400kb"]).ok();
-        bench.noise("docs", 40);
-        bench
-    }
-
-    fn on(search: Search, name: &str) -> Self {
-        Self { search, prefix: format!("snap-{name}-{}", std::process::id()), state: tempfile::tempdir().unwrap() }
-    }
-
-    fn location(&self) -> String {
-        self.search.repo_root.join(&self.prefix).display().to_string()
-    }
-
-    fn name(&self, suffix: &str) -> String {
-        format!("{}-{suffix}", self.prefix)
-    }
-
-    fn tool(&self, args: &[&str]) -> Tool {
-        Tool::new("svc-snap")
-            .env("SVC_SEARCH_URL", &self.search.url)
-            .env("SVC_REPOSITORY", &self.prefix)
-            .env("SVC_INDICES", format!("{}-*", self.prefix))
-            .env("SVC_STATE_DIR", self.state.path())
-            .args(args)
-    }
-
-    fn run(&self, args: &[&str]) -> Ran {
-        self.tool(args).run()
-    }
-
-    fn from(&self, args: &[&str], document: &str) -> Ran {
-        self.tool(args).args(["--from", "-"]).stdin(document).run()
-    }
-
-    fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
-        self.search.ask(method, path, body.as_ref()).unwrap()
-    }
-
-    fn index(&self, suffix: &str, body: Value) -> String {
-        let name = self.name(suffix);
-        self.ask("PUT", &format!("/{name}"), Some(body));
-        name
-    }
-
-    /// An index of so many documents.
-    fn fill(&self, suffix: &str, count: usize) -> String {
-        let name = self.name(suffix);
-        let lines: String = (0..count).map(|n| format!("{{\"index\":{{\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n")).collect();
-        http::bulk(&format!("{}/{name}", self.search.url), &lines).unwrap();
-        name
-    }
-
-    /// An index of so many documents of 100 KB that cannot be compressed.
-    fn noise(&self, suffix: &str, count: usize) {
-        let mut seed = 1_u64;
-        let mut text = || -> String {
-            (0..100_000)
-                .map(|_| {
-                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    char::from(b'a' + u8::try_from(seed >> 59).unwrap() % 26)
-                })
-                .collect()
-        };
-        let lines: String = (0..count).map(|_| format!("{{\"index\":{{}}}}\n{{\"t\":\"{}\"}}\n", text())).collect();
-        self.index(suffix, json!({"mappings": {"properties": {"t": {"type": "keyword", "index": false, "doc_values": false}}}}));
-        http::bulk(&format!("{}/{}", self.search.url, self.name(suffix)), &lines).unwrap();
-    }
-
-    fn snapshots(&self) -> Vec<Value> {
-        self.ask("GET", &format!("/_snapshot/{}/_all", self.prefix), None)["snapshots"].as_array().unwrap().clone()
-    }
-
-    /// Waits until the server shows the snapshot, and gives its `uuid`.
-    fn appears(&self, name: &str) -> String {
-        wait::until("the snapshot", LONG, || {
-            let (_, answer) = self.search.request("GET", &format!("/_snapshot/{}/{name}", self.prefix), None).ok()?;
-            let snapshot = &answer["snapshots"][0];
-            (snapshot["state"] == "IN_PROGRESS").then(|| snapshot["uuid"].as_str().unwrap().to_owned())
-        })
-        .unwrap()
-    }
-
-    /// Starts a create that takes its time, and waits until it is under way.
-    fn begun(&self, tool: Tool, name: &str) -> (Spawned, String) {
-        let spawned = tool.spawn();
-        (spawned, self.appears(name))
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let repository = format!("/_snapshot/{}", self.prefix);
-        let (_, all) = self.search.request("GET", &format!("{repository}/_all"), None).unwrap_or_default();
-        for snapshot in all["snapshots"].as_array().into_iter().flatten() {
-            let _ = self.search.request("DELETE", &format!("{repository}/{}", snapshot["snapshot"].as_str().unwrap()), None);
-        }
-        let _ = self.search.request("DELETE", &repository, None);
-        let (_, found) = self
-            .search
-            .request("GET", &format!("/_resolve/index/{0}*,svc-staged-{0}*?expand_wildcards=all", self.prefix), None)
-            .unwrap_or_default();
-        for index in found["indices"].as_array().into_iter().flatten() {
-            let _ = self.search.request("DELETE", &format!("/{}", index["name"].as_str().unwrap()), None);
-        }
-        let _ = fs::remove_dir_all(self.location());
-    }
-}
 
 fn own_server(settings: &Settings) -> OwnSearch {
     let host = Host::shared().unwrap();
@@ -157,12 +31,12 @@ fn own_server(settings: &Settings) -> OwnSearch {
 fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {
     let host = Host::shared().unwrap();
     let server = own_server(&Settings { path_repo: false, ..Settings::default() });
-    let bench = Bench::on(server.search.clone(), "setup");
+    let sandbox = Sandbox::on(server.search.clone(), "setup");
     let location = server.repo_root.join("backup_repo");
     let location = location.to_str().unwrap();
     let config = server.config_file.clone();
     let configure = |extra: &[&str]| {
-        bench
+        sandbox
             .tool(&["configure", "--location", location])
             .env("SVC_SEARCH_CONFIG", &config)
             .env("SVC_SEARCH_OS_USER", OS_USER)
@@ -172,8 +46,8 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     let before = fs::read_to_string(&config).unwrap();
     let meta = fs::metadata(&config).unwrap();
 
-    bench.run(&["health"]).ok().unchanged().warns("path_repo_unset").warns("repository_not_registered");
-    let refused = bench.run(&["register", "--location", location]).refused("location_outside_path_repo");
+    sandbox.run(&["health"]).ok().unchanged().warns("path_repo_unset").warns("repository_not_registered");
+    let refused = sandbox.run(&["register", "--location", location]).refused("location_outside_path_repo");
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains(&format!("svc-snap configure --location {location}")));
 
     let dry = configure(&["--dry-run"]).ok().unchanged();
@@ -192,84 +66,84 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     assert_eq!((&again.result()["plan"], &again.result()["restart_needed"]), (&json!([]), &json!(false)));
 
     host.systemd.stop(&server.unit).unwrap();
-    bench.run(&["health"]).fails(5, "search_unreachable").unchanged();
-    bench.run(&["health", "--wait", "--timeout", "1s"]).fails(6, "timeout").unchanged();
-    let waiting = bench.tool(&["health", "--wait"]).spawn();
+    sandbox.run(&["health"]).fails(5, "search_unreachable").unchanged();
+    sandbox.run(&["health", "--wait", "--timeout", "1s"]).fails(6, "timeout").unchanged();
+    let waiting = sandbox.tool(&["health", "--wait"]).spawn();
     host.systemd.start(&server.unit).unwrap();
     let health = waiting.wait().ok();
     assert_eq!(health.result()["path_repo"], json!([location]));
     assert_eq!(health.result()["version"], server.version.as_str());
 
-    bench.run(&["register", "--location", location, "--dry-run"]).ok().unchanged();
-    let registered = bench.run(&["register", "--location", location]).ok().changed();
+    sandbox.run(&["register", "--location", location, "--dry-run"]).ok().unchanged();
+    let registered = sandbox.run(&["register", "--location", location]).ok().changed();
     assert_eq!(registered.result()["settings"], json!({"location": location, "compress": "true"}));
-    let same = bench.run(&["register", "--location", location]).ok().unchanged();
+    let same = sandbox.run(&["register", "--location", location]).ok().unchanged();
     assert_eq!(same.result()["plan"], json!([]));
-    assert_eq!(bench.run(&["verify"]).ok().unchanged().result()["nodes"], json!(["svc-1"]));
-    let health = bench.run(&["health"]).ok();
+    assert_eq!(sandbox.run(&["verify"]).ok().unchanged().result()["nodes"], json!(["svc-1"]));
+    let health = sandbox.run(&["health"]).ok();
     assert_eq!(
         health.result()["repository"],
-        json!({"name": bench.prefix, "registered": true, "type": "fs", "location": location, "verified": true})
+        json!({"name": sandbox.prefix, "registered": true, "type": "fs", "location": location, "verified": true})
     );
-    bench.fill("docs", 3);
-    bench.run(&["create", "first"]).ok().changed();
+    sandbox.simple("docs", 3);
+    sandbox.run(&["create", "first"]).ok().changed();
 
-    bench.run(&["register", "--location", location, "--readonly"]).ok().changed();
-    bench.run(&["create", "second"]).refused("repository_readonly");
-    bench.run(&["show", "first"]).ok();
-    bench.run(&["register", "--location", &format!("{location}/other")]).refused("repository_elsewhere");
+    sandbox.run(&["register", "--location", location, "--readonly"]).ok().changed();
+    sandbox.run(&["create", "second"]).refused("repository_readonly");
+    sandbox.run(&["show", "first"]).ok();
+    sandbox.run(&["register", "--location", &format!("{location}/other")]).refused("repository_elsewhere");
 }
 
 #[test]
 fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
     let server = own_server(&Settings::default());
-    let bench = Bench::on(server.search.clone(), "partial");
-    bench.run(&["register", "--location", &bench.location()]).ok();
-    bench.fill("docs", 3);
-    let lost = bench.name("lost");
+    let sandbox = Sandbox::on(server.search.clone(), "partial");
+    sandbox.run(&["register", "--location", sandbox.location().to_str().unwrap()]).ok();
+    sandbox.simple("docs", 3);
+    let lost = sandbox.name("lost");
     let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    bench.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nowhere));
+    sandbox.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nowhere));
 
-    let refused = bench.run(&["create", "whole"]).fails(7, "shards_unassigned").unchanged();
+    let refused = sandbox.run(&["create", "whole"]).fails(7, "shards_unassigned").unchanged();
     assert!(refused.doc()["error"]["causes"].to_string().contains(&lost), "the server names the index\n{refused}");
-    assert!(bench.snapshots().is_empty());
+    assert!(sandbox.snapshots().is_empty());
 
-    let body = json!({"indices": format!("{}-*", bench.prefix), "partial": true});
-    bench.ask("PUT", &format!("/_snapshot/{}/part?wait_for_completion=true", bench.prefix), Some(body));
-    let partial = bench.run(&["show", "part"]).fails(7, "snapshot_partial").unchanged();
+    let body = json!({"indices": format!("{}-*", sandbox.prefix), "partial": true});
+    sandbox.ask("PUT", &format!("/_snapshot/{}/part?wait_for_completion=true", sandbox.prefix), Some(body));
+    let partial = sandbox.run(&["show", "part"]).fails(7, "snapshot_partial").unchanged();
     let snapshot = &partial.result()["snapshot"];
     assert_eq!((&snapshot["state"], &snapshot["shards"]["failed_count"]), (&json!("PARTIAL"), &json!(1)));
     assert_eq!(snapshot["failures"][0]["index"], lost.as_str());
-    bench.run(&["wait", "part"]).fails(7, "snapshot_partial").unchanged();
-    let listed = bench.run(&["list"]).ok();
+    sandbox.run(&["wait", "part"]).fails(7, "snapshot_partial").unchanged();
+    let listed = sandbox.run(&["list"]).ok();
     assert_eq!(
         (&listed.result()["snapshots"][0]["good"], &listed.result()["snapshots"][0]["state"]),
         (&json!(false), &json!("PARTIAL"))
     );
-    bench.from(&["show"], &partial.text()).fails(2, "snapshot_partial").unchanged();
+    sandbox.from(&["show"], &partial).fails(2, "snapshot_partial").unchanged();
 
-    let health = bench.run(&["health"]).fails(7, "indices_red").unchanged();
+    let health = sandbox.run(&["health"]).fails(7, "indices_red").unchanged();
     assert_eq!(health.result()["red_indices"], json!([lost]));
-    bench.tool(&["health"]).env("SVC_INDICES", bench.name("docs")).run().ok().warns("cluster_red");
-    bench.run(&["create", "rest", "--indices", &format!("*,-{lost}")]).ok();
+    sandbox.tool(&["health"]).env("SVC_INDICES", sandbox.name("docs")).run().ok().warns("cluster_red");
+    sandbox.run(&["create", "rest", "--indices", &format!("*,-{lost}")]).ok();
 }
 
 #[test]
 fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
     // A server of its own: while one cleans up, no snapshot is taken there, in any repository.
     let server = own_server(&Settings::default());
-    let bench = Bench::on(server.search.clone(), "life");
-    bench.run(&["register", "--location", &bench.location()]).ok().changed();
-    let index = bench.fill("docs", 7);
-    let dry = bench.run(&["create", "--dry-run"]).ok().unchanged();
+    let sandbox = Sandbox::on(server.search.clone(), "life");
+    sandbox.run(&["register", "--location", sandbox.location().to_str().unwrap()]).ok().changed();
+    let index = sandbox.simple("docs", 7);
+    let dry = sandbox.run(&["create", "--dry-run"]).ok().unchanged();
     assert_eq!(dry.result()["plan"][0]["body"]["indices"], index.as_str());
-    assert!(bench.snapshots().is_empty());
+    assert!(sandbox.snapshots().is_empty());
 
     let reason = ["--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade", "--metadata", "ticket=T-1"];
-    let created = bench.tool(&["create"]).args(reason).env("SVC_RUN_ID", "20261120t020003z-life").run().ok().changed();
+    let created = sandbox.tool(&["create"]).args(reason).env("SVC_RUN_ID", "20261120t020003z-life").run().ok().changed();
     let name = created.result()["name"].as_str().unwrap().to_owned();
     assert!(name.starts_with("snapshot_svc_20") && name.len() == "snapshot_svc_20261120".len(), "{name}");
-    let server = &bench.snapshots()[0];
+    let server = &sandbox.snapshots()[0];
     assert_eq!(
         server["metadata"],
         json!({"taken_by": "me", "taken_because": "a test", "ticket": "T-1",
@@ -279,21 +153,21 @@ fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
     let snapshot = &created.result()["snapshot"];
     assert_eq!((&snapshot["uuid"], &snapshot["state"]), (&server["uuid"], &json!("SUCCESS")));
 
-    let shown = bench.run(&["show", &name]).ok().unchanged();
+    let shown = sandbox.run(&["show", &name]).ok().unchanged();
     assert_eq!((&shown.result()["snapshot"], &shown.result()["good"]), (snapshot, &json!(true)));
-    let shown = bench.from(&["show"], &created.text()).ok();
+    let shown = sandbox.from(&["show"], &created).ok();
     assert_eq!(shown.result()["noted"], created.result()["noted"]);
-    bench.from(&["wait"], &shown.text()).ok().unchanged();
-    let listed = bench.run(&["list"]).ok();
+    sandbox.from(&["wait"], &shown).ok().unchanged();
+    let listed = sandbox.run(&["list"]).ok();
     let item = &listed.result()["snapshots"][0];
     assert_eq!((&item["name"], &item["kind"], &item["indices_count"]), (&json!(name), &json!("upgrade"), &json!(1)));
     assert!(item["started_at"].as_str().unwrap().ends_with('Z') && item["duration_ms"].is_u64(), "{listed}");
 
-    bench.run(&["cleanup", "--dry-run"]).ok().unchanged();
+    sandbox.run(&["cleanup", "--dry-run"]).ok().unchanged();
     // A server cleans up only while no snapshot is taken, in any repository: those of the other tests are waited for.
     let cleanup = || {
         let ended = wait::until("a moment without snapshots", Duration::from_secs(120), || {
-            let ran = bench.run(&["cleanup"]);
+            let ran = sandbox.run(&["cleanup"]);
             (ran.status != 5).then_some(ran)
         });
         ended.unwrap().ok()
@@ -301,37 +175,37 @@ fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
     let cleaned = cleanup().unchanged();
     assert_eq!(cleaned.result()["deleted_blobs_count"], 0);
     // What a snapshot that was cut off leaves: the files of an index that no snapshot holds.
-    let stale = Path::new(&bench.location()).join("indices/staleStaleStaleStale00");
+    let stale = sandbox.location().join("indices/staleStaleStaleStale00");
     let user = os::system_user(OS_USER).unwrap();
     os::folder(&stale, 0o755, Some(&user)).unwrap();
     os::file(&stale.join("__stale"), "stale", 0o644, Some(&user)).unwrap();
     let cleaned = cleanup().changed();
     assert_eq!((&cleaned.result()["deleted_bytes"], stale.exists()), (&json!(5), false));
-    bench.from(&["delete", "--dry-run"], &created.text()).ok().unchanged();
-    bench.from(&["delete"], &created.text()).ok().changed();
-    assert!(bench.snapshots().is_empty());
-    bench.from(&["delete"], &created.text()).ok().unchanged();
-    bench.run(&["delete", &name]).fails(4, "snapshot_not_found").unchanged();
+    sandbox.from(&["delete", "--dry-run"], &created).ok().unchanged();
+    sandbox.from(&["delete"], &created).ok().changed();
+    assert!(sandbox.snapshots().is_empty());
+    sandbox.from(&["delete"], &created).ok().unchanged();
+    sandbox.run(&["delete", &name]).fails(4, "snapshot_not_found").unchanged();
 }
 
 #[test]
 fn what_a_snapshot_does_not_show_is_noted_index_by_index() {
-    let bench = Bench::new("noted");
-    let some = bench.name("some");
+    let sandbox = Sandbox::new("noted");
+    let some = sandbox.name("some");
     let alias = json!({"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true});
     let plain =
-        bench.index("a", json!({"aliases": {(some.as_str()): alias}, "settings": {"number_of_replicas": 2, "hidden": true}}));
-    let nested = bench.index("b", json!({"mappings": {"properties": {"n": {"type": "nested"}}}}));
-    bench.ask("POST", &format!("/{nested}/_doc?refresh=true"), Some(json!({"n": [{"x": 1}, {"x": 2}]})));
-    bench.ask("POST", &format!("/{nested}/_doc"), Some(json!({"n": []})));
-    let closed = bench.fill("c", 2);
-    bench.ask("POST", &format!("/{closed}/_close"), None);
+        sandbox.index("a", json!({"aliases": {(some.as_str()): alias}, "settings": {"number_of_replicas": 2, "hidden": true}}));
+    let nested = sandbox.index("b", json!({"mappings": {"properties": {"n": {"type": "nested"}}}}));
+    sandbox.ask("POST", &format!("/{nested}/_doc?refresh=true"), Some(json!({"n": [{"x": 1}, {"x": 2}]})));
+    sandbox.ask("POST", &format!("/{nested}/_doc"), Some(json!({"n": []})));
+    let closed = sandbox.simple("c", 2);
+    sandbox.ask("POST", &format!("/{closed}/_close"), None);
     // Our own hidden copies are not the service's.
-    let own = format!("svc-staged-{}-x", bench.prefix);
-    bench.ask("PUT", &format!("/{own}"), Some(json!({"settings": {"hidden": true}})));
+    let own = format!("svc-staged-{}-x", sandbox.prefix);
+    sandbox.ask("PUT", &format!("/{own}"), Some(json!({"settings": {"hidden": true}})));
 
-    let patterns = format!("{}-*,svc-staged-{0}*", bench.prefix);
-    let created = bench.tool(&["create", "noted"]).env("SVC_INDICES", patterns).run().ok();
+    let patterns = format!("{}-*,svc-staged-{0}*", sandbox.prefix);
+    let created = sandbox.tool(&["create", "noted"]).env("SVC_INDICES", patterns).run().ok();
     assert_eq!(created.result()["wanted"], json!([plain, nested, closed]));
     assert_eq!(created.result()["snapshot"]["indices"], json!([plain, nested, closed]));
     let skipped = created.result()["skipped"].as_array().unwrap();
@@ -349,9 +223,9 @@ fn what_a_snapshot_does_not_show_is_noted_index_by_index() {
 
 #[test]
 fn a_count_is_not_called_exact_when_something_was_written_meanwhile() {
-    let bench = Bench::slow("written");
-    let (create, _) = bench.begun(bench.tool(&["create", "s"]), "s");
-    bench.ask("POST", &format!("/{}/_doc", bench.name("docs")), Some(json!({"t": "late"})));
+    let sandbox = Sandbox::slow("written");
+    let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
+    sandbox.ask("POST", &format!("/{}/_doc", sandbox.name("docs")), Some(json!({"t": "late"})));
     let created = create.wait().ok();
     let noted = &created.result()["noted"][0];
     assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(40), &json!(false)));
@@ -359,13 +233,13 @@ fn a_count_is_not_called_exact_when_something_was_written_meanwhile() {
 
 #[test]
 fn a_create_that_was_killed_is_gone_on_with_and_proves_what_it_noted() {
-    let bench = Bench::slow("killed");
-    let create = || bench.tool(&["create", "s"]).env("SVC_RUN_ID", "20261120t020003z-killed");
-    let (killed, uuid) = bench.begun(create(), "s");
+    let sandbox = Sandbox::slow("killed");
+    let create = || sandbox.tool(&["create", "s"]).env("SVC_RUN_ID", "20261120t020003z-killed");
+    let (killed, uuid) = sandbox.begun(create(), "s");
     killed.signal(Signal::SIGKILL);
     killed.wait();
     // What has come since was not asked for.
-    bench.fill("later", 1);
+    sandbox.simple("later", 1);
     let again = create().run().ok().unchanged();
     assert_eq!((&again.result()["resumed"], &again.result()["snapshot"]["uuid"]), (&json!(true), &json!(uuid)));
     let noted = &again.result()["noted"];
@@ -373,24 +247,24 @@ fn a_create_that_was_killed_is_gone_on_with_and_proves_what_it_noted() {
         (noted.as_array().unwrap().len(), &noted[0]["docs_count"], &noted[0]["docs_exact"]),
         (1, &json!(40), &json!(true))
     );
-    assert_eq!(again.result()["wanted"], json!([bench.name("docs")]));
+    assert_eq!(again.result()["wanted"], json!([sandbox.name("docs")]));
     // What was proven once stays so.
-    bench.ask("POST", &format!("/{}/_doc", bench.name("docs")), Some(json!({"t": "late"})));
+    sandbox.ask("POST", &format!("/{}/_doc", sandbox.name("docs")), Some(json!({"t": "late"})));
     assert_eq!(&create().run().ok().result()["noted"], noted);
-    assert_eq!(&bench.run(&["show", "s"]).ok().result()["noted"], noted);
+    assert_eq!(&sandbox.run(&["show", "s"]).ok().result()["noted"], noted);
 
-    fs::remove_dir_all(bench.state.path().join("snapshots")).unwrap();
+    fs::remove_dir_all(sandbox.state.path().join("snapshots")).unwrap();
     let blind = create().run().ok().unchanged().warns("not_noted");
     assert_eq!(blind.result()["noted"], json!([]));
 }
 
 #[test]
 fn a_snapshot_of_before_is_not_taken_for_a_later_one_of_its_name() {
-    let bench = Bench::new("again");
-    bench.fill("docs", 3);
-    let run = |id: &str, args: &[&str]| bench.tool(args).env("SVC_RUN_ID", format!("20261120t02000{id}z-again")).run().ok();
+    let sandbox = Sandbox::new("again");
+    sandbox.simple("docs", 3);
+    let run = |id: &str, args: &[&str]| sandbox.tool(args).env("SVC_RUN_ID", format!("20261120t02000{id}z-again")).run().ok();
     run("1", &["create", "s"]);
-    let notes = bench.state.path().join("snapshots");
+    let notes = sandbox.state.path().join("snapshots");
     let files = || fs::read_dir(&notes).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
     let before = fs::read(&files()[0]).unwrap();
     let path = files()[0].clone();
@@ -398,14 +272,14 @@ fn a_snapshot_of_before_is_not_taken_for_a_later_one_of_its_name() {
     assert!(files().is_empty(), "a snapshot that is gone is forgotten");
     run("2", &["create", "s"]);
     fs::write(path, before).unwrap();
-    assert_eq!(bench.run(&["show", "s"]).ok().result()["noted"], json!([]));
+    assert_eq!(sandbox.run(&["show", "s"]).ok().result()["noted"], json!([]));
 }
 
 #[test]
 fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
-    let bench = Bench::new("name");
-    bench.fill("docs", 1);
-    let run = |id: &str, args: &[&str]| bench.tool(args).env("SVC_RUN_ID", format!("20261120t02000{id}z-name")).run();
+    let sandbox = Sandbox::new("name");
+    sandbox.simple("docs", 1);
+    let run = |id: &str, args: &[&str]| sandbox.tool(args).env("SVC_RUN_ID", format!("20261120t02000{id}z-name")).run();
     run("1", &["create", "s"]).ok();
     let refused = run("2", &["create", "s"]).refused("snapshot_name_in_use");
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap create s_2"), "{refused}");
@@ -414,49 +288,49 @@ fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
     // The same call of the same run finds its own, and judges it.
     let again = run("3", &["create", "s", "--unique"]).ok().unchanged();
     assert_eq!((&again.result()["name"], &again.result()["resumed"]), (&json!("s_2"), &json!(true)));
-    assert_eq!(bench.snapshots().len(), 3);
+    assert_eq!(sandbox.snapshots().len(), 3);
     // Two calls by hand are two runs, be it in the same second.
     for _ in 0..2 {
-        bench.run(&["create", "by_hand"]).ok().changed();
-        bench.run(&["create", "by_hand"]).refused("snapshot_name_in_use");
-        bench.run(&["delete", "by_hand"]).ok();
+        sandbox.run(&["create", "by_hand"]).ok().changed();
+        sandbox.run(&["create", "by_hand"]).refused("snapshot_name_in_use");
+        sandbox.run(&["delete", "by_hand"]).ok();
     }
 }
 
 #[test]
 fn what_is_not_there_is_4_and_nothing_is_sent() {
-    let bench = Bench::new("absent");
-    bench.fill("docs", 1);
+    let sandbox = Sandbox::new("absent");
+    sandbox.simple("docs", 1);
     for step in [&["list"][..], &["verify"], &["cleanup"], &["create", "s"], &["show", "s"], &["wait", "s"], &["delete", "s"]] {
-        bench.tool(step).args(["--repository", "nowhere"]).run().fails(4, "repository_not_found").unchanged();
+        sandbox.tool(step).args(["--repository", "nowhere"]).run().fails(4, "repository_not_found").unchanged();
     }
     for step in ["show", "wait", "delete"] {
-        bench.run(&[step, "nothing"]).fails(4, "snapshot_not_found").unchanged();
+        sandbox.run(&[step, "nothing"]).fails(4, "snapshot_not_found").unchanged();
     }
-    let (docs, nope) = (bench.name("docs"), bench.name("nope"));
-    let failed = bench.run(&["create", "s", "--indices", &format!("{docs},{nope}")]).fails(4, "index_not_found").unchanged();
+    let (docs, nope) = (sandbox.name("docs"), sandbox.name("nope"));
+    let failed = sandbox.run(&["create", "s", "--indices", &format!("{docs},{nope}")]).fails(4, "index_not_found").unchanged();
     assert!(failed.doc()["error"]["message"].as_str().unwrap().contains(&nope));
-    bench.run(&["create", "s", "--indices", "nope*"]).fails(4, "nothing_to_take").unchanged();
-    bench.tool(&["create", "s"]).args(["--indices", &docs, "--scope", "other*"]).run().refused("index_not_in_scope");
-    assert!(bench.snapshots().is_empty());
+    sandbox.run(&["create", "s", "--indices", "nope*"]).fails(4, "nothing_to_take").unchanged();
+    sandbox.tool(&["create", "s"]).args(["--indices", &docs, "--scope", "other*"]).run().refused("index_not_in_scope");
+    assert!(sandbox.snapshots().is_empty());
 }
 
 #[test]
 fn a_wrong_name_is_refused_before_anything_is_sent() {
-    let bench = Bench::on(Host::shared().unwrap().search, "wrong");
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "wrong");
     for name in ["Upper", "a b", "a,b", "_a", "a/b", "a#b", ""] {
-        assert_eq!(bench.run(&["create", name]).status, 2, "{name}");
+        assert_eq!(sandbox.run(&["create", name]).status, 2, "{name}");
     }
-    assert_eq!(bench.run(&["create", "s", "--metadata", "svc_tools=x"]).status, 2);
-    bench.run(&["create", "s", "--taken-because", &"x".repeat(1100)]).fails(2, "metadata_too_large").unchanged();
-    bench.run(&["register", "--location", "relative"]).fails(2, "location_not_absolute").unchanged();
+    assert_eq!(sandbox.run(&["create", "s", "--metadata", "svc_tools=x"]).status, 2);
+    sandbox.run(&["create", "s", "--taken-because", &"x".repeat(1100)]).fails(2, "metadata_too_large").unchanged();
+    sandbox.run(&["register", "--location", "relative"]).fails(2, "location_not_absolute").unchanged();
 }
 
 #[test]
 fn a_server_that_is_not_there_is_5_and_one_that_is_something_else_is_3() {
-    let bench = Bench::on(Host::shared().unwrap().search, "away");
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "away");
     for step in [&["list"][..], &["health"], &["create", "s"], &["register", "--location", "/x/y"], &["delete", "s"]] {
-        bench.tool(step).args(["--url", "http://127.0.0.1:1"]).run().fails(5, "search_unreachable").unchanged();
+        sandbox.tool(step).args(["--url", "http://127.0.0.1:1"]).run().fails(5, "search_unreachable").unchanged();
     }
     for (answer, status, code) in [
         ("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", 3, "not_a_search_database"),
@@ -471,16 +345,16 @@ fn a_server_that_is_not_there_is_5_and_one_that_is_something_else_is_3() {
             let _ = client.read(&mut [0; 4096]);
             client.write_all(answer.as_bytes()).unwrap();
         });
-        bench.tool(&["list"]).args(["--url", &url]).run().fails(status, code).unchanged();
+        sandbox.tool(&["list"]).args(["--url", &url]).run().fails(status, code).unchanged();
     }
 }
 
 #[test]
 fn a_server_that_says_nothing_keeps_neither_the_time_limit_nor_a_signal_away() {
-    let bench = Bench::on(Host::shared().unwrap().search, "mute");
-    let proxy = Proxy::to(&bench.search.url).unwrap();
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "mute");
+    let proxy = Proxy::to(&sandbox.search.url).unwrap();
     proxy.set(Mode::Stall);
-    let tool = |step: &[&str]| bench.tool(step).env("SVC_SEARCH_URL", proxy.url());
+    let tool = |step: &[&str]| sandbox.tool(step).env("SVC_SEARCH_URL", proxy.url());
     for step in [&["list"][..], &["health"], &["health", "--wait"], &["create", "s"], &["wait", "s"], &["stage", "s"]] {
         let began = Instant::now();
         tool(step).args(["--timeout", "1s"]).run().fails(6, "timeout").unchanged();
@@ -497,10 +371,10 @@ fn a_server_that_says_nothing_keeps_neither_the_time_limit_nor_a_signal_away() {
 
 #[test]
 fn a_server_that_falls_silent_while_a_snapshot_is_waited_for_does_not_keep_a_signal_away() {
-    let bench = Bench::slow("silent");
-    bench.run(&["create", "s", "--no-wait"]).ok();
-    let proxy = Proxy::to(&bench.search.url).unwrap();
-    let waiting = bench.tool(&["wait", "s"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
+    let sandbox = Sandbox::slow("silent");
+    sandbox.run(&["create", "s", "--no-wait"]).ok();
+    let proxy = Proxy::to(&sandbox.search.url).unwrap();
+    let waiting = sandbox.tool(&["wait", "s"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
     wait::until("three requests", LONG, || (proxy.accepted() > 3).then_some(())).unwrap();
     proxy.set(Mode::Stall);
     // A look that is under way already is stuck as well as a further one.
@@ -515,10 +389,10 @@ fn a_server_that_falls_silent_while_a_snapshot_is_waited_for_does_not_keep_a_sig
 
 #[test]
 fn a_call_that_is_cut_while_the_snapshot_is_taken_ends_well_and_sends_nothing_twice() {
-    let bench = Bench::slow("cut");
-    let deaf = Deaf::to(&bench.search.url, Deafness::None);
+    let sandbox = Sandbox::slow("cut");
+    let deaf = Deaf::to(&sandbox.search.url, Deafness::None);
     let proxy = Proxy::to(&deaf.url()).unwrap();
-    let (create, uuid) = bench.begun(bench.tool(&["create", "s"]).env("SVC_SEARCH_URL", proxy.url()), "s");
+    let (create, uuid) = sandbox.begun(sandbox.tool(&["create", "s"]).env("SVC_SEARCH_URL", proxy.url()), "s");
     proxy.set(Mode::CutAfter(0));
     // Long enough for its looks to fail too.
     let seen = proxy.accepted();
@@ -526,107 +400,111 @@ fn a_call_that_is_cut_while_the_snapshot_is_taken_ends_well_and_sends_nothing_tw
     proxy.set(Mode::Pass);
     let created = create.wait().ok().changed();
     assert_eq!(created.result()["snapshot"]["uuid"], uuid.as_str());
-    assert_eq!((deaf.puts(), bench.snapshots().len()), (1, 1));
+    assert_eq!((deaf.puts(), sandbox.snapshots().len()), (1, 1));
 }
 
 #[test]
 fn a_connection_that_dies_without_a_word_does_not_keep_the_verdict_away() {
-    let bench = Bench::new("deaf");
-    bench.fill("docs", 2);
-    let deaf = Deaf::to(&bench.search.url, Deafness::Answer);
-    let created = bench.tool(&["create", "s"]).env("SVC_SEARCH_URL", deaf.url()).run().ok().changed();
+    let sandbox = Sandbox::new("deaf");
+    sandbox.simple("docs", 2);
+    let deaf = Deaf::to(&sandbox.search.url, Deafness::Answer);
+    let created = sandbox.tool(&["create", "s"]).env("SVC_SEARCH_URL", deaf.url()).run().ok().changed();
     assert_eq!(created.result()["snapshot"]["state"], "SUCCESS");
     assert_eq!(deaf.puts(), 1);
 }
 
 #[test]
 fn a_request_that_is_lost_with_no_such_snapshot_is_6_and_nobody_knows() {
-    let bench = Bench::new("lost");
-    bench.fill("docs", 2);
-    let deaf = Deaf::to(&bench.search.url, Deafness::Request);
+    let sandbox = Sandbox::new("lost");
+    sandbox.simple("docs", 2);
+    let deaf = Deaf::to(&sandbox.search.url, Deafness::Request);
     for (call, args) in [&["create", "s"][..], &["create", "s", "--no-wait"]].into_iter().enumerate() {
-        let lost = bench.tool(args).env("SVC_SEARCH_URL", deaf.url()).run().fails(6, "answer_lost");
+        let lost = sandbox.tool(args).env("SVC_SEARCH_URL", deaf.url()).run().fails(6, "answer_lost");
         assert!(lost.doc()["changed"].is_null() && !lost.result().is_null(), "{lost}");
-        assert_eq!((deaf.puts(), bench.snapshots().len()), (call + 1, 0));
+        assert_eq!((deaf.puts(), sandbox.snapshots().len()), (call + 1, 0));
     }
-    bench.run(&["create", "s"]).ok().changed();
+    sandbox.run(&["create", "s"]).ok().changed();
 }
 
 #[test]
 fn a_signal_while_a_snapshot_is_taken_cancels_it_and_leaves_nothing() {
-    let bench = Bench::slow("term");
+    let sandbox = Sandbox::slow("term");
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let (create, _) = bench.begun(bench.tool(&["create", "s"]), "s");
+        let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
         create.signal(signal);
         let ended = create.wait();
         let ended = ended.fails(128 + signal as i32, "interrupted").unchanged();
         assert!(!ended.result().is_null());
-        assert!(bench.snapshots().is_empty());
+        assert!(sandbox.snapshots().is_empty());
     }
 }
 
 #[test]
 fn a_snapshot_goes_on_after_the_time_limit_and_is_waited_for() {
-    let bench = Bench::slow("limit");
-    let late = bench.run(&["create", "s", "--timeout", "1500ms"]).fails(6, "timeout").changed();
+    let sandbox = Sandbox::slow("limit");
+    let late = sandbox.run(&["create", "s", "--timeout", "1500ms"]).fails(6, "timeout").changed();
     assert!(late.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap wait s"), "{late}");
     assert_eq!(late.result()["snapshot"]["state"], "IN_PROGRESS");
-    assert_eq!(bench.run(&["show", "s"]).ok().result()["good"], Value::Null);
-    bench.run(&["delete", "s"]).refused("snapshot_under_way");
-    let waited = bench.from(&["wait"], &late.text()).ok().unchanged();
+    assert_eq!(sandbox.run(&["show", "s"]).ok().result()["good"], Value::Null);
+    sandbox.run(&["delete", "s"]).refused("snapshot_under_way");
+    let waited = sandbox.from(&["wait"], &late).ok().unchanged();
     assert_eq!(waited.result()["snapshot"]["uuid"], late.result()["snapshot"]["uuid"]);
-    bench.from(&["show"], &waited.text()).ok();
+    sandbox.from(&["show"], &waited).ok();
 }
 
 #[test]
 fn a_snapshot_is_begun_without_waiting_and_cancelled_by_delete() {
-    let bench = Bench::slow("nowait");
-    let begun = bench.run(&["create", "s", "--no-wait"]).ok().changed();
+    let sandbox = Sandbox::slow("nowait");
+    let begun = sandbox.run(&["create", "s", "--no-wait"]).ok().changed();
     assert_eq!(begun.result()["snapshot"]["state"], "IN_PROGRESS");
-    bench.run(&["wait", "s", "--timeout", "500ms"]).fails(6, "timeout").unchanged();
-    bench.run(&["delete", "s", "--cancel"]).ok().changed();
-    bench.from(&["wait"], &begun.text()).fails(4, "snapshot_not_found").unchanged();
-    let begun = bench.run(&["create", "s", "--no-wait"]).ok();
+    sandbox.run(&["wait", "s", "--timeout", "500ms"]).fails(6, "timeout").unchanged();
+    sandbox.run(&["delete", "s", "--cancel"]).ok().changed();
+    sandbox.from(&["wait"], &begun).fails(4, "snapshot_not_found").unchanged();
+    let begun = sandbox.run(&["create", "s", "--no-wait"]).ok();
     assert_eq!(begun.result()["noted"][0]["docs_exact"], false);
-    let waited = bench.from(&["wait"], &begun.text()).ok();
+    let waited = sandbox.from(&["wait"], &begun).ok();
     let noted = &waited.result()["noted"][0];
     assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(40), &json!(true)));
-    assert_eq!(waited.result()["wanted"], json!([bench.name("docs")]));
+    assert_eq!(waited.result()["wanted"], json!([sandbox.name("docs")]));
 }
 
 #[test]
 fn what_a_killed_staging_and_an_abandoned_restore_left_to_the_server_is_waited_for() {
-    let bench = Bench::on(Host::shared().unwrap().search, "brought");
-    bench.run(&["register", "--location", &bench.location(), "--setting", "max_restore_bytes_per_sec=800kb"]).ok();
-    bench.noise("docs", 40);
-    let created = bench.run(&["create", "s"]).ok();
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "brought");
+    sandbox
+        .run(&["register", "--location", sandbox.location().to_str().unwrap(), "--setting", "max_restore_bytes_per_sec=800kb"])
+        .ok();
+    sandbox.noise("docs", 40);
+    let created = sandbox.run(&["create", "s"]).ok();
     let run = "20261120t020003z-brought";
-    let staging = bench.tool(&["stage", "--from", "-", "--run-id", run]).stdin(created.text()).spawn();
-    let copy = format!("svc-staged-{run}-{}", bench.name("docs"));
-    wait::until("the copy", LONG, || (bench.search.request("GET", &format!("/{copy}"), None).ok()?.0 == 200).then_some(()))
+    let staging = sandbox.tool(&["stage", "--from", "-", "--run-id", run]).stdin(created.text()).spawn();
+    let copy = format!("svc-staged-{run}-{}", sandbox.name("docs"));
+    wait::until("the copy", LONG, || (sandbox.search.request("GET", &format!("/{copy}"), None).ok()?.0 == 200).then_some(()))
         .unwrap();
     staging.signal(Signal::SIGKILL);
     staging.wait();
-    bench.run(&["wait", "--run", run, "--timeout", "300ms"]).fails(6, "timeout").unchanged();
-    let waited = bench.run(&["wait", "--run", run]).ok().unchanged();
-    let brought = json!([{"index": bench.name("docs"), "name": copy, "docs_count": 40, "docs_expected": 40}]);
+    sandbox.run(&["wait", "--run", run, "--timeout", "300ms"]).fails(6, "timeout").unchanged();
+    let waited = sandbox.run(&["wait", "--run", run]).ok().unchanged();
+    let brought = json!([{"index": sandbox.name("docs"), "name": copy, "docs_count": 40, "docs_expected": 40}]);
     assert_eq!((&waited.result()["brought"], &waited.result()["name"]), (&brought, &json!("s")));
-    bench.run(&["unstage", "--run", run]).ok().changed();
-    bench.run(&["wait", "--run", run]).fails(4, "swap_not_found");
+    sandbox.run(&["unstage", "--run", run]).ok().changed();
+    sandbox.run(&["wait", "--run", run]).fails(4, "swap_not_found");
 
     let restore = ["restore", "--in-place", "--on-conflict", "delete", "--timeout", "2s"];
-    let left = bench.from(&restore, &created.text()).fails(6, "timeout").changed();
-    let waited = bench.from(&["wait"], &left.text()).ok().unchanged();
+    let left = sandbox.from(&restore, &created).fails(6, "timeout").changed();
+    let waited = sandbox.from(&["wait"], &left).ok().unchanged();
     assert_eq!(waited.result()["brought"][0]["docs_count"], 40);
-    assert_eq!(bench.run(&["wait"]).status, 2);
+    assert_eq!(sandbox.run(&["wait"]).status, 2);
 }
 
 #[test]
 fn two_runs_are_never_at_one_repository_at_once() {
-    let bench = Bench::slow("lock");
-    let (create, _) = bench.begun(bench.tool(&["create", "s"]), "s");
-    for step in [&["create", "t"][..], &["delete", "s"], &["cleanup"], &["register", "--location", &bench.location()]] {
-        bench.run(step).fails(8, "locked").unchanged();
+    let sandbox = Sandbox::slow("lock");
+    let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
+    for step in
+        [&["create", "t"][..], &["delete", "s"], &["cleanup"], &["register", "--location", sandbox.location().to_str().unwrap()]]
+    {
+        sandbox.run(step).fails(8, "locked").unchanged();
     }
     create.signal(Signal::SIGTERM);
     create.wait().fails(143, "interrupted");
@@ -634,24 +512,24 @@ fn two_runs_are_never_at_one_repository_at_once() {
 
 #[test]
 fn a_document_is_taken_only_for_its_own_cluster_and_its_own_snapshot() {
-    let bench = Bench::new("from");
-    bench.fill("docs", 1);
-    let created = bench.run(&["create", "s"]).ok();
+    let sandbox = Sandbox::new("from");
+    sandbox.simple("docs", 1);
+    let created = sandbox.run(&["create", "s"]).ok();
     let uuid = |pointer: &str| created.doc().pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
     let other_cluster = created.text().replace(&uuid("/result/cluster_uuid"), "anotherCluster");
     for step in ["show", "wait", "delete"] {
-        bench.from(&[step], &other_cluster).refused("other_server");
+        sandbox.from_text(&[step], &other_cluster).refused("other_server");
     }
-    bench.from(&["show", "--other-server"], &other_cluster).ok();
+    sandbox.from_text(&["show", "--other-server"], &other_cluster).ok();
     let other_snapshot = created.text().replace(&uuid("/result/snapshot/uuid"), "anotherSnapshot");
     for step in ["show", "wait", "delete"] {
-        bench.from(&[step], &other_snapshot).refused("other_snapshot");
+        sandbox.from_text(&[step], &other_snapshot).refused("other_snapshot");
     }
     let half = &created.text()[..100];
     let twice = format!("{0}{0}", created.text());
-    let listed = bench.run(&["list"]).text();
-    let failed = bench.run(&["create", "s"]).refused("snapshot_name_in_use").text();
-    let dry = bench.run(&["create", "t", "--dry-run"]).text();
+    let listed = sandbox.run(&["list"]).text();
+    let failed = sandbox.run(&["create", "s"]).refused("snapshot_name_in_use").text();
+    let dry = sandbox.run(&["create", "t", "--dry-run"]).text();
     for (document, code) in [
         ("", "from_empty"),
         (half, "from_damaged"),
@@ -660,21 +538,21 @@ fn a_document_is_taken_only_for_its_own_cluster_and_its_own_snapshot() {
         (&failed, "snapshot_name_in_use"),
         (&dry, "from_dry_run"),
     ] {
-        bench.from(&["delete"], document).fails(2, code).unchanged();
+        sandbox.from_text(&["delete"], document).fails(2, code).unchanged();
     }
-    assert_eq!(bench.snapshots().len(), 1);
+    assert_eq!(sandbox.snapshots().len(), 1);
 }
 
 #[test]
 fn a_folder_that_the_search_database_could_not_use_is_refused() {
-    let bench = Bench::on(Host::shared().unwrap().search, "folder");
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "folder");
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
     let config = dir.path().join("opensearch.yml");
     fs::write(&config, "# ours\npath.repo:\n  - /elsewhere\n").unwrap();
     let configure = |location: &Path| {
-        bench.tool(&["configure", "--os-user", OS_USER]).arg("--config").arg(&config).arg("--location").arg(location).run()
+        sandbox.tool(&["configure", "--os-user", OS_USER]).arg("--config").arg(&config).arg("--location").arg(location).run()
     };
-    configure(&PathBuf::from(format!("/tmp/{}", bench.prefix))).refused("location_under_tmp");
+    configure(&PathBuf::from(format!("/tmp/{}", sandbox.prefix))).refused("location_under_tmp");
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let refused = configure(&dir.path().join("backup_repo")).refused("folder_not_passable");
     assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(dir.path().to_str().unwrap()));
@@ -692,12 +570,12 @@ fn a_folder_that_the_search_database_could_not_use_is_refused() {
     configure(&location).ok().changed();
     assert_eq!(fs::metadata(location.join("index-0")).unwrap().uid(), os::system_user(OS_USER).unwrap().uid.as_raw());
     configure(&location).ok().unchanged();
-    bench
+    sandbox
         .tool(&["configure", "--location", "/var/x/y", "--os-user", "nobody-of-that-name", "--config"])
         .arg(&config)
         .run()
         .fails(4, "os_user_not_found");
-    bench
+    sandbox
         .tool(&["configure", "--location", "/var/x/y", "--config", "/nowhere/opensearch.yml", "--os-user", OS_USER])
         .run()
         .fails(4, "file_not_found");
@@ -744,20 +622,20 @@ fn basic_authentication_and_a_private_authority_let_in_and_nothing_else_does() {
 
     fs::write(dir.path().join("password"), format!("{PASSWORD}\n")).unwrap();
     fs::write(dir.path().join("wrong"), "another-s3cret\n").unwrap();
-    let bench = Bench::on(server.search.clone(), "secure");
-    let plain = |args: &[&str]| bench.tool(args).env("SVC_SEARCH_CA", file("ca.pem"));
+    let sandbox = Sandbox::on(server.search.clone(), "secure");
+    let plain = |args: &[&str]| sandbox.tool(args).env("SVC_SEARCH_CA", file("ca.pem"));
     let known = |args: &[&str]| plain(args).env("SVC_SEARCH_USER", "tester").env("SVC_SEARCH_PASSWORD_FILE", file("password"));
     let silent = |ran: Ran| {
         assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret"), "a secret is shown\n{ran}");
         ran
     };
-    let location = bench.location();
-    let body = http_client(&server.url, &file("ca.pem"), PASSWORD, &bench.name("docs"));
+    let location = sandbox.location().display().to_string();
+    let body = http_client(&server.url, &file("ca.pem"), PASSWORD, &sandbox.name("docs"));
     assert!(body.contains("created"), "{body}");
     silent(known(&["register", "--location", &location]).run().ok().changed());
     silent(known(&["verify"]).talks().arg("-v").run().ok());
     let created = silent(known(&["create", "s"]).run().ok().changed());
-    assert_eq!(created.result()["snapshot"]["indices"], json!([bench.name("docs")]));
+    assert_eq!(created.result()["snapshot"]["indices"], json!([sandbox.name("docs")]));
     silent(known(&["health"]).run().ok());
 
     silent(plain(&["list"]).run().refused("search_not_authenticated"));

@@ -1,7 +1,6 @@
 //! `svc-snap stage`, `swap`, `unstage` and `restore` on a real search database.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,141 +8,18 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::content::{self, Index};
+use svc_tests::content::{self};
 use svc_tests::gate::{Gate, Side};
-use svc_tests::host::Host;
 use svc_tests::http;
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::search::Search;
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::sandbox::Sandbox;
+use svc_tests::tool::Ran;
 use svc_tests::wait;
-use tempfile::TempDir;
 
-/// One test's own indices, repository and state on the shared server.
-struct Bench {
-    search: Search,
-    prefix: String,
-    state: TempDir,
-}
-
-impl Bench {
-    fn new(name: &str) -> Self {
-        let search = Host::shared().unwrap().search;
-        let bench = Self { search, prefix: format!("sw-{name}-{}", std::process::id()), state: tempfile::tempdir().unwrap() };
-        let location = bench.location().display().to_string();
-        let body = json!({"type": "fs", "settings": {"location": location}});
-        bench.search.ask("PUT", &format!("/_snapshot/{}", bench.prefix), Some(&body)).unwrap();
-        bench
-    }
-
-    fn location(&self) -> PathBuf {
-        self.search.repo_root.join(&self.prefix)
-    }
-
-    fn name(&self, suffix: &str) -> String {
-        format!("{}-{suffix}", self.prefix)
-    }
-
-    fn tool(&self, args: &[&str]) -> Tool {
-        Tool::new("svc-snap")
-            .env("SVC_SEARCH_URL", &self.search.url)
-            .env("SVC_REPOSITORY", &self.prefix)
-            .env("SVC_INDICES", format!("{}-*", self.prefix))
-            .env("SVC_STATE_DIR", self.state.path())
-            .args(args)
-    }
-
-    fn run(&self, args: &[&str]) -> Ran {
-        self.tool(args).run()
-    }
-
-    /// Runs a step that goes on from a document.
-    fn from(&self, args: &[&str], document: &Ran) -> Ran {
-        self.tool(args).args(["--from", "-"]).stdin(document.text()).run()
-    }
-
-    fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
-        self.search.ask(method, path, body.as_ref()).unwrap()
-    }
-
-    fn index(&self, suffix: &str, body: Value) -> String {
-        let name = self.name(suffix);
-        self.ask("PUT", &format!("/{name}"), Some(body));
-        name
-    }
-
-    /// Writes the documents `from..to`.
-    fn fill(&self, index: &str, from: usize, to: usize) {
-        let lines: String = (from..to)
-            .map(|n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n},\"k\":{}}}\n", n % 3))
-            .collect();
-        http::bulk(&self.search.url, &lines).unwrap();
-    }
-
-    fn simple(&self, suffix: &str, docs: usize) -> String {
-        let name = self.index(suffix, json!({"settings": {"number_of_replicas": 0}}));
-        self.fill(&name, 0, docs);
-        name
-    }
-
-    /// Every index whose name holds this test's prefix, hidden ones and our own copies too.
-    fn names(&self) -> Vec<String> {
-        let all = self.ask("GET", "/_cat/indices?format=json&h=index&expand_wildcards=all", None);
-        let names = all.as_array().unwrap().iter().map(|one| one["index"].as_str().unwrap().to_owned());
-        let mut names: Vec<String> = names.filter(|name| name.contains(&self.prefix)).collect();
-        names.sort();
-        names
-    }
-
-    fn copies(&self) -> Vec<String> {
-        self.names().into_iter().filter(|name| name.starts_with("svc-")).collect()
-    }
-
-    fn count(&self, index: &str) -> u64 {
-        self.ask("POST", &format!("/{index}/_refresh"), None);
-        self.ask("GET", &format!("/{index}/_count"), None)["count"].as_u64().unwrap()
-    }
-
-    /// All that the live indices hold and have.
-    fn content(&self) -> BTreeMap<String, (Index, Value)> {
-        let live: Vec<String> = self.names().into_iter().filter(|name| !name.starts_with("svc-")).collect();
-        let mut all = BTreeMap::new();
-        for name in live {
-            let mut indices = content::documents(&self.search.url, &name).unwrap();
-            all.insert(name.clone(), (indices.remove(&name).unwrap(), self.settings(&name)));
-        }
-        all
-    }
-
-    /// The settings that an operator relies on.
-    fn settings(&self, index: &str) -> Value {
-        let all = self.ask("GET", &format!("/{index}/_settings?flat_settings=true"), None);
-        let settings = &all[index]["settings"];
-        let or = |name: &str, default: &str| settings[name].as_str().unwrap_or(default).to_owned();
-        json!({"replicas": or("index.number_of_replicas", ""), "auto": or("index.auto_expand_replicas", "false"),
-            "hidden": or("index.hidden", "false"), "block": or("index.blocks.write", "false"), "read_only": or("index.verified_read_only", "false"),
-            "shards": or("index.number_of_shards", "")})
-    }
-
-    fn create(&self, snapshot: &str) -> Ran {
-        self.run(&["create", snapshot]).ok()
-    }
-
-    /// The only states of a swap's document.
-    fn states(ran: &Ran) -> Vec<String> {
-        let indices = ran.result()["indices"].as_array().cloned().unwrap_or_default();
-        indices.iter().map(|one| one["state"].as_str().unwrap_or_default().to_owned()).collect()
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        for name in self.names() {
-            let _ = self.search.request("DELETE", &format!("/{name}"), None);
-        }
-        let _ = self.search.request("DELETE", &format!("/_snapshot/{}/*", self.prefix), None);
-        let _ = self.search.request("DELETE", &format!("/_snapshot/{}", self.prefix), None);
-    }
+/// The states of the indices in a swap's document.
+fn states(ran: &Ran) -> Vec<String> {
+    let indices = ran.result()["indices"].as_array().cloned().unwrap_or_default();
+    indices.iter().map(|one| one["state"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 fn run_id(n: usize) -> String {
@@ -151,115 +27,115 @@ fn run_id(n: usize) -> String {
 }
 
 /// Indices of every kind: shared and moved write aliases, filters, routing, hidden, replicas that cannot be placed.
-fn all_kinds(bench: &Bench) {
-    let alias = |suffix: &str| bench.name(suffix);
-    let a = bench.index(
+fn all_kinds(sandbox: &Sandbox) {
+    let alias = |suffix: &str| sandbox.name(suffix);
+    let a = sandbox.index(
         "a",
         json!({"settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": {"properties": {"n": {"type": "integer"}}},
             "aliases": {alias("all"): {"is_write_index": true}, alias("zero"): {"filter": {"term": {"k": 0}}}, alias("routed"): {"index_routing": "r", "search_routing": "r,s"}}}),
     );
     let b =
-        bench.index("b", json!({"settings": {"number_of_replicas": 1}, "aliases": {alias("all"): {"is_write_index": false}}}));
-    let c = bench.index(
+        sandbox.index("b", json!({"settings": {"number_of_replicas": 1}, "aliases": {alias("all"): {"is_write_index": false}}}));
+    let c = sandbox.index(
         "c",
         json!({"settings": {"number_of_replicas": 0, "index.hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}}),
     );
-    let d = bench.index("d", json!({"settings": {"index.auto_expand_replicas": "0-1"}, "aliases": {alias("lone"): {}}}));
+    let d = sandbox.index("d", json!({"settings": {"index.auto_expand_replicas": "0-1"}, "aliases": {alias("lone"): {}}}));
     for index in [a, b, c, d] {
-        bench.fill(&index, 0, 30);
+        sandbox.fill(&index, 0, 30);
     }
 }
 
 /// What an upgrade does to them.
-fn upgrade(bench: &Bench) {
-    let name = |suffix: &str| bench.name(suffix);
-    bench.fill(&name("a"), 20, 50);
-    bench.ask("DELETE", &format!("/{}/_doc/3?refresh=true", name("a")), None);
-    bench.ask("PUT", &format!("/{}/_mapping", name("a")), Some(json!({"properties": {"added": {"type": "keyword"}}})));
-    bench.ask("PUT", &format!("/{}/_settings", name("b")), Some(json!({"index.number_of_replicas": 0})));
+fn upgrade(sandbox: &Sandbox) {
+    let name = |suffix: &str| sandbox.name(suffix);
+    sandbox.fill(&name("a"), 20, 50);
+    sandbox.ask("DELETE", &format!("/{}/_doc/3?refresh=true", name("a")), None);
+    sandbox.ask("PUT", &format!("/{}/_mapping", name("a")), Some(json!({"properties": {"added": {"type": "keyword"}}})));
+    sandbox.ask("PUT", &format!("/{}/_settings", name("b")), Some(json!({"index.number_of_replicas": 0})));
     let actions = json!({"actions": [
         {"add": {"index": name("a"), "alias": name("all"), "is_write_index": false}},
         {"add": {"index": name("b"), "alias": name("all"), "is_write_index": true}},
         {"remove": {"index": name("a"), "alias": name("zero")}},
         {"add": {"index": name("a"), "alias": name("newer")}}]});
-    bench.ask("POST", "/_aliases", Some(actions));
-    bench.ask("DELETE", &format!("/{}", name("d")), None);
-    bench.simple("e", 5);
+    sandbox.ask("POST", "/_aliases", Some(actions));
+    sandbox.ask("DELETE", &format!("/{}", name("d")), None);
+    sandbox.simple("e", 5);
 }
 
 #[test]
 fn a_restore_brings_everything_back_as_it_was_and_is_taken_back_whole() {
-    let bench = Bench::new("all");
-    all_kinds(&bench);
-    let other = format!("oa-{}", bench.prefix);
-    bench.ask("PUT", &format!("/{other}"), Some(json!({"aliases": {format!("{other}-alias"): {}}})));
-    bench.fill(&other, 0, 7);
-    let before = bench.content();
-    let created = bench.create("s1");
-    upgrade(&bench);
-    bench.fill(&other, 7, 9);
-    let upgraded = bench.content();
+    let sandbox = Sandbox::new("all");
+    all_kinds(&sandbox);
+    let other = format!("oa-{}", sandbox.prefix);
+    sandbox.ask("PUT", &format!("/{other}"), Some(json!({"aliases": {format!("{other}-alias"): {}}})));
+    sandbox.fill(&other, 0, 7);
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
+    upgrade(&sandbox);
+    sandbox.fill(&other, 7, 9);
+    let upgraded = sandbox.content();
 
-    let restored = bench.from(&["restore"], &created).ok().changed();
-    let after = bench.content();
+    let restored = sandbox.from(&["restore"], &created).ok().changed();
+    let after = sandbox.content();
     for (name, index) in &before {
         let expected = if *name == other { &upgraded[name] } else { index };
         assert_eq!(&after[name], expected, "{name}");
     }
-    assert_eq!(after[&bench.name("e")], upgraded[&bench.name("e")], "what the backup does not hold stays");
+    assert_eq!(after[&sandbox.name("e")], upgraded[&sandbox.name("e")], "what the backup does not hold stays");
     let ways: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| one["way"].clone()).collect();
     assert_eq!(ways, ["swapped", "swapped", "swapped", "straight"]);
-    assert_eq!(bench.copies().len(), 3, "{:?}", bench.copies());
+    assert_eq!(sandbox.copies().len(), 3, "{:?}", sandbox.copies());
 
-    let back = bench.from(&["swap"], &restored).ok().changed();
-    assert_eq!(bench.content(), upgraded);
-    let again = bench.from(&["swap"], &back).ok().changed();
-    let after_again = bench.content();
+    let back = sandbox.from(&["swap"], &restored).ok().changed();
+    assert_eq!(sandbox.content(), upgraded);
+    let again = sandbox.from(&["swap"], &back).ok().changed();
+    let after_again = sandbox.content();
     for (name, index) in before.iter().filter(|(name, _)| **name != other) {
         assert_eq!(&after_again[name], index, "{name}");
     }
-    bench.from(&["unstage"], &again).ok().changed();
-    bench.from(&["unstage"], &again).ok().unchanged();
-    assert_eq!(bench.copies(), Vec::<String>::new());
-    assert_eq!(bench.content(), after_again);
+    sandbox.from(&["unstage"], &again).ok().changed();
+    sandbox.from(&["unstage"], &again).ok().unchanged();
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert_eq!(sandbox.content(), after_again);
 }
 
 #[test]
 fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
-    let bench = Bench::new("exact");
-    let alias = bench.name("alias");
-    let one = bench.index("1", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
-    bench.fill(&one, 0, 10);
-    let before = bench.content();
-    let created = bench.create("s1");
-    let two = bench.index("2", json!({"settings": {"number_of_replicas": 0}}));
-    bench.fill(&two, 0, 20);
+    let sandbox = Sandbox::new("exact");
+    let alias = sandbox.name("alias");
+    let one = sandbox.index("1", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    sandbox.fill(&one, 0, 10);
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
+    let two = sandbox.index("2", json!({"settings": {"number_of_replicas": 0}}));
+    sandbox.fill(&two, 0, 20);
     let moved = json!({"actions": [{"remove": {"index": one, "alias": alias}}, {"add": {"index": two, "alias": alias, "is_write_index": true}}]});
-    bench.ask("POST", "/_aliases", Some(moved));
-    let upgraded = bench.content();
+    sandbox.ask("POST", "/_aliases", Some(moved));
+    let upgraded = sandbox.content();
 
-    bench.from(&["restore"], &created).refused("alias_has_write_index");
-    assert_eq!(bench.content(), upgraded);
-    assert_eq!(bench.copies(), Vec::<String>::new());
+    sandbox.from(&["restore"], &created).refused("alias_has_write_index");
+    assert_eq!(sandbox.content(), upgraded);
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
 
-    let staged = bench.from(&["stage"], &created).ok();
-    let swapped = bench.from(&["swap", "--exact"], &staged).ok();
-    assert_eq!(bench.content(), before);
-    assert_eq!(Bench::states(&swapped), ["new", "absent"]);
-    assert_eq!(bench.copies().len(), 2);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let swapped = sandbox.from(&["swap", "--exact"], &staged).ok();
+    assert_eq!(sandbox.content(), before);
+    assert_eq!(states(&swapped), ["new", "absent"]);
+    assert_eq!(sandbox.copies().len(), 2);
     let run = staged.result()["run"].as_str().unwrap();
-    bench.run(&["swap", "--run", run]).ok().unchanged();
-    bench.run(&["swap", "--run", run, "--back"]).ok().changed();
-    assert_eq!(bench.content(), upgraded);
-    bench.run(&["swap", "--run", run, "--back"]).ok().unchanged();
-    bench.run(&["unstage", "--run", run]).ok();
-    assert_eq!(bench.content(), upgraded);
-    assert_eq!(bench.copies(), Vec::<String>::new());
+    sandbox.run(&["swap", "--run", run]).ok().unchanged();
+    sandbox.run(&["swap", "--run", run, "--back"]).ok().changed();
+    assert_eq!(sandbox.content(), upgraded);
+    sandbox.run(&["swap", "--run", run, "--back"]).ok().unchanged();
+    sandbox.run(&["unstage", "--run", run]).ok();
+    assert_eq!(sandbox.content(), upgraded);
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
 }
 
 /// Writes through an alias until it is told to stop; gives the ids that were accepted and the statuses of the others.
-fn writer(bench: &Bench, alias: &str, stop: &Arc<AtomicBool>) -> thread::JoinHandle<(Vec<String>, Vec<u16>)> {
-    let (url, alias, stop) = (bench.search.url.clone(), alias.to_owned(), Arc::clone(stop));
+fn writer(sandbox: &Sandbox, alias: &str, stop: &Arc<AtomicBool>) -> thread::JoinHandle<(Vec<String>, Vec<u16>)> {
+    let (url, alias, stop) = (sandbox.search.url.clone(), alias.to_owned(), Arc::clone(stop));
     thread::spawn(move || {
         let (mut accepted, mut others) = (Vec::new(), Vec::new());
         for n in 0.. {
@@ -281,76 +157,76 @@ fn writer(bench: &Bench, alias: &str, stop: &Arc<AtomicBool>) -> thread::JoinHan
 
 #[test]
 fn writes_through_the_live_alias_go_on_while_a_snapshot_is_staged() {
-    let bench = Bench::new("write");
-    let alias = bench.name("alias");
-    let index = bench.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
-    bench.fill(&index, 0, 50);
-    let created = bench.create("s1");
+    let sandbox = Sandbox::new("write");
+    let alias = sandbox.name("alias");
+    let index = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
+    sandbox.fill(&index, 0, 50);
+    let created = sandbox.create("s1");
     let stop = Arc::new(AtomicBool::new(false));
-    let writing = writer(&bench, &alias, &stop);
-    let staged = bench.from(&["stage"], &created).ok();
+    let writing = writer(&sandbox, &alias, &stop);
+    let staged = sandbox.from(&["stage"], &created).ok();
     stop.store(true, Ordering::SeqCst);
     let (accepted, others) = writing.join().unwrap();
     assert!(!accepted.is_empty() && others.is_empty(), "{others:?}");
-    assert_eq!(bench.count(&alias), 50 + accepted.len() as u64, "the staged copy is not counted");
+    assert_eq!(sandbox.count(&alias), 50 + accepted.len() as u64, "the staged copy is not counted");
     assert_eq!(staged.result()["indices"][0]["docs_count"], 50);
-    assert_eq!(bench.ask("GET", &format!("/{}-*/_count", bench.prefix), None)["count"], 50 + accepted.len());
-    bench.from(&["unstage"], &staged).ok().changed();
-    assert_eq!(bench.copies(), Vec::<String>::new());
-    assert_eq!(bench.count(&alias), 50 + accepted.len() as u64);
+    assert_eq!(sandbox.ask("GET", &format!("/{}-*/_count", sandbox.prefix), None)["count"], 50 + accepted.len());
+    sandbox.from(&["unstage"], &staged).ok().changed();
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert_eq!(sandbox.count(&alias), 50 + accepted.len() as u64);
 }
 
 #[test]
 fn a_write_that_was_accepted_during_a_swap_is_in_the_kept_index_or_in_the_new_one() {
-    let bench = Bench::new("race");
-    let alias = bench.name("alias");
+    let sandbox = Sandbox::new("race");
+    let alias = sandbox.name("alias");
     let index =
-        bench.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
-    bench.fill(&index, 0, 50);
-    let created = bench.create("s1");
-    let staged = bench.from(&["stage"], &created).ok();
+        sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    sandbox.fill(&index, 0, 50);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
     let stop = Arc::new(AtomicBool::new(false));
-    let writing = writer(&bench, &alias, &stop);
-    let swapped = bench.from(&["swap"], &staged).ok();
+    let writing = writer(&sandbox, &alias, &stop);
+    let swapped = sandbox.from(&["swap"], &staged).ok();
     stop.store(true, Ordering::SeqCst);
     let (accepted, _) = writing.join().unwrap();
     let kept = swapped.result()["indices"][0]["kept"].as_str().unwrap();
     let mut held: Vec<String> = Vec::new();
     for name in [kept, &index] {
-        held.extend(content::documents(&bench.search.url, name).unwrap()[name].documents.keys().cloned());
+        held.extend(content::documents(&sandbox.search.url, name).unwrap()[name].documents.keys().cloned());
     }
     let lost: Vec<_> = accepted.iter().filter(|id| !held.contains(id)).collect();
     assert!(lost.is_empty(), "{lost:?} of {}", accepted.len());
     assert_eq!(
-        bench.names(),
+        sandbox.names(),
         [kept.to_owned(), index].into_iter().collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
     );
 }
 
 #[test]
 fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_never_notices() {
-    let bench = Bench::new("flip");
-    bench.simple("a", 40);
-    let b = bench.index("b", json!({"settings": {"number_of_replicas": 0}}));
-    bench.fill(&b, 0, 2000);
-    let created = bench.create("s1");
-    let live = bench.content();
-    flip_a_byte(&bench);
+    let sandbox = Sandbox::new("flip");
+    sandbox.simple("a", 40);
+    let b = sandbox.index("b", json!({"settings": {"number_of_replicas": 0}}));
+    sandbox.fill(&b, 0, 2000);
+    let created = sandbox.create("s1");
+    let live = sandbox.content();
+    flip_a_byte(&sandbox);
     for step in ["stage", "restore"] {
-        let failed = bench.from(&[step], &created).fails(7, "restore_failed").unchanged();
+        let failed = sandbox.from(&[step], &created).fails(7, "restore_failed").unchanged();
         let error = &failed.doc()["error"];
-        assert!(error["message"].as_str().unwrap().contains(&bench.prefix), "{failed}");
+        assert!(error["message"].as_str().unwrap().contains(&sandbox.prefix), "{failed}");
         assert!(error["causes"].to_string().contains("Corrupt"), "{failed}");
-        assert_eq!(bench.copies(), Vec::<String>::new());
-        assert_eq!(bench.content(), live);
+        assert_eq!(sandbox.copies(), Vec::<String>::new());
+        assert_eq!(sandbox.content(), live);
     }
-    assert_eq!(std::fs::read_dir(bench.state.path().join("swaps")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(sandbox.state.path().join("swaps")).unwrap().count(), 0);
 }
 
 /// Flips a byte in the middle of the largest blob of the repository.
-fn flip_a_byte(bench: &Bench) {
+fn flip_a_byte(sandbox: &Sandbox) {
     let mut blobs = Vec::new();
-    let mut folders = vec![bench.location().join("indices")];
+    let mut folders = vec![sandbox.location().join("indices")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
             let meta = entry.metadata().unwrap();
@@ -370,22 +246,22 @@ fn flip_a_byte(bench: &Bench) {
 
 #[test]
 fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
-    let bench = Bench::new("kill");
-    let alias = bench.name("alias");
-    let live = bench.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true, "filter": {"term": {"k": 1}}}}}));
-    bench.fill(&live, 0, 10);
-    let before = bench.content();
-    let created = bench.create("s1");
-    bench.fill(&live, 5, 25);
-    let upgraded = bench.content();
+    let sandbox = Sandbox::new("kill");
+    let alias = sandbox.name("alias");
+    let live = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true, "filter": {"term": {"k": 1}}}}}));
+    sandbox.fill(&live, 0, 10);
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
+    sandbox.fill(&live, 5, 25);
+    let upgraded = sandbox.content();
     let mut n = 0;
     for side in [Side::Before, Side::After] {
         for number in 1..=6 {
             n += 1;
             let run = run_id(n);
-            let staged = bench.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
-            let gate = Gate::to(&bench.search.url).unwrap().close_at(number, side);
-            let mut tool = bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
+            let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+            let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
+            let mut tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
             let _ = wait::until("the chosen request", Duration::from_secs(20), || {
                 (gate.is_closed() || !tool.is_running()).then_some(())
             });
@@ -394,105 +270,106 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
             assert_eq!(tool.wait().status, 137);
             let at = format!("killed {side:?} request {number}: {:?}", gate.seen());
             // Neither the copies may be removed now, nor may another run begin, where the live index is not there.
-            let gone = !bench.names().contains(&live);
+            let gone = !sandbox.names().contains(&live);
             if gone {
-                bench.run(&["unstage", "--run", &run]).refused("swap_unfinished");
-                bench.from(&["restore"], &created).refused("swap_unfinished");
+                sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+                sandbox.from(&["restore"], &created).refused("swap_unfinished");
             }
-            let finished = bench.from(&["swap"], &staged).ok();
-            assert_eq!(Bench::states(&finished), ["new"], "{at}");
-            assert_eq!(bench.content(), before, "{at}");
+            let finished = sandbox.from(&["swap"], &staged).ok();
+            assert_eq!(states(&finished), ["new"], "{at}");
+            assert_eq!(sandbox.content(), before, "{at}");
             let kept = finished.result()["indices"][0]["kept"].as_str().unwrap().to_owned();
-            assert_eq!(bench.names(), [kept.clone(), live.clone()], "{at}");
-            assert_eq!(bench.count(&kept), 25, "{at}");
-            bench.from(&["swap"], &staged).ok().unchanged();
-            bench.from(&["swap"], &finished).ok();
-            assert_eq!(bench.content(), upgraded, "{at}");
-            bench.run(&["unstage", "--run", &run]).ok();
-            assert_eq!(bench.copies(), Vec::<String>::new(), "{at}");
+            assert_eq!(sandbox.names(), [kept.clone(), live.clone()], "{at}");
+            assert_eq!(sandbox.count(&kept), 25, "{at}");
+            sandbox.from(&["swap"], &staged).ok().unchanged();
+            sandbox.from(&["swap"], &finished).ok();
+            assert_eq!(sandbox.content(), upgraded, "{at}");
+            sandbox.run(&["unstage", "--run", &run]).ok();
+            assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
         }
     }
 }
 
 #[test]
 fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
-    let bench = Bench::new("break");
-    let alias = bench.name("alias");
-    let live = bench.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
-    bench.fill(&live, 0, 10);
-    let before = bench.content();
-    let created = bench.create("s1");
+    let sandbox = Sandbox::new("break");
+    let alias = sandbox.name("alias");
+    let live =
+        sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    sandbox.fill(&live, 0, 10);
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
     for side in [Side::Before, Side::After] {
         for number in 1..=6 {
-            bench.fill(&live, 5, 25);
-            let staged = bench.tool(&["stage", "--from", "-", "--run-id", &run_id(number)]).stdin(created.text()).run().ok();
-            let gate = Gate::to(&bench.search.url).unwrap().close_at(number, side).hanging_up();
-            let swap = bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run();
+            sandbox.fill(&live, 5, 25);
+            let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(number)]).stdin(created.text()).run().ok();
+            let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side).hanging_up();
+            let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run();
             let swapped = swap.ok().changed();
             assert!(gate.seen().len() >= number, "{:?}", gate.seen());
-            assert_eq!(bench.content(), before, "broken {side:?} request {number}");
-            bench.from(&["unstage"], &swapped).ok();
-            assert_eq!(bench.copies(), Vec::<String>::new());
+            assert_eq!(sandbox.content(), before, "broken {side:?} request {number}");
+            sandbox.from(&["unstage"], &swapped).ok();
+            assert_eq!(sandbox.copies(), Vec::<String>::new());
         }
     }
 }
 
 #[test]
 fn a_swap_that_was_cut_is_taken_back() {
-    let bench = Bench::new("cut");
-    let alias = bench.name("alias");
+    let sandbox = Sandbox::new("cut");
+    let alias = sandbox.name("alias");
     for suffix in ["a", "b"] {
-        let index = bench.index(
+        let index = sandbox.index(
             suffix,
             json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": suffix == "a"}}}),
         );
-        bench.fill(&index, 0, 10);
+        sandbox.fill(&index, 0, 10);
     }
-    let created = bench.create("s1");
-    bench.fill(&bench.name("a"), 5, 25);
-    let upgraded = bench.content();
+    let created = sandbox.create("s1");
+    sandbox.fill(&sandbox.name("a"), 5, 25);
+    let upgraded = sandbox.content();
     for number in 1..=12 {
         let run = run_id(100 + number);
-        let staged = bench.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
-        let gate = Gate::to(&bench.search.url).unwrap().close_at(number, Side::After);
-        let mut tool = bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
+        let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, Side::After);
+        let mut tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
         wait::until("the chosen request", Duration::from_secs(30), || (gate.is_closed() || !tool.is_running()).then_some(()))
             .unwrap();
         assert!(gate.is_closed(), "the swap did not come to its request {number}: {:?}", gate.seen());
         tool.signal(Signal::SIGKILL);
         tool.wait();
-        bench.run(&["swap", "--run", &run, "--back"]).ok();
-        assert_eq!(bench.content(), upgraded, "cut after {number}: {:?}", gate.seen());
-        bench.run(&["unstage", "--run", &run]).ok();
-        bench.from(&["unstage"], &staged).ok();
-        assert_eq!(bench.copies(), Vec::<String>::new(), "cut after {number}");
+        sandbox.run(&["swap", "--run", &run, "--back"]).ok();
+        assert_eq!(sandbox.content(), upgraded, "cut after {number}: {:?}", gate.seen());
+        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.from(&["unstage"], &staged).ok();
+        assert_eq!(sandbox.copies(), Vec::<String>::new(), "cut after {number}");
     }
 }
 
 #[test]
 fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
-    let bench = Bench::new("stray");
-    let live = bench.simple("docs", 10);
-    let created = bench.create("s1");
-    let staged = bench.from(&["stage"], &created).ok();
-    let gate = Gate::to(&bench.search.url).unwrap().close_at(3, Side::After);
-    let tool = bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
+    let sandbox = Sandbox::new("stray");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(3, Side::After);
+    let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
     wait::until("the exchange", Duration::from_secs(30), || gate.is_closed().then_some(())).unwrap();
     tool.signal(Signal::SIGKILL);
     tool.wait();
-    bench.ask("PUT", &format!("/{live}/_doc/stray?refresh=true"), Some(json!({"from": "a client"})));
-    let finished = bench.from(&["swap"], &staged).review("stray_index");
+    sandbox.ask("PUT", &format!("/{live}/_doc/stray?refresh=true"), Some(json!({"from": "a client"})));
+    let finished = sandbox.from(&["swap"], &staged).review("stray_index");
     let stray = finished.result()["indices"][0]["strays"][0].as_str().unwrap().to_owned();
-    assert_eq!(bench.count(&stray), 1);
-    assert_eq!(bench.count(&live), 10);
-    bench.from(&["unstage"], &finished).ok();
-    assert_eq!(bench.names(), [live]);
+    assert_eq!(sandbox.count(&stray), 1);
+    assert_eq!(sandbox.count(&live), 10);
+    sandbox.from(&["unstage"], &finished).ok();
+    assert_eq!(sandbox.names(), [live]);
 }
 
 #[test]
 fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
-    let bench = Bench::new("term");
-    let live = bench.index("docs", json!({"settings": {"number_of_replicas": 0}, "mappings": {"properties": {"text": {"type": "keyword", "index": false, "doc_values": false}}}}));
+    let sandbox = Sandbox::new("term");
+    let live = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "mappings": {"properties": {"text": {"type": "keyword", "index": false, "doc_values": false}}}}));
     // The servers restore 40 MB/s: long enough to be caught at it.
     let mut state: u64 = 88_172_645_463_325_252;
     let mut random = move || {
@@ -512,276 +389,276 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
                 )
             })
             .collect();
-        http::bulk(&bench.search.url, &lines).unwrap();
+        http::bulk(&sandbox.search.url, &lines).unwrap();
     }
-    let created = bench.create("s1");
-    let before = bench.count(&live);
+    let created = sandbox.create("s1");
+    let before = sandbox.count(&live);
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let tool = bench.tool(&["stage", "--from", "-"]).stdin(created.text()).spawn();
-        wait::until("the staged index", Duration::from_secs(30), || (!bench.copies().is_empty()).then_some(())).unwrap();
+        let tool = sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).spawn();
+        wait::until("the staged index", Duration::from_secs(30), || (!sandbox.copies().is_empty()).then_some(())).unwrap();
         tool.signal(signal);
         let ran = tool.wait().fails(128 + signal as i32, "interrupted").unchanged();
-        assert_eq!(Bench::states(&ran), ["removed"]);
-        assert_eq!(bench.names(), std::slice::from_ref(&live));
-        assert_eq!(bench.count(&live), before);
+        assert_eq!(states(&ran), ["removed"]);
+        assert_eq!(sandbox.names(), std::slice::from_ref(&live));
+        assert_eq!(sandbox.count(&live), before);
     }
-    let tool = bench.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).spawn();
-    wait::until("the staged index", Duration::from_secs(30), || (!bench.copies().is_empty()).then_some(())).unwrap();
+    let tool = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).spawn();
+    wait::until("the staged index", Duration::from_secs(30), || (!sandbox.copies().is_empty()).then_some(())).unwrap();
     tool.signal(Signal::SIGKILL);
     tool.wait();
-    bench.run(&["swap", "--run", &run_id(1)]).refused("not_proven");
+    sandbox.run(&["swap", "--run", &run_id(1)]).refused("not_proven");
     // The same command again finds what the killed call left, and begins anew.
-    let again = || bench.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).run().ok();
+    let again = || sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).run().ok();
     let staged = again().changed();
-    assert_eq!(Bench::states(&staged), ["proven"]);
-    assert_eq!(bench.copies(), [staged.result()["indices"][0]["staged"].as_str().unwrap()]);
+    assert_eq!(states(&staged), ["proven"]);
+    assert_eq!(sandbox.copies(), [staged.result()["indices"][0]["staged"].as_str().unwrap()]);
     assert_eq!(again().unchanged().result()["indices"], staged.result()["indices"], "it is so already");
-    bench.run(&["unstage", "--run", &run_id(1)]).ok().changed();
-    assert_eq!(bench.names(), std::slice::from_ref(&live));
+    sandbox.run(&["unstage", "--run", &run_id(1)]).ok().changed();
+    assert_eq!(sandbox.names(), std::slice::from_ref(&live));
     // A restore that is ended or killed while it stages has no effect on what is live, and the same command does it.
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        let tool = bench.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).spawn();
-        wait::until("the staged index", Duration::from_secs(30), || (!bench.copies().is_empty()).then_some(())).unwrap();
+        let tool = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).spawn();
+        wait::until("the staged index", Duration::from_secs(30), || (!sandbox.copies().is_empty()).then_some(())).unwrap();
         tool.signal(signal);
         let ran = tool.wait();
         assert_eq!(ran.status, 128 + signal as i32, "{ran}");
-        assert!(bench.copies().iter().all(|name| name.starts_with("svc-staged-")), "{:?}", bench.copies());
-        assert_eq!(bench.count(&live), before);
+        assert!(sandbox.copies().iter().all(|name| name.starts_with("svc-staged-")), "{:?}", sandbox.copies());
+        assert_eq!(sandbox.count(&live), before);
     }
-    let restored = bench.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).run().ok().changed();
-    assert_eq!(bench.count(&live), before);
-    assert_eq!(bench.copies(), [restored.result()["swap"]["indices"][0]["kept"].as_str().unwrap()]);
+    let restored = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).run().ok().changed();
+    assert_eq!(sandbox.count(&live), before);
+    assert_eq!(sandbox.copies(), [restored.result()["swap"]["indices"][0]["kept"].as_str().unwrap()]);
 }
 
 #[test]
 fn a_signal_before_the_first_effect_ends_a_swap_without_one() {
-    let bench = Bench::new("early");
-    bench.simple("docs", 10);
-    let created = bench.create("s1");
-    bench.fill(&bench.name("docs"), 10, 15);
-    let staged = bench.from(&["stage"], &created).ok();
-    let (content, names) = (bench.content(), bench.names());
+    let sandbox = Sandbox::new("early");
+    sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.fill(&sandbox.name("docs"), 10, 15);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (content, names) = (sandbox.content(), sandbox.names());
     for (step, document) in [("swap", &staged), ("unstage", &staged), ("restore", &created)] {
-        let proxy = Proxy::to(&bench.search.url).unwrap();
+        let proxy = Proxy::to(&sandbox.search.url).unwrap();
         proxy.set(Mode::Stall);
-        let tool = bench.tool(&[step, "--from", "-"]).stdin(document.text()).env("SVC_SEARCH_URL", proxy.url()).spawn();
+        let tool = sandbox.tool(&[step, "--from", "-"]).stdin(document.text()).env("SVC_SEARCH_URL", proxy.url()).spawn();
         wait::until("the first look", Duration::from_secs(30), || (proxy.accepted() > 0).then_some(())).unwrap();
         tool.signal(Signal::SIGTERM);
         tool.wait().fails(143, "interrupted").unchanged();
-        assert_eq!((bench.content(), bench.names()), (content.clone(), names.clone()), "{step}");
+        assert_eq!((sandbox.content(), sandbox.names()), (content.clone(), names.clone()), "{step}");
     }
-    bench.from(&["swap"], &staged).ok().changed();
+    sandbox.from(&["swap"], &staged).ok().changed();
 }
 
 #[test]
 fn the_document_of_a_cut_swap_finishes_it_and_that_of_a_finished_one_goes_back() {
-    let bench = Bench::new("limit");
+    let sandbox = Sandbox::new("limit");
     for n in 0..6 {
-        bench.simple(&format!("i{n}"), 5);
+        sandbox.simple(&format!("i{n}"), 5);
     }
-    let created = bench.create("s1");
-    let before = bench.content();
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
     for n in 0..6 {
-        bench.fill(&bench.name(&format!("i{n}")), 5, 9);
+        sandbox.fill(&sandbox.name(&format!("i{n}")), 5, 9);
     }
-    let upgraded = bench.content();
-    let staged = bench.from(&["stage"], &created).ok();
+    let upgraded = sandbox.content();
+    let staged = sandbox.from(&["stage"], &created).ok();
     // Each limit is longer than the one before, and what is exchanged stays so: one of them cuts it between two indices.
     let cut = (1..50).find_map(|tenths| {
-        let ran = bench.from(&["swap", "--timeout", &format!("{}ms", 100 * tenths)], &staged).fails(6, "timeout");
-        Bench::states(&ran).contains(&"new".to_owned()).then_some(ran)
+        let ran = sandbox.from(&["swap", "--timeout", &format!("{}ms", 100 * tenths)], &staged).fails(6, "timeout");
+        states(&ran).contains(&"new".to_owned()).then_some(ran)
     });
     let cut = cut.unwrap().changed();
-    let now = bench.content();
+    let now = sandbox.content();
     for one in cut.result()["indices"].as_array().unwrap() {
         let name = one["index"].as_str().unwrap();
         let expected = if one["state"] == "new" { &before } else { &upgraded };
         assert_eq!(now[name], expected[name], "the document says how {name} stands");
     }
-    assert!(Bench::states(&cut).contains(&"old".to_owned()), "{cut}");
+    assert!(states(&cut).contains(&"old".to_owned()), "{cut}");
 
-    bench.from(&["swap", "--exact"], &cut).fails(2, "plan_differs").unchanged();
-    bench.from(&["stage", "--run-id", &run_id(9)], &created).refused("swap_unfinished");
-    let finished = bench.from(&["swap"], &cut).ok().changed();
-    assert_eq!(bench.content(), before);
-    bench.from(&["swap"], &cut).ok().unchanged();
-    bench.run(&["swap", "--run", staged.result()["run"].as_str().unwrap()]).ok().unchanged();
-    let back = bench.from(&["swap"], &finished).ok().changed();
-    assert_eq!(bench.content(), upgraded);
-    bench.from(&["swap"], &cut).refused("swap_taken_back");
-    bench.from(&["swap", "--back"], &cut).ok().unchanged();
-    bench.from(&["unstage"], &back).ok().changed();
-    assert_eq!((bench.content(), bench.copies()), (upgraded, Vec::new()));
+    sandbox.from(&["swap", "--exact"], &cut).fails(2, "plan_differs").unchanged();
+    sandbox.from(&["stage", "--run-id", &run_id(9)], &created).refused("swap_unfinished");
+    let finished = sandbox.from(&["swap"], &cut).ok().changed();
+    assert_eq!(sandbox.content(), before);
+    sandbox.from(&["swap"], &cut).ok().unchanged();
+    sandbox.run(&["swap", "--run", staged.result()["run"].as_str().unwrap()]).ok().unchanged();
+    let back = sandbox.from(&["swap"], &finished).ok().changed();
+    assert_eq!(sandbox.content(), upgraded);
+    sandbox.from(&["swap"], &cut).refused("swap_taken_back");
+    sandbox.from(&["swap", "--back"], &cut).ok().unchanged();
+    sandbox.from(&["unstage"], &back).ok().changed();
+    assert_eq!((sandbox.content(), sandbox.copies()), (upgraded, Vec::new()));
 }
 
 #[test]
 fn term_in_the_middle_of_a_swap_does_not_cut_it() {
-    let bench = Bench::new("finish");
+    let sandbox = Sandbox::new("finish");
     for n in 0..6 {
-        bench.simple(&format!("i{n}"), 5);
+        sandbox.simple(&format!("i{n}"), 5);
     }
-    let created = bench.create("s1");
-    let before = bench.content();
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
     for n in 0..6 {
-        bench.fill(&bench.name(&format!("i{n}")), 5, 9);
+        sandbox.fill(&sandbox.name(&format!("i{n}")), 5, 9);
     }
-    let staged = bench.from(&["stage"], &created).ok();
-    let tool = bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).spawn();
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).spawn();
     let kept = |names: Vec<String>| names.iter().any(|name| name.starts_with("svc-before-"));
-    wait::until("the first index to be kept", Duration::from_secs(30), || kept(bench.names()).then_some(())).unwrap();
+    wait::until("the first index to be kept", Duration::from_secs(30), || kept(sandbox.names()).then_some(())).unwrap();
     tool.signal(Signal::SIGTERM);
     let ran = tool.wait().fails(143, "interrupted").changed();
-    assert_eq!(Bench::states(&ran), ["new"; 6]);
-    assert_eq!(bench.content(), before);
+    assert_eq!(states(&ran), ["new"; 6]);
+    assert_eq!(sandbox.content(), before);
 }
 
 #[test]
 fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
-    let bench = Bench::new("place");
-    let (a, b) = (bench.simple("a", 10), bench.simple("b", 10));
-    let created = bench.create("s1");
-    let before = bench.content();
-    bench.fill(&a, 5, 20);
-    bench.ask("DELETE", &format!("/{b}/_doc/1?refresh=true"), None);
-    let live = bench.content();
-    let refused = bench.from(&["restore", "--in-place"], &created).refused("index_in_the_way");
+    let sandbox = Sandbox::new("place");
+    let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.fill(&a, 5, 20);
+    sandbox.ask("DELETE", &format!("/{b}/_doc/1?refresh=true"), None);
+    let live = sandbox.content();
+    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("index_in_the_way");
     let message = refused.doc()["error"]["message"].as_str().unwrap();
     assert!(message.contains(&a) && message.contains(&b), "{message}");
-    assert_eq!(bench.content(), live);
+    assert_eq!(sandbox.content(), live);
     for how in ["close", "delete"] {
-        bench.fill(&a, 5, 20);
-        bench.from(&["restore", "--in-place", "--on-conflict", how, "--dry-run"], &created).ok().unchanged();
+        sandbox.fill(&a, 5, 20);
+        sandbox.from(&["restore", "--in-place", "--on-conflict", how, "--dry-run"], &created).ok().unchanged();
         let restored =
-            bench.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("nothing_kept");
+            sandbox.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("nothing_kept");
         assert_eq!(restored.result()["indices"][0]["state"], "restored");
-        assert_eq!(bench.content(), before, "{how}");
-        bench.from(&["swap"], &restored).refused("restored_in_place");
+        assert_eq!(sandbox.content(), before, "{how}");
+        sandbox.from(&["swap"], &restored).refused("restored_in_place");
     }
-    assert_eq!(bench.copies(), Vec::<String>::new());
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
     for name in [&a, &b] {
-        bench.ask("DELETE", &format!("/{name}"), None);
+        sandbox.ask("DELETE", &format!("/{name}"), None);
     }
-    bench.run(&["restore", "--in-place", "s1"]).ok();
-    assert_eq!(bench.content(), before);
+    sandbox.run(&["restore", "--in-place", "s1"]).ok();
+    assert_eq!(sandbox.content(), before);
 }
 
 #[test]
 fn an_index_that_is_not_live_is_restored_straight_with_the_aliases_that_the_snapshot_holds() {
-    let bench = Bench::new("lost");
-    all_kinds(&bench);
-    let before = bench.content();
-    bench.create("s1");
-    for name in bench.names() {
-        bench.ask("DELETE", &format!("/{name}"), None);
+    let sandbox = Sandbox::new("lost");
+    all_kinds(&sandbox);
+    let before = sandbox.content();
+    sandbox.create("s1");
+    for name in sandbox.names() {
+        sandbox.ask("DELETE", &format!("/{name}"), None);
     }
-    let restored = bench.run(&["restore", "s1"]).ok().changed();
-    assert_eq!(bench.content(), before);
+    let restored = sandbox.run(&["restore", "s1"]).ok().changed();
+    assert_eq!(sandbox.content(), before);
     assert!(
         restored.result()["indices"].as_array().unwrap().iter().all(|one| one["way"] == "straight" && one["state"] == "restored")
     );
-    assert_eq!(bench.copies(), Vec::<String>::new());
-    bench.from(&["swap"], &restored).ok();
-    assert_eq!(bench.content(), BTreeMap::new());
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    sandbox.from(&["swap"], &restored).ok();
+    assert_eq!(sandbox.content(), BTreeMap::new());
 }
 
 #[test]
 fn a_closed_live_index_is_swapped_too() {
-    let bench = Bench::new("closed");
-    let live = bench.simple("docs", 10);
-    let created = bench.create("s1");
-    let before = bench.content();
-    bench.fill(&live, 10, 15);
-    bench.ask("POST", &format!("/{live}/_close"), None);
-    let restored = bench.from(&["restore"], &created).ok();
-    assert_eq!(bench.content(), before);
+    let sandbox = Sandbox::new("closed");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.fill(&live, 10, 15);
+    sandbox.ask("POST", &format!("/{live}/_close"), None);
+    let restored = sandbox.from(&["restore"], &created).ok();
+    assert_eq!(sandbox.content(), before);
     let kept = restored.result()["swap"]["indices"][0]["kept"].as_str().unwrap();
-    assert_eq!(bench.count(kept), 15);
+    assert_eq!(sandbox.count(kept), 15);
 }
 
 #[test]
 fn a_dry_run_prints_the_requests_and_changes_nothing() {
-    let bench = Bench::new("dry");
-    let live = bench.simple("docs", 10);
-    let created = bench.create("s1");
-    let content = bench.content();
+    let sandbox = Sandbox::new("dry");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let content = sandbox.content();
     let paths = |ran: &Ran| {
         ran.result()["plan"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let dry = bench.from(&["restore", "--dry-run"], &created).ok().unchanged();
+    let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
     assert_eq!(paths(&dry).len(), 7, "{dry}");
-    let dry_stage = bench.from(&["stage", "--dry-run"], &created).ok().unchanged();
-    bench.from(&["swap"], &dry_stage).fails(2, "from_dry_run").unchanged();
-    let staged = bench.from(&["stage"], &created).ok();
-    let planned = paths(&bench.from(&["swap", "--dry-run"], &staged).ok().unchanged());
-    bench.from(&["unstage", "--dry-run"], &staged).ok().unchanged();
-    assert_eq!(bench.content(), content);
-    let gate = Gate::to(&bench.search.url).unwrap();
-    bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
+    let dry_stage = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
+    sandbox.from(&["swap"], &dry_stage).fails(2, "from_dry_run").unchanged();
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let planned = paths(&sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged());
+    sandbox.from(&["unstage", "--dry-run"], &staged).ok().unchanged();
+    assert_eq!(sandbox.content(), content);
+    let gate = Gate::to(&sandbox.search.url).unwrap();
+    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
     let sent: Vec<String> = gate.seen().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
     assert_eq!(sent, planned, "the plan is what is done");
-    assert_eq!(bench.count(&live), 10);
+    assert_eq!(sandbox.count(&live), 10);
 }
 
 #[test]
 fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
-    let bench = Bench::new("drop");
-    let live = bench.simple("docs", 10);
-    let created = bench.create("s1");
-    let restored = bench.from(&["restore", "--drop-old"], &created).ok();
-    assert_eq!(bench.names(), [live]);
-    bench.from(&["swap"], &restored).fails(4, "nothing_kept").unchanged();
+    let sandbox = Sandbox::new("drop");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
+    assert_eq!(sandbox.names(), [live]);
+    sandbox.from(&["swap"], &restored).fails(4, "nothing_kept").unchanged();
 }
 
 #[test]
 fn the_longest_name_of_an_index_is_staged_and_swapped() {
-    let bench = Bench::new("long");
-    let suffix = "x".repeat(255 - bench.prefix.len() - 1);
-    let (long, short) = (bench.simple(&suffix, 3), bench.simple("short", 4));
-    let created = bench.create("s1");
-    let before = bench.content();
-    bench.fill(&long, 3, 6);
-    bench.fill(&short, 4, 6);
-    bench.from(&["restore"], &created).ok();
-    assert_eq!(bench.content(), before);
+    let sandbox = Sandbox::new("long");
+    let suffix = "x".repeat(255 - sandbox.prefix.len() - 1);
+    let (long, short) = (sandbox.simple(&suffix, 3), sandbox.simple("short", 4));
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.fill(&long, 3, 6);
+    sandbox.fill(&short, 4, 6);
+    sandbox.from(&["restore"], &created).ok();
+    assert_eq!(sandbox.content(), before);
 }
 
 #[test]
 fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_changed() {
-    let bench = Bench::new("bad");
-    let live = bench.simple("docs", 10);
-    let created = bench.create("s1");
-    let staged = bench.from(&["stage"], &created).ok();
-    let content = bench.content();
-    bench.run(&["stage", "nowhere"]).fails(4, "snapshot_not_found").unchanged();
-    bench.tool(&["restore", "s1"]).env("SVC_REPOSITORY", "sw-nowhere").run().fails(4, "repository_not_found").unchanged();
-    bench.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "index_not_in_snapshot").unchanged();
-    bench.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("index_not_restorable");
-    bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_INDICES", "other-*").run().refused("outside_scope");
-    bench.tool(&["restore", "s1"]).env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").unchanged();
-    bench.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();
+    let sandbox = Sandbox::new("bad");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let content = sandbox.content();
+    sandbox.run(&["stage", "nowhere"]).fails(4, "snapshot_not_found").unchanged();
+    sandbox.tool(&["restore", "s1"]).env("SVC_REPOSITORY", "sw-nowhere").run().fails(4, "repository_not_found").unchanged();
+    sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "index_not_in_snapshot").unchanged();
+    sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("index_not_restorable");
+    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_INDICES", "other-*").run().refused("outside_scope");
+    sandbox.tool(&["restore", "s1"]).env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").unchanged();
+    sandbox.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();
     let mut other = created.doc().clone();
     other["result"]["cluster_uuid"] = json!("another");
-    bench.tool(&["stage", "--from", "-"]).stdin(other.to_string()).run().refused("other_server");
+    sandbox.tool(&["stage", "--from", "-"]).stdin(other.to_string()).run().refused("other_server");
     let mut other = created.doc().clone();
     other["result"]["snapshot"]["uuid"] = json!("another");
-    bench.tool(&["restore", "--from", "-"]).stdin(other.to_string()).run().refused("other_snapshot");
+    sandbox.tool(&["restore", "--from", "-"]).stdin(other.to_string()).run().refused("other_snapshot");
     let mut forged = staged.doc().clone();
     forged["result"]["indices"][0]["staged"] = json!(live);
     forged["result"]["indices"][0]["index"] = json!("x");
-    bench.tool(&["unstage", "--from", "-"]).stdin(forged.to_string()).run().fails(2, "from_damaged").unchanged();
-    assert_eq!(bench.content(), content);
-    let gone = bench.from(&["unstage"], &staged).ok();
-    bench.from(&["swap"], &staged).fails(4, "staged_copy_missing").unchanged();
-    bench.from(&["swap"], &gone).fails(2, "from_wrong_schema").unchanged();
+    sandbox.tool(&["unstage", "--from", "-"]).stdin(forged.to_string()).run().fails(2, "from_damaged").unchanged();
+    assert_eq!(sandbox.content(), content);
+    let gone = sandbox.from(&["unstage"], &staged).ok();
+    sandbox.from(&["swap"], &staged).fails(4, "staged_copy_missing").unchanged();
+    sandbox.from(&["swap"], &gone).fails(2, "from_wrong_schema").unchanged();
 }
 
 #[test]
 fn a_document_that_is_no_good_is_refused_by_every_step_that_goes_on_from_one() {
-    let bench = Bench::new("from");
-    bench.simple("docs", 3);
-    let created = bench.create("s1");
-    let staged = bench.from(&["stage"], &created).ok();
-    let content = bench.content();
+    let sandbox = Sandbox::new("from");
+    sandbox.simple("docs", 3);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let content = sandbox.content();
     for (step, good) in [("stage", &created), ("restore", &created), ("swap", &staged), ("unstage", &staged)] {
         let text = good.text();
         let mut failed = good.doc().clone();
@@ -797,54 +674,54 @@ fn a_document_that_is_no_good_is_refused_by_every_step_that_goes_on_from_one() {
             (failed.to_string(), "disk_full"),
             (foreign, "from_wrong_schema"),
         ] {
-            bench.tool(&[step, "--from", "-"]).stdin(input).run().fails(2, code).unchanged();
+            sandbox.tool(&[step, "--from", "-"]).stdin(input).run().fails(2, code).unchanged();
         }
     }
-    assert_eq!(bench.content(), content);
+    assert_eq!(sandbox.content(), content);
 }
 
 #[test]
 fn a_partial_snapshot_is_not_restored() {
-    let bench = Bench::new("partial");
-    let live = bench.simple("docs", 10);
-    let lost = bench.name("lost");
+    let sandbox = Sandbox::new("partial");
+    let live = sandbox.simple("docs", 10);
+    let lost = sandbox.name("lost");
     let nobody = json!({"settings": {"index.routing.allocation.require._name": "nobody"}});
-    bench.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nobody));
+    sandbox.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nobody));
     let body = json!({"indices": format!("{live},{lost}"), "partial": true, "include_global_state": false});
-    bench.ask("PUT", &format!("/_snapshot/{}/s1?wait_for_completion=true", bench.prefix), Some(body));
+    sandbox.ask("PUT", &format!("/_snapshot/{}/s1?wait_for_completion=true", sandbox.prefix), Some(body));
     for step in ["stage", "restore"] {
-        bench.run(&[step, "s1"]).fails(7, "snapshot_partial").unchanged();
+        sandbox.run(&[step, "s1"]).fails(7, "snapshot_partial").unchanged();
     }
-    assert_eq!(bench.copies(), Vec::<String>::new());
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
 }
 
 #[test]
 fn a_red_live_index_is_given_up_only_when_told_so() {
-    let bench = Bench::new("red");
-    let live = bench.simple("docs", 10);
-    let created = bench.create("s1");
-    let before = bench.content();
-    bench.ask("DELETE", &format!("/{live}"), None);
+    let sandbox = Sandbox::new("red");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.ask("DELETE", &format!("/{live}"), None);
     let nobody = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    bench.ask("PUT", &format!("/{live}?wait_for_active_shards=0"), Some(nobody));
-    bench.from(&["restore"], &created).refused("live_index_red");
-    assert_eq!(bench.copies(), Vec::<String>::new());
-    bench.from(&["restore", "--drop-old"], &created).ok();
-    assert_eq!(bench.content(), before);
+    sandbox.ask("PUT", &format!("/{live}?wait_for_active_shards=0"), Some(nobody));
+    sandbox.from(&["restore"], &created).refused("live_index_red");
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    sandbox.from(&["restore", "--drop-old"], &created).ok();
+    assert_eq!(sandbox.content(), before);
 }
 
 #[test]
 fn another_run_at_the_same_indices_is_turned_away() {
-    let bench = Bench::new("lock");
-    bench.simple("docs", 10);
-    let created = bench.create("s1");
-    let staged = bench.from(&["stage"], &created).ok();
-    let gate = Gate::to(&bench.search.url).unwrap().close_at(1, Side::Before);
-    let tool = bench.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
+    let sandbox = Sandbox::new("lock");
+    sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
     wait::until("the first request", Duration::from_secs(30), || gate.is_closed().then_some(())).unwrap();
-    bench.from(&["swap"], &staged).fails(8, "locked").unchanged();
-    bench.from(&["restore"], &created).fails(8, "locked").unchanged();
+    sandbox.from(&["swap"], &staged).fails(8, "locked").unchanged();
+    sandbox.from(&["restore"], &created).fails(8, "locked").unchanged();
     tool.signal(Signal::SIGKILL);
     tool.wait();
-    bench.from(&["swap"], &staged).ok().changed();
+    sandbox.from(&["swap"], &staged).ok().changed();
 }

@@ -18,6 +18,7 @@ pub mod owner;
 pub mod postgres;
 pub mod product;
 pub mod proxy;
+pub mod sandbox;
 pub mod search;
 pub mod systemd;
 pub mod tool;

@@ -1,0 +1,234 @@
+//! One test's own indices, repository and state on a search database, and `svc-snap` set up for them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{fs, process};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::content::{self, Index};
+use crate::host::Host;
+use crate::http;
+use crate::search::Search;
+use crate::tool::{Ran, Spawned, Tool};
+use crate::wait;
+
+/// How long a test waits for what it has asked for.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The test's own part of a search database. Everything in it has a name that starts with (or, for copies, holds) its prefix,
+/// and is gone when it is dropped.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// The server.
+    pub search: Search,
+    /// What every name starts with; also the repository's name.
+    pub prefix: String,
+    /// `SVC_STATE_DIR`.
+    pub state: TempDir,
+}
+
+impl Sandbox {
+    /// On the shared server, with a repository.
+    pub fn new(name: &str) -> Self {
+        Self::on(Host::shared().unwrap().search, name).registered(&[])
+    }
+
+    /// On the shared server, with a repository that takes its time, a few hundred KB/s, and 4 MB to be saved.
+    pub fn slow(name: &str) -> Self {
+        let sandbox = Self::on(Host::shared().unwrap().search, name).registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
+        sandbox.noise("docs", 40);
+        sandbox
+    }
+
+    /// On a server, without a repository.
+    pub fn on(search: Search, name: &str) -> Self {
+        Self { search, prefix: format!("sb-{name}-{}", process::id()), state: tempfile::tempdir().unwrap() }
+    }
+
+    /// Registers its repository, with further settings.
+    #[must_use]
+    pub fn registered(self, settings: &[(&str, &str)]) -> Self {
+        let mut all: BTreeMap<&str, String> = settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        all.insert("location", self.location().display().to_string());
+        self.ask("PUT", &format!("/_snapshot/{}", self.prefix), Some(json!({"type": "fs", "settings": all})));
+        self
+    }
+
+    /// The repository's folder.
+    pub fn location(&self) -> PathBuf {
+        self.search.repo_root.join(&self.prefix)
+    }
+
+    /// A name of its own.
+    pub fn name(&self, suffix: &str) -> String {
+        format!("{}-{suffix}", self.prefix)
+    }
+
+    /// `svc-snap` with its settings.
+    pub fn tool(&self, args: &[&str]) -> Tool {
+        Tool::new("svc-snap")
+            .env("SVC_SEARCH_URL", &self.search.url)
+            .env("SVC_REPOSITORY", &self.prefix)
+            .env("SVC_INDICES", format!("{}-*", self.prefix))
+            .env("SVC_STATE_DIR", self.state.path())
+            .args(args)
+    }
+
+    /// Runs `svc-snap`.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.tool(args).run()
+    }
+
+    /// Runs a step that goes on from the document of another.
+    pub fn from(&self, args: &[&str], document: &Ran) -> Ran {
+        self.from_text(args, &document.text())
+    }
+
+    /// Runs a step that goes on from a text.
+    pub fn from_text(&self, args: &[&str], document: &str) -> Ran {
+        self.tool(args).args(["--from", "-"]).stdin(document).run()
+    }
+
+    /// Takes a snapshot.
+    pub fn create(&self, snapshot: &str) -> Ran {
+        self.run(&["create", snapshot]).ok()
+    }
+
+    /// Starts a create that takes its time, waits until it is under way, and gives the snapshot's `uuid`.
+    pub fn begun(&self, tool: Tool, name: &str) -> (Spawned, String) {
+        let spawned = tool.spawn();
+        (spawned, self.appears(name))
+    }
+
+    /// Waits until the server shows the snapshot under way, and gives its `uuid`.
+    pub fn appears(&self, name: &str) -> String {
+        wait::until("the snapshot", LONG, || {
+            let (_, answer) = self.search.request("GET", &format!("/_snapshot/{}/{name}", self.prefix), None).ok()?;
+            let snapshot = &answer["snapshots"][0];
+            (snapshot["state"] == "IN_PROGRESS").then(|| snapshot["uuid"].as_str().unwrap().to_owned())
+        })
+        .unwrap()
+    }
+
+    /// A request of the test's own, which must succeed.
+    pub fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        self.search.ask(method, path, body.as_ref()).unwrap()
+    }
+
+    /// Makes an index, and gives its name.
+    pub fn index(&self, suffix: &str, body: Value) -> String {
+        let name = self.name(suffix);
+        self.ask("PUT", &format!("/{name}"), Some(body));
+        name
+    }
+
+    /// Makes an index of so many documents without replicas, and gives its name.
+    pub fn simple(&self, suffix: &str, docs: usize) -> String {
+        let name = self.index(suffix, json!({"settings": {"number_of_replicas": 0}}));
+        self.fill(&name, 0, docs);
+        name
+    }
+
+    /// Writes the documents `from..to` into an index of the sandbox, by its full name.
+    pub fn fill(&self, index: &str, from: usize, to: usize) {
+        let lines: String = (from..to)
+            .map(|n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n},\"k\":{}}}\n", n % 3))
+            .collect();
+        http::bulk(&self.search.url, &lines).unwrap();
+    }
+
+    /// Makes an index of so many documents of 100 KB that cannot be compressed, and gives its name.
+    pub fn noise(&self, suffix: &str, count: usize) -> String {
+        let mut seed = 1_u64;
+        let mut text = || -> String {
+            (0..100_000)
+                .map(|_| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    char::from(b'a' + u8::try_from(seed >> 59).unwrap() % 26)
+                })
+                .collect()
+        };
+        let properties = json!({"t": {"type": "keyword", "index": false, "doc_values": false}});
+        let name = self.index(suffix, json!({"settings": {"number_of_replicas": 0}, "mappings": {"properties": properties}}));
+        // A request of more than 100 MB is refused.
+        for part in (0..count).collect::<Vec<_>>().chunks(200) {
+            let lines: String = part.iter().map(|_| format!("{{\"index\":{{}}}}\n{{\"t\":\"{}\"}}\n", text())).collect();
+            http::bulk(&format!("{}/{name}", self.search.url), &lines).unwrap();
+        }
+        name
+    }
+
+    /// Every index whose name holds the prefix, hidden ones and our own copies too.
+    pub fn names(&self) -> Vec<String> {
+        let all = self.ask("GET", "/_cat/indices?format=json&h=index&expand_wildcards=all", None);
+        let names = all.as_array().unwrap().iter().map(|one| one["index"].as_str().unwrap().to_owned());
+        let mut names: Vec<String> = names.filter(|name| name.contains(&self.prefix)).collect();
+        names.sort();
+        names
+    }
+
+    /// Those of them that the tool made.
+    pub fn copies(&self) -> Vec<String> {
+        self.names().into_iter().filter(|name| name.starts_with("svc-")).collect()
+    }
+
+    /// How many documents a search finds.
+    pub fn count(&self, index: &str) -> u64 {
+        self.ask("POST", &format!("/{index}/_refresh"), None);
+        self.ask("GET", &format!("/{index}/_count"), None)["count"].as_u64().unwrap()
+    }
+
+    /// All that the live indices hold and have.
+    pub fn content(&self) -> BTreeMap<String, (Index, Value)> {
+        let live: Vec<String> = self.names().into_iter().filter(|name| !name.starts_with("svc-")).collect();
+        let mut all = BTreeMap::new();
+        for name in live {
+            let mut indices = content::documents(&self.search.url, &name).unwrap();
+            all.insert(name.clone(), (indices.remove(&name).unwrap(), self.settings(&name)));
+        }
+        all
+    }
+
+    /// The settings that an operator relies on.
+    pub fn settings(&self, index: &str) -> Value {
+        let all = self.ask("GET", &format!("/{index}/_settings?flat_settings=true"), None);
+        let settings = &all[index]["settings"];
+        let or = |name: &str, default: &str| settings[name].as_str().unwrap_or(default).to_owned();
+        json!({"replicas": or("index.number_of_replicas", ""), "auto": or("index.auto_expand_replicas", "false"),
+            "hidden": or("index.hidden", "false"), "block": or("index.blocks.write", "false"), "read_only": or("index.verified_read_only", "false"),
+            "shards": or("index.number_of_shards", "")})
+    }
+
+    /// The snapshots of its repository.
+    pub fn snapshots(&self) -> Vec<Value> {
+        self.ask("GET", &format!("/_snapshot/{}/_all", self.prefix), None)["snapshots"].as_array().unwrap().clone()
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // A test that fails must not fail a second time here, nor where its server is gone.
+        let request = |method: &str, path: &str| self.search.request(method, path, None).unwrap_or_default().1;
+        let repository = format!("/_snapshot/{}", self.prefix);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for snapshot in request("GET", &format!("{repository}/_all"))["snapshots"].as_array().into_iter().flatten() {
+            request("DELETE", &format!("{repository}/{}", text(&snapshot["snapshot"])));
+        }
+        request("DELETE", &repository);
+        let all = request("GET", "/_resolve/index/*?expand_wildcards=all");
+        let named = |key: &str| {
+            let names = all[key].as_array().into_iter().flatten().map(|one| text(&one["name"]));
+            names.filter(|name| name.contains(&self.prefix)).collect::<Vec<_>>()
+        };
+        for stream in named("data_streams") {
+            request("DELETE", &format!("/_data_stream/{stream}"));
+        }
+        for index in named("indices") {
+            request("DELETE", &format!("/{index}"));
+        }
+        let _ = fs::remove_dir_all(self.location());
+    }
+}
