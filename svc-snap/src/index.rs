@@ -1,6 +1,7 @@
 //! What the server shows of indices by their explicit names.
 
 pub(crate) mod copies;
+pub(crate) mod held;
 pub(crate) mod live;
 pub(crate) mod resolve;
 pub(crate) mod scope;

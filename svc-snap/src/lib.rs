@@ -7,8 +7,8 @@
 //! - `repository/`: what is known of it, its settings without secrets.
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), says which one a step goes on with (`source`), what
 //!   its documents say (`backup`), what it does not hold (`noted`) and how this host remembers that (`kept`).
-//! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`,
-//!   `live`), and the names of our own `copies`.
+//! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
+//!   against what is `live` or `held` by a snapshot), and the names of our own `copies`.
 //! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
 //! - `runs`, `guard`: the notes and the locks that keep two runs apart.
 

@@ -5,7 +5,8 @@ use svc_step::{Call, Failure, Status};
 
 use crate::bring::origin::Origin;
 use crate::connection::Connection;
-use crate::index::resolve::{self, DEFAULT, Held, PassedOver, Patterns};
+use crate::index::held::{self, Held};
+use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
 use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
 use crate::server::Server;
@@ -58,8 +59,13 @@ impl Chosen {
         let snapshot = snapshot::get(&server, &source.repository, &source.name)?;
         source.check_uuid(&snapshot)?;
         judge(&source.repository, &snapshot)?;
-        let held = Held { indices: &snapshot.indices, streams: &snapshot.data_streams, features: &snapshot.feature_indices };
-        let resolved = resolve::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
+        let held = Held {
+            indices: &snapshot.indices,
+            streams: &snapshot.data_streams,
+            features: &snapshot.feature_indices,
+            behind: &[],
+        };
+        let resolved = held::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
         Ok(Self {
             scope: args.scope.scope.clone(),
             origin: Origin {

@@ -1,11 +1,12 @@
 //! What is live in the cluster within the scope, by name: what a snapshot is asked to hold.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::index::copies;
-use crate::index::resolve::{PassedOver, Patterns, Reason};
-use crate::index::scope::{Scope, is_security};
+use crate::index::resolve::{Kind, PassedOver, Patterns, Unresolved, resolve};
+use crate::index::scope::Scope;
 use crate::server::Server;
 
 /// A name of the cluster.
@@ -77,56 +78,32 @@ fn read(answer: &Value) -> Names {
 }
 
 fn within(names: Names, scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {
-    let is_there = |name: &&String| names.indices.iter().any(|index| index.name == **name) || names.streams.contains(name);
-    let missing: Vec<&str> = patterns.plain().filter(|name| !is_there(name)).map(String::as_str).collect();
-    if !missing.is_empty() {
-        return Err(Failure::not_found(
-            "index_not_found",
-            format!("The search database has no index or data stream {}.", missing.join(", ")),
-        )
-        .hint("GET /_cat/indices?expand_wildcards=all shows which there are; aliases are not names of indices."));
-    }
-    let mut live = Live::default();
-    for index in names.indices {
-        let reason = if index.system { Some(Reason::FeatureState) } else { left_out(&index.name, scope, patterns) };
-        match reason {
-            None => live.indices.push(index),
-            Some(reason) => live.skipped.push(PassedOver { name: index.name, reason }),
+    let kind = |index: &Name| if index.system { Kind::Feature } else { Kind::Index };
+    let mut kinds: BTreeMap<String, Kind> = names.indices.iter().map(|index| (index.name.clone(), kind(index))).collect();
+    kinds.extend(names.streams.iter().map(|stream| (stream.clone(), Kind::Stream)));
+    let resolved = resolve(patterns, scope, &kinds).map_err(|why| unresolved(why, scope))?;
+    Ok(Live {
+        indices: names.indices.into_iter().filter(|index| resolved.indices.binary_search(&index.name).is_ok()).collect(),
+        streams: resolved.streams,
+        skipped: resolved.skipped,
+    })
+}
+
+fn unresolved(why: Unresolved, scope: &Scope) -> Failure {
+    match why {
+        Unresolved::Missing(missing) => {
+            Failure::not_found("index_not_found", format!("The search database has no index or data stream {}.", missing.join(", ")))
+                .hint("GET /_cat/indices?expand_wildcards=all shows which there are; aliases are not names of indices.")
         }
-    }
-    for name in names.streams {
-        match left_out(&name, scope, patterns) {
-            None => live.streams.push(name),
-            Some(reason) => live.skipped.push(PassedOver { name, reason }),
+        Unresolved::Refused(refused) => {
+            Failure::refused("index_not_in_scope", format!("{} may not be taken by name.", refused.join(", ")))
+                .hint("Widen the scope (--scope, SVC_INDICES) if it is the service's; security indices, those of the server's own features and our own copies never are.")
         }
-    }
-    let refused = live.skipped.iter().filter(|one| one.reason != Reason::NotAskedFor && patterns.name(&one.name));
-    let refused: Vec<&str> = refused.map(|one| one.name.as_str()).collect();
-    if !refused.is_empty() {
-        return Err(Failure::refused("index_not_in_scope", format!("{} may not be taken by name.", refused.join(", ")))
-            .hint("Widen the scope (--scope, SVC_INDICES) if it is the service's; security indices, those of the server's own features and our own copies never are."));
-    }
-    if live.indices.is_empty() && live.streams.is_empty() {
-        return Err(Failure::not_found(
+        Unresolved::Nothing => Failure::not_found(
             "nothing_to_take",
             format!("No index or data stream is both asked for and within the scope {scope}."),
         )
-        .hint("GET /_cat/indices shows what there is; see --indices and SVC_INDICES."));
-    }
-    Ok(live)
-}
-
-fn left_out(name: &str, scope: &Scope, patterns: &Patterns) -> Option<Reason> {
-    if is_security(name) {
-        Some(Reason::Security)
-    } else if copies::is_own(name) {
-        Some(Reason::OwnCopy)
-    } else if !patterns.ask_for(name) {
-        Some(Reason::NotAskedFor)
-    } else if !scope.contains(name) {
-        Some(Reason::OutsideScope)
-    } else {
-        None
+        .hint("GET /_cat/indices shows what there is; see --indices and SVC_INDICES."),
     }
 }
 
@@ -135,6 +112,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::index::resolve::Reason;
 
     #[test]
     fn the_scope_takes_indices_and_streams_and_says_why_it_leaves_others() {
@@ -156,8 +134,8 @@ mod tests {
             [
                 (".security-7", Reason::Security),
                 (".tasks", Reason::FeatureState),
-                ("svc-before-r-a", Reason::OwnCopy),
-                ("other", Reason::OutsideScope)
+                ("other", Reason::OutsideScope),
+                ("svc-before-r-a", Reason::OwnCopy)
             ]
         );
         assert_eq!(within("a").unwrap().names(), ["a"]);

@@ -1,13 +1,13 @@
-//! What to restore: index patterns resolved against a snapshot's own list, within the scope (procedure, 2.3).
+//! Which names are meant: index patterns resolved against a list of names, within the scope (procedure, 2.3). What is live
+//! ([`crate::index::live`]) and what a snapshot holds ([`crate::index::held`]) are such lists.
 //!
 //! The servers disagree about patterns on a restore, and all of them answer 404 to the procedure's `*,-.geoip_databases`
 //! where the snapshot holds no such index. So the names are found here, and only names are sent.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::Failure;
 
 use crate::index::copies;
 use crate::index::scope::{Scope, is_security, matches};
@@ -15,18 +15,20 @@ use crate::index::scope::{Scope, is_security, matches};
 /// The patterns of the procedure (2.3).
 pub(crate) const DEFAULT: &str = "*,-.geoip_databases";
 
-/// What a snapshot holds, by name.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Held<'a> {
-    /// Its indices, with those behind its data streams.
-    pub indices: &'a [String],
-    /// Its data streams.
-    pub streams: &'a [String],
-    /// Those of its indices that belong to feature states, which the server restores by other means only.
-    pub features: &'a [String],
+/// What bears a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An index.
+    Index,
+    /// A data stream.
+    Stream,
+    /// An index that belongs to a feature state, which the server takes and restores by other means only.
+    Feature,
+    /// An index behind a data stream, which is taken and restored as a whole or not at all.
+    Behind,
 }
 
-/// Something of the snapshot that is not restored.
+/// Something that is not taken, or not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PassedOver {
     /// The index or data stream.
@@ -59,15 +61,26 @@ pub enum Reason {
     NotSwapped,
 }
 
-/// What is restored, and what is not.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is meant, and what is not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Resolved {
     /// Indices, in the order of their names.
     pub indices: Vec<String>,
     /// Data streams, in the order of their names.
     pub streams: Vec<String>,
-    /// Everything else that the snapshot holds.
+    /// Everything else.
     pub skipped: Vec<PassedOver>,
+}
+
+/// Why the patterns lead to nothing that may be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unresolved {
+    /// Plain names that are not there.
+    Missing(Vec<String>),
+    /// Plain names that are there and must not be touched by name.
+    Refused(Vec<String>),
+    /// Nothing is both asked for and within the scope.
+    Nothing,
 }
 
 /// Patterns, comma separated: names, `*` for any text, and exclusions with a leading `-`. Exclusions apply wherever they
@@ -107,56 +120,45 @@ impl Patterns {
     }
 }
 
-/// Resolves `patterns` against what the snapshot holds.
+/// Resolves `patterns` against `names`.
 ///
 /// # Errors
-/// A plain name is not in the snapshot, or nothing at all is asked for (4); a plain name must not be restored (3).
-pub(crate) fn resolve(patterns: &Patterns, held: Held<'_>, scope: &Scope) -> Result<Resolved, Failure> {
-    let names: BTreeSet<&String> = held.indices.iter().chain(held.streams).collect();
-    let missing: Vec<&str> = patterns.plain().filter(|name| !names.contains(name)).map(String::as_str).collect();
+/// See [`Unresolved`]; each caller has its own words for it.
+pub(crate) fn resolve(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>) -> Result<Resolved, Unresolved> {
+    let missing: Vec<String> = patterns.plain().filter(|name| !names.contains_key(*name)).cloned().collect();
     if !missing.is_empty() {
-        return Err(Failure::not_found("index_not_in_snapshot", format!("The snapshot does not hold {}.", missing.join(", ")))
-            .hint("svc-snap show lists what it holds; name one of those with --indices."));
+        return Err(Unresolved::Missing(missing));
     }
-    let mut resolved = Resolved { indices: Vec::new(), streams: Vec::new(), skipped: Vec::new() };
-    let mut refused = Vec::new();
-    for name in names {
-        match reason(name, patterns, held, scope) {
-            Some(reason) => {
+    let (mut resolved, mut refused) = (Resolved::default(), Vec::new());
+    for (name, kind) in names {
+        match (reason(name, *kind, patterns, scope), kind) {
+            (Some(reason), _) => {
                 if patterns.name(name) && reason != Reason::NotAskedFor {
                     refused.push(name.clone());
                 }
                 resolved.skipped.push(PassedOver { name: name.clone(), reason });
             }
-            None if held.streams.contains(name) => resolved.streams.push(name.clone()),
-            None => resolved.indices.push(name.clone()),
+            (None, Kind::Stream) => resolved.streams.push(name.clone()),
+            (None, _) => resolved.indices.push(name.clone()),
         }
     }
     if !refused.is_empty() {
-        return Err(Failure::refused(
-            "index_not_restorable",
-            format!("{} may not be restored by name.", refused.join(", ")),
-        )
-        .hint("Widen the scope (--scope, SVC_INDICES) if it is the service's; security indices, indices of feature states, those behind data streams and our own copies never are."));
+        return Err(Unresolved::Refused(refused));
     }
     if resolved.indices.is_empty() && resolved.streams.is_empty() {
-        return Err(Failure::not_found(
-            "nothing_to_restore",
-            "Nothing that the snapshot holds is both asked for and within the scope.",
-        )
-        .hint("svc-snap show lists what it holds; see --indices and SVC_INDICES."));
+        return Err(Unresolved::Nothing);
     }
     Ok(resolved)
 }
 
-fn reason(name: &str, patterns: &Patterns, held: Held<'_>, scope: &Scope) -> Option<Reason> {
+fn reason(name: &str, kind: Kind, patterns: &Patterns, scope: &Scope) -> Option<Reason> {
     if is_security(name) {
         Some(Reason::Security)
     } else if copies::is_own(name) {
         Some(Reason::OwnCopy)
-    } else if held.features.iter().any(|feature| feature == name) {
+    } else if kind == Kind::Feature {
         Some(Reason::FeatureState)
-    } else if held.streams.iter().any(|stream| is_behind(name, stream)) {
+    } else if kind == Kind::Behind {
         Some(Reason::BehindDataStream)
     } else if !patterns.ask_for(name) {
         Some(Reason::NotAskedFor)
@@ -167,74 +169,19 @@ fn reason(name: &str, patterns: &Patterns, held: Held<'_>, scope: &Scope) -> Opt
     }
 }
 
-/// Whether `index` is one of those behind the data stream: `.ds-<stream>-…`, or of its failure store `.fs-<stream>-…`.
-fn is_behind(index: &str, stream: &str) -> bool {
-    [".ds-", ".fs-"].iter().any(|prefix| {
-        index.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(stream)).is_some_and(|rest| rest.starts_with('-'))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn strings(names: &[&str]) -> Vec<String> {
-        names.iter().map(|&name| name.to_owned()).collect()
-    }
-
-    fn resolved(patterns: &str, indices: &[&str], streams: &[&str], scope: &str) -> Result<Resolved, Failure> {
-        let (indices, streams, features) = (strings(indices), strings(streams), strings(&[".feature"]));
-        let held = Held { indices: &indices, streams: &streams, features: &features };
-        resolve(&Patterns::parse(patterns), held, &scope.parse().unwrap())
-    }
-
-    fn names(patterns: &str, indices: &[&str]) -> Vec<String> {
-        resolved(patterns, indices, &[], "*").unwrap().indices
-    }
-
-    #[test]
-    fn the_procedures_pattern_works_with_and_without_the_index_that_it_excludes() {
-        assert_eq!(names(DEFAULT, &["a", "b"]), ["a", "b"]);
-        assert_eq!(names(DEFAULT, &["a", ".geoip_databases"]), ["a"]);
-    }
-
     #[test]
     fn exclusions_apply_wherever_they_stand_and_however_many_they_are() {
+        let names = |patterns: &str, indices: &[&str]| {
+            let names = indices.iter().map(|name| ((*name).to_owned(), Kind::Index)).collect();
+            resolve(&Patterns::parse(patterns), &"*".parse().unwrap(), &names).unwrap().indices
+        };
         assert_eq!(names("*,-a,-b*", &["a", "b1", "b2", "c"]), ["c"]);
         assert_eq!(names("-a,*", &["a", "b"]), ["b"]);
         assert_eq!(names("-a,-b", &["a", "b", "c"]), ["c"]);
         assert_eq!(names("a*,-nowhere", &["a1", "b"]), ["a1"]);
-    }
-
-    #[test]
-    fn a_plain_name_that_is_not_there_is_missing_and_a_wildcard_that_finds_nothing_is_not() {
-        let failure = resolved("a,x,y", &["a"], &[], "*").unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (4, "index_not_in_snapshot"));
-        assert!(failure.message.contains("x, y"));
-        assert_eq!(names("a,x*", &["a"]), ["a"]);
-        assert_eq!(resolved("x*", &["a"], &[], "*").unwrap_err().code, "nothing_to_restore");
-    }
-
-    #[test]
-    fn what_is_passed_over_has_its_reason() {
-        let held = ["a", "other", ".feature", ".security-7", "svc-before-20261120t020003z-x-a", ".ds-logs-000001", "b"];
-        let resolved = resolved("*,-b", &held, &["logs"], "a,b,logs").unwrap();
-        assert_eq!(resolved.indices, ["a"]);
-        assert_eq!(resolved.streams, ["logs"]);
-        let reason = |name: &str| resolved.skipped.iter().find(|one| one.name == name).unwrap().reason;
-        assert_eq!(reason("b"), Reason::NotAskedFor);
-        assert_eq!(reason("other"), Reason::OutsideScope);
-        assert_eq!(reason(".feature"), Reason::FeatureState);
-        assert_eq!(reason(".security-7"), Reason::Security);
-        assert_eq!(reason("svc-before-20261120t020003z-x-a"), Reason::OwnCopy);
-        assert_eq!(reason(".ds-logs-000001"), Reason::BehindDataStream);
-    }
-
-    #[test]
-    fn a_name_that_must_not_be_restored_is_refused_when_it_is_asked_for_by_name() {
-        for (name, scope) in [(".security-7", "*"), ("other", "a"), (".feature", "*"), (".ds-logs-000001", "*")] {
-            let failure = resolved(name, &[name, "a"], &["logs"], scope).unwrap_err();
-            assert_eq!((failure.status.code(), failure.code.as_str()), (3, "index_not_restorable"), "{name}");
-        }
     }
 }
