@@ -168,16 +168,23 @@ fn settle(attempt: Attempt<'_>, ended: Result<Value, Trouble>) -> Result<Value, 
 
 /// Keeps the account of an effect that failed, and says what a lost answer means.
 pub(crate) fn failed(attempt: Attempt<'_>, trouble: Trouble) -> Failure {
-    let Trouble { mut failure, fate } = trouble;
+    let Trouble { failure, fate } = trouble;
     if fate == Fate::NoEffect {
         attempt.refused();
-    } else if failure.status == Status::Unavailable {
-        failure.status = Status::Timeout;
-        failure.code = "answer_lost".to_owned();
-        failure.message =
-            "The search database's answer to a request was lost, and whether it took effect is not known.".to_owned();
-        failure.hint = Some("Run the same command again: it finds out how things stand.".to_owned());
+        return failure;
     }
+    answer_lost(failure)
+}
+
+/// Nobody knows whether the request took effect; `why` is what came instead of an answer.
+fn answer_lost(why: Failure) -> Failure {
+    let mut failure = Failure::timeout(
+        "answer_lost",
+        "The search database's answer to a request was lost, and whether it took effect is not known.",
+    )
+    .hint("Run the same command again: it finds out how things stand.")
+    .cause(why.message);
+    failure.causes.extend(why.causes);
     failure
 }
 

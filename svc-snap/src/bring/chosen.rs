@@ -1,7 +1,7 @@
 //! Which snapshot is restored, and what of it: named on the command line, or by the document of the step that took it.
 
 use svc_step::from::Accept;
-use svc_step::{Call, Failure, Status};
+use svc_step::{Call, Failure};
 
 use crate::bring::origin::Origin;
 use crate::connection::Connection;
@@ -10,10 +10,10 @@ use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
 use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
 use crate::server::Server;
+use crate::snapshot;
 use crate::snapshot::noted::Noted;
 use crate::snapshot::source::SourceArgs;
 use crate::snapshot::verdict;
-use crate::snapshot::{self, Snapshot};
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,8 @@ impl Chosen {
         source.check_server(&server, args.source.other)?;
         let snapshot = snapshot::get(&server, &source.repository, &source.name)?;
         source.check_uuid(&snapshot)?;
-        judge(&source.repository, &snapshot)?;
+        // One that is not whole is not restored; one that is still being taken is none yet.
+        verdict::judge(&source.repository, &snapshot, &[])?;
         let held = Held {
             indices: &snapshot.indices,
             streams: &snapshot.data_streams,
@@ -108,12 +109,4 @@ impl Chosen {
     fn note(&self, index: &str) -> Option<&Noted> {
         self.notes.iter().find(|noted| noted.name == index)
     }
-}
-
-/// A snapshot that is not a whole one is not restored; one that is still being taken is none yet.
-fn judge(repository: &str, snapshot: &Snapshot) -> Result<(), Failure> {
-    verdict::judge(repository, snapshot, &[]).map_err(|failure| {
-        let status = if failure.status == Status::Timeout { Status::Invalid } else { failure.status };
-        Failure { status, retryable: false, ..failure }
-    })
 }

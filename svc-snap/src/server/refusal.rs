@@ -2,9 +2,14 @@
 //! root causes or behind `caused_by` (Elasticsearch 7.17 hides a missing repository in a 500). The server's own words go into
 //! the causes.
 
+#[cfg(test)]
+mod page;
+mod table;
+
 use serde_json::Value;
 use svc_step::Failure;
 
+use self::table::{RULES, Rule};
 use crate::server::transport::{Fate, Trouble};
 
 /// An error of the server, flattened.
@@ -45,154 +50,37 @@ impl Said {
         }
     }
 
-    fn is(&self, kind: &str) -> bool {
-        self.types.iter().any(|one| one == kind)
-    }
-
-    /// Where one type stands for many faults, only the text tells them apart.
-    fn tells(&self, text: &str) -> bool {
-        self.reasons.iter().any(|reason| reason.contains(text))
+    fn fits(&self, status: u16, rule: &Rule) -> bool {
+        let type_fits = rule.types.is_empty() || self.types.iter().any(|one| rule.types.contains(&one.as_str()));
+        let says = |words: &&str| self.reasons.iter().any(|reason| reason.contains(words));
+        type_fits && (rule.says.is_empty() || rule.says.iter().any(says)) && (rule.http.is_empty() || rule.http.contains(&status))
     }
 }
 
 /// The server's refusal of a request.
 pub(crate) fn refusal(status: u16, body: &Value) -> Trouble {
     let said = Said::read(body);
-    let mut failure = by_type(&said).unwrap_or_else(|| by_status(status));
+    let rule = RULES.iter().find(|rule| said.fits(status, rule));
+    let mut failure = rule.map_or_else(|| other(status), Rule::failure);
     failure.causes.push(format!("HTTP {status}{}", said.types.first().map(|kind| format!(" {kind}")).unwrap_or_default()));
+    let fate = match rule {
+        _ if said.types.is_empty() && is_a_gateways(status) => Fate::Unknown,
+        Some(rule) => rule.fate,
+        None => Fate::NoEffect,
+    };
     failure.causes.extend(said.reasons);
-    // A gateway between us and the server does not know what the server did.
-    let fate = if matches!(status, 502 | 504) { Fate::Unknown } else { Fate::NoEffect };
     Trouble { failure, fate }
 }
 
-fn by_type(said: &Said) -> Option<Failure> {
-    let found = if said.is("repository_missing_exception") {
-        Failure::not_found("repository_not_found", "The search database has no snapshot repository of that name.")
-            .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
-    } else if said.is("snapshot_missing_exception")
-        || (said.is("snapshot_restore_exception") && said.tells("snapshot does not exist"))
-    {
-        Failure::not_found("snapshot_not_found", "The repository has no snapshot of that name.")
-            .hint("svc-snap list shows which there are.")
-    } else if said.is("index_not_found_exception") {
-        Failure::not_found("index_not_found", "An index that was named is not there.")
-            .hint("GET /_cat/indices shows which there are.")
-    } else if said.is("snapshot_name_already_in_use_exception")
-        || (said.is("invalid_snapshot_name_exception") && (said.tells("already exists") || said.tells("already in-progress")))
-    {
-        Failure::refused("snapshot_name_in_use", "The repository has a snapshot of that name already.")
-            .hint("Name another one, or say --unique to have a free name picked.")
-    } else if said.is("invalid_snapshot_name_exception") {
-        Failure::usage("snapshot_name_invalid", "The search database does not take that name for a snapshot.")
-            .hint("Use lower-case letters, digits, - and _, and none of \\ / * ? \" < > | , # or a space.")
-    } else if said.is("security_exception") {
-        return None;
-    } else if said.is("snapshot_restore_exception") {
-        restore(said)
-    } else if said.is("repository_verification_exception") {
-        Failure::invalid("repository_unusable", "Not every node of the search database can write to the repository.")
-            .hint("Its folder must be the same one for every node, owned by the search database's user: svc-snap configure --location DIR.")
-    } else if said.is("repository_exception") {
-        repository(said)?
-    } else if said.is("snapshot_exception") && (said.tells("primary shards")) {
-        Failure::invalid(
-            "shards_unassigned",
-            "An index that was asked for has shards that are not there, so no whole snapshot can be taken.",
-        )
-        .hint("GET /_cluster/allocation/explain says why; mend the index, or leave it out with --indices.")
-    } else if said.is("resource_already_exists_exception") {
-        Failure::refused("index_exists", "There is an index of that name already.")
-            .hint("GET /_cat/indices?expand_wildcards=all shows it.")
-    } else if said.tells("maximum shards open") || said.tells("maximum normal shards open") {
-        Failure::refused("shard_limit_reached", "The cluster would have more shards than it may (cluster.max_shards_per_node).")
-            .hint("Remove indices that nobody needs, or raise cluster.max_shards_per_node.")
-    } else if said.is("cluster_block_exception") {
-        Failure::refused("index_blocked", "The index or the cluster does not take changes at present.")
-            .hint("The cause names the block; a full disk sets one by itself and takes it off when there is room again.")
-    } else if busy(said) {
-        Failure::unavailable("search_busy", "The search database is busy with something that this cannot run beside.")
-            .hint("Try again in a while; svc-snap list shows snapshots under way.")
-    } else {
-        return None;
-    };
-    Some(found)
+/// Without an error of the server's own, it may have been said by a gateway between us and the server, which does not know
+/// what the server did.
+fn is_a_gateways(status: u16) -> bool {
+    status == 408 || status >= 500
 }
 
-fn restore(said: &Said) -> Failure {
-    if said.tells("open index with same name") {
-        Failure::refused("index_in_the_way", "An open index of the same name is in the way of the restore.")
-            .hint("svc-snap restore without --in-place stages beside it; in place, see --on-conflict.")
-    } else if said.tells("which is higher than the version") {
-        Failure::refused("snapshot_newer_than_server", "The snapshot was taken by a newer search database than this one.")
-            .hint("Restore it into a server of the version that took it, or a newer one.")
-    } else {
-        Failure::failed("restore_refused", "The search database refused to restore the snapshot.")
-            .hint("See the causes: they are the server's own words.")
-    }
-}
-
-fn repository(said: &Said) -> Option<Failure> {
-    if said.tells("path.repo") {
-        Some(
-            Failure::refused(
-                "location_outside_path_repo",
-                "The repository's folder is in none of those that the search database may write to (path.repo).",
-            )
-            .hint("svc-snap configure --location DIR adds it; then restart the search database."),
-        )
-    } else if said.tells("readonly") || said.tells("read-only") {
-        Some(
-            Failure::refused("repository_readonly", "The repository is registered read-only.")
-                .hint("svc-snap register --location DIR registers it for writing; two clusters must never write to one folder."),
-        )
-    } else if said.tells("requires Elasticsearch version") || said.tells("requires OpenSearch version") {
-        Some(
-            Failure::refused(
-                "repository_newer_than_server",
-                "The repository was written to by a newer search database than this one.",
-            )
-            .hint("Register another folder for this server, or the old one with --readonly."),
-        )
-    } else {
-        Some(
-            Failure::failed("repository_error", "The search database cannot use the repository.")
-                .hint("See the causes: they are the server's own words."),
-        )
-    }
-}
-
-fn busy(said: &Said) -> bool {
-    const BUSY: [&str; 6] = [
-        "concurrent_snapshot_execution_exception",
-        "process_cluster_event_timeout_exception",
-        "es_rejected_execution_exception",
-        "rejected_execution_exception",
-        "circuit_breaking_exception",
-        "snapshot_in_progress_exception",
-    ];
-    BUSY.iter().any(|kind| said.is(kind))
-        || (said.is("illegal_state_exception")
-            && ["already in-progress", "currently being deleted", "is running", "currently running"]
-                .iter()
-                .any(|words| said.tells(words)))
-}
-
-fn by_status(status: u16) -> Failure {
-    match status {
-        401 => {
-            Failure::refused("search_not_authenticated", "The search database does not accept these credentials, or wants some.")
-                .hint("Check --user (SVC_SEARCH_USER) and --password-file (SVC_SEARCH_PASSWORD_FILE).")
-        }
-        403 => Failure::refused("search_forbidden", "The search database's user has no right to do this.")
-            .hint("Give that user a role that may manage snapshots and the service's indices, or name another user with --user."),
-        404 => Failure::not_found("search_not_found", "The search database does not have what was asked for.")
-            .hint("See the causes: they are the server's own words."),
-        429 | 502..=504 => Failure::unavailable("search_unavailable", "The search database is not able to answer just now.")
-            .hint("Try again in a while; svc-snap health --wait waits for it."),
-        _ => Failure::failed("search_refused", format!("The search database refused a request with HTTP {status}."))
-            .hint("See the causes: they are the server's own words."),
-    }
+fn other(status: u16) -> Failure {
+    Failure::failed("search_refused", format!("The search database refused a request with HTTP {status}."))
+        .hint("See the causes: they are the server's own words.")
 }
 
 /// A redirect is not followed: credentials would go along.
@@ -205,7 +93,7 @@ pub(crate) fn redirected(base: &str) -> Trouble {
 /// An HTML page or anything else that is not JSON.
 pub(crate) fn not_json(base: &str, status: u16) -> Trouble {
     match status {
-        401 | 403 | 429 | 500..600 => refusal(status, &Value::Null),
+        401 | 403 | 408 | 413 | 429 | 500..600 => refusal(status, &Value::Null),
         200..300 => {
             Trouble { failure: not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")), fate: Fate::Unknown }
         }
@@ -272,6 +160,15 @@ mod tests {
             (403, "security_exception", "is unauthorized", 3, "search_forbidden"),
             (503, "master_not_discovered_exception", "", 5, "search_unavailable"),
             (400, "illegal_argument_exception", "no", 1, "search_refused"),
+            (400, "validation_exception", "currently has [9]/[9] maximum LOCAL_ONLY shards open;", 3, "shard_limit_reached"),
+            (
+                503,
+                "cluster_block_exception",
+                "blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];",
+                5,
+                "search_unavailable",
+            ),
+            (403, "cluster_block_exception", "index [a] blocked by: [FORBIDDEN/8/index write (api)];", 3, "index_blocked"),
         ] {
             assert_eq!(code(status, &error(kind, reason)), (exit, expected.to_owned()), "{kind}: {reason}");
         }
@@ -285,8 +182,21 @@ mod tests {
     }
 
     #[test]
-    fn only_a_gateway_leaves_the_effect_unknown() {
-        assert_eq!(refusal(500, &Value::Null).fate, Fate::NoEffect);
-        assert_eq!(refusal(504, &Value::Null).fate, Fate::Unknown);
+    fn only_who_does_not_know_leaves_the_effect_unknown() {
+        let own = |status, kind| refusal(status, &error(kind, "r")).fate;
+        assert_eq!(own(500, "repository_exception"), Fate::NoEffect);
+        assert_eq!(own(503, "concurrent_snapshot_execution_exception"), Fate::NoEffect);
+        assert_eq!(own(503, "master_not_discovered_exception"), Fate::Unknown);
+        // An answer without an error of the server's own is that of a gateway.
+        for status in [408, 500, 502, 503, 504, 520] {
+            assert_eq!(
+                (refusal(status, &Value::Null).fate, not_json("x", status).fate),
+                (Fate::Unknown, Fate::Unknown),
+                "{status}"
+            );
+        }
+        for status in [400, 401, 403, 404, 405, 413, 429] {
+            assert_eq!(refusal(status, &Value::Null).fate, Fate::NoEffect, "{status}");
+        }
     }
 }
