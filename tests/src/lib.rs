@@ -6,6 +6,7 @@
 //! and compares what the databases hold by [`content`].
 
 pub mod cgroup;
+pub mod cluster;
 pub mod content;
 pub mod damage;
 pub mod download;

@@ -18,7 +18,9 @@ pub const OS_USER: &str = "svc-search";
 
 /// Little memory, and the quick compiler only: a server that lives for minutes starts faster with it, and has no time
 /// to gain from the other.
-const JVM_OPTIONS: &str = "-Xms512m\n-Xmx512m\n-XX:TieredStopAtLevel=1\n";
+fn jvm_options(heap_mb: u32) -> String {
+    format!("-Xms{heap_mb}m\n-Xmx{heap_mb}m\n-XX:TieredStopAtLevel=1\n")
+}
 
 /// Which family a server is of; the two differ in names of files and variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,17 +96,41 @@ pub struct Settings {
     /// Whether `path.repo` names the folder of the repositories from the start. Without it the server is as the vendor installs
     /// it, and the one-time configuration step has still to be done.
     pub path_repo: bool,
-    /// Further settings; one of the names written here replaces the host's own.
+    /// Further settings; one of the names written here replaces the host's own, and `discovery.seed_hosts` the setting that
+    /// makes it a cluster of one.
     pub extra: Vec<(String, String)>,
     /// What `curl` needs to be let in, such as `-u NAME:PASSWORD` or `--cacert FILE`.
     pub curl: Vec<String>,
     /// `https` where the settings turn on TLS.
     pub scheme: &'static str,
+    /// Whom it runs as; the user is made if there is none.
+    pub os_user: &'static str,
+    /// Java's heap, in MB.
+    pub heap_mb: u32,
+    /// The ports for HTTP and for other nodes; `None` finds free ones.
+    pub ports: Option<[u16; 2]>,
+    /// The folder in which repositories have their folders, where it is there already; `None` makes one.
+    pub repo_root: Option<PathBuf>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { path_repo: true, extra: Vec::new(), curl: Vec::new(), scheme: "http" }
+        Self {
+            path_repo: true,
+            extra: Vec::new(),
+            curl: Vec::new(),
+            scheme: "http",
+            os_user: OS_USER,
+            heap_mb: 512,
+            ports: None,
+            repo_root: None,
+        }
+    }
+}
+
+impl Settings {
+    fn sets(&self, name: &str) -> bool {
+        self.extra.iter().any(|(other, _)| other == name)
     }
 }
 
@@ -145,8 +171,11 @@ impl Search {
     pub fn prepare(distribution: &Distribution, dir: &Path, unit: &str, settings: &Settings, systemd: &Systemd) -> Result<Self> {
         let home = download::maven(&distribution.artifact())?;
         let java = java::at_least(distribution.java)?;
-        let user = os::system_user(OS_USER)?;
-        let ports = os::free_ports(2)?;
+        let user = os::system_user(settings.os_user)?;
+        let ports = match settings.ports {
+            Some(ports) => ports.to_vec(),
+            None => os::free_ports(2)?,
+        };
         let product = distribution.product;
         let this = Self {
             key: distribution.key.to_owned(),
@@ -158,16 +187,18 @@ impl Search {
             config_file: dir.join(format!("config/{product}.yml")),
             home,
             java_home: java.home,
-            repo_root: dir.join("backups"),
+            repo_root: settings.repo_root.clone().unwrap_or_else(|| dir.join("backups")),
             data_dir: dir.join("data"),
             log_dir: dir.join("logs"),
-            os_user: OS_USER.to_owned(),
+            os_user: settings.os_user.to_owned(),
         };
         os::folder(dir, 0o755, None)?;
         for folder in [&this.config_dir, &this.data_dir, &this.log_dir, &dir.join("tmp")] {
             os::folder(folder, 0o750, Some(&user))?;
         }
-        os::folder(&this.repo_root, 0o755, settings.path_repo.then_some(&user))?;
+        if settings.repo_root.is_none() {
+            os::folder(&this.repo_root, 0o755, settings.path_repo.then_some(&user))?;
+        }
         this.write_configuration(&user, &ports, settings, java.has_vector)?;
         os::file(&dir.join("ready"), &this.ready_script(settings), 0o755, None)?;
         systemd.install(unit, &this.unit_file(dir))?;
@@ -226,7 +257,7 @@ impl Search {
             }
         }
         os::folder(&self.config_dir.join("jvm.options.d"), 0o750, Some(user))?;
-        os::file(&self.config_dir.join("jvm.options.d/host.options"), JVM_OPTIONS, 0o640, Some(user))?;
+        os::file(&self.config_dir.join("jvm.options.d/host.options"), &jvm_options(settings.heap_mb), 0o640, Some(user))?;
         // As the vendors' packages have it: root's, and the server may read it.
         os::file(&self.config_file, &self.settings_file(&vendor, ports, settings)?, 0o660, None)?;
         chown(&self.config_file, None, Some(user.gid.as_raw()))?;
@@ -264,7 +295,8 @@ impl Search {
         if self.product == Product::Elasticsearch {
             lines.push(("xpack.security.enabled".to_owned(), "false".to_owned()));
         }
-        lines.retain(|(name, _)| !settings.extra.iter().any(|(other, _)| other == name));
+        let is_cluster = settings.sets("discovery.seed_hosts");
+        lines.retain(|(name, _)| !settings.sets(name) && !(is_cluster && name == "discovery.type"));
         lines.extend(settings.extra.iter().cloned());
         let name = self.config_file.file_name().unwrap_or_default();
         let mut text = fs::read_to_string(vendor.join(name))?;

@@ -1,0 +1,147 @@
+//! A cluster of three nodes on loopback, with one folder of repositories that all of them share.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::host::{Host, OwnSearch};
+use crate::search::{OS_USER, Product, Search, Settings, distribution};
+use crate::systemd::Systemd;
+use crate::{os, wait};
+
+/// The third node runs as a user of its own, so that a folder can be closed to it alone.
+pub const OTHER_USER: &str = "svc-search-3";
+
+/// How long the nodes may take to find each other.
+const TOGETHER: Duration = Duration::from_secs(120);
+
+/// Three nodes; they are gone when it is dropped. The first one is the elected manager as long as it runs, and all of them hold
+/// data. What one of them writes into a repository the others can change, unless a test closes the repository's folder.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<OwnSearch>,
+    systemd: Systemd,
+    /// The folder of the repositories, which outlives the nodes.
+    _repos: TempDir,
+}
+
+/// The cluster of this process, shared by its tests and gone with the last of them.
+static SHARED: Mutex<Weak<Mutex<Cluster>>> = Mutex::new(Weak::new());
+
+/// A test's part in the shared cluster.
+pub struct Share(Arc<Mutex<Cluster>>);
+
+impl Share {
+    /// The shared cluster, started by the first test that wants it; of the same product and version as the host's server.
+    pub fn new() -> Result<Self> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cluster) = shared.upgrade() {
+            return Ok(Self(cluster));
+        }
+        let host = Host::shared()?;
+        let cluster = Arc::new(Mutex::new(Cluster::start(&host, &host.search.key)?));
+        *shared = Arc::downgrade(&cluster);
+        Ok(Self(cluster))
+    }
+
+    /// The cluster for one test alone, whole: what the test before has stopped is started again.
+    pub fn take(&self) -> Result<MutexGuard<'_, Cluster>> {
+        let cluster = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cluster.whole()?;
+        Ok(cluster)
+    }
+}
+
+impl Cluster {
+    /// Starts a cluster of that distribution.
+    pub fn start(host: &Host, key: &str) -> Result<Self> {
+        let distribution = distribution(key)?;
+        let repos = tempfile::Builder::new().prefix("repos-").tempdir_in(host.dir.join("own"))?;
+        os::folder(repos.path(), 0o777, Some(&os::system_user(OS_USER)?))?;
+        let ports = os::free_ports(6)?;
+        let initial = match (distribution.product, distribution.version.split('.').next()) {
+            (Product::Elasticsearch, _) | (_, Some("1")) => "cluster.initial_master_nodes",
+            _ => "cluster.initial_cluster_manager_nodes",
+        };
+        let seeds: Vec<String> = ports[3..].iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+        let nodes = (0..3).map(|number| {
+            let extra = [
+                ("cluster.name", format!("cluster-{}", ports[0])),
+                ("node.name", format!("svc-{}", number + 1)),
+                ("discovery.seed_hosts", format!("[{}]", seeds.join(", "))),
+                (initial, "[\"svc-1\"]".to_owned()),
+            ];
+            let settings = Settings {
+                extra: extra.map(|(name, value)| (name.to_owned(), value)).into(),
+                os_user: if number == 2 { OTHER_USER } else { OS_USER },
+                heap_mb: 256,
+                ports: Some([ports[number], ports[number + 3]]),
+                repo_root: Some(repos.path().to_owned()),
+                ..Settings::default()
+            };
+            let node = host.prepare_search_server(key, &settings)?;
+            // Each node may change what another one wrote.
+            host.systemd.add_to_service(&node.unit, "UMask=0000")?;
+            Ok(node)
+        });
+        let cluster = Self { nodes: nodes.collect::<Result<_>>()?, systemd: host.systemd.clone(), _repos: repos };
+        cluster.whole()?;
+        Ok(cluster)
+    }
+
+    /// A node, counted from 1, as it is named.
+    pub fn node(&self, number: usize) -> &Search {
+        &self.nodes[number - 1].search
+    }
+
+    /// The folder of the repositories.
+    pub fn repo_root(&self) -> PathBuf {
+        self.nodes[0].repo_root.clone()
+    }
+
+    /// Ends a node at once, as a power cut would.
+    pub fn kill(&self, number: usize) -> Result<()> {
+        self.systemd.kill(&self.node(number).unit)
+    }
+
+    /// Stops a node as an administrator would.
+    pub fn stop(&self, number: usize) -> Result<()> {
+        self.systemd.stop(&self.node(number).unit)
+    }
+
+    /// Starts what does not run, and waits until all three are one cluster and no shard is on its way.
+    pub fn whole(&self) -> Result<()> {
+        let started: Vec<Result<()>> = thread::scope(|scope| {
+            let down = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit));
+            let starts: Vec<_> = down.map(|node| scope.spawn(|| node.search.start(&self.systemd))).collect();
+            starts.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a start panicked")))).collect()
+        });
+        started.into_iter().collect::<Result<()>>()?;
+        let health = wait::until("three nodes in one cluster", TOGETHER, || {
+            let path = "/_cluster/health?wait_for_nodes=3&wait_for_no_relocating_shards=true&wait_for_no_initializing_shards=true&timeout=10s";
+            self.node(1).ask("GET", path, None).ok()
+        })?;
+        ensure!(health["number_of_nodes"] == 3, "{health}");
+        Ok(())
+    }
+
+    /// The name of the elected manager, as `node` sees it.
+    pub fn manager(&self, number: usize) -> Result<String> {
+        let all = self.node(number).ask("GET", "/_cat/master?format=json", None)?;
+        Ok(all[0]["node"].as_str().context("no manager")?.to_owned())
+    }
+
+    /// On which node a primary shard is or comes to be, in the words of `_cat/shards`; `null` where it is nowhere.
+    pub fn place(&self, number: usize, index: &str, shard: usize) -> Result<Value> {
+        let all = self.node(number).ask("GET", &format!("/_cat/shards/{index}?format=json"), None)?;
+        let shards = all.as_array().context("no list")?;
+        let wanted = shard.to_string();
+        let found = shards.iter().find(|one| one["shard"] == wanted.as_str() && one["prirep"] == "p");
+        Ok(found.map(|one| one["node"].clone()).unwrap_or_default())
+    }
+}
