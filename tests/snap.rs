@@ -595,17 +595,21 @@ fn basic_authentication_and_a_private_authority_let_in_and_nothing_else_does() {
     let file = |name: &str| dir.path().join(name).display().to_string();
     certificates(dir.path());
     let setting = |name: &str, value: String| (format!("xpack.security.{name}"), value);
+    let mut extra = vec![
+        setting("enabled", "true".to_owned()),
+        setting("http.ssl.enabled", "true".to_owned()),
+        setting("http.ssl.key", "server.key".to_owned()),
+        setting("http.ssl.certificate", "server.pem".to_owned()),
+    ];
+    // From 8 on it would otherwise make users and certificates of its own; 7 does not know the setting.
+    if host.search.key != "elasticsearch-7" {
+        extra.push(setting("autoconfiguration.enabled", "false".to_owned()));
+    }
     let server = host
         .prepare_search_server(
             &host.search.key,
             &Settings {
-                extra: vec![
-                    setting("enabled", "true".to_owned()),
-                    setting("autoconfiguration.enabled", "false".to_owned()),
-                    setting("http.ssl.enabled", "true".to_owned()),
-                    setting("http.ssl.key", "server.key".to_owned()),
-                    setting("http.ssl.certificate", "server.pem".to_owned()),
-                ],
+                extra,
                 curl: ["--cacert", &file("ca.pem"), "-u", &format!("tester:{PASSWORD}")].map(str::to_owned).into(),
                 scheme: "https",
                 ..Settings::default()

@@ -279,7 +279,7 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
             assert_eq!(states(&finished), ["new"], "{at}");
             assert_eq!(sandbox.content(), before, "{at}");
             let kept = finished.result()["indices"][0]["kept"].as_str().unwrap().to_owned();
-            assert_eq!(sandbox.names(), [kept.clone(), live.clone()], "{at}");
+            assert_eq!(sandbox.names(), [live.clone(), kept.clone()], "{at}");
             assert_eq!(sandbox.count(&kept), 25, "{at}");
             sandbox.from(&["swap"], &staged).ok().unchanged();
             sandbox.from(&["swap"], &finished).ok();

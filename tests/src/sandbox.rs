@@ -142,6 +142,14 @@ impl Sandbox {
 
     /// Makes an index of so many documents of 100 KB that cannot be compressed, and gives its name.
     pub fn noise(&self, suffix: &str, count: usize) -> String {
+        let properties = json!({"t": {"type": "keyword", "index": false, "doc_values": false}});
+        let name = self.index(suffix, json!({"settings": {"number_of_replicas": 0}, "mappings": {"properties": properties}}));
+        self.fill_noise(&name, count);
+        name
+    }
+
+    /// Writes so many documents of 100 KB that cannot be compressed into an index, by its full name.
+    pub fn fill_noise(&self, index: &str, count: usize) {
         let mut seed = 1_u64;
         let mut text = || -> String {
             (0..100_000)
@@ -151,14 +159,11 @@ impl Sandbox {
                 })
                 .collect()
         };
-        let properties = json!({"t": {"type": "keyword", "index": false, "doc_values": false}});
-        let name = self.index(suffix, json!({"settings": {"number_of_replicas": 0}, "mappings": {"properties": properties}}));
         // A request of more than 100 MB is refused.
         for part in (0..count).collect::<Vec<_>>().chunks(200) {
             let lines: String = part.iter().map(|_| format!("{{\"index\":{{}}}}\n{{\"t\":\"{}\"}}\n", text())).collect();
-            http::bulk(&format!("{}/{name}", self.search.url), &lines).unwrap();
+            http::bulk(&format!("{}/{index}", self.search.url), &lines).unwrap();
         }
-        name
     }
 
     /// Every index whose name holds the prefix, hidden ones and our own copies too.
