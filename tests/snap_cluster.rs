@@ -1,9 +1,6 @@
 //! `svc-snap` on a cluster of three nodes that share one folder of repositories: nodes that stop in the middle of a snapshot or a
 //! restore, and one that cannot write.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use svc_tests::cluster::{Cluster, Share};
 use svc_tests::sandbox::Sandbox;
-use svc_tests::wait;
+use svc_tests::search::OS_USER;
+use svc_tests::{os, wait};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -56,7 +54,8 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
     // Once a node that only holds data, once the elected manager itself.
     for (victim, asked) in [(3, 1), (1, 2)] {
         let cluster = share.take().unwrap();
-        let sandbox = sandbox_on(&cluster, asked, &format!("dies{victim}")).registered(&[("max_snapshot_bytes_per_sec", "200kb")]);
+        let sandbox =
+            sandbox_on(&cluster, asked, &format!("dies{victim}")).registered(&[("max_snapshot_bytes_per_sec", "200kb")]);
         let index = spread(&sandbox, "docs", 0);
         let shard = shard_on(&cluster, victim, &index);
         let create = sandbox.tool(&["create", "s"]).spawn();
@@ -64,12 +63,15 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
         shard_under_way(&sandbox, "s", &index, shard);
         cluster.kill(victim).unwrap();
         let created = create.wait();
-        println!("{created}");
         let created = created.fails(7, "snapshot_partial").changed();
         let snapshot = &created.result()["snapshot"];
         assert_eq!(snapshot["state"], "PARTIAL");
-        let failed: Vec<(&str, u64)> = snapshot["failures"].as_array().unwrap().iter()
-            .map(|one| (one["index"].as_str().unwrap(), one["shard"].as_u64().unwrap())).collect();
+        let failed: Vec<(&str, u64)> = snapshot["failures"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| (one["index"].as_str().unwrap(), one["shard"].as_u64().unwrap()))
+            .collect();
         assert!(failed.contains(&(index.as_str(), shard as u64)), "{created}");
         sandbox.run(&["show", "s"]).fails(7, "snapshot_partial");
         sandbox.run(&["wait", "s"]).fails(7, "snapshot_partial");
@@ -79,21 +81,95 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
     }
 }
 
+/// Counts the live documents until told to stop, from a thread of its own; every count must be the same.
+fn counted(sandbox: &Sandbox, index: &str, expected: u64, stop: &AtomicBool) -> usize {
+    let mut times = 0;
+    while !stop.load(Ordering::SeqCst) {
+        let (status, answer) = sandbox.search.request("GET", &format!("/{index}/_count"), None).unwrap();
+        assert_eq!((status, &answer["count"], &answer["_shards"]["failed"]), (200, &json!(expected), &json!(0)), "{answer}");
+        times += 1;
+    }
+    times
+}
+
+#[test]
+fn a_restore_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_index_never_notices() {
+    let share = Share::new().unwrap();
+    // A shard that may go to another node comes back there; one that may not is lost, as it has no replica.
+    for (step, moves) in [("restore", true), ("stage", false)] {
+        let cluster = share.take().unwrap();
+        let sandbox = sandbox_on(&cluster, 1, step).registered(&[]);
+        let index = spread(&sandbox, "docs", 1);
+        if moves {
+            let anywhere = json!({"index.routing.allocation.total_shards_per_node": null});
+            sandbox.ask("PUT", &format!("/{index}/_settings"), Some(anywhere));
+        }
+        let created = sandbox.create("s");
+        let expected = sandbox.count(&index);
+        let slow = |rate: Value| {
+            let settings = json!({"persistent": {"indices.recovery.max_bytes_per_sec": rate}});
+            sandbox.ask("PUT", "/_cluster/settings", Some(settings));
+        };
+        slow(json!("200kb"));
+        let run = format!("20261120t020003z-{step}");
+        let staged = format!("svc-staged-{run}-{index}");
+        let stop = AtomicBool::new(false);
+        let ended = thread::scope(|scope| {
+            let counting = scope.spawn(|| counted(&sandbox, &index, expected, &stop));
+            let tool = sandbox.tool(&[step, "--from", "-", "--run-id", &run]).stdin(created.text()).spawn();
+            wait::until("a shard on its way to the third node", LONG, || {
+                let shards = sandbox.search.ask("GET", &format!("/{staged}/_recovery?active_only=true"), None).ok()?;
+                let shards = shards[&staged]["shards"].as_array()?.clone();
+                shards.iter().any(|one| one["target"]["name"] == "svc-3" && one["stage"] == "INDEX").then_some(())
+            })
+            .unwrap();
+            cluster.stop(3).unwrap();
+            slow(json!(null));
+            let ended = tool.wait();
+            stop.store(true, Ordering::SeqCst);
+            assert!(counting.join().unwrap() > 0);
+            ended
+        });
+        if moves {
+            let restored = ended.ok().changed();
+            assert_eq!(restored.result()["indices"][0]["docs_count"], expected);
+        } else {
+            let refused = ended.fails(7, "restore_failed").unchanged();
+            assert!(refused.doc()["error"]["causes"].to_string().contains(&staged), "the shard is named\n{refused}");
+            assert_eq!(sandbox.copies(), Vec::<String>::new());
+        }
+        assert_eq!(sandbox.count(&index), expected);
+    }
+}
+
 #[test]
 fn a_repository_that_one_node_cannot_write_to_is_named_with_its_node() {
     let share = Share::new().unwrap();
     let cluster = share.take().unwrap();
     let sandbox = sandbox_on(&cluster, 1, "closed");
     let location = sandbox.location();
-    fs::create_dir(&location).unwrap();
-    svc_tests::os::folder(&location, 0o700, Some(&svc_tests::os::system_user(svc_tests::search::OS_USER).unwrap())).unwrap();
+    os::folder(&location, 0o700, Some(&os::system_user(OS_USER).unwrap())).unwrap();
     let location = location.to_str().unwrap();
-    let registered = sandbox.run(&["register", "--location", location]);
-    println!("{registered}");
-    let verified = sandbox.run(&["verify"]);
-    println!("{verified}");
-    let health = sandbox.run(&["health"]);
-    println!("{health}");
+
+    let registered = sandbox.run(&["register", "--location", location]).fails(7, "repository_unusable").changed();
+    let verified = sandbox.run(&["verify"]).fails(7, "repository_unusable").unchanged();
+    for said in [&registered, &verified] {
+        let message = said.doc()["error"]["message"].as_str().unwrap();
+        assert_eq!(message, format!("The node svc-3 cannot use the repository {}.", sandbox.prefix));
+    }
+    assert_eq!(verified.result()["unusable_nodes"], json!(["svc-3"]));
+    let health = sandbox.run(&["health"]).ok().warns("repository_unusable");
+    assert_eq!(health.result()["repository"]["verified"], false);
+    assert_eq!(health.result()["repository"]["unusable_nodes"], json!(["svc-3"]));
+    assert!(health.doc()["warnings"][0]["message"].as_str().unwrap().contains("svc-3"), "{health}");
+
+    // The servers keep it registered all the same; what is saved into it lacks that node's shards.
     spread(&sandbox, "docs", 0);
-    println!("{}", sandbox.run(&["create", "s"]));
+    let created = sandbox.run(&["create", "s"]).fails(7, "snapshot_partial").changed();
+    assert_eq!(created.result()["snapshot"]["failures"].as_array().unwrap().len(), 1);
+
+    os::folder(sandbox.location().as_path(), 0o777, None).unwrap();
+    let verified = sandbox.run(&["verify"]).ok().unchanged();
+    assert_eq!(verified.result()["nodes"], json!(["svc-1", "svc-2", "svc-3"]));
+    assert_eq!(sandbox.run(&["register", "--location", location]).ok().unchanged().result()["plan"], json!([]));
 }

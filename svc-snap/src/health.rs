@@ -13,7 +13,7 @@ use crate::index::scope::ScopeArg;
 use crate::repository::{self, RepositoryArg};
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::{Product, Server};
-use crate::verify::verify;
+use crate::verify::{Verdict, verify};
 
 /// How long `--wait` waits where no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
@@ -78,6 +78,9 @@ pub struct RepositoryHealth {
     pub location: Option<String>,
     /// Whether every node can use it; `null` where it is not registered, or where nobody knows (a warning says why).
     pub verified: Option<bool>,
+    /// The nodes that cannot use it, by name, as far as the server tells.
+    #[serde(default)]
+    pub unusable_nodes: Vec<String>,
 }
 
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
@@ -133,7 +136,14 @@ fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
     if health.repository.verified == Some(false) {
         call.warn(
             "repository_unusable",
-            format!("Not every node can use the repository {}; svc-snap verify says why.", health.repository.name),
+            match health.repository.unusable_nodes.as_slice() {
+                [] => format!("Not every node can use the repository {}; svc-snap verify says why.", health.repository.name),
+                nodes => format!(
+                    "The repository {} cannot be used by {}; svc-snap verify says why.",
+                    health.repository.name,
+                    nodes.join(", ")
+                ),
+            },
         );
     }
     if let Some(failure) = unverified {
@@ -192,13 +202,14 @@ fn repository_health(server: &Server, name: &str) -> Result<(RepositoryHealth, O
     let definition = repository::definition(server, name)?;
     let text =
         |pointer: &str| definition.as_ref().and_then(|value| value.pointer(pointer)).and_then(Value::as_str).map(str::to_owned);
-    let (verified, unverified) = if definition.is_some() { usable(verify(server, name))? } else { (None, None) };
+    let (verdict, unverified) = if definition.is_some() { known(verify(server, name))? } else { (None, None) };
     let health = RepositoryHealth {
         name: name.to_owned(),
         registered: definition.is_some(),
         kind: text("/type"),
         location: text("/settings/location"),
-        verified,
+        verified: verdict.as_ref().map(|verdict| verdict.unusable.is_none()),
+        unusable_nodes: verdict.map(|verdict| verdict.unusable_nodes).unwrap_or_default(),
     };
     Ok((health, unverified))
 }
@@ -207,10 +218,9 @@ fn repository_health(server: &Server, name: &str) -> Result<(RepositoryHealth, O
 ///
 /// # Errors
 /// The server has gone, a signal, or the end of the time limit.
-fn usable<T>(verified: Result<T, Failure>) -> Result<(Option<bool>, Option<Failure>), Failure> {
+fn known(verified: Result<Verdict, Failure>) -> Result<(Option<Verdict>, Option<Failure>), Failure> {
     match verified {
-        Ok(_) => Ok((Some(true), None)),
-        Err(failure) if failure.code == "repository_unusable" => Ok((Some(false), None)),
+        Ok(verdict) => Ok((Some(verdict), None)),
         Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => Err(failure),
         Err(failure) if failure.code == "search_unreachable" => Err(failure),
         Err(failure) => Ok((None, Some(failure))),
@@ -224,15 +234,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_node_that_cannot_write_makes_a_repository_unusable() {
-        let told = |failure: Failure| usable(Err::<(), _>(failure)).map(|(verified, why)| (verified, why.is_some())).ok();
-        assert_eq!(told(Failure::invalid("repository_unusable", "")), Some((Some(false), false)));
+    fn a_verification_that_was_not_possible_says_nothing_of_the_repository() {
+        let told = |failure: Failure| known(Err(failure)).map(|(verdict, why)| (verdict.is_some(), why.is_some())).ok();
         for unknown in [
             Failure::refused("search_forbidden", ""),
             Failure::unavailable("search_busy", ""),
             Failure::failed("repository_error", ""),
         ] {
-            assert_eq!(told(unknown), Some((None, true)));
+            assert_eq!(told(unknown), Some((false, true)));
         }
         for over in [Failure::timeout("timeout", ""), Failure::unavailable("search_unreachable", ""), Failure::interrupted(15)] {
             assert_eq!(told(over), None);

@@ -11,6 +11,7 @@ use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::connection::Connection;
 use crate::repository::redact::redacted;
+use crate::repository::unusable;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::server::path::path;
@@ -107,7 +108,10 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
         return Ok(registered);
     }
     let body = json!({"type": wanted.kind, "settings": wanted.settings});
-    let put = server.change(call, "PUT", &request, Some(&body)).map_err(|failure| hinted(failure, args.location.as_deref()));
+    let put = server.change(call, "PUT", &request, Some(&body)).map_err(|failure| {
+        let failure = if failure.code == unusable::CODE { unusable::explained(&server, name, failure).1 } else { failure };
+        hinted(failure, args.location.as_deref())
+    });
     // A repository that does not verify is refused and stays registered all the same.
     let after = repository::definition(&server, name).unwrap_or_default().map(|value| Definition::read(&value));
     let right = after.as_ref() == Some(&wanted);
@@ -176,7 +180,7 @@ fn other_than_asked(name: &str) -> Failure {
 
 fn hinted(failure: Failure, location: Option<&Path>) -> Failure {
     match location {
-        Some(location) if matches!(failure.code.as_str(), "location_outside_path_repo" | "repository_unusable") => {
+        Some(location) if matches!(failure.code.as_str(), "location_outside_path_repo" | unusable::CODE) => {
             failure.hint(format!(
                 "svc-snap configure --location {} makes the folder and adds it to path.repo; then restart the search database.",
                 location.display()

@@ -1,6 +1,7 @@
 //! The snapshot repository that a step works with.
 
 pub(crate) mod redact;
+pub(crate) mod unusable;
 
 use clap::Args;
 use serde_json::Value;

@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use svc_step::{Call, Failure, StepResult};
+use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
 use crate::index::members;
+use crate::repository::unusable;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::server::path::path;
@@ -21,34 +22,58 @@ pub struct VerifyArgs {
     connection: Connection,
 }
 
-/// A repository that every node can use.
+/// A repository, and which nodes can use it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
     /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
     /// The repository.
     pub repository: String,
-    /// The nodes that proved that they can, by name.
+    /// The nodes that proved that they can, by name; empty where one of them cannot.
     pub nodes: Vec<String>,
+    /// The nodes that cannot, by name, as far as the server tells; any failure of this is exit 7.
+    #[serde(default)]
+    pub unusable_nodes: Vec<String>,
 }
 
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.clone();
-    let nodes = verify(&server, &repository)?;
-    Ok(Verified { cluster_uuid: server.cluster_uuid, repository, nodes })
+    let Verdict { nodes, unusable_nodes, unusable } = verify(&server, &repository)?;
+    let verified = Verified { cluster_uuid: server.cluster_uuid, repository, nodes, unusable_nodes };
+    match unusable {
+        None => Ok(verified),
+        Some(failure) => Err(Stopped::with(failure, verified)),
+    }
 }
 
-/// Asks the server to verify the repository: the nodes that can use it.
+/// What a verification says.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// The nodes that can use the repository.
+    pub nodes: Vec<String>,
+    /// The nodes that cannot, as far as the server tells.
+    pub unusable_nodes: Vec<String>,
+    /// Why not all can (7).
+    pub unusable: Option<Failure>,
+}
+
+/// Asks the server to verify the repository.
 ///
 /// # Errors
-/// It is not registered (4), or a node cannot use it (7).
-pub(crate) fn verify(server: &Server, repository: &str) -> Result<Vec<String>, Failure> {
-    let answer = server.ask("POST", &path(&["_snapshot", repository, "_verify"]), None);
-    let answer = answer.map_err(|failure| repository::named(failure, repository))?;
+/// It is not registered (4); the server refuses, or does not answer.
+pub(crate) fn verify(server: &Server, repository: &str) -> Result<Verdict, Failure> {
+    let answer = match server.ask("POST", &path(&["_snapshot", repository, "_verify"]), None) {
+        Ok(answer) => answer,
+        Err(failure) if failure.code == unusable::CODE => {
+            let (unusable_nodes, failure) = unusable::explained(server, repository, failure);
+            return Ok(Verdict { unusable_nodes, unusable: Some(failure), ..Verdict::default() });
+        }
+        Err(failure) => return Err(repository::named(failure, repository)),
+    };
     let nodes = answer.get("nodes").into_iter().flat_map(members);
-    let mut names: Vec<String> =
+    let mut nodes: Vec<String> =
         nodes.map(|(id, node)| node.get("name").and_then(Value::as_str).unwrap_or(id).to_owned()).collect();
-    names.sort();
-    Ok(names)
+    nodes.sort();
+    Ok(Verdict { nodes, ..Verdict::default() })
 }
