@@ -6,6 +6,7 @@
 //! and compares what the databases hold by [`content`].
 
 pub mod cgroup;
+pub mod children;
 pub mod cluster;
 pub mod content;
 pub mod damage;
@@ -21,6 +22,7 @@ pub mod product;
 pub mod proxy;
 pub mod sandbox;
 pub mod search;
+pub mod suite;
 pub mod systemd;
 pub mod tool;
 pub mod wait;

@@ -4,19 +4,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::Mutex;
+use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use svc_tests::host::{Host, Running};
 use svc_tests::owner::{self, Owner};
-use svc_tests::search::{DISTRIBUTIONS, Settings, distribution};
-use svc_tests::{download, wait};
+use svc_tests::search::{DISTRIBUTIONS, Distribution, Settings, distribution};
+use svc_tests::suite::{self, Lists, Outcome};
+use svc_tests::{children, download, wait};
 
 /// A search database, a PostgreSQL and a systemd user manager in one folder, for as long as a command runs.
 #[derive(Parser)]
@@ -46,6 +46,21 @@ enum Step {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
+    /// Run the tests of the workspace in hosts, one for each search database, several at a time; print what came of each.
+    Suite {
+        /// How many hosts at a time.
+        #[arg(long, value_name = "COUNT", default_value = "2")]
+        jobs: usize,
+        /// Run on all of them also what is otherwise run on one of each product.
+        #[arg(long)]
+        deep: bool,
+        /// Which search databases; the first one's host runs all tests.
+        #[arg(required = true)]
+        keys: Vec<String>,
+        /// Filter and options of cargo test.
+        #[arg(last = true)]
+        filter: Vec<String>,
+    },
     /// Print the names of the search databases.
     List,
     /// Put search databases into the cache, so that a start needs no network.
@@ -58,9 +73,6 @@ enum Step {
 /// Where hosts have their folders, and how those are named.
 const FOLDERS: &str = "/var/tmp";
 const PREFIX: &str = "svc-host-";
-
-/// The command's process id while it runs.
-static COMMAND: Mutex<Option<Pid>> = Mutex::new(None);
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().step {
@@ -75,6 +87,7 @@ fn main() -> ExitCode {
             Ok(0)
         }
         Step::Fetch { keys } => fetch(&keys),
+        Step::Suite { jobs, deep, keys, filter } => run_suite(jobs, deep, &keys, &filter),
     };
     match outcome {
         Ok(status) => ExitCode::from(status),
@@ -88,9 +101,30 @@ fn main() -> ExitCode {
 fn fetch(keys: &[String]) -> Result<u8> {
     let all: Vec<String> = DISTRIBUTIONS.iter().map(|one| one.key.to_owned()).collect();
     for key in if keys.is_empty() { &all } else { keys } {
-        download::maven(&distribution(key)?.artifact())?;
+        suite::fetch(distribution(key)?)?;
     }
     Ok(0)
+}
+
+fn run_suite(jobs: usize, deep: bool, keys: &[String], filter: &[String]) -> Result<u8> {
+    forward_signals()?;
+    let lists = Lists::read()?;
+    let wanted = keys.iter().map(|key| distribution(key)).collect::<Result<Vec<_>>>()?;
+    let had = |one: &&Distribution| {
+        suite::fetch(one).inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
+    };
+    let ready: Vec<_> = wanted.iter().copied().filter(had).collect();
+    let parts = suite::parts(&ready, &lists, filter, deep);
+    let planned: Vec<&str> = parts.iter().map(|part| part.key).collect();
+    let outcomes = suite::run(parts, jobs)?;
+    for one in wanted.iter().filter(|one| planned.contains(&one.key) || !ready.contains(one)) {
+        // What had no turn, since the run was broken off, has not passed.
+        let unrun = if ready.contains(one) { Outcome::Failed(Duration::ZERO) } else { Outcome::Skipped };
+        println!("{:16} {}", one.key, outcomes.get(one.key).unwrap_or(&unrun));
+    }
+    let passed = planned.iter().all(|key| matches!(outcomes.get(key), Some(Outcome::Passed(_))));
+    anyhow::ensure!(!planned.is_empty(), "no search database could be had");
+    Ok(u8::from(!passed))
 }
 
 fn run(search: &str, settings: &Settings, dir: Option<PathBuf>, keep: bool, command: &[String]) -> Result<u8> {
@@ -125,10 +159,7 @@ fn run_command(host: &Host, command: &[String]) -> Result<ExitStatus> {
         .env_remove("DBUS_SESSION_BUS_ADDRESS")
         .spawn()
         .with_context(|| format!("cannot run {program}"))?;
-    *COMMAND.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(Pid::from_raw(i32::try_from(child.id())?));
-    let status = child.wait();
-    *COMMAND.lock().unwrap_or_else(|poison| poison.into_inner()) = None;
-    Ok(status?)
+    Ok(children::wait(&mut child)?)
 }
 
 /// The status as a shell has it: 128 and the signal's number for a command that a signal ended.
@@ -137,7 +168,7 @@ fn status(status: ExitStatus) -> u8 {
     u8::try_from(number).unwrap_or(1)
 }
 
-/// Sends INT, TERM and HUP on to the command; before there is one, they end the start. The host is taken away either way.
+/// Sends INT, TERM and HUP on to what runs; before there is something, they end the start. The host is taken away either way.
 fn forward_signals() -> Result<()> {
     let caught = [SIGINT, SIGTERM, SIGHUP];
     // Under nohup the end of the session is meant to change nothing.
@@ -146,11 +177,10 @@ fn forward_signals() -> Result<()> {
     thread::spawn(move || {
         for number in signals.forever() {
             wait::cancel();
-            let command = *COMMAND.lock().unwrap_or_else(|poison| poison.into_inner());
             // ^C on a terminal has reached the command too; a second INT might make it leave without cleaning up.
             let from_terminal = number == SIGINT && std::io::IsTerminal::is_terminal(&std::io::stdin());
-            if let (Some(pid), Ok(signal), false) = (command, Signal::try_from(number), from_terminal) {
-                let _ = kill(pid, signal);
+            if let (Ok(signal), false) = (Signal::try_from(number), from_terminal) {
+                children::signal(signal);
             }
         }
     });
