@@ -24,7 +24,7 @@ fn spread(sandbox: &Sandbox, suffix: &str, replicas: usize) -> String {
     let settings = json!({"number_of_shards": 3, "number_of_replicas": replicas,
         "index.routing.allocation.total_shards_per_node": replicas + 1});
     let name = sandbox.index(suffix, json!({"settings": settings, "mappings": {"properties": properties}}));
-    sandbox.fill_noise(&name, 60);
+    sandbox.fill_noise(&name, 30);
     sandbox.ask("GET", &format!("/_cluster/health/{name}?wait_for_status=green&timeout=60s"), None);
     name
 }
@@ -55,7 +55,7 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
     for (victim, asked) in [(3, 1), (1, 2)] {
         let cluster = share.take().unwrap();
         let sandbox =
-            sandbox_on(&cluster, asked, &format!("dies{victim}")).registered(&[("max_snapshot_bytes_per_sec", "200kb")]);
+            sandbox_on(&cluster, asked, &format!("dies{victim}")).registered(&[("max_snapshot_bytes_per_sec", "150kb")]);
         let index = spread(&sandbox, "docs", 0);
         let shard = shard_on(&cluster, victim, &index);
         let create = sandbox.tool(&["create", "s"]).spawn();
@@ -81,13 +81,17 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
     }
 }
 
-/// Counts the live documents until told to stop, from a thread of its own; every count must be the same.
+/// Counts the live documents until told to stop, from a thread of its own; every count of all shards must be the same. While a
+/// replica takes the place of a primary that has just gone, the server counts without that shard, and says so.
 fn counted(sandbox: &Sandbox, index: &str, expected: u64, stop: &AtomicBool) -> usize {
     let mut times = 0;
     while !stop.load(Ordering::SeqCst) {
         let (status, answer) = sandbox.search.request("GET", &format!("/{index}/_count"), None).unwrap();
-        assert_eq!((status, &answer["count"], &answer["_shards"]["failed"]), (200, &json!(expected), &json!(0)), "{answer}");
-        times += 1;
+        assert_eq!((status, &answer["_shards"]["failed"]), (200, &json!(0)), "{answer}");
+        if answer["_shards"]["successful"] == answer["_shards"]["total"] {
+            assert_eq!(answer["count"], expected, "{answer}");
+            times += 1;
+        }
     }
     times
 }
@@ -110,7 +114,7 @@ fn a_restore_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
             let settings = json!({"persistent": {"indices.recovery.max_bytes_per_sec": rate}});
             sandbox.ask("PUT", "/_cluster/settings", Some(settings));
         };
-        slow(json!("200kb"));
+        slow(json!("150kb"));
         let run = format!("20261120t020003z-{step}");
         let staged = format!("svc-staged-{run}-{index}");
         let stop = AtomicBool::new(false);

@@ -296,7 +296,7 @@ impl Search {
             lines.push(("xpack.security.enabled".to_owned(), "false".to_owned()));
         }
         let is_cluster = settings.sets("discovery.seed_hosts");
-        lines.retain(|(name, _)| !settings.sets(name) && !(is_cluster && name == "discovery.type"));
+        lines.retain(|(name, _)| !(settings.sets(name) || is_cluster && name == "discovery.type"));
         lines.extend(settings.extra.iter().cloned());
         let name = self.config_file.file_name().unwrap_or_default();
         let mut text = fs::read_to_string(vendor.join(name))?;
