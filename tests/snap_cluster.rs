@@ -23,7 +23,10 @@ fn spread(sandbox: &Sandbox, suffix: &str, replicas: usize) -> String {
     let properties = json!({"t": {"type": "keyword", "index": false, "doc_values": false}});
     let settings = json!({"number_of_shards": 3, "number_of_replicas": replicas,
         "index.routing.allocation.total_shards_per_node": replicas + 1});
-    let name = sandbox.index(suffix, json!({"settings": settings, "mappings": {"properties": properties}}));
+    let name = sandbox.index(
+        suffix,
+        json!({"settings": settings, "mappings": {"properties": properties}, "aliases": {sandbox.name("all"): {}}}),
+    );
     sandbox.fill_noise(&name, 30);
     sandbox.ask("GET", &format!("/_cluster/health/{name}?wait_for_status=green&timeout=60s"), None);
     name
@@ -81,12 +84,12 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
     }
 }
 
-/// Counts the live documents until told to stop, from a thread of its own; every count of all shards must be the same. While a
+/// Counts the live documents through an alias until told to stop, from a thread of its own; every count of all shards must be the same. While a
 /// replica takes the place of a primary that has just gone, the server counts without that shard, and says so.
-fn counted(sandbox: &Sandbox, index: &str, expected: u64, stop: &AtomicBool) -> usize {
+fn counted(sandbox: &Sandbox, alias: &str, expected: u64, stop: &AtomicBool) -> usize {
     let mut times = 0;
     while !stop.load(Ordering::SeqCst) {
-        let (status, answer) = sandbox.search.request("GET", &format!("/{index}/_count"), None).unwrap();
+        let (status, answer) = sandbox.search.request("GET", &format!("/{alias}/_count"), None).unwrap();
         assert_eq!((status, &answer["_shards"]["failed"]), (200, &json!(0)), "{answer}");
         if answer["_shards"]["successful"] == answer["_shards"]["total"] {
             assert_eq!(answer["count"], expected, "{answer}");
@@ -119,7 +122,7 @@ fn a_restore_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
         let staged = format!("svc-staged-{run}-{index}");
         let stop = AtomicBool::new(false);
         let ended = thread::scope(|scope| {
-            let counting = scope.spawn(|| counted(&sandbox, &index, expected, &stop));
+            let counting = scope.spawn(|| counted(&sandbox, &sandbox.name("all"), expected, &stop));
             let tool = sandbox.tool(&[step, "--from", "-", "--run-id", &run]).stdin(created.text()).spawn();
             wait::until("a shard on its way to the third node", LONG, || {
                 let shards = sandbox.search.ask("GET", &format!("/{staged}/_recovery?active_only=true"), None).ok()?;
@@ -131,7 +134,7 @@ fn a_restore_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
             slow(json!(null));
             let ended = tool.wait();
             stop.store(true, Ordering::SeqCst);
-            assert!(counting.join().unwrap() > 0);
+            assert!(counting.join().unwrap() > 0, "{ended}");
             ended
         });
         if moves {

@@ -97,16 +97,22 @@ fn index(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, he
 /// The server does not answer, or a shard does not (7).
 pub(crate) fn count(server: &Server, index: &str) -> Result<u64, Failure> {
     let answer = server.get(&path(&[index, "_count"]))?;
-    let failed = answer.pointer("/_shards/failed").and_then(Value::as_u64);
-    match answer.get("count").and_then(Value::as_u64) {
-        Some(count) if failed == Some(0) => Ok(count),
-        _ => Err(Failure::invalid(
+    match counted(&answer) {
+        Some(count) => Ok(count),
+        None => Err(Failure::invalid(
             "shards_failed",
             format!("Not every shard of {index} answered when its documents were counted."),
         )
         .hint(format!("GET /_cat/shards/{index} shows its shards."))
         .cause(answer.to_string())),
     }
+}
+
+/// The count, where every shard has its part in it: one that is nowhere is not counted, and not among the failed either.
+fn counted(answer: &Value) -> Option<u64> {
+    let number = |pointer: &str| answer.pointer(pointer).and_then(Value::as_u64);
+    let whole = number("/_shards/failed") == Some(0) && number("/_shards/successful") == number("/_shards/total");
+    number("/count").filter(|_| whole)
 }
 
 /// The members of a JSON object; none of anything else.
@@ -117,6 +123,17 @@ pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_without_a_shard_is_none() {
+        let told = |successful: u64, failed: u64| {
+            counted(
+                &serde_json::json!({"count": 7, "_shards": {"total": 3, "successful": successful, "skipped": 0, "failed": failed}}),
+            )
+        };
+        assert_eq!((told(3, 0), told(2, 0), told(2, 1)), (Some(7), None, None));
+        assert_eq!(counted(&Value::Null), None);
+    }
 
     #[test]
     fn short_names_share_a_request_and_long_ones_do_not() {
