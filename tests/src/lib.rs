@@ -26,3 +26,8 @@ pub mod suite;
 pub mod systemd;
 pub mod tool;
 pub mod wait;
+
+/// Whether the tests that take long are to run too: `tests/run --deep`, which sets `SVC_TEST_DEEP`.
+pub fn deep() -> bool {
+    std::env::var_os("SVC_TEST_DEEP").is_some_and(|value| !value.is_empty())
+}
