@@ -100,12 +100,12 @@ fn counted(sandbox: &Sandbox, alias: &str, expected: u64, stop: &AtomicBool) -> 
 }
 
 #[test]
-fn a_restore_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_index_never_notices() {
+fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_index_never_notices() {
     let share = Share::new().unwrap();
     // A shard that may go to another node comes back there; one that may not is lost, as it has no replica.
-    for (step, moves) in [("restore", true), ("stage", false)] {
+    for (name, moves) in [("moves", true), ("stays", false)] {
         let cluster = share.take().unwrap();
-        let sandbox = sandbox_on(&cluster, 1, step).registered(&[]);
+        let sandbox = sandbox_on(&cluster, 1, name).registered(&[]);
         let index = spread(&sandbox, "docs", 1);
         if moves {
             let anywhere = json!({"index.routing.allocation.total_shards_per_node": null});
@@ -118,12 +118,12 @@ fn a_restore_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
             sandbox.ask("PUT", "/_cluster/settings", Some(settings));
         };
         slow(json!("150kb"));
-        let run = format!("20261120t020003z-{step}");
+        let run = format!("20261120t020003z-{name}");
         let staged = format!("svc-staged-{run}-{index}");
         let stop = AtomicBool::new(false);
         let ended = thread::scope(|scope| {
             let counting = scope.spawn(|| counted(&sandbox, &sandbox.name("all"), expected, &stop));
-            let tool = sandbox.tool(&[step, "--from", "-", "--run-id", &run]).stdin(created.text()).spawn();
+            let tool = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).spawn();
             wait::until("a shard on its way to the third node", LONG, || {
                 let shards = sandbox.search.ask("GET", &format!("/{staged}/_recovery?active_only=true"), None).ok()?;
                 let shards = shards[&staged]["shards"].as_array()?.clone();
@@ -138,8 +138,9 @@ fn a_restore_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
             ended
         });
         if moves {
-            let restored = ended.ok().changed();
-            assert_eq!(restored.result()["indices"][0]["docs_count"], expected);
+            let staged = ended.ok().changed();
+            assert_eq!(staged.result()["indices"][0]["docs_count"], expected);
+            sandbox.from(&["swap"], &staged).ok().changed();
         } else {
             let refused = ended.fails(7, "restore_failed").unchanged();
             assert!(refused.doc()["error"]["causes"].to_string().contains(&staged), "the shard is named\n{refused}");
