@@ -4,6 +4,7 @@ pub(crate) mod brought;
 pub(crate) mod chosen;
 pub(crate) mod origin;
 pub(crate) mod room;
+pub(crate) mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -173,13 +174,21 @@ fn innermost(details: &str) -> String {
 /// A count differs (7), or a shard does not answer (7).
 pub(crate) fn prove_count(server: &Server, index: &str, expected: Option<u64>) -> Result<u64, Failure> {
     let found = count(server, index)?;
+    same_as_noted(index, found, expected).map(|()| found)
+}
+
+/// Compares a count with what the backup noted.
+///
+/// # Errors
+/// They differ (7).
+pub(crate) fn same_as_noted(name: &str, found: u64, expected: Option<u64>) -> Result<(), Failure> {
     match expected {
         Some(expected) if expected != found => Err(Failure::invalid(
             "count_differs",
-            format!("{index} holds {found} documents, but the backup noted {expected}."),
+            format!("{name} holds {found} documents, but the backup noted {expected}."),
         )
         .hint("Something wrote while the snapshot was taken, or the snapshot is damaged: restore another one (svc-snap list).")),
-        _ => Ok(found),
+        _ => Ok(()),
     }
 }
 

@@ -102,6 +102,7 @@ fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> 
             wanted: take.wanted.clone(),
             snapshot: None,
             noted: Vec::new(),
+            noted_streams: Vec::new(),
         },
         skipped: live.skipped.clone(),
         resumed: false,
@@ -136,7 +137,9 @@ fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: b
     let mut kept = Kept::read(call, server, take.repository, &found);
     // What is live now says nothing of what was asked for then.
     created.backup.wanted = kept.as_ref().map(|kept| kept.wanted.clone()).unwrap_or_default();
-    created.backup.noted = kept.as_ref().map(|kept| kept.notes.noted()).unwrap_or_default();
+    if let Some(kept) = &kept {
+        created.backup.note(&kept.notes);
+    }
     if kept.is_none() {
         let name = take.name;
         call.warn("not_noted", format!("What an earlier call noted of {name} is not here: neither its counts nor that it holds all that was asked for can be proven."));
@@ -148,7 +151,8 @@ fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: b
     }
     let ended = taking.wait();
     if let (Ok(_), Some(kept)) = (&ended, &mut kept) {
-        created.backup.noted = kept.settle(call, server);
+        kept.settle(call, server);
+        created.backup.note(&kept.notes);
     }
     finish(taking, created, ended)
 }
@@ -161,10 +165,10 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
         name: take.name.to_owned(),
         mark: take.mark.ours().clone(),
         wanted: take.wanted.clone(),
-        notes: noted::before(server, &live.indices)?,
+        notes: noted::before(server, live)?,
     };
     kept.write(call)?;
-    created.backup.noted = kept.notes.noted();
+    created.backup.note(&kept.notes);
     if !take.wait {
         return match taking.begin() {
             Ok(begun) => {
@@ -176,7 +180,10 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
     }
     let ended = taking.until_finished();
     match &ended {
-        Ok(_) => created.backup.noted = kept.settle(call, server),
+        Ok(_) => {
+            kept.settle(call, server);
+            created.backup.note(&kept.notes);
+        }
         Err(_) if call.effects().changed() == Changed::No => kept::forget(call, server, take.repository, take.name),
         Err(_) => {}
     }

@@ -6,6 +6,7 @@ pub(crate) mod live;
 pub(crate) mod resolve;
 pub(crate) mod scope;
 pub(crate) mod shape;
+pub(crate) mod stream;
 
 use std::collections::BTreeMap;
 

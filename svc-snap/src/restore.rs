@@ -12,7 +12,9 @@ use svc_step::{Call, StepResult};
 
 use crate::bring::chosen::{Chosen, WhatArgs};
 use crate::bring::origin::Origin;
+use crate::bring::streams::StreamBack;
 use crate::index::resolve::PassedOver;
+use crate::stage::StreamsArg;
 use crate::swap::{HowArgs, Swapped};
 
 /// Arguments of `svc-snap restore`.
@@ -26,6 +28,8 @@ pub struct RestoreArgs {
     what: WhatArgs,
     #[command(flatten)]
     how: HowArgs,
+    #[command(flatten)]
+    streams: StreamsArg,
     /// Restore over what is live, without proof and without a way back, as there is no room for both
     #[arg(long, conflicts_with_all = ["exact", "drop_old"])]
     in_place: bool,
@@ -60,6 +64,9 @@ pub struct Restored {
     pub in_place: bool,
     /// Every index that is restored.
     pub indices: Vec<RestoredIndex>,
+    /// Every data stream that is restored; what was live of it is not kept.
+    #[serde(default)]
+    pub streams: Vec<StreamBack>,
     /// The swap by which it became live, which `swap` takes back; `null` where there was none.
     pub swap: Option<Swapped>,
     /// What else the snapshot holds, and why it is not restored.
@@ -121,6 +128,7 @@ impl Restored {
             run: call.run_id().to_string(),
             in_place,
             indices: indices.collect(),
+            streams: Vec::new(),
             swap: None,
             skipped: chosen.skipped.clone(),
             plan: Vec::new(),
@@ -133,6 +141,6 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     if args.in_place {
         in_place::run(call, &chosen, args.on_conflict, args.dry.dry_run)
     } else {
-        beside::run(call, &chosen, args.how, args.dry.dry_run)
+        beside::run(call, &chosen, args.how, args.streams, args.dry.dry_run)
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn in_use(run: &RunId) -> Failure {
 pub(crate) fn refuse_unfinished_swaps(call: &Call, server: &Server, run: &RunId, names: &[&str]) -> Result<(), Failure> {
     for received in swaps::all(call, &[SWAP]) {
         let Ok(swapped) = received.result::<Swapped>() else { continue };
-        let concerns = swapped.indices.iter().any(|item| names.contains(&item.index.as_str()));
+        let concerns = swapped.live_names().iter().any(|name| names.contains(name));
         if swapped.cluster_uuid != server.cluster_uuid || swapped.run == run.as_str() || swapped.is_finished() || !concerns {
             continue;
         }

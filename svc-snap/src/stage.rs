@@ -1,5 +1,7 @@
 //! `stage`: a snapshot restored beside the live indices and proven there, without an effect on them.
 
+mod streams;
+
 use std::cell::Cell;
 
 use schemars::JsonSchema;
@@ -11,6 +13,7 @@ use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 use crate::bring::chosen::{Chosen, WhatArgs};
 use crate::bring::origin::Origin;
 use crate::bring::room;
+use crate::bring::streams::StreamBack;
 use crate::bring::{self, Bring};
 use crate::guard;
 use crate::index::copies;
@@ -21,6 +24,8 @@ use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::server::path::path;
 
+pub use streams::StagedStream;
+
 /// Arguments of `svc-snap stage`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-snap stage --from snapshot.json > staged.json && svc-snap swap --from staged.json")]
@@ -28,7 +33,17 @@ pub struct StageArgs {
     #[command(flatten)]
     what: WhatArgs,
     #[command(flatten)]
+    streams: StreamsArg,
+    #[command(flatten)]
     pub(crate) dry: DryRun,
+}
+
+/// What to do with data streams.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct StreamsArg {
+    /// Restore data streams, which cannot be staged, in place after the swap; nothing of what is live of them is kept
+    #[arg(long)]
+    pub streams_in_place: bool,
 }
 
 /// A snapshot that lies beside the live indices, proven.
@@ -43,6 +58,9 @@ pub struct Staged {
     pub asked_for: String,
     /// Every index that is brought back.
     pub indices: Vec<StagedIndex>,
+    /// Every data stream that is restored in place after the swap.
+    #[serde(default)]
+    pub streams: Vec<StagedStream>,
     /// What else the snapshot holds, and why it is not brought back.
     pub skipped: Vec<PassedOver>,
     /// The requests, in their order.
@@ -91,7 +109,10 @@ pub enum StageState {
 
 impl Staged {
     /// The plan of a staging: each index, and where it is brought to.
-    pub(crate) fn plan(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Self {
+    pub(crate) fn plan(call: &Call, chosen: &Chosen, brings: &[Bring], streams: Vec<StreamBack>) -> Self {
+        let streams: Vec<StagedStream> = streams.into_iter().map(|back| StagedStream::planned(call.run_id(), back)).collect();
+        let proofs: Vec<Bring> = streams.iter().flat_map(StagedStream::brings).collect();
+        let all = [brings, &proofs].concat();
         let indices = brings.iter().map(|one| StagedIndex {
             index: one.index.clone(),
             staged: one.target.clone(),
@@ -101,41 +122,50 @@ impl Staged {
             docs_expected: chosen.docs_expected(&one.index),
             shape_noted: chosen.noted(&one.index),
         });
-        let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, brings).into_iter();
+        let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &all).into_iter();
+        let requests = requests.map(|request| Action::request("POST", request.path, Some(request.body)));
+        let removals = proofs.iter().map(|proof| Action::request("DELETE", path(&[&proof.target]), None));
         Self {
             origin: chosen.origin.clone(),
             run: call.run_id().to_string(),
             asked_for: chosen.asked_for.clone(),
             indices: indices.collect(),
             skipped: chosen.skipped.clone(),
-            plan: requests.map(|request| Action::request("POST", request.path, Some(request.body))).collect(),
+            plan: requests.chain(removals).collect(),
+            streams,
         }
     }
 
     /// Whether all of it is proven.
     pub(crate) fn is_proven(&self) -> bool {
-        self.indices.iter().all(|one| one.state == StageState::Proven)
+        self.indices.iter().all(|one| one.state == StageState::Proven) && self.streams.iter().all(StagedStream::is_ready)
     }
 
-    /// The names under which it lies.
+    /// What is brought back, with what is brought for the proof of data streams.
+    fn with_proofs(&self, brings: &[Bring]) -> Vec<Bring> {
+        brings.iter().cloned().chain(self.streams.iter().flat_map(StagedStream::brings)).collect()
+    }
+
+    /// The names under which it lies, or lay for its proof.
     pub(crate) fn names(&self) -> Vec<&str> {
-        self.indices.iter().map(|one| one.staged.as_str()).collect()
+        let copies = self.streams.iter().flat_map(|stream| &stream.copies);
+        self.indices.iter().map(|one| &one.staged).chain(copies).map(String::as_str).collect()
     }
 }
 
 pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     let chosen = Chosen::find(&args.what, call)?;
-    chosen.refuse_streams("staged")?;
+    let streams: Vec<&str> = chosen.streams.iter().filter(|_| !args.streams.streams_in_place).map(String::as_str).collect();
+    Chosen::refuse_streams(&streams)?;
     let _lock = guard::lock(call, &chosen.server, args.dry.dry_run)?;
-    let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &names)?;
+    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
     let earlier = Earlier::find(call, &chosen)?;
     if let Some(staged) = earlier.proven {
         return Ok(staged);
     }
     let beside = |index: &String| Bring { index: index.clone(), target: copies::staged(call.run_id(), index) };
     let brings: Vec<Bring> = chosen.indices.iter().map(beside).collect();
-    let mut staged = earlier.planned(call, &chosen, &brings)?;
+    let mut staged = earlier.planned(call, &chosen, &brings, chosen.streams_back()?)?;
     if args.dry.dry_run {
         return Ok(staged);
     }
@@ -175,7 +205,8 @@ impl Earlier {
         let whole = staged.is_proven() && staged.indices.iter().all(is_there);
         let same = staged.origin.snapshot_uuid == chosen.origin.snapshot_uuid
             && staged.origin.cluster_uuid == chosen.origin.cluster_uuid
-            && (!whole || staged.indices.iter().map(|one| &one.index).eq(&chosen.indices));
+            && (!whole || staged.indices.iter().map(|one| &one.index).eq(&chosen.indices))
+            && (!whole || staged.streams.iter().map(|one| &one.back.stream).eq(&chosen.streams));
         if !same {
             return Err(runs::in_use(call.run_id()));
         }
@@ -204,13 +235,20 @@ impl Earlier {
     ///
     /// # Errors
     /// Names are in use, or there is no room (3).
-    pub(crate) fn planned(&self, call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Staged, Failure> {
-        let names: Vec<&str> = brings.iter().filter(|one| one.target != one.index).map(|one| one.target.as_str()).collect();
+    pub(crate) fn planned(
+        &self,
+        call: &Call,
+        chosen: &Chosen,
+        brings: &[Bring],
+        streams: Vec<StreamBack>,
+    ) -> Result<Staged, Failure> {
+        let mut staged = Staged::plan(call, chosen, brings, streams);
+        let all = staged.with_proofs(brings);
+        let names: Vec<&str> = all.iter().filter(|one| one.target != one.index).map(|one| one.target.as_str()).collect();
         let in_use = look(&chosen.server, &names)?;
         let in_use: Vec<&str> = in_use.keys().filter(|name| !self.leftovers.contains(name)).map(String::as_str).collect();
         guard::refuse_in_use("the staging", &in_use)?;
-        room::refuse_without(chosen, brings)?;
-        let mut staged = Staged::plan(call, chosen, brings);
+        room::refuse_without(chosen, &all)?;
         let removals = self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
         staged.plan.splice(0..0, removals);
         Ok(staged)
@@ -255,7 +293,8 @@ pub(crate) fn bring_back(call: &Call, chosen: &Chosen, brings: &[Bring], staged:
 
 fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut Staged) -> Result<(), Failure> {
     call.check()?;
-    for request in bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, brings) {
+    let all = staged.with_proofs(brings);
+    for request in bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &all) {
         call.people().detail(&format!("POST {}", request.path));
         let sent = chosen.server.change(call, "POST", &request.path, Some(&request.body));
         for one in staged.indices.iter_mut().filter(|one| request.brings.contains(&one.index)) {
@@ -264,6 +303,8 @@ fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut 
                 one.state = StageState::Restoring;
             }
         }
+        let is_brought = |one: &StagedStream| one.brings().any(|proof| request.brings.contains(&proof.index));
+        staged.streams.iter_mut().filter(|one| is_brought(one)).for_each(|one| one.proof = StageState::Restoring);
         sent?;
     }
     let found = bring::follow(call, &chosen.server, &staged.names())?;
@@ -273,13 +314,22 @@ fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut 
         one.uuid = found.get(&one.staged).map(|index| index.uuid.clone());
         one.state = StageState::Proven;
     }
+    for one in staged.streams.iter_mut().filter(|one| !one.copies.is_empty()) {
+        for proof in one.brings() {
+            call.check()?;
+            bring::prove_count(&chosen.server, &proof.target, chosen.docs_expected(&proof.index))?;
+        }
+        bring::remove(call, &chosen.server, &one.copies.iter().map(String::as_str).collect::<Vec<_>>())?;
+        one.proof = StageState::Proven;
+    }
     Ok(())
 }
 
 /// Removes what was brought. A request whose answer was lost may still be at work, so it is waited for first.
 pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, mut failure: Failure) -> Failure {
     let asked = staged.indices.iter().filter(|one| one.state != StageState::Planned);
-    let names: Vec<&str> = asked.map(|one| one.staged.as_str()).collect();
+    let proofs = staged.streams.iter().filter(|one| one.proof != StageState::Planned).flat_map(|one| &one.copies);
+    let names: Vec<&str> = asked.map(|one| &one.staged).chain(proofs).map(String::as_str).collect();
     let removed = bring::remove(call, server, &names).and_then(|removed| match look(server, &names)? {
         left if left.is_empty() => Ok(removed),
         left => Err(Failure::failed(
@@ -294,6 +344,8 @@ pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, mut f
                 .iter_mut()
                 .filter(|one| one.state != StageState::Planned)
                 .for_each(|one| one.state = StageState::Removed);
+            let proofs = staged.streams.iter_mut().filter(|one| one.proof != StageState::Planned);
+            proofs.for_each(|one| one.proof = StageState::Removed);
             call.effects().undone();
             if let Err(error) = swaps::remove(call, call.run_id()) {
                 failure.causes.push(error.message);

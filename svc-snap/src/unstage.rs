@@ -103,7 +103,10 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
 fn names(given: &Begun, run: &RunId) -> Result<BTreeSet<String>, Failure> {
     let names: BTreeSet<String> = match given {
         // What was restored straight under its own name is no copy of ours.
-        Begun::Staged(staged) => staged.indices.iter().filter(|one| !one.is_straight()).map(|one| one.staged.clone()).collect(),
+        Begun::Staged(staged) => {
+            let staged_indices = staged.indices.iter().filter(|one| !one.is_straight()).map(|one| &one.staged);
+            staged_indices.chain(staged.streams.iter().flat_map(|one| &one.copies)).cloned().collect()
+        }
         Begun::Swapped(swapped) => of_swap(swapped),
     };
     let foreign: Vec<&str> = names.iter().filter(|name| !copies::is_own_of(name, run)).map(String::as_str).collect();

@@ -97,6 +97,7 @@ fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> Ste
             wanted: Vec::new(),
             snapshot: None,
             noted: Vec::new(),
+            noted_streams: Vec::new(),
         },
         brought: brought.indices(),
     };
@@ -117,7 +118,8 @@ fn taken(args: &WaitArgs, call: &Call, server: &Server, source: &Source) -> Step
     let ended = Follow::new(call, server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
         if let Some(kept) = &mut kept {
-            waited.backup.noted = kept.settle(call, server);
+            kept.settle(call, server);
+            waited.backup.note(&kept.notes);
         }
         let verdict = verdict::judge(repository, &snapshot, &waited.backup.wanted);
         waited.backup.snapshot = Some(snapshot);

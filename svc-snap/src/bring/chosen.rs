@@ -1,19 +1,22 @@
 //! Which snapshot is restored, and what of it: named on the command line, or by the document of the step that took it.
 
+use std::collections::BTreeMap;
+
 use svc_step::from::Accept;
 use svc_step::{Call, Failure};
 
 use crate::bring::origin::Origin;
+use crate::bring::streams::{self, StreamBack};
 use crate::connection::Connection;
 use crate::index::held::{self, Held};
 use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
 use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
 use crate::server::Server;
-use crate::snapshot;
-use crate::snapshot::noted::Noted;
+use crate::snapshot::noted::{Noted, NotedStream};
 use crate::snapshot::source::SourceArgs;
 use crate::snapshot::verdict;
+use crate::snapshot::{self, Snapshot};
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
@@ -43,7 +46,10 @@ pub(crate) struct Chosen {
     pub streams: Vec<String>,
     /// What else the snapshot holds.
     pub skipped: Vec<PassedOver>,
+    /// What of the snapshot is behind its data streams, stream by stream.
+    behind: BTreeMap<String, Vec<String>>,
     notes: Vec<Noted>,
+    stream_notes: Vec<NotedStream>,
 }
 
 impl Chosen {
@@ -60,11 +66,13 @@ impl Chosen {
         source.check_uuid(&snapshot)?;
         // One that is not whole is not restored; one that is still being taken is none yet.
         verdict::judge(&source.repository, &snapshot, &[])?;
+        let behind = behind(&snapshot, source.noted_streams());
+        let noted: Vec<String> = behind.values().flatten().cloned().collect();
         let held = Held {
             indices: &snapshot.indices,
             streams: &snapshot.data_streams,
             features: &snapshot.feature_indices,
-            behind: &[],
+            behind: &noted,
         };
         let resolved = held::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
         Ok(Self {
@@ -79,21 +87,44 @@ impl Chosen {
             indices: resolved.indices,
             streams: resolved.streams,
             skipped: resolved.skipped,
+            behind,
             notes: source.noted().to_vec(),
+            stream_notes: source.noted_streams().to_vec(),
             server,
         })
     }
 
-    /// Refuses data streams; `why` completes the sentence "Data streams cannot be …".
+    /// Refuses `streams`, which cannot be staged.
     ///
     /// # Errors
-    /// Such are asked for (3), all named.
-    pub(crate) fn refuse_streams(&self, why: &str) -> Result<(), Failure> {
-        if self.streams.is_empty() {
+    /// There are such (3), all named.
+    pub(crate) fn refuse_streams(streams: &[&str]) -> Result<(), Failure> {
+        if streams.is_empty() {
             return Ok(());
         }
-        Err(Failure::refused("data_streams", format!("Data streams cannot be {why}: {}.", self.streams.join(", ")))
-            .hint(format!("Leave them out with --indices '{DEFAULT},-{}'.", self.streams.join(",-"))))
+        Err(Failure::refused("data_streams", format!("Data streams cannot be staged: {}.", streams.join(", "))).hint(format!(
+            "Say --streams-in-place to have them restored in place after the swap, or leave them out with --indices '{DEFAULT},-{}'.",
+            streams.join(",-")
+        )))
+    }
+
+    /// The data streams that are to come back, and whether each is live now.
+    ///
+    /// # Errors
+    /// As [`streams::look`].
+    pub(crate) fn streams_back(&self) -> Result<Vec<StreamBack>, Failure> {
+        let back = self.streams.iter().map(|name| {
+            let noted = self.stream_notes.iter().find(|noted| noted.name == *name);
+            StreamBack::planned(&self.origin, name, self.behind.get(name).cloned().unwrap_or_default(), noted)
+        });
+        let mut back: Vec<StreamBack> = back.collect();
+        streams::look(&self.server, &mut back)?;
+        Ok(back)
+    }
+
+    /// All that is restored: indices and data streams.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.indices.iter().chain(&self.streams).map(String::as_str).collect()
     }
 
     /// How many documents the backup noted, where it is sure of it.
@@ -107,6 +138,22 @@ impl Chosen {
     }
 
     fn note(&self, index: &str) -> Option<&Noted> {
-        self.notes.iter().find(|noted| noted.name == index)
+        let behind = self.stream_notes.iter().flat_map(|stream| &stream.indices);
+        self.notes.iter().chain(behind).find(|noted| noted.name == index)
     }
+}
+
+/// What of a snapshot is behind its data streams: as it was noted, or else by the names.
+fn behind(snapshot: &Snapshot, noted: &[NotedStream]) -> BTreeMap<String, Vec<String>> {
+    let mut behind: BTreeMap<String, Vec<String>> =
+        snapshot.data_streams.iter().map(|stream| (stream.clone(), Vec::new())).collect();
+    for index in &snapshot.indices {
+        let is_noted = |stream: &&NotedStream| stream.indices.iter().any(|one| one.name == *index);
+        let noted = noted.iter().find(is_noted).map(|stream| &stream.name);
+        let stream = noted.or_else(|| held::behind(index, &snapshot.data_streams));
+        if let Some(indices) = stream.and_then(|stream| behind.get_mut(stream)) {
+            indices.push(index.clone());
+        }
+    }
+    behind
 }

@@ -25,6 +25,8 @@ pub(crate) struct Names {
     pub indices: Vec<Name>,
     /// Data streams.
     pub streams: Vec<String>,
+    /// The indices behind each data stream, oldest first.
+    pub behind: BTreeMap<String, Vec<String>>,
 }
 
 /// The names that are in the scope.
@@ -74,7 +76,11 @@ fn read(answer: &Value) -> Names {
     let mut streams: Vec<String> = list("data_streams").filter_map(name).collect();
     indices.sort_by(|one, other| one.name.cmp(&other.name));
     streams.sort();
-    Names { indices, streams }
+    let behind = list("data_streams").filter_map(|stream| {
+        let indices = stream.get("backing_indices")?.as_array()?.iter();
+        Some((name(stream)?, indices.filter_map(Value::as_str).map(str::to_owned).collect()))
+    });
+    Names { indices, streams, behind: behind.collect() }
 }
 
 fn within(names: Names, scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {

@@ -12,26 +12,29 @@ use crate::index::copies;
 use crate::index::{Index, look};
 use crate::runs::{self, Begun};
 use crate::server::path::path;
-use crate::stage::{self, Earlier, Staged};
+use crate::stage::{self, Earlier, Staged, StreamsArg};
 use crate::swap::{self, HowArgs, State, Swapped};
 
-pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, dry_run: bool) -> StepResult<Restored> {
+pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_run: bool) -> StepResult<Restored> {
     let server = &chosen.server;
-    chosen.refuse_streams("staged")?;
     let _lock = guard::lock(call, server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    runs::refuse_unfinished_swaps(call, server, call.run_id(), &names)?;
+    runs::refuse_unfinished_swaps(call, server, call.run_id(), &chosen.names())?;
     if let Some(swapped) = cut_before(call, chosen)? {
         swap::refuse_other_plan(&swapped, how, true)?;
         return go_on(call, chosen, swapped, dry_run);
     }
+    let back = chosen.streams_back()?;
+    // What is not live has nothing to protect.
+    let in_the_way = back.iter().filter(|one| one.was_live && !streams.streams_in_place);
+    Chosen::refuse_streams(&in_the_way.map(|one| one.stream.as_str()).collect::<Vec<_>>())?;
     let earlier = Earlier::find(call, chosen)?;
     earlier.settle(call, server)?;
     let (brings, mut staged) = match &earlier.proven {
         Some(staged) => (Vec::new(), staged.clone()),
         None => {
             let brings = brings(call, chosen, &look(server, &names)?)?;
-            let staged = earlier.planned(call, chosen, &brings)?;
+            let staged = earlier.planned(call, chosen, &brings, back)?;
             (brings, staged)
         }
     };
@@ -42,6 +45,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, dry_run: bool) -> 
     let foreseen = swap::foreseen(server, &chosen.scope, &staged, how)?;
     restored.plan = staged.plan.iter().chain(&foreseen.plan).cloned().collect();
     restored.skipped.clone_from(&foreseen.skipped);
+    restored.streams.clone_from(&foreseen.streams);
     if dry_run {
         return Ok(restored);
     }
@@ -98,7 +102,7 @@ fn go_on(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> S
     } else {
         call.check().and_then(|()| swap::execute(call, &chosen.server, &mut swapped))
     };
-    report(&mut restored, swapped, &Staged::plan(call, chosen, &[]));
+    report(&mut restored, swapped, &Staged::plan(call, chosen, &[], Vec::new()));
     match ended {
         Ok(()) => Ok(restored),
         Err(failure) => Err(Stopped::with(failure, restored)),
@@ -138,5 +142,6 @@ fn report(restored: &mut Restored, swapped: Swapped, staged: &Staged) {
         let proven = staged.indices.iter().find(|brought| brought.index == one.index).and_then(|brought| brought.docs_count);
         one.docs_count = proven.or_else(|| item.and_then(|item| item.source.as_ref()).map(|source| source.docs_count));
     }
+    restored.streams.clone_from(&swapped.streams);
     restored.swap = Some(swapped);
 }

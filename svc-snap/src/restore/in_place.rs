@@ -6,25 +6,27 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 
 use super::{OnConflict, RestoreState, RestoreWay, Restored};
 use crate::bring::chosen::Chosen;
-use crate::bring::{self, Bring, Request};
+use crate::bring::{self, Bring, Request, streams};
 use crate::guard;
 use crate::index::look;
 use crate::runs;
 use crate::server::path::path;
 
 pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
-    chosen.refuse_streams("restored in place yet")?;
     let _lock = guard::lock(call, &chosen.server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &names)?;
+    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
+    let streams = chosen.streams_back()?;
     let live = look(&chosen.server, &names)?;
     // The server restores over a closed index by itself; only a deletion need not leave it.
     let conflicts = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
     let conflicts: Vec<String> = conflicts.map(|(name, _)| name.clone()).collect();
-    if on_conflict == OnConflict::Fail && !conflicts.is_empty() {
+    let live_streams = streams.iter().filter(|one| one.was_live).map(|one| &one.stream);
+    let in_the_way: Vec<&str> = conflicts.iter().chain(live_streams).map(String::as_str).collect();
+    if on_conflict == OnConflict::Fail && !in_the_way.is_empty() {
         return Err(Failure::refused(
             "index_in_the_way",
-            format!("Open indices of the same names are in the way: {}.", conflicts.join(", ")),
+            format!("Open indices or data streams of the same names are in the way: {}.", in_the_way.join(", ")),
         )
         .hint("Leave --in-place out, and they are kept; or say --on-conflict close or delete to give them up.")
         .into());
@@ -35,13 +37,19 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &brings);
     restored.plan = clear.iter().map(|(method, path)| Action::request(method, path.as_str(), None)).collect();
     restored.plan.extend(requests.iter().map(|one| Action::request("POST", one.path.as_str(), Some(one.body.clone()))));
+    restored.plan.extend(streams::requests(&streams));
+    restored.streams = streams;
     if dry_run {
         return Ok(restored);
     }
     if !conflicts.is_empty() {
         call.warn("nothing_kept", "Restored in place: nothing was proven before, and nothing of what was live is kept.");
     }
-    let ended = act(call, chosen, &conflicts, &clear, &requests, &mut restored).and_then(|()| prove(call, chosen, &mut restored));
+    streams::warn(call, &restored.streams);
+    // What is live of data streams is always removed; when this call is killed, the same one again does so once more.
+    let ended = act(call, chosen, &conflicts, &clear, &requests, &mut restored)
+        .and_then(|()| prove(call, chosen, &mut restored))
+        .and_then(|()| streams::restore(call, &chosen.server, &mut restored.streams, &mut |_| Ok(())).map_err(goes_on));
     match ended {
         Ok(()) => Ok(restored),
         Err(failure) => Err(Stopped::with(failure, restored)),
@@ -96,19 +104,20 @@ fn reopen(call: &Call, chosen: &Chosen, conflicts: &[String], restored: &mut Res
 
 fn prove(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    bring::follow(call, &chosen.server, &names).map_err(|failure| {
-        if failure.signal.is_none() && failure.status != svc_step::Status::Timeout {
-            return failure;
-        }
-        failure.hint(
-            "The search database goes on with the restore by itself: GET /_cat/recovery?active_only=true shows how far it is.",
-        )
-    })?;
+    bring::follow(call, &chosen.server, &names).map_err(goes_on)?;
     for one in &mut restored.indices {
         one.docs_count = Some(bring::prove_count(&chosen.server, &one.index, one.docs_expected)?);
         one.state = RestoreState::Restored;
     }
     Ok(())
+}
+
+fn goes_on(failure: Failure) -> Failure {
+    if failure.signal.is_none() && failure.status != svc_step::Status::Timeout {
+        return failure;
+    }
+    failure
+        .hint("The search database goes on with the restore by itself: GET /_cat/recovery?active_only=true shows how far it is.")
 }
 
 fn set(restored: &mut Restored, name: &str, state: RestoreState) {

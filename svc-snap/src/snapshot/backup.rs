@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::snapshot::Snapshot;
-use crate::snapshot::noted::Noted;
+use crate::snapshot::noted::{Noted, NotedStream, Notes};
 
 /// One snapshot, as documents hand it on from step to step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,4 +22,15 @@ pub struct Backup {
     /// What the snapshot does not hold or does not show, index by index: as this host noted it when it was begun, or else as
     /// the `--from` document says.
     pub noted: Vec<Noted>,
+    /// The same of data streams, stream by stream.
+    #[serde(default)]
+    pub noted_streams: Vec<NotedStream>,
+}
+
+impl Backup {
+    /// Takes over what was noted.
+    pub(crate) fn note(&mut self, notes: &Notes) {
+        self.noted = notes.noted();
+        self.noted_streams = notes.noted_streams();
+    }
 }

@@ -13,7 +13,7 @@ use svc_step::{Call, Failure, run_id};
 use crate::create::mark;
 use crate::server::Server;
 use crate::snapshot::Snapshot;
-use crate::snapshot::noted::{Noted, Notes};
+use crate::snapshot::noted::Notes;
 
 /// A file of notes is not larger.
 const LARGEST: u64 = 256 * 1024 * 1024;
@@ -56,13 +56,12 @@ impl Kept {
     }
 
     /// Looks again at the indices of a snapshot that is finished, and keeps what that showed.
-    pub(crate) fn settle(&mut self, call: &Call, server: &Server) -> Vec<Noted> {
+    pub(crate) fn settle(&mut self, call: &Call, server: &Server) {
         if self.notes.settle(server)
             && let Err(failure) = self.write(call)
         {
             call.warn("not_noted", format!("What this document says of the indices could not be kept: {}", failure.message));
         }
-        self.notes.noted()
     }
 }
 

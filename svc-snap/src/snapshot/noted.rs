@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use svc_step::Failure;
 
-use crate::index::live::Name;
+use crate::index::live::Live;
 use crate::index::shape::Shape;
+use crate::index::stream::{self, Stream};
 use crate::index::{Index, count, look, members};
 use crate::server::Server;
 use crate::server::path::path;
@@ -33,6 +34,28 @@ pub struct Noted {
     pub shape: Shape,
 }
 
+/// What was noted of one data stream when the snapshot was taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NotedStream {
+    /// The data stream.
+    pub name: String,
+    /// Its generation, or `null` where the server does not say.
+    pub generation: Option<u64>,
+    /// The index template that it needs for its next index; `null` where it has none, or the server does not say.
+    pub template: Option<String>,
+    /// Its aliases by their names, as the server states them (`filter`, `is_write_index`); OpenSearch knows none.
+    pub aliases: BTreeMap<String, Map<String, Value>>,
+    /// The indices behind it, oldest first.
+    pub indices: Vec<Noted>,
+}
+
+impl NotedStream {
+    /// How many documents the snapshot holds of it, where that is sure of every index behind it.
+    pub(crate) fn docs_expected(&self) -> Option<u64> {
+        self.indices.iter().map(|one| one.docs_count.filter(|_| one.docs_exact)).sum()
+    }
+}
+
 /// The `max_seq_no` of an index's primary shards, by shard. Counts alone may agree and be wrong: one document more, another
 /// one less.
 type Sequence = BTreeMap<String, i64>;
@@ -41,6 +64,12 @@ type Sequence = BTreeMap<String, i64>;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Notes {
     indices: Vec<(Noted, Option<Sequence>)>,
+    /// Data streams, without what is behind them.
+    #[serde(default)]
+    streams: Vec<NotedStream>,
+    /// What is behind the data streams.
+    #[serde(default)]
+    behind: Vec<(String, Noted, Option<Sequence>)>,
     /// Whether somebody has looked again since the snapshot was finished.
     settled: bool,
 }
@@ -51,6 +80,15 @@ impl Notes {
         self.indices.iter().map(|(noted, _)| noted.clone()).collect()
     }
 
+    /// The same of data streams.
+    pub(crate) fn noted_streams(&self) -> Vec<NotedStream> {
+        let indices = |stream: &str| {
+            let behind = self.behind.iter().filter(|(name, ..)| name == stream);
+            behind.map(|(_, noted, _)| noted.clone()).collect()
+        };
+        self.streams.iter().map(|stream| NotedStream { indices: indices(&stream.name), ..stream.clone() }).collect()
+    }
+
     /// Looks again after the snapshot, once: where nothing was written meanwhile, the count is exact. An index that cannot be
     /// looked at any more, or that is another one of the same name, is not exact; the snapshot is no worse for it. `false`
     /// where somebody had looked again already.
@@ -58,32 +96,46 @@ impl Notes {
         if self.settled {
             return false;
         }
-        let names: Vec<&str> = self.indices.iter().map(|(noted, _)| noted.name.as_str()).collect();
+        let behind = self.behind.iter_mut().map(|(_, noted, first)| (noted, first));
+        let mut all: Vec<(&mut Noted, &mut Option<Sequence>)> =
+            self.indices.iter_mut().map(|(noted, first)| (noted, first)).chain(behind).collect();
+        let names: Vec<&str> = all.iter().map(|(noted, _)| noted.name.as_str()).collect();
         let found = look(server, &names).unwrap_or_default();
-        for (noted, first) in &mut self.indices {
+        for (noted, first) in &mut all {
             let is_there = found.get(&noted.name).is_some_and(|index| index.uuid == noted.uuid);
-            noted.docs_exact = is_there && first.is_some() && *first == sequence(server, &noted.name).ok();
+            noted.docs_exact = is_there && first.is_some() && **first == sequence(server, &noted.name).ok();
         }
         self.settled = true;
         true
     }
 }
 
-/// Looks at the live indices before a snapshot.
+/// Looks at the live indices and data streams before a snapshot.
 ///
 /// # Errors
 /// The server does not answer, or refuses.
-pub(crate) fn before(server: &Server, live: &[Name]) -> Result<Notes, Failure> {
-    let names: Vec<&str> = live.iter().map(|index| index.name.as_str()).collect();
+pub(crate) fn before(server: &Server, live: &Live) -> Result<Notes, Failure> {
+    let indices = each(server, &live.indices.iter().map(|index| index.name.as_str()).collect::<Vec<_>>())?;
+    let (mut streams, mut behind) = (Vec::new(), Vec::new());
+    for (name, Stream { generation, template, behind: names, aliases }) in stream::look(server, &live.streams)? {
+        let mut noted = each(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        noted.sort_by_key(|(noted, _)| names.iter().position(|name| *name == noted.name));
+        behind.extend(noted.into_iter().map(|(noted, first)| (name.clone(), noted, first)));
+        streams.push(NotedStream { name, generation, template, aliases, indices: Vec::new() });
+    }
+    Ok(Notes { indices, streams, behind, settled: false })
+}
+
+fn each(server: &Server, names: &[&str]) -> Result<Vec<(Noted, Option<Sequence>)>, Failure> {
     let mut indices = Vec::new();
-    for (name, index) in look(server, &names)? {
+    for (name, index) in look(server, names)? {
         let Index { uuid, closed, whole, shape } = index;
         // The sequence is read first, so that a write beside the count shows at the second look.
         let sequence = if whole && !closed { Some(sequence(server, &name)?) } else { None };
         let docs_count = if sequence.is_some() { Some(count(server, &name)?) } else { None };
         indices.push((Noted { name, uuid, closed, docs_count, docs_exact: false, shape }, sequence));
     }
-    Ok(Notes { indices, settled: false })
+    Ok(indices)
 }
 
 /// A refresh makes what was written count.

@@ -10,7 +10,7 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::kept::Kept;
 use crate::snapshot::name;
-use crate::snapshot::noted::Noted;
+use crate::snapshot::noted::{Noted, NotedStream};
 
 /// Documents that speak of one snapshot.
 pub(crate) const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
@@ -71,19 +71,29 @@ impl Source {
     /// The snapshot as it was found; what was wanted and noted is what this host has kept, or else what the document says.
     pub(crate) fn backup(&self, server: &Server, found: Snapshot, kept: Option<&Kept>) -> Backup {
         let wanted = kept.map(|kept| &kept.wanted).or_else(|| self.document.as_ref().map(|taken| &taken.wanted));
-        Backup {
+        let mut backup = Backup {
             cluster_uuid: server.cluster_uuid.clone(),
             repository: self.repository.clone(),
             name: self.name.clone(),
             wanted: wanted.cloned().unwrap_or_default(),
             snapshot: Some(found),
-            noted: kept.map_or_else(|| self.noted().to_vec(), |kept| kept.notes.noted()),
+            noted: self.noted().to_vec(),
+            noted_streams: self.noted_streams().to_vec(),
+        };
+        if let Some(kept) = kept {
+            backup.note(&kept.notes);
         }
+        backup
     }
 
     /// What was noted index by index when it was taken; empty where no document came in.
     pub(crate) fn noted(&self) -> &[Noted] {
         self.document.as_ref().map_or(&[], |taken| &taken.noted)
+    }
+
+    /// The same of data streams.
+    pub(crate) fn noted_streams(&self) -> &[NotedStream] {
+        self.document.as_ref().map_or(&[], |taken| &taken.noted_streams)
     }
 
     /// Refuses a document of another cluster.

@@ -56,7 +56,7 @@ impl Swapping<'_> {
     }
 
     /// Every failure of a swap names what goes on with it.
-    fn cut(&self, mut failure: Failure) -> Failure {
+    pub(crate) fn cut(&self, mut failure: Failure) -> Failure {
         let way = format!(
             "When it is mended, svc-snap swap --run {0} finishes the swap; svc-snap swap --run {0} --back takes it back.",
             self.way.run

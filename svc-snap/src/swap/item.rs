@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 
+use crate::bring::streams::{StreamBack, StreamState};
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 
@@ -29,6 +30,9 @@ pub struct Swapped {
     pub straight: Vec<String>,
     /// Indices at which an earlier swap had begun and which had not been exchanged: what it began is taken back first.
     pub begun: Vec<SwapIndex>,
+    /// Data streams that are restored in place after the indices; going back leaves them as they are.
+    #[serde(default)]
+    pub streams: Vec<StreamBack>,
     /// What stays as it is although it might be thought of, and why.
     pub skipped: Vec<PassedOver>,
     /// The requests, in their order.
@@ -110,8 +114,14 @@ impl SwapIndex {
 }
 
 impl Swapped {
-    /// Whether every index has come to where the swap leads.
+    /// Whether every index and every data stream has come to where the swap leads.
     pub(crate) fn is_finished(&self) -> bool {
-        self.indices.iter().all(SwapIndex::is_finished)
+        self.indices.iter().all(SwapIndex::is_finished) && self.streams.iter().all(|one| one.state == StreamState::Restored)
+    }
+
+    /// The live names that it speaks of.
+    pub(crate) fn live_names(&self) -> Vec<&str> {
+        let streams = self.streams.iter().map(|one| one.stream.as_str());
+        self.indices.iter().map(|item| item.index.as_str()).chain(streams).collect()
     }
 }

@@ -11,6 +11,7 @@ use super::item::{State, SwapIndex, Swapped};
 use super::next::Seen;
 use super::ways::{backward, forward};
 use super::{HowArgs, SwapArgs};
+use crate::bring::streams::{self, StreamBack};
 use crate::guard;
 use crate::index::Index;
 use crate::index::copies::Way;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let run = given.run.clone();
     let Task { mut swapped, before } = task(args, call, &server, given)?;
-    let names: Vec<&str> = swapped.indices.iter().map(|item| item.index.as_str()).collect();
+    let names = swapped.live_names();
     guard::refuse_outside(&args.scope.scope, names.iter().copied())?;
     if before.is_none() && swapped.is_finished() {
         return Ok(swapped);
@@ -149,7 +150,21 @@ pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> Re
     let way = Way { run: Begun::Swapped(swapped.clone()).run()?, back: swapped.back };
     swaps::write(call, &way.run, "swap", swapped)?;
     let swapping = Swapping { call, server, way: &way };
-    let ended = swapping.carry_out(swapped);
+    let ended = swapping.carry_out(swapped).and_then(|()| restore_streams(&swapping, swapped));
     runs::note_end(call, &way.run, "swap", swapped);
     ended
+}
+
+/// The data streams come last: what is live of them cannot be kept.
+fn restore_streams(swapping: &Swapping<'_>, swapped: &mut Swapped) -> Result<(), Failure> {
+    let Swapping { call, server, way } = swapping;
+    let mut noted = swapped.clone();
+    let mut note = |streams: &[StreamBack]| {
+        noted.streams = streams.to_vec();
+        swaps::write(call, &way.run, "swap", &noted)
+    };
+    streams::restore(call, server, &mut swapped.streams, &mut note).map_err(|failure| {
+        let failure = if failure.signal.is_some() { failure.retryable(true) } else { failure };
+        swapping.cut(failure)
+    })
 }

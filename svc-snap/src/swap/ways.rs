@@ -10,6 +10,7 @@ use super::given::not_proven;
 use super::item::{Source, State, SwapIndex, Swapped};
 use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
 use super::run::state;
+use crate::bring::streams::{self, StreamState};
 use crate::index::copies::Way;
 use crate::index::live;
 use crate::index::resolve::{PassedOver, Patterns, Reason};
@@ -47,7 +48,21 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, staged: &Stag
     }
     let (swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
     tell(call, &doubts);
+    let swapped = with_streams(server, staged, swapped)?;
+    let unproven = swapped.streams.iter().zip(&staged.streams).filter(|(now, then)| now.was_live && !then.back.was_live);
+    if unproven.count() > 0 {
+        return Err(not_proven(staged));
+    }
+    streams::warn(call, &swapped.streams);
     Ok(Swapped { snapshot_uuid: Some(staged.origin.snapshot_uuid.clone()), straight: straight(staged), ..swapped })
+}
+
+/// Data streams come after the indices.
+fn with_streams(server: &Server, staged: &Staged, mut swapped: Swapped) -> Result<Swapped, Failure> {
+    swapped.streams = staged.streams.iter().map(|one| one.back.clone()).collect();
+    streams::look(server, &mut swapped.streams)?;
+    swapped.plan.extend(streams::requests(&swapped.streams));
+    Ok(swapped)
 }
 
 /// The same plan before anything is staged, as if what is to be staged were there: whatever forbids the swap shows. It is
@@ -65,7 +80,8 @@ pub(crate) fn foreseen(server: &Server, scope: &Scope, staged: &Staged, how: How
         let shape = Shape { hidden: true, write_block: true, ..Shape::default() };
         seen.insert(copy.name.clone(), Index { uuid: not_yet.to_owned(), closed: false, whole: true, shape });
     }
-    planned(server, &way, wishes, &seen, how, skipped).map(|(swapped, _)| swapped)
+    let (swapped, _) = planned(server, &way, wishes, &seen, how, skipped)?;
+    with_streams(server, staged, swapped)
 }
 
 fn way_of(staged: &Staged) -> Result<Way, Failure> {
@@ -138,6 +154,13 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
         }
         seen.extend(found);
     }
+    let mut skipped: Vec<PassedOver> = skipped;
+    let streams: Vec<&str> =
+        before.streams.iter().filter(|one| one.state != StreamState::Untouched).map(|one| one.stream.as_str()).collect();
+    if !streams.is_empty() {
+        call.warn("streams_stay", format!("Data streams were restored in place and stay as they are: {}.", streams.join(", ")));
+        skipped.extend(streams.iter().map(|name| PassedOver { name: (*name).to_owned(), reason: Reason::DataStream }));
+    }
     let (mut swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
     tell(call, &doubts);
     swapped.begun = before.indices.into_iter().filter(|item| item.state == State::Old).collect();
@@ -199,6 +222,7 @@ fn planned(
         indices,
         straight: Vec::new(),
         begun: Vec::new(),
+        streams: Vec::new(),
         skipped,
     };
     Ok((swapped, doubts))

@@ -1,0 +1,237 @@
+//! Data streams, which cannot be cloned and so neither staged nor swapped: they are restored in place, by their own names.
+//! What is behind them is proven before, as plain copies beside the live stream.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use svc_step::action::Action;
+use svc_step::{Call, Failure, Status};
+
+use crate::bring;
+use crate::bring::origin::Origin;
+use crate::index::stream;
+use crate::server::Server;
+use crate::server::path::path;
+use crate::snapshot::noted::NotedStream;
+
+/// A data stream that is restored in place: removed where it is live, and restored by its own name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamBack {
+    /// The data stream.
+    pub stream: String,
+    /// The repository that it comes from.
+    pub repository: String,
+    /// The snapshot that it comes from.
+    pub snapshot: String,
+    /// How things stand.
+    pub state: StreamState,
+    /// Whether a data stream of that name was live; it is removed, and nothing of it is kept.
+    pub was_live: bool,
+    /// The indices of the snapshot that are behind it.
+    pub indices: Vec<String>,
+    /// How many documents it holds, or `null` before it is restored.
+    pub docs_count: Option<u64>,
+    /// How many documents the backup noted, or `null` where it noted none or writes went on meanwhile.
+    pub docs_expected: Option<u64>,
+    /// Its aliases as the backup noted them, or `null` without the document of `create`.
+    pub aliases: Option<BTreeMap<String, Map<String, Value>>>,
+    /// The index template that it needs for its next index, or `null` where nobody noted one.
+    pub template: Option<String>,
+}
+
+/// How a data stream of a restore stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamState {
+    /// What was live is live, or nothing is as nothing was.
+    Untouched,
+    /// What was live is removed, and the server was not asked for the backup's yet.
+    Absent,
+    /// The server was asked for the backup's, or is just about to be, and it is not proven.
+    UnderWay,
+    /// The backup's is live: whole, with as many documents and the aliases that were noted.
+    Restored,
+}
+
+impl StreamBack {
+    /// One that is to come back.
+    pub(crate) fn planned(origin: &Origin, stream: &str, indices: Vec<String>, noted: Option<&NotedStream>) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            repository: origin.repository.clone(),
+            snapshot: origin.snapshot.clone(),
+            state: StreamState::Untouched,
+            was_live: false,
+            indices,
+            docs_count: None,
+            docs_expected: noted.and_then(NotedStream::docs_expected),
+            aliases: noted.map(|noted| noted.aliases.clone()),
+            template: noted.and_then(|noted| noted.template.clone()),
+        }
+    }
+
+    fn removal(&self) -> String {
+        path(&["_data_stream", &self.stream])
+    }
+
+    /// The body of the procedure (2.3), with the stream's name: naming what is behind it would bring indices and no stream.
+    fn restoration(&self) -> (String, Value) {
+        let body = json!({"indices": self.stream, "include_global_state": false});
+        (path(&["_snapshot", &self.repository, &self.snapshot, "_restore"]), body)
+    }
+}
+
+/// The requests that restore them.
+pub(crate) fn requests(streams: &[StreamBack]) -> Vec<Action> {
+    let requests = streams.iter().filter(|one| one.state != StreamState::Restored).flat_map(|one| {
+        let removal = one.was_live.then(|| Action::request("DELETE", one.removal(), None));
+        let (path, body) = one.restoration();
+        removal.into_iter().chain([Action::request("POST", path, Some(body))])
+    });
+    requests.collect()
+}
+
+/// Says of each whether it is live now.
+///
+/// # Errors
+/// One is live and the server does not serve the removal of data streams (3); the server does not answer.
+pub(crate) fn look(server: &Server, streams: &mut [StreamBack]) -> Result<(), Failure> {
+    let names: Vec<String> = streams.iter().map(|one| one.stream.clone()).collect();
+    let found = stream::look(server, &names)?;
+    for one in streams.iter_mut() {
+        one.was_live = found.contains_key(&one.stream);
+    }
+    let unserved: Vec<&str> =
+        found.iter().filter(|(_, stream)| stream.generation.is_none()).map(|(name, _)| name.as_str()).collect();
+    if unserved.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "data_streams_not_served",
+        format!("This search database does not serve /_data_stream, so what is live cannot be removed: {}.", unserved.join(", ")),
+    )
+    .hint("Leave them out with --indices '*,-NAME'; its distribution lacks the module of data streams."))
+}
+
+/// Tells people what they give up.
+pub(crate) fn warn(call: &Call, streams: &[StreamBack]) {
+    let given_up: Vec<&str> =
+        streams.iter().filter(|one| one.was_live && one.state == StreamState::Untouched).map(|one| one.stream.as_str()).collect();
+    if !given_up.is_empty() {
+        call.warn(
+            "nothing_kept",
+            format!("Data streams are restored in place, and nothing is kept of what was live: {}.", given_up.join(", ")),
+        );
+    }
+}
+
+/// Restores those that are not restored yet, one after the other. `note` is called before every request that `streams` must
+/// account for when the call is killed.
+///
+/// # Errors
+/// Whatever stopped it; the states say how things stand.
+pub(crate) fn restore(
+    call: &Call,
+    server: &Server,
+    streams: &mut [StreamBack],
+    note: &mut dyn FnMut(&[StreamBack]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    for at in 0..streams.len() {
+        ask(call, server, streams, at, note)?;
+        if let Some(one) = streams.get_mut(at) {
+            prove(call, server, one)?;
+        }
+        note(streams)?;
+    }
+    Ok(())
+}
+
+fn ask(
+    call: &Call,
+    server: &Server,
+    streams: &mut [StreamBack],
+    at: usize,
+    note: &mut dyn FnMut(&[StreamBack]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Some(one) = streams.get(at).filter(|one| one.state != StreamState::Restored) else { return Ok(()) };
+    call.check()?;
+    let is_live = stream::look(server, std::slice::from_ref(&one.stream))?.contains_key(&one.stream);
+    match (is_live, one.state) {
+        // Asked for by an earlier call that was cut.
+        (true, StreamState::UnderWay) => return Ok(()),
+        (true, _) => {
+            server.change(call, "DELETE", &one.removal(), None)?;
+            set(streams, at, StreamState::Absent);
+        }
+        (false, _) => {}
+    }
+    let was = streams.get(at).map_or(StreamState::Untouched, |one| one.state);
+    set(streams, at, StreamState::UnderWay);
+    note(streams)?;
+    let Some((path, body)) = streams.get(at).map(StreamBack::restoration) else { return Ok(()) };
+    if let Err(failure) = server.change(call, "POST", &path, Some(&body)) {
+        // A client's write may have made a new stream of that name just now; then the same command removes that one.
+        if failure.status != Status::Timeout {
+            set(streams, at, was);
+            let _ = note(streams);
+        }
+        return Err(failure);
+    }
+    Ok(())
+}
+
+fn set(streams: &mut [StreamBack], at: usize, state: StreamState) {
+    if let Some(one) = streams.get_mut(at) {
+        one.state = state;
+    }
+}
+
+/// The stream itself is there, with what is behind it whole, the documents and the aliases that were noted.
+fn prove(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failure> {
+    if one.state == StreamState::Restored {
+        return Ok(());
+    }
+    let names: Vec<&str> = one.indices.iter().map(String::as_str).collect();
+    bring::follow(call, server, &names)?;
+    let found = stream::look(server, std::slice::from_ref(&one.stream))?;
+    let Some(stream) = found.get(&one.stream) else {
+        return Err(Failure::invalid(
+            "stream_not_there",
+            format!("The data stream {} is not there after its restore.", one.stream),
+        )
+        .hint("GET /_data_stream shows which there are; restore it by its own name, never by those of the indices behind it."));
+    };
+    let mut sum = 0;
+    for index in &stream.behind {
+        sum += bring::prove_count(server, index, None)?;
+    }
+    bring::same_as_noted(&one.stream, sum, one.docs_expected)?;
+    if let Some(aliases) = one.aliases.as_ref().filter(|aliases| **aliases != stream.aliases) {
+        let differing =
+            aliases.keys().chain(stream.aliases.keys()).filter(|name| aliases.get(*name) != stream.aliases.get(*name));
+        let differing: std::collections::BTreeSet<&str> = differing.map(String::as_str).collect();
+        call.review(
+            "stream_aliases_differ",
+            format!(
+                "The data stream {} has other aliases than the backup noted: {}.",
+                one.stream,
+                differing.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+        );
+    }
+    if one.template.is_some() && stream.template.is_none() {
+        call.review(
+            "stream_template_missing",
+            format!(
+                "The data stream {} needs an index template for its next index ({}), and the search database has none that fits.",
+                one.stream,
+                one.template.as_deref().unwrap_or_default()
+            ),
+        );
+    }
+    one.docs_count = Some(sum);
+    one.state = StreamState::Restored;
+    Ok(())
+}
