@@ -12,6 +12,7 @@
 //! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
 //! - `runs`, `guard`: the notes and the locks that keep two runs apart.
 
+mod aside;
 mod bring;
 mod cleanup;
 mod configure;
@@ -41,6 +42,7 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
+pub use aside::{Aside, AsideArgs};
 pub use cleanup::{CleanedUp, CleanupArgs};
 pub use configure::{ConfigureArgs, Configured};
 pub use create::{CreateArgs, Created};
@@ -94,10 +96,12 @@ enum Step {
     Stage(StageArgs),
     /// Make live what was staged, or put back what a swap replaced
     Swap(SwapArgs),
-    /// Remove what was staged or kept
+    /// Remove what was staged, set aside or kept
     Unstage(UnstageArgs),
     /// Restore a snapshot: stage it, prove it, swap it in
     Restore(RestoreArgs),
+    /// Set a copy of the live indices aside, to be swapped back
+    Aside(AsideArgs),
     /// Remove stale data from a repository
     Cleanup(CleanupArgs),
     /// Remove a snapshot
@@ -127,6 +131,7 @@ impl Tool for Cli {
             Step::Swap(args) => call.step("swap", args.dry.dry_run, |call| swap::run(&args, call)),
             Step::Unstage(args) => call.step("unstage", args.dry.dry_run, |call| unstage::run(&args, call)),
             Step::Restore(args) => call.step("restore", args.dry.dry_run, |call| restore::run(&args, call)),
+            Step::Aside(args) => call.step("aside", args.dry.dry_run, |call| aside::run(&args, call)),
             Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
             Step::Health(args) => call.step("health", false, |call| health::run(&args, call)),
@@ -155,6 +160,7 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<Swapped>(Cli::NAME, "swap"),
         svc_step::schema::of::<Unstaged>(Cli::NAME, "unstage"),
         svc_step::schema::of::<Restored>(Cli::NAME, "restore"),
+        svc_step::schema::of::<Aside>(Cli::NAME, "aside"),
         svc_step::schema::of::<CleanedUp>(Cli::NAME, "cleanup"),
         svc_step::schema::of::<Deleted>(Cli::NAME, "delete"),
         svc_step::schema::of::<Health>(Cli::NAME, "health"),

@@ -4,6 +4,7 @@ use serde::Serialize;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
+use crate::aside::Aside;
 use crate::server::Server;
 use crate::stage::Staged;
 use crate::swap::Swapped;
@@ -13,11 +14,16 @@ pub(crate) const STAGE: &str = "svc-snap.stage/1";
 /// Under which schema a swap is noted.
 pub(crate) const SWAP: &str = "svc-snap.swap/1";
 
+/// Under which schema an aside is noted.
+pub(crate) const ASIDE: &str = "svc-snap.aside/1";
+
 /// What a run has begun.
 #[derive(Debug, Clone)]
 pub(crate) enum Begun {
     /// A staging.
     Staged(Staged),
+    /// An aside.
+    Aside(Aside),
     /// A swap.
     Swapped(Swapped),
 }
@@ -30,6 +36,7 @@ impl Begun {
     pub(crate) fn run(&self) -> Result<RunId, Failure> {
         let run = match self {
             Self::Staged(staged) => &staged.run,
+            Self::Aside(aside) => &aside.run,
             Self::Swapped(swapped) => &swapped.run,
         };
         run.parse().map_err(|why: String| {
@@ -39,10 +46,20 @@ impl Begun {
         })
     }
 
+    /// Notes it again, as what the run has come to.
+    pub(crate) fn note_end(&self, call: &Call, run: &RunId) {
+        match self {
+            Self::Staged(staged) => note_end(call, run, "stage", staged),
+            Self::Aside(aside) => note_end(call, run, "aside", aside),
+            Self::Swapped(swapped) => note_end(call, run, "swap", swapped),
+        }
+    }
+
     /// The cluster that it is of.
     pub(crate) fn cluster_uuid(&self) -> &str {
         match self {
             Self::Staged(staged) => &staged.origin.cluster_uuid,
+            Self::Aside(aside) => &aside.cluster_uuid,
             Self::Swapped(swapped) => &swapped.cluster_uuid,
         }
     }
@@ -56,9 +73,10 @@ pub(crate) fn noted(call: &Call, run: &RunId) -> Result<Option<Begun>, Failure> 
     if !swaps::path(call, run).exists() {
         return Ok(None);
     }
-    let received = swaps::read(call, run, &[STAGE, SWAP])?;
+    let received = swaps::read(call, run, &[STAGE, ASIDE, SWAP])?;
     Ok(Some(match received.step() {
         "stage" => Begun::Staged(received.result()?),
+        "aside" => Begun::Aside(received.result()?),
         _ => Begun::Swapped(received.result()?),
     }))
 }

@@ -198,7 +198,7 @@ impl Earlier {
         let staged = match runs::noted(call, call.run_id())? {
             None => return Ok(Self::default()),
             Some(Begun::Staged(staged)) => staged,
-            Some(Begun::Swapped(_)) => return Err(runs::in_use(call.run_id())),
+            Some(Begun::Aside(_) | Begun::Swapped(_)) => return Err(runs::in_use(call.run_id())),
         };
         let found = look(&chosen.server, &staged.names())?;
         let is_there = |one: &StagedIndex| found.get(&one.staged).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());

@@ -6,12 +6,16 @@ mod foresee;
 mod given;
 mod item;
 mod next;
+mod offer;
 mod plan;
 mod run;
 mod ways;
 
+pub(crate) use act::{same_count, wait_whole};
 pub(crate) use given::Given;
 pub use item::{State, Swapped};
+pub(crate) use next::Act;
+pub(crate) use offer::Offer;
 pub(crate) use run::{execute, refuse_other_plan, run, state};
 pub(crate) use ways::{foreseen, forward};
 
@@ -26,6 +30,7 @@ use crate::index::scope::ScopeArg;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap swap --from staged.json > swapped.json    what was staged becomes live
+  svc-snap swap --from aside.json                    what was set aside becomes live
   svc-snap swap --from swapped.json                  and back again
   svc-snap swap --run 20261120t020003z-hand --back   back, without the document
   svc-snap swap --run 20261120t020003z-hand          finish a swap that was cut")]

@@ -1,4 +1,4 @@
-//! `unstage`: what was staged, kept or replaced is removed, by explicit names and nothing else.
+//! `unstage`: what was staged, set aside, kept or replaced is removed, by explicit names and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,7 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
+use crate::aside;
 use crate::connection::Connection;
 use crate::guard;
 use crate::index::copies::{self, Way};
@@ -92,6 +93,10 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     if args.dry.dry_run {
         return Ok(unstaged);
     }
+    // A call that was killed may have left a live index without writes.
+    if let Some(Begun::Aside(aside)) = &noted {
+        aside::release(call, &server, aside)?;
+    }
     let ended = remove(call, &server, &mut unstaged).and_then(|()| forget(call, &server, &run, noted.as_ref()));
     match ended {
         Ok(()) => Ok(unstaged),
@@ -107,6 +112,7 @@ fn names(given: &Begun, run: &RunId) -> Result<BTreeSet<String>, Failure> {
             let staged_indices = staged.indices.iter().filter(|one| !one.is_straight()).map(|one| &one.staged);
             staged_indices.chain(staged.streams.iter().flat_map(|one| &one.copies)).cloned().collect()
         }
+        Begun::Aside(aside) => aside.names().into_iter().map(str::to_owned).collect(),
         Begun::Swapped(swapped) => of_swap(swapped),
     };
     let foreign: Vec<&str> = names.iter().filter(|name| !copies::is_own_of(name, run)).map(String::as_str).collect();

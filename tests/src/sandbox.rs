@@ -231,6 +231,7 @@ impl Drop for Sandbox {
         for stream in named("data_streams") {
             request("DELETE", &format!("/_data_stream/{stream}"));
         }
+        request("DELETE", &format!("/_index_template/{}*", self.prefix));
         for index in named("indices") {
             request("DELETE", &format!("/{index}"));
         }

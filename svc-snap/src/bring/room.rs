@@ -5,7 +5,7 @@ use svc_step::Failure;
 
 use crate::bring::Bring;
 use crate::bring::chosen::Chosen;
-use crate::index::members;
+use crate::index::{members, portions};
 use crate::server::Server;
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::path::path;
@@ -37,10 +37,40 @@ pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Fa
         )
         .hint("Make room, restore less (--indices), or restore in place: svc-snap restore --in-place --on-conflict delete."));
     }
-    match shards_left(server, disks.len() as u64)? {
-        Some(left) if left < load.shards => Err(Failure::refused(
+    refuse_shards(server, disks.len() as u64, load.shards, "The restore brings")
+}
+
+/// Refuses clones of `names` that the cluster would not take: they are hard links and need no room at first, but no new shard
+/// comes to a node that is past its high watermark.
+///
+/// # Errors
+/// There is no room (3); the server does not answer.
+pub(crate) fn refuse_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
+    let disks = disks(server)?;
+    let past: Vec<&str> = disks.iter().filter(|disk| disk.is_past_high()).map(|disk| disk.node.as_str()).collect();
+    if !past.is_empty() {
+        return Err(Failure::refused("no_room", format!("The disks of {} are past their high watermarks.", past.join(", ")))
+            .hint("Make room there; a copy takes room as soon as the live index changes."));
+    }
+    refuse_shards(server, disks.len() as u64, shards_of(server, names)?, "The copies have")
+}
+
+/// How many primary shards these indices have.
+fn shards_of(server: &Server, names: &[&str]) -> Result<u64, Failure> {
+    let mut shards = 0;
+    for names in portions(names) {
+        let settings = format!("{}?flat_settings=true", path(&[&names.join(","), "_settings", "index.number_of_shards"]));
+        let number = |index: &Value| index.pointer("/settings/index.number_of_shards")?.as_str()?.parse::<u64>().ok();
+        shards += members(&server.get(&settings)?).filter_map(|(_, index)| number(index)).sum::<u64>();
+    }
+    Ok(shards)
+}
+
+fn refuse_shards(server: &Server, nodes: u64, shards: u64, what: &str) -> Result<(), Failure> {
+    match shards_left(server, nodes)? {
+        Some(left) if left < shards => Err(Failure::refused(
             "too_many_shards",
-            format!("The restore brings {} shards, and the cluster takes {left} more (cluster.max_shards_per_node).", load.shards),
+            format!("{what} {shards} shards, and the cluster takes {left} more (cluster.max_shards_per_node)."),
         )
         .hint("Remove indices that nobody needs (svc-snap unstage --run RUN removes what is kept), or raise cluster.max_shards_per_node.")),
         _ => Ok(()),

@@ -31,6 +31,11 @@ pub(crate) fn stray(kept: &str, uuid: &str) -> String {
     fit(&format!("{kept}-stray-{mark}"), LONGEST)
 }
 
+/// Where a copy of the live `index` is set aside.
+pub(crate) fn aside(run: &RunId, index: &str) -> String {
+    fit(&format!("svc-aside-{run}-{index}"), LONGEST)
+}
+
 /// A swap's run and its direction, from which the names of what it makes follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Way {

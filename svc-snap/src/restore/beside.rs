@@ -13,7 +13,7 @@ use crate::index::{Index, look};
 use crate::runs::{self, Begun};
 use crate::server::path::path;
 use crate::stage::{self, Earlier, Staged, StreamsArg};
-use crate::swap::{self, HowArgs, State, Swapped};
+use crate::swap::{self, HowArgs, Offer, State, Swapped};
 
 pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_run: bool) -> StepResult<Restored> {
     let server = &chosen.server;
@@ -42,7 +42,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     let mut restored =
         Restored::new(call, chosen, false, |index| if is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped });
     // Whatever forbids the swap is found out before anything is staged.
-    let foreseen = swap::foreseen(server, &chosen.scope, &staged, how)?;
+    let foreseen = swap::foreseen(server, &chosen.scope, &Offer::staged(&staged)?, how)?;
     restored.plan = staged.plan.iter().chain(&foreseen.plan).cloned().collect();
     restored.skipped.clone_from(&foreseen.skipped);
     restored.streams.clone_from(&foreseen.streams);
@@ -51,7 +51,9 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     }
     let ready = stage(call, chosen, &earlier, &brings, &mut staged).and_then(|()| {
         // The last place where a signal or the time limit ends it without an effect on what is live.
-        let planned = swap::forward(call, server, &chosen.scope, &staged, how).and_then(|planned| call.check().map(|()| planned));
+        let planned = Offer::staged(&staged)
+            .and_then(|offer| swap::forward(call, server, &chosen.scope, &offer, how))
+            .and_then(|planned| call.check().map(|()| planned));
         planned.map_err(|failure| match earlier.proven {
             None => stage::take_back(call, server, &mut staged, failure),
             // What an earlier call restored straight has been live since.

@@ -81,7 +81,8 @@ impl Swapping<'_> {
             match step {
                 Next::Finished => return Ok(()),
                 Next::Stuck(why) => return Err(stuck(item, &why)),
-                Next::Wait(name) => self.wait_whole(&name)?,
+                // Neither a signal nor the time limit ends it: the swap of an index is finished.
+                Next::Wait(name) => wait_whole(self.server, &name, || Ok(()))?,
                 Next::Do(act) => {
                     self.prove(item, &act)?;
                     match self.act(&act) {
@@ -161,21 +162,6 @@ impl Swapping<'_> {
         self.server.change(self.call, method, &path, body.as_ref()).map(drop)
     }
 
-    fn wait_whole(&self, index: &str) -> Result<(), Failure> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if look(self.server, &[index])?.get(index).is_none_or(|seen| seen.whole) {
-                return Ok(());
-            }
-            if Instant::now() > until {
-                return Err(Failure::timeout("clone_not_whole", format!("The index {index} did not become whole in time."))
-                    .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
-            }
-            // Not the call's own pause, which a signal and the time limit end: the swap of an index is finished.
-            std::thread::sleep(LOOK);
-        }
-    }
-
     /// Takes back what was begun at an index that has not been exchanged: its copy, its block.
     ///
     /// # Errors
@@ -209,7 +195,28 @@ impl Swapping<'_> {
     }
 }
 
-fn same_count(one: &str, count: u64, other: &str, other_count: u64) -> Result<(), Failure> {
+/// Waits until a clone is whole, and asks `check` between two looks whether to go on.
+///
+/// # Errors
+/// It is not whole in time (6), the server does not answer, or `check` says no.
+pub(crate) fn wait_whole(server: &Server, index: &str, check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    let until = Instant::now() + PATIENCE;
+    while look(server, &[index])?.get(index).is_some_and(|seen| !seen.whole) {
+        if Instant::now() > until {
+            return Err(Failure::timeout("clone_not_whole", format!("The index {index} did not become whole in time."))
+                .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
+        }
+        std::thread::sleep(LOOK);
+        check()?;
+    }
+    Ok(())
+}
+
+/// Refuses a clone that holds other documents than what it is of.
+///
+/// # Errors
+/// The counts differ (7).
+pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -> Result<(), Failure> {
     if count == other_count {
         return Ok(());
     }

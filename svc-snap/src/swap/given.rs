@@ -5,8 +5,7 @@ use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure};
 
 use crate::restore::Restored;
-use crate::runs::{self, Begun, STAGE, SWAP};
-use crate::stage::Staged;
+use crate::runs::{self, ASIDE, Begun, STAGE, SWAP};
 
 /// Under which schema the documents of restores come.
 const RESTORE: &str = "svc-snap.restore/1";
@@ -29,9 +28,10 @@ impl Given {
     /// The document is no good (2), nothing is noted of that run (4), or it is of a restore that left nothing to go on
     /// with (3).
     pub(crate) fn read(args: &GivenArgs, call: &Call) -> Result<Self, Failure> {
-        let received = args.read(call, &[STAGE, SWAP, RESTORE])?;
+        let received = args.read(call, &[STAGE, ASIDE, SWAP, RESTORE])?;
         let begun = match received.step() {
             "stage" => Begun::Staged(received.result()?),
+            "aside" => Begun::Aside(received.result()?),
             "swap" => Begun::Swapped(received.result()?),
             _ => of_restore(received.result()?, call)?,
         };
@@ -60,8 +60,8 @@ fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
     }
 }
 
-/// The refusal of a staging that was cut.
-pub(crate) fn not_proven(staged: &Staged) -> Failure {
-    Failure::refused("not_proven", "What was staged was not proven to the end, so it must not become live.")
-        .hint(format!("Stage it again; svc-snap unstage --run {} removes what is left of it.", staged.run))
+/// The refusal of a staging or an aside that was cut.
+pub(crate) fn not_proven(run: &RunId) -> Failure {
+    Failure::refused("not_proven", "What was staged or set aside was not proven to the end, so it must not become live.")
+        .hint(format!("Do that again; svc-snap unstage --run {run} removes what is left of it."))
 }

@@ -9,6 +9,7 @@ use super::act::Swapping;
 use super::given::{Given, not_proven};
 use super::item::{State, SwapIndex, Swapped};
 use super::next::Seen;
+use super::offer::Offer;
 use super::ways::{backward, forward};
 use super::{HowArgs, SwapArgs};
 use crate::bring::streams::{self, StreamBack};
@@ -55,10 +56,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     call.check().map_err(|failure| Stopped::with(failure, swapped.clone()))?;
     let ended = execute(call, &server, &mut swapped);
     if let (Err(_), Some(before), Changed::No) = (&ended, &before, call.effects().changed()) {
-        match before {
-            Begun::Staged(staged) => runs::note_end(call, &run, "stage", staged),
-            Begun::Swapped(earlier) => runs::note_end(call, &run, "swap", earlier),
-        }
+        before.note_end(call, &run);
     }
     ended.map_err(|failure| Stopped::with(failure, swapped.clone()))?;
     Ok(swapped)
@@ -75,35 +73,40 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<T
         let swapped = backward(call, server, &before, args.how)?;
         Ok(Task::begin(swapped, Begun::Swapped(before)))
     };
-    match (given.begun, noted) {
-        (Begun::Staged(staged), None) if !staged.is_proven() => Err(not_proven(&staged)),
-        (Begun::Staged(_), None) if args.back => {
-            Err(Failure::usage("not_swapped", "What was staged was never swapped, so there is no way back.")
-                .hint("Leave --back out to make it live; svc-snap unstage removes it."))
-        }
-        (Begun::Staged(staged), None) => {
-            let swapped = forward(call, server, &args.scope.scope, &staged, args.how)?;
-            Ok(Task::begin(swapped, Begun::Staged(staged)))
-        }
-        (Begun::Staged(_), Some(noted)) if noted.back == args.back => {
-            refuse_other_plan(&noted, args.how, !args.back)?;
-            Ok(Task::go_on(noted))
-        }
-        (Begun::Staged(_), Some(noted)) if args.back => take_back(noted),
-        (Begun::Staged(_), Some(noted)) => Err(taken_back(&noted)),
-        (Begun::Swapped(spoken_of), noted) => {
+    let (offer, proven) = match &given.begun {
+        Begun::Staged(staged) => (Offer::staged(staged)?, staged.is_proven()),
+        Begun::Aside(aside) => (Offer::aside(aside)?, aside.is_proven()),
+        Begun::Swapped(spoken_of) => {
+            let spoken_of = spoken_of.clone();
             let back = if given.is_ok { !spoken_of.back } else { spoken_of.back || args.back };
             let known_here = noted.is_some();
             let latest = noted.unwrap_or(Swapped { cluster_uuid: server.cluster_uuid.clone(), ..spoken_of });
-            if latest.back == back {
+            return if latest.back == back {
                 refuse_other_plan(&latest, args.how, false)?;
                 Ok(Task::go_on(latest))
             } else if given.is_ok || args.back || !known_here {
                 take_back(latest)
             } else {
                 Err(taken_back(&latest))
-            }
+            };
         }
+    };
+    match noted {
+        None if !proven => Err(not_proven(&given.run)),
+        None if args.back => {
+            Err(Failure::usage("not_swapped", "What was staged or set aside was never swapped, so there is no way back.")
+                .hint("Leave --back out to make it live; svc-snap unstage removes it."))
+        }
+        None => {
+            let swapped = forward(call, server, &args.scope.scope, &offer, args.how)?;
+            Ok(Task::begin(swapped, given.begun))
+        }
+        Some(noted) if noted.back == args.back => {
+            refuse_other_plan(&noted, args.how, !args.back)?;
+            Ok(Task::go_on(noted))
+        }
+        Some(noted) if args.back => take_back(noted),
+        Some(noted) => Err(taken_back(&noted)),
     }
 }
 

@@ -8,6 +8,7 @@ use svc_step::{Call, Failure};
 use super::HowArgs;
 use super::given::not_proven;
 use super::item::{Source, State, SwapIndex, Swapped};
+use super::offer::{Offer, Offered};
 use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
 use super::run::state;
 use crate::bring::streams::{self, StreamState};
@@ -20,19 +21,15 @@ use crate::index::{Index, count, look, members};
 use crate::runs::Begun;
 use crate::server::Server;
 use crate::server::path::path;
-use crate::stage::{Staged, StagedIndex};
 
-/// The plan by which what was staged becomes live.
+/// The plan by which what was staged or set aside becomes live.
 ///
 /// # Errors
-/// What was staged is not there any more (4); a safety rule says no (3).
-pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, staged: &Staged, how: HowArgs) -> Result<Swapped, Failure> {
-    let source = |one: &StagedIndex| match (&one.uuid, one.docs_count) {
-        (Some(uuid), Some(docs_count)) => Ok(Source { name: one.staged.clone(), uuid: uuid.clone(), docs_count }),
-        _ => Err(not_proven(staged)),
-    };
-    let way = way_of(staged)?;
-    let (wishes, skipped) = wishes(server, scope, staged, how, source)?;
+/// Its copies are not there any more (4); a safety rule says no (3).
+pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer, how: HowArgs) -> Result<Swapped, Failure> {
+    let source = |one: &Offered| one.source.clone().ok_or_else(|| not_proven(&offer.run));
+    let way = Way { run: offer.run.clone(), back: false };
+    let (wishes, skipped) = wishes(server, scope, offer, how, source)?;
     let seen = look_at(server, &way, &wishes)?;
     let missing = wishes.iter().filter_map(|wish| wish.source.as_ref());
     let missing: Vec<&str> = missing
@@ -42,24 +39,24 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, staged: &Stag
     if !missing.is_empty() {
         return Err(Failure::not_found(
             "staged_copy_missing",
-            format!("What was staged is not there any more: {}.", missing.join(", ")),
+            format!("What was staged or set aside is not there any more: {}.", missing.join(", ")),
         )
         .hint("Stage the snapshot again: svc-snap stage."));
     }
     let (swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
     tell(call, &doubts);
-    let swapped = with_streams(server, staged, swapped)?;
-    let unproven = swapped.streams.iter().zip(&staged.streams).filter(|(now, then)| now.was_live && !then.back.was_live);
+    let swapped = with_streams(server, offer, swapped)?;
+    let unproven = swapped.streams.iter().zip(&offer.streams).filter(|(now, then)| now.was_live && !then.back.was_live);
     if unproven.count() > 0 {
-        return Err(not_proven(staged));
+        return Err(not_proven(&offer.run));
     }
     streams::warn(call, &swapped.streams);
-    Ok(Swapped { snapshot_uuid: Some(staged.origin.snapshot_uuid.clone()), straight: straight(staged), ..swapped })
+    Ok(Swapped { snapshot_uuid: offer.snapshot_uuid.clone(), straight: offer.straight.clone(), ..swapped })
 }
 
 /// Data streams come after the indices.
-fn with_streams(server: &Server, staged: &Staged, mut swapped: Swapped) -> Result<Swapped, Failure> {
-    swapped.streams = staged.streams.iter().map(|one| one.back.clone()).collect();
+fn with_streams(server: &Server, offer: &Offer, mut swapped: Swapped) -> Result<Swapped, Failure> {
+    swapped.streams = offer.streams.iter().map(|one| one.back.clone()).collect();
     streams::look(server, &mut swapped.streams)?;
     swapped.plan.extend(streams::requests(&swapped.streams));
     Ok(swapped)
@@ -70,45 +67,36 @@ fn with_streams(server: &Server, staged: &Staged, mut swapped: Swapped) -> Resul
 ///
 /// # Errors
 /// As [`forward`].
-pub(crate) fn foreseen(server: &Server, scope: &Scope, staged: &Staged, how: HowArgs) -> Result<Swapped, Failure> {
+pub(crate) fn foreseen(server: &Server, scope: &Scope, offer: &Offer, how: HowArgs) -> Result<Swapped, Failure> {
     let not_yet = "not staged yet";
-    let source = |one: &StagedIndex| Ok(Source { name: one.staged.clone(), uuid: not_yet.to_owned(), docs_count: 0 });
-    let way = way_of(staged)?;
-    let (wishes, skipped) = wishes(server, scope, staged, how, source)?;
+    let source = |one: &Offered| Ok(Source { name: one.name.clone(), uuid: not_yet.to_owned(), docs_count: 0 });
+    let way = Way { run: offer.run.clone(), back: false };
+    let (wishes, skipped) = wishes(server, scope, offer, how, source)?;
     let mut seen = look_at(server, &way, &wishes)?;
     for copy in wishes.iter().filter_map(|wish| wish.source.as_ref()) {
         let shape = Shape { hidden: true, write_block: true, ..Shape::default() };
         seen.insert(copy.name.clone(), Index { uuid: not_yet.to_owned(), closed: false, whole: true, shape });
     }
     let (swapped, _) = planned(server, &way, wishes, &seen, how, skipped)?;
-    with_streams(server, staged, swapped)
-}
-
-fn way_of(staged: &Staged) -> Result<Way, Failure> {
-    Ok(Way { run: Begun::Staged(staged.clone()).run()?, back: false })
-}
-
-/// What was restored straight under its own name, which going back takes away.
-fn straight(staged: &Staged) -> Vec<String> {
-    staged.indices.iter().filter(|one| one.is_straight()).map(|one| one.index.clone()).collect()
+    with_streams(server, offer, swapped)
 }
 
 /// What a swap forward is to do, and what it leaves alone.
 fn wishes(
     server: &Server,
     scope: &Scope,
-    staged: &Staged,
+    offer: &Offer,
     how: HowArgs,
-    source: impl Fn(&StagedIndex) -> Result<Source, Failure>,
+    source: impl Fn(&Offered) -> Result<Source, Failure>,
 ) -> Result<(Vec<Wish>, Vec<PassedOver>), Failure> {
-    let mut skipped = staged.skipped.clone();
+    let mut skipped = offer.skipped.clone();
     let mut wishes = Vec::new();
-    for one in staged.indices.iter().filter(|one| !one.is_straight()) {
+    for one in &offer.copies {
         let source = Some(source(one)?);
-        wishes.push(Wish { index: one.index.clone(), source, becomes: one.shape_noted.clone(), holder: None });
+        wishes.push(Wish { index: one.index.clone(), source, becomes: one.becomes.clone(), holder: None });
     }
     if how.exact {
-        let (surplus, left) = surplus(server, scope, staged)?;
+        let (surplus, left) = surplus(server, scope, offer)?;
         wishes.extend(surplus.into_iter().map(taken_away));
         skipped.extend(left);
     }
@@ -168,10 +156,12 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
 }
 
 /// Indices of the scope that the backup does not hold, and what is left alone although it does not hold it.
-fn surplus(server: &Server, scope: &Scope, staged: &Staged) -> Result<(Vec<String>, Vec<PassedOver>), Failure> {
+fn surplus(server: &Server, scope: &Scope, offer: &Offer) -> Result<(Vec<String>, Vec<PassedOver>), Failure> {
+    let copies = offer.copies.iter().map(|one| &one.index).chain(&offer.straight);
+    let streams = offer.streams.iter().map(|one| &one.back.stream);
     let held: BTreeSet<&str> =
-        staged.indices.iter().map(|one| one.index.as_str()).chain(staged.skipped.iter().map(|one| one.name.as_str())).collect();
-    let patterns = Patterns::parse(&staged.asked_for);
+        copies.chain(streams).chain(offer.skipped.iter().map(|one| &one.name)).map(String::as_str).collect();
+    let patterns = Patterns::parse(&offer.asked_for);
     let wanted = |name: &str| scope.contains(name) && patterns.ask_for(name) && !held.contains(name);
     let live = live::names(server)?;
     let (mut surplus, mut left) = (Vec::new(), Vec::new());

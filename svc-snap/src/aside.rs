@@ -1,0 +1,234 @@
+//! `aside`: a standing copy of the live indices, made of hard links, which a swap makes live again. It costs no room at first;
+//! what the live index replaces from then on is kept for the copy.
+
+mod act;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::{Call, Failure, StepResult, Stopped};
+
+pub(crate) use act::release;
+
+use crate::bring::room;
+use crate::connection::Connection;
+use crate::guard;
+use crate::index::copies;
+use crate::index::live::{self, Live};
+use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
+use crate::index::scope::ScopeArg;
+use crate::index::shape::Shape;
+use crate::index::{Index, look};
+use crate::runs::{self, Begun};
+use crate::server::Server;
+use crate::swap::Act;
+
+/// Arguments of `svc-snap aside`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples: a way back without a restore, after the service's stop
+  svc-snap aside > aside.json
+  svc-snap swap --from aside.json                     back to what was set aside
+  svc-snap unstage --from aside.json                  it is not needed any more")]
+pub struct AsideArgs {
+    /// What of the scope: names, patterns with *, exclusions with a leading -, comma separated
+    #[arg(long, value_name = "PATTERNS", default_value = DEFAULT, allow_hyphen_values = true)]
+    indices: String,
+    #[command(flatten)]
+    scope: ScopeArg,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A standing copy of the live indices.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Aside {
+    /// The cluster.
+    pub cluster_uuid: String,
+    /// The run whose copies these are; their names hold it, and `--run` takes it.
+    pub run: String,
+    /// The patterns that were asked for.
+    pub asked_for: String,
+    /// Every index that is set aside.
+    pub indices: Vec<AsideIndex>,
+    /// What else is live, and why it is not set aside.
+    pub skipped: Vec<PassedOver>,
+    /// Live indices that take writes again: a call that was killed had left them blocked, and this one found it noted.
+    pub released: Vec<String>,
+    /// The requests, in their order.
+    pub plan: Vec<Action>,
+}
+
+/// One index that is set aside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AsideIndex {
+    /// The name of the live index.
+    pub index: String,
+    /// The name of its copy: hidden, without writes, replicas, aliases and lifecycle.
+    pub aside: String,
+    /// How far it has come.
+    pub state: AsideState,
+    /// The `uuid` of the live index.
+    pub live_uuid: String,
+    /// The `uuid` of the copy, or `null` before it is proven.
+    pub uuid: Option<String>,
+    /// How many documents both hold, counted while the live one took no writes; `null` before it is proven.
+    pub docs_count: Option<u64>,
+    /// What the live index has beside its documents; it has it again when its copy is swapped in.
+    pub shape: Shape,
+}
+
+/// How far an index has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AsideState {
+    /// Nothing was asked of the server yet.
+    Planned,
+    /// It is being cloned: the live index takes no writes until it is done.
+    Blocked,
+    /// Its copy is whole and holds as many documents, and the live index is as it was.
+    Proven,
+    /// Its copy was removed again, since the step did not succeed; the live index is as it was.
+    Removed,
+}
+
+impl Aside {
+    /// Whether all of it is proven.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.indices.iter().all(|one| one.state == AsideState::Proven)
+    }
+
+    /// The names of the copies.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.indices.iter().map(|one| one.aside.as_str()).collect()
+    }
+}
+
+pub(crate) fn run(args: &AsideArgs, call: &Call) -> StepResult<Aside> {
+    let server = Server::connect(&args.connection, call)?;
+    let _lock = guard::lock(call, &server, args.dry.dry_run)?;
+    let live = live::live(&server, &args.scope.scope, &Patterns::parse(&args.indices))?;
+    refuse_streams(&live)?;
+    let names: Vec<&str> = live.indices.iter().map(|index| index.name.as_str()).collect();
+    runs::refuse_unfinished_swaps(call, &server, call.run_id(), &names)?;
+    let earlier = earlier(call, &server)?;
+    if let Some(earlier) = &earlier
+        && is_done(call, &server, earlier, &names)?
+    {
+        return Ok(earlier.clone());
+    }
+    let released = if args.dry.dry_run { Vec::new() } else { act::release_all(call, &server)? };
+    let mut aside = planned(call, &server, args, &live)?;
+    aside.released = released;
+    let leftovers: Vec<&str> = earlier.iter().flat_map(Aside::names).collect();
+    let in_use = look(&server, &aside.names())?;
+    let in_use: Vec<&str> = in_use.keys().map(String::as_str).filter(|name| !leftovers.contains(name)).collect();
+    let refused = guard::refuse_in_use("the copies", &in_use).and_then(|()| room::refuse_clones(&server, &names));
+    refused.map_err(|failure| call.stopped(failure, aside.clone()))?;
+    if args.dry.dry_run {
+        return Ok(aside);
+    }
+    match act::set_aside(call, &server, &mut aside, &leftovers) {
+        Ok(()) => Ok(aside),
+        Err(failure) => Err(Stopped::with(failure, aside)),
+    }
+}
+
+/// Data streams cannot be cloned.
+fn refuse_streams(live: &Live) -> Result<(), Failure> {
+    if live.streams.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused("data_streams", format!("Data streams cannot be set aside: {}.", live.streams.join(", ")))
+        .hint(format!("Leave them out with --indices '{DEFAULT},-{}'.", live.streams.join(",-"))))
+}
+
+/// What an earlier call of this run has set aside or begun to.
+fn earlier(call: &Call, server: &Server) -> Result<Option<Aside>, Failure> {
+    match runs::noted(call, call.run_id())? {
+        None => Ok(None),
+        Some(Begun::Aside(aside)) if aside.cluster_uuid == server.cluster_uuid => Ok(Some(aside)),
+        Some(_) => Err(runs::in_use(call.run_id())),
+    }
+}
+
+/// Whether it is so already: all of the same indices, proven and there.
+fn is_done(call: &Call, server: &Server, earlier: &Aside, names: &[&str]) -> Result<bool, Failure> {
+    let found = look(server, &earlier.names())?;
+    let is_there = |one: &AsideIndex| found.get(&one.aside).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());
+    let same = earlier.indices.iter().map(|one| one.index.as_str()).eq(names.iter().copied());
+    if earlier.is_proven() && !same {
+        return Err(runs::in_use(call.run_id()));
+    }
+    Ok(earlier.is_proven() && earlier.indices.iter().all(is_there))
+}
+
+fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live) -> Result<Aside, Failure> {
+    let names: Vec<&str> = live.indices.iter().map(|index| index.name.as_str()).collect();
+    let found = look(server, &names)?;
+    refuse_uncloneable(&found)?;
+    let indices: Vec<AsideIndex> = found
+        .into_iter()
+        .map(|(index, seen)| AsideIndex {
+            aside: copies::aside(call.run_id(), &index),
+            state: AsideState::Planned,
+            live_uuid: seen.uuid,
+            uuid: None,
+            docs_count: None,
+            shape: seen.shape,
+            index,
+        })
+        .collect();
+    Ok(Aside {
+        cluster_uuid: server.cluster_uuid.clone(),
+        run: call.run_id().to_string(),
+        asked_for: args.indices.clone(),
+        plan: indices.iter().flat_map(act::requests).map(|act| act.action()).collect(),
+        indices,
+        skipped: live.skipped.clone(),
+        released: Vec::new(),
+    })
+}
+
+/// A closed index must be opened for a clone, which is an effect on what is live; a red one has shards that nobody can copy.
+fn refuse_uncloneable(found: &std::collections::BTreeMap<String, Index>) -> Result<(), Failure> {
+    let named = |wanted: fn(&Index) -> bool| {
+        found.iter().filter(|(_, index)| wanted(index)).map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+    };
+    let (closed, red) = (named(|index| index.closed), named(|index| !index.closed && !index.whole));
+    if !closed.is_empty() {
+        return Err(Failure::refused("index_closed", format!("Closed indices cannot be set aside: {}.", closed.join(", ")))
+            .hint(format!(
+                "Open them (POST /<index>/_open), or leave them out with --indices '{DEFAULT},-{}'.",
+                closed.join(",-")
+            )));
+    }
+    if !red.is_empty() {
+        return Err(Failure::refused(
+            "live_index_red",
+            format!("Indices that lack shards cannot be set aside: {}.", red.join(", ")),
+        )
+        .hint(format!(
+            "Mend them (GET /_cluster/allocation/explain), or leave them out with --indices '{DEFAULT},-{}'.",
+            red.join(",-")
+        )));
+    }
+    Ok(())
+}
+
+impl AsideIndex {
+    fn block(&self) -> Option<Act> {
+        (!self.shape.write_block).then(|| Act::Block(self.index.clone()))
+    }
+
+    fn unblock(&self) -> Option<Act> {
+        (!self.shape.write_block).then(|| Act::Unblock(self.index.clone()))
+    }
+
+    fn clone_it(&self) -> Act {
+        let lifecycle = self.shape.lifecycle.keys().cloned().collect();
+        Act::Keep { from: self.index.clone(), to: self.aside.clone(), lifecycle }
+    }
+}

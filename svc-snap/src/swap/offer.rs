@@ -1,0 +1,85 @@
+//! Copies that may become live, whatever made them: a staging or an aside. The swap is the same.
+
+use svc_step::Failure;
+use svc_step::run_id::RunId;
+
+use super::item::Source;
+use crate::aside::Aside;
+use crate::index::resolve::PassedOver;
+use crate::index::shape::Shape;
+use crate::runs::Begun;
+use crate::stage::{Staged, StagedStream};
+
+/// What a swap forward starts from.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    /// The run whose copies these are.
+    pub run: RunId,
+    /// The snapshot that they are of, or `None` where they are of none.
+    pub snapshot_uuid: Option<String>,
+    /// The patterns that were asked for.
+    pub asked_for: String,
+    pub copies: Vec<Offered>,
+    /// What was restored straight under its own name.
+    pub straight: Vec<String>,
+    pub streams: Vec<StagedStream>,
+    pub skipped: Vec<PassedOver>,
+}
+
+/// One copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Offered {
+    /// The name under which it becomes live.
+    pub index: String,
+    /// Its own name.
+    pub name: String,
+    /// The same with what proves it; `None` before it is proven.
+    pub source: Option<Source>,
+    /// What it is to have beside its documents, where somebody noted it.
+    pub becomes: Option<Shape>,
+}
+
+fn offered(index: &str, name: &str, uuid: Option<&String>, docs_count: Option<u64>, becomes: Option<&Shape>) -> Offered {
+    let source = uuid.zip(docs_count).map(|(uuid, docs_count)| Source { name: name.to_owned(), uuid: uuid.clone(), docs_count });
+    Offered { index: index.to_owned(), name: name.to_owned(), source, becomes: becomes.cloned() }
+}
+
+impl Offer {
+    /// What was staged.
+    ///
+    /// # Errors
+    /// It names no run (2).
+    pub(crate) fn staged(staged: &Staged) -> Result<Self, Failure> {
+        let (straight, beside): (Vec<_>, Vec<_>) = staged.indices.iter().partition(|one| one.is_straight());
+        let copies = beside
+            .into_iter()
+            .map(|one| offered(&one.index, &one.staged, one.uuid.as_ref(), one.docs_count, one.shape_noted.as_ref()));
+        Ok(Self {
+            run: Begun::Staged(staged.clone()).run()?,
+            snapshot_uuid: Some(staged.origin.snapshot_uuid.clone()),
+            asked_for: staged.asked_for.clone(),
+            copies: copies.collect(),
+            straight: straight.into_iter().map(|one| one.index.clone()).collect(),
+            streams: staged.streams.clone(),
+            skipped: staged.skipped.clone(),
+        })
+    }
+
+    /// What was set aside.
+    ///
+    /// # Errors
+    /// It names no run (2).
+    pub(crate) fn aside(aside: &Aside) -> Result<Self, Failure> {
+        let copies =
+            aside.indices.iter().map(|one| offered(&one.index, &one.aside, one.uuid.as_ref(), one.docs_count, Some(&one.shape)));
+        Ok(Self {
+            run: Begun::Aside(aside.clone()).run()?,
+            snapshot_uuid: None,
+            asked_for: aside.asked_for.clone(),
+            copies: copies.collect(),
+            straight: Vec::new(),
+            streams: Vec::new(),
+            skipped: aside.skipped.clone(),
+        })
+    }
+}

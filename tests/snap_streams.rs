@@ -1,0 +1,252 @@
+//! Data streams: noted by `svc-snap create`, never staged, and restored in place.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::damage;
+use svc_tests::gate::{Gate, Side};
+use svc_tests::host::Host;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::search::{Product, Settings};
+use svc_tests::wait;
+
+/// Makes a data stream of two indices with 5 and 3 documents, and gives its name.
+fn stream(sandbox: &Sandbox, suffix: &str) -> String {
+    let name = sandbox.name(suffix);
+    let template = json!({"index_patterns": [name], "data_stream": {}, "priority": 500,
+        "template": {"settings": {"number_of_replicas": 1}}});
+    sandbox.ask("PUT", &format!("/_index_template/{name}"), Some(template));
+    // The first document makes it, where `_data_stream` is not served too.
+    write(sandbox, &name, 0, 5);
+    sandbox.ask("POST", &format!("/{name}/_rollover"), None);
+    write(sandbox, &name, 5, 8);
+    name
+}
+
+fn write(sandbox: &Sandbox, stream: &str, from: usize, to: usize) {
+    for n in from..to {
+        let document = json!({"@timestamp": "2026-11-20T00:00:00Z", "n": n});
+        sandbox.ask("POST", &format!("/{stream}/_doc?refresh=true"), Some(document));
+    }
+}
+
+/// Whether the server removes data streams: the distributions of Elasticsearch 8 and 9 know them and lack their interface, that
+/// of 7.17 knows none.
+fn removes_streams(sandbox: &Sandbox) -> bool {
+    sandbox.search.product == Product::OpenSearch
+}
+
+/// The numbers of the documents that a data stream holds.
+fn numbers(sandbox: &Sandbox, stream: &str) -> Vec<u64> {
+    let found = sandbox.ask("GET", &format!("/{stream}/_search?size=100"), None);
+    let mut numbers: Vec<u64> =
+        found["hits"]["hits"].as_array().unwrap().iter().map(|hit| hit["_source"]["n"].as_u64().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn shown(sandbox: &Sandbox, stream: &str) -> Value {
+    sandbox.ask("GET", &format!("/_data_stream/{stream}"), None)["data_streams"][0].clone()
+}
+
+#[test]
+fn a_data_stream_is_refused_unless_it_may_be_restored_in_place_and_then_it_is_there_again() {
+    let sandbox = Sandbox::new("stream");
+    if !removes_streams(&sandbox) {
+        return;
+    }
+    let name = stream(&sandbox, "logs");
+    let other = stream(&sandbox, "logs-app");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let noted = &created.result()["noted_streams"][0];
+    assert_eq!((noted["name"].as_str(), noted["generation"].as_u64()), (Some(name.as_str()), Some(2)));
+    assert_eq!(noted["template"], name);
+    let counts: Vec<&Value> = noted["indices"].as_array().unwrap().iter().map(|one| &one["docs_count"]).collect();
+    assert_eq!(counts, [5, 3]);
+    assert!(noted["indices"].as_array().unwrap().iter().all(|one| one["docs_exact"] == true));
+    write(&sandbox, &name, 100, 104);
+    write(&sandbox, &other, 100, 101);
+    sandbox.fill(&docs, 10, 12);
+
+    for step in ["stage", "restore"] {
+        let refused = sandbox.from(&[step], &created).refused("data_streams");
+        let message = refused.doc()["error"]["message"].as_str().unwrap();
+        assert!(message.contains(&name) && message.contains(&other), "{message}");
+    }
+    let dry = sandbox.from(&["restore", "--streams-in-place", "--dry-run"], &created).ok().unchanged();
+    let planned: Vec<_> =
+        dry.result()["plan"].as_array().unwrap().iter().filter(|one| one["path"] == format!("/_data_stream/{name}")).collect();
+    assert_eq!(planned.len(), 1, "{dry}");
+    assert_eq!(numbers(&sandbox, &name).len(), 12);
+
+    let restored = sandbox.from(&["restore", "--streams-in-place"], &created).ok().changed().warns("nothing_kept");
+    let streams = restored.result()["streams"].as_array().unwrap();
+    assert!(
+        streams.iter().all(|one| one["state"] == "restored" && one["docs_count"] == 8 && one["was_live"] == true),
+        "{restored}"
+    );
+    for name in [&name, &other] {
+        assert_eq!(numbers(&sandbox, name), (0..8).collect::<Vec<_>>());
+        assert_eq!(shown(&sandbox, name)["indices"].as_array().unwrap().len(), 2);
+        // It is written to and rolled over as before.
+        write(&sandbox, name, 8, 9);
+        sandbox.ask("POST", &format!("/{name}/_rollover"), None);
+    }
+    assert_eq!(sandbox.count(&docs), 10);
+    assert!(
+        sandbox.copies().iter().all(|name| name.starts_with("svc-before-") && name.ends_with(&docs)),
+        "{:?}",
+        sandbox.copies()
+    );
+    let back = sandbox.from(&["swap"], &restored).ok().changed().warns("streams_stay");
+    assert_eq!(sandbox.count(&docs), 12);
+    assert_eq!(numbers(&sandbox, &name).len(), 9, "a stream stays as it is");
+    sandbox.from(&["unstage"], &back).ok();
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+}
+
+#[test]
+fn a_staged_stream_is_proven_and_goes_live_with_the_swap() {
+    let sandbox = Sandbox::new("stage-ds");
+    if !removes_streams(&sandbox) {
+        return;
+    }
+    let name = stream(&sandbox, "logs");
+    let created = sandbox.create("s1");
+    write(&sandbox, &name, 100, 104);
+    let staged = sandbox.from(&["stage", "--streams-in-place"], &created).ok().changed();
+    assert_eq!(staged.result()["streams"][0]["proof"], "proven");
+    assert_eq!(sandbox.copies(), Vec::<String>::new(), "what was brought for the proof is removed again");
+    assert_eq!(numbers(&sandbox, &name).len(), 12);
+    let swapped = sandbox.from(&["swap"], &staged).ok().changed().warns("nothing_kept");
+    assert_eq!(swapped.result()["streams"][0]["state"], "restored");
+    assert_eq!(numbers(&sandbox, &name), (0..8).collect::<Vec<_>>());
+    write(&sandbox, &name, 8, 9);
+    sandbox.tool(&["swap", "--run", staged.result()["run"].as_str().unwrap()]).run().ok().unchanged();
+    assert_eq!(numbers(&sandbox, &name).len(), 9, "a finished swap does nothing once more");
+}
+
+#[test]
+fn a_damaged_snapshot_shows_before_a_data_stream_is_given_up() {
+    let sandbox = Sandbox::new("flip-ds");
+    if !removes_streams(&sandbox) {
+        return;
+    }
+    let name = stream(&sandbox, "logs");
+    let created = sandbox.create("s1");
+    let uuids = shown(&sandbox, &name)["indices"].clone();
+    damage::flip_a_blob(&sandbox.location()).unwrap();
+    for step in ["stage", "restore"] {
+        sandbox.from(&[step, "--streams-in-place"], &created).fails(7, "restore_failed").unchanged();
+        assert_eq!(shown(&sandbox, &name)["indices"], uuids, "the live stream never noticed");
+        assert_eq!(sandbox.copies(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command() {
+    let sandbox = Sandbox::new("kill-ds");
+    if !removes_streams(&sandbox) {
+        return;
+    }
+    let name = stream(&sandbox, "logs");
+    let docs = sandbox.simple("docs", 4);
+    let created = sandbox.create("s1");
+    // Stage (1), two proofs removed (2, 3), the six requests of the swap (4 to 9), the stream (10, 11).
+    for (round, (number, side)) in
+        [3, 10, 11].into_iter().flat_map(|number| [(number, Side::Before), (number, Side::After)]).enumerate()
+    {
+        write(&sandbox, &name, 100, 102);
+        let run = format!("20261120t0300{round:02}z-test");
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
+        let restore = || sandbox.tool(&["restore", "--from", "-", "--streams-in-place", "--run-id", &run]).stdin(created.text());
+        let mut tool = restore().env("SVC_SEARCH_URL", gate.url()).spawn();
+        wait::until("the chosen request", Duration::from_secs(30), || (gate.is_closed() || !tool.is_running()).then_some(()))
+            .unwrap();
+        assert!(gate.is_closed(), "the restore did not come to its request {number}: {:?}", gate.seen());
+        tool.signal(Signal::SIGKILL);
+        assert_eq!(tool.wait().status, 137);
+        let at = format!("killed {side:?} request {number}: {:?}", gate.seen());
+        let again = restore().run().ok();
+        assert_eq!(again.result()["streams"][0]["state"], "restored", "{at}");
+        assert_eq!(numbers(&sandbox, &name), (0..8).collect::<Vec<_>>(), "{at}");
+        assert_eq!(shown(&sandbox, &name)["generation"], 2, "{at}");
+        assert_eq!(sandbox.count(&docs), 4, "{at}");
+        restore().run().ok().unchanged();
+        sandbox.run(&["unstage", "--run", &run]).ok();
+        assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
+    }
+}
+
+#[test]
+fn in_place_a_live_stream_is_in_the_way_and_is_given_up_only_when_told_so() {
+    let sandbox = Sandbox::new("place-ds");
+    if !removes_streams(&sandbox) {
+        return;
+    }
+    let name = stream(&sandbox, "logs");
+    let docs = sandbox.simple("docs", 4);
+    let created = sandbox.create("s1");
+    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("index_in_the_way");
+    let message = refused.doc()["error"]["message"].as_str().unwrap();
+    assert!(message.contains(&name) && message.contains(&docs), "{message}");
+    for how in ["close", "delete"] {
+        write(&sandbox, &name, 100, 102);
+        sandbox.fill(&docs, 4, 6);
+        let restored =
+            sandbox.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("nothing_kept");
+        assert_eq!(restored.result()["streams"][0]["state"], "restored");
+        assert_eq!(numbers(&sandbox, &name), (0..8).collect::<Vec<_>>(), "{how}");
+        assert_eq!(sandbox.count(&docs), 4, "{how}");
+    }
+    // One that is not live has nothing to protect.
+    sandbox.ask("DELETE", &format!("/_data_stream/{name}"), None);
+    let restored = sandbox.from(&["restore"], &created).ok();
+    assert_eq!((&restored.result()["streams"][0]["was_live"], numbers(&sandbox, &name).len()), (&json!(false), 8));
+    // Without its index template it lives, but a person must know.
+    sandbox.ask("DELETE", &format!("/_data_stream/{name}"), None);
+    sandbox.ask("DELETE", &format!("/_index_template/{name}"), None);
+    sandbox.from(&["restore", "--indices", &name], &created).review("stream_template_missing");
+    assert_eq!(numbers(&sandbox, &name).len(), 8);
+}
+
+/// Elasticsearch 8 and 9 as they are had here know data streams with aliases and lack `/_data_stream`: a stream that is live
+/// cannot be removed, so its restore is refused; on another server, where it is not live, it comes with its aliases.
+#[test]
+fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
+    let host = Host::shared().unwrap();
+    if host.search.product == Product::OpenSearch {
+        return;
+    }
+    if host.search.key == "elasticsearch-7" {
+        eprintln!("skipped on elasticsearch-7: its distribution has no data streams at all");
+        return;
+    }
+    let first = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(first.search.clone(), "alias-ds").registered(&[]);
+    let name = stream(&sandbox, "logs");
+    let (filtered, written) = (sandbox.name("filtered"), sandbox.name("written"));
+    let actions = json!({"actions": [{"add": {"index": name, "alias": filtered, "filter": {"term": {"n": 1}}}},
+        {"add": {"index": name, "alias": written, "is_write_index": true}}]});
+    sandbox.ask("POST", "/_aliases", Some(actions));
+    let created = sandbox.create("s1");
+    let noted = &created.result()["noted_streams"][0];
+    assert_eq!(noted["aliases"][&written]["is_write_index"], true);
+    sandbox.from(&["restore"], &created).refused("data_streams_not_served");
+    sandbox.from(&["stage", "--streams-in-place"], &created).refused("data_streams_not_served");
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+
+    let folder = [("path.repo".to_owned(), format!("[\"{}\"]", sandbox.search.repo_root.display()))];
+    let second = host.search_server(&host.search.key, &Settings { extra: folder.into(), ..Settings::default() }).unwrap();
+    let mut lost = Sandbox::on(second.search.clone(), "alias-ds");
+    lost.search.repo_root = sandbox.search.repo_root.clone();
+    let lost = lost.registered(&[("readonly", "true")]);
+    let restored = lost.from(&["restore", "--other-server"], &created).ok();
+    assert_eq!(restored.result()["streams"][0]["state"], "restored");
+    assert_eq!(numbers(&lost, &name), (0..8).collect::<Vec<_>>());
+    let aliases = lost.ask("GET", &format!("/{name}/_alias"), None);
+    assert_eq!(aliases[&name]["aliases"][&filtered], json!({"filter": {"term": {"n": 1}}}));
+    assert_eq!(aliases[&name]["aliases"][&written], json!({"is_write_index": true}));
+}
