@@ -1,5 +1,7 @@
 //! `health`: is the search database up, which one is it, and is it ready for snapshots? What a preflight asks.
 
+mod copies;
+
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
@@ -14,6 +16,8 @@ use crate::repository::{self, RepositoryArg};
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::{Product, Server};
 use crate::verify::{Verdict, verify};
+
+pub use self::copies::Copy;
 
 /// How long `--wait` waits where no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
@@ -62,6 +66,9 @@ pub struct Health {
     pub repository: RepositoryHealth,
     /// The disks of the data nodes.
     pub disks: Vec<NodeDisk>,
+    /// Our own copies of indices of the scope: staged, set aside, kept.
+    #[serde(default)]
+    pub copies: Vec<Copy>,
 }
 
 /// How the repository is.
@@ -120,6 +127,7 @@ struct Looked {
 
 /// What is no failure, and what a preflight should know.
 fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
+    copies::remark(call, &health.copies);
     if health.status == "red" {
         call.warn("cluster_red", "The cluster is red: an index outside the scope lacks a primary shard.");
     }
@@ -175,6 +183,7 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
         path_repo: path_repo(&server.get("/_nodes?filter_path=nodes.*.settings.path.repo,nodes.*.name")?),
         repository,
         disks: disks(&server)?,
+        copies: copies::left(call, &server, &args.scope.scope)?,
         url: server.url().to_owned(),
         cluster_uuid: server.cluster_uuid,
         cluster_name: server.cluster_name,

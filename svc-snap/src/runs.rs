@@ -1,6 +1,7 @@
 //! What is noted of runs on this host: their stagings and swaps, so that `--run` and the same command again find them.
 
 use serde::Serialize;
+use svc_step::from::Received;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
@@ -17,6 +18,9 @@ pub(crate) const SWAP: &str = "svc-snap.swap/1";
 /// Under which schema an aside is noted.
 pub(crate) const ASIDE: &str = "svc-snap.aside/1";
 
+/// All of them.
+pub(crate) const SCHEMAS: [&str; 3] = [STAGE, ASIDE, SWAP];
+
 /// What a run has begun.
 #[derive(Debug, Clone)]
 pub(crate) enum Begun {
@@ -29,6 +33,18 @@ pub(crate) enum Begun {
 }
 
 impl Begun {
+    /// Reads it from a document or a note.
+    ///
+    /// # Errors
+    /// The document lacks what its schema promises (2).
+    pub(crate) fn read(received: &Received) -> Result<Self, Failure> {
+        Ok(match received.step() {
+            "stage" => Self::Staged(received.result()?),
+            "aside" => Self::Aside(received.result()?),
+            _ => Self::Swapped(received.result()?),
+        })
+    }
+
     /// The run whose copies these are, which need not be the run of the call that printed the document.
     ///
     /// # Errors
@@ -73,12 +89,7 @@ pub(crate) fn noted(call: &Call, run: &RunId) -> Result<Option<Begun>, Failure> 
     if !swaps::path(call, run).exists() {
         return Ok(None);
     }
-    let received = swaps::read(call, run, &[STAGE, ASIDE, SWAP])?;
-    Ok(Some(match received.step() {
-        "stage" => Begun::Staged(received.result()?),
-        "aside" => Begun::Aside(received.result()?),
-        _ => Begun::Swapped(received.result()?),
-    }))
+    Begun::read(&swaps::read(call, run, &SCHEMAS)?).map(Some)
 }
 
 /// Notes how something ended. That it ended so is not made undone by a note that cannot be written.

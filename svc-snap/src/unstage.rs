@@ -15,6 +15,7 @@ use crate::aside;
 use crate::connection::Connection;
 use crate::guard;
 use crate::index::copies::{self, Way};
+use crate::index::live;
 use crate::index::{Index, look};
 use crate::runs::{self, Begun};
 use crate::server::Server;
@@ -72,6 +73,9 @@ pub enum UnstageState {
 }
 
 pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
+    if let Some(run) = args.given.run().filter(|run| !swaps::path(call, run).exists()) {
+        return unnoted(args, call, run);
+    }
     let Given { begun: given, run, .. } = Given::read(&args.given, call)?;
     let names = names(&given, &run)?;
     let server = Server::connect(&args.connection, call)?;
@@ -83,13 +87,7 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     }
     let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     refuse_holders(&found)?;
-    let state = |name: &String| if found.contains_key(name) { UnstageState::There } else { UnstageState::Gone };
-    let mut unstaged = Unstaged {
-        cluster_uuid: server.cluster_uuid.clone(),
-        run: run.to_string(),
-        indices: names.iter().map(|name| UnstagedIndex { name: name.clone(), state: state(name) }).collect(),
-        plan: found.keys().map(|name| Action::request("DELETE", path(&[name]), None)).collect(),
-    };
+    let mut unstaged = planned(&server, &run, &names, &found);
     if args.dry.dry_run {
         return Ok(unstaged);
     }
@@ -99,6 +97,53 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     }
     let ended = remove(call, &server, &mut unstaged).and_then(|()| forget(call, &server, &run, noted.as_ref()));
     match ended {
+        Ok(()) => Ok(unstaged),
+        Err(failure) => Err(Stopped::with(failure, unstaged)),
+    }
+}
+
+fn planned(server: &Server, run: &RunId, names: &BTreeSet<String>, found: &BTreeMap<String, Index>) -> Unstaged {
+    let state = |name: &String| if found.contains_key(name) { UnstageState::There } else { UnstageState::Gone };
+    Unstaged {
+        cluster_uuid: server.cluster_uuid.clone(),
+        run: run.to_string(),
+        indices: names.iter().map(|name| UnstagedIndex { name: name.clone(), state: state(name) }).collect(),
+        plan: found.keys().map(|name| Action::request("DELETE", path(&[name]), None)).collect(),
+    }
+}
+
+/// The copies of a run of which nothing is noted here, by their names: its note was lost, or lies on another host.
+fn unnoted(args: &UnstageArgs, call: &Call, run: &RunId) -> StepResult<Unstaged> {
+    let server = Server::connect(&args.connection, call)?;
+    let _lock = guard::lock(call, &server, args.dry.dry_run)?;
+    let all: Vec<String> = live::names(&server)?.indices.into_iter().map(|index| index.name).collect();
+    let names: BTreeSet<String> = all.iter().filter(|name| copies::is_own_of(name, run)).cloned().collect();
+    if names.is_empty() {
+        return Err(Failure::not_found(
+            "swap_not_found",
+            format!("No swap of the run {run} is noted here, and no copy bears its name."),
+        )
+        .hint("svc-snap health lists the copies that there are.")
+        .into());
+    }
+    // A swap that was cut may have left no other copy of what was live.
+    let is_last = |name: &&String| copies::kept_of(name, run).is_some_and(|index| !all.iter().any(|other| other == index));
+    let last: Vec<&str> = names.iter().filter(is_last).map(String::as_str).collect();
+    if !last.is_empty() {
+        return Err(Failure::refused(
+            "copy_may_be_the_last",
+            format!("Nothing is noted of the run {run}, and what these were kept of is not live: {}.", last.join(", ")),
+        )
+        .hint("Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand.")
+        .into());
+    }
+    let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    refuse_holders(&found)?;
+    let mut unstaged = planned(&server, run, &names, &found);
+    if args.dry.dry_run {
+        return Ok(unstaged);
+    }
+    match remove(call, &server, &mut unstaged) {
         Ok(()) => Ok(unstaged),
         Err(failure) => Err(Stopped::with(failure, unstaged)),
     }

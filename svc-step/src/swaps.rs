@@ -28,6 +28,12 @@ pub struct GivenArgs {
 }
 
 impl GivenArgs {
+    /// The run that was named, where one was.
+    #[must_use]
+    pub const fn run(&self) -> Option<&RunId> {
+        self.run.as_ref()
+    }
+
     /// Reads the document or the note, before anything is locked, connected or changed. [`Received::run_id`] is the run
     /// that it is about, which names what is kept and where the note lies, not the run of this call.
     ///

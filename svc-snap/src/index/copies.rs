@@ -20,6 +20,28 @@ pub(crate) fn is_own_of(name: &str, run: &RunId) -> bool {
     })
 }
 
+/// Whether a copy of ours may be one of an index that `wanted` says yes to: runs and indices may both have a `-` in their
+/// names, so that every part is asked for.
+pub(crate) fn may_be_of(name: &str, wanted: impl Fn(&str) -> bool) -> bool {
+    let dashes = name.match_indices('-').filter_map(|(at, _)| name.get(at + 1..));
+    dashes.skip(3).any(wanted)
+}
+
+/// The run that made a copy of one of the `live` indices, by the copy's name.
+pub(crate) fn run_of(name: &str, live: &[String]) -> Option<String> {
+    let rest = OWN.iter().find_map(|prefix| name.strip_prefix(prefix))?;
+    let runs = live.iter().filter_map(|index| rest.strip_suffix(index.as_str())?.strip_suffix('-'));
+    // The longest index leaves the shortest run.
+    runs.filter(|run| run.parse::<RunId>().is_ok()).min_by_key(|run| run.len()).map(str::to_owned)
+}
+
+/// The live index of which `name` is what a swap of `run` kept; `None` where it is another copy, or the name is cut.
+pub(crate) fn kept_of<'a>(name: &'a str, run: &RunId) -> Option<&'a str> {
+    let [_, before, replaced, _] = OWN;
+    let rest = name.strip_prefix(before).or_else(|| name.strip_prefix(replaced))?;
+    rest.strip_prefix(run.as_str())?.strip_prefix('-')
+}
+
 /// Where `index` of a backup is restored beside the live one.
 pub(crate) fn staged(run: &RunId, index: &str) -> String {
     fit(&format!("svc-staged-{run}-{index}"), LONGEST)
@@ -87,6 +109,17 @@ mod tests {
 
     fn way(back: bool) -> Way {
         Way { run: run(), back }
+    }
+
+    #[test]
+    fn the_run_of_a_copy_is_told_by_the_live_indices() {
+        let live = ["docs".to_owned(), "my-docs".to_owned()];
+        let name = staged(&run(), "my-docs");
+        assert_eq!(run_of(&name, &live).as_deref(), Some("20261120t020003z-hand"));
+        assert_eq!(run_of(&name, &["other".to_owned()]), None);
+        assert!(may_be_of(&name, |index| index == "my-docs") && !may_be_of(&name, |index| index == "other"));
+        assert_eq!(kept_of(&way(false).kept("docs"), &run()), Some("docs"));
+        assert_eq!(kept_of(&name, &run()), None);
     }
 
     #[test]

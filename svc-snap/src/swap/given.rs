@@ -30,10 +30,8 @@ impl Given {
     pub(crate) fn read(args: &GivenArgs, call: &Call) -> Result<Self, Failure> {
         let received = args.read(call, &[STAGE, ASIDE, SWAP, RESTORE])?;
         let begun = match received.step() {
-            "stage" => Begun::Staged(received.result()?),
-            "aside" => Begun::Aside(received.result()?),
-            "swap" => Begun::Swapped(received.result()?),
-            _ => of_restore(received.result()?, call)?,
+            "restore" => of_restore(received.result()?, call)?,
+            _ => Begun::read(&received)?,
         };
         Ok(Self { run: begun.run()?, begun, is_ok: received.is_ok() })
     }

@@ -1,0 +1,184 @@
+//! `svc-snap aside`: a standing copy of the live indices; and copies that nobody remembers.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+use svc_tests::gate::{Gate, Side};
+use svc_tests::sandbox::Sandbox;
+use svc_tests::tool::{Ran, Spawned};
+use svc_tests::wait;
+
+fn run_id(n: usize) -> String {
+    format!("20261120t04{n:04}z-test")
+}
+
+/// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
+fn two(sandbox: &Sandbox) -> [String; 2] {
+    let alias = sandbox.name("alias");
+    let a = sandbox.index("a", json!({"settings": {"number_of_replicas": 1}, "aliases": {&alias: {"is_write_index": true, "filter": {"term": {"k": 1}}}}}));
+    sandbox.fill(&a, 0, 10);
+    let b = sandbox.simple("b", 5);
+    sandbox.ask("PUT", &format!("/{b}/_settings"), Some(json!({"index.blocks.write": true})));
+    [a, b]
+}
+
+fn killed(gate: &Gate, tool: Spawned, number: usize) {
+    let mut tool = tool;
+    wait::until("the chosen request", Duration::from_secs(30), || (gate.is_closed() || !tool.is_running()).then_some(()))
+        .unwrap();
+    assert!(gate.is_closed(), "it did not come to its request {number}: {:?}", gate.seen());
+    tool.signal(Signal::SIGKILL);
+    assert_eq!(tool.wait().status, 137);
+}
+
+fn warned(ran: &Ran, code: &str) -> Vec<String> {
+    let warnings = ran.doc()["warnings"].as_array().unwrap().iter().filter(|one| one["code"] == code);
+    warnings.map(|one| one["message"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_is_set_aside_is_swapped_in_again_and_back_and_removed() {
+    let sandbox = Sandbox::new("aside");
+    let [a, b] = two(&sandbox);
+    let before = sandbox.content();
+    let dry = sandbox.run(&["aside", "--dry-run"]).ok().unchanged();
+    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 4, "{dry}");
+    let aside = sandbox.run(&["aside"]).ok().changed();
+    assert_eq!(sandbox.content(), before, "what is live is as it was, and takes writes");
+    let copies: Vec<_> =
+        aside.result()["indices"].as_array().unwrap().iter().map(|one| one["aside"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(sandbox.copies(), copies);
+    for copy in &copies {
+        let settings = sandbox.settings(copy);
+        assert_eq!(
+            (&settings["hidden"], &settings["block"], &settings["replicas"]),
+            (&json!("true"), &json!("true"), &json!("0"))
+        );
+    }
+    assert_eq!(
+        sandbox.ask("GET", &format!("/*{}*/_count", sandbox.prefix), None)["count"],
+        15,
+        "invisible to everybody's wildcards"
+    );
+
+    // An upgrade.
+    sandbox.fill(&a, 5, 30);
+    sandbox.ask("DELETE", &format!("/{b}"), None);
+    sandbox.simple("c", 3);
+    let upgraded = sandbox.content();
+    let swapped = sandbox.from(&["swap", "--exact"], &aside).ok().changed();
+    assert_eq!(sandbox.content(), before);
+    let back = sandbox.from(&["swap"], &swapped).ok().changed();
+    assert_eq!(sandbox.content(), upgraded);
+    sandbox.from(&["unstage"], &back).ok().changed();
+    assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), upgraded));
+}
+
+#[test]
+fn an_aside_that_is_not_needed_is_removed_by_its_document_or_its_run() {
+    let sandbox = Sandbox::new("aside-gone");
+    two(&sandbox);
+    let content = sandbox.content();
+    let aside = sandbox.run(&["aside", "--run-id", &run_id(1)]).ok();
+    sandbox.run(&["aside", "--run-id", &run_id(1)]).ok().unchanged();
+    sandbox.simple("c", 1);
+    sandbox.run(&["aside", "--run-id", &run_id(1)]).refused("run_in_use");
+    sandbox.from(&["swap", "--back"], &aside).fails(2, "not_swapped").unchanged();
+    sandbox.from(&["unstage"], &aside).ok().changed();
+    sandbox.run(&["aside", "--run-id", &run_id(2)]).ok();
+    sandbox.run(&["unstage", "--run", &run_id(2)]).ok().changed();
+    sandbox.ask("DELETE", &format!("/{}", sandbox.name("c")), None);
+    assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
+}
+
+#[test]
+fn nothing_stays_blocked_when_an_aside_is_killed_at_any_request_or_ended() {
+    let sandbox = Sandbox::new("aside-kill");
+    let [a, _] = two(&sandbox);
+    let content = sandbox.content();
+    let mut n = 10;
+    for (side, number) in [(Side::After, 1), (Side::Before, 2), (Side::After, 2), (Side::Before, 3), (Side::After, 4)] {
+        n += 1;
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
+        killed(&gate, sandbox.tool(&["aside", "--run-id", &run_id(n)]).env("SVC_SEARCH_URL", gate.url()).spawn(), number);
+        let blocked = sandbox.settings(&a)["block"] == "true";
+        // The next call, of whatever run, takes the block off; the same run begins anew.
+        let again = sandbox.run(&["aside", "--run-id", &run_id(if n % 2 == 0 { n } else { n + 100 })]).ok().changed();
+        assert_eq!(warned(&again, "block_taken_off").len(), usize::from(blocked), "{side:?} {number} {again}");
+        assert_eq!(again.result()["released"], if blocked { json!([a]) } else { json!([]) });
+        assert_eq!(sandbox.content(), content, "{side:?} {number}");
+        for run in [n, n + 100] {
+            let run = run_id(run);
+            if sandbox.copies().iter().any(|name| name.contains(&run)) {
+                sandbox.run(&["unstage", "--run", &run]).ok().changed();
+            }
+        }
+        assert_eq!(sandbox.copies(), Vec::<String>::new(), "{side:?} {number}");
+    }
+    // Its own removal takes the block off too.
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
+    killed(&gate, sandbox.tool(&["aside", "--run-id", &run_id(50)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
+    sandbox.run(&["swap", "--run", &run_id(50)]).refused("not_proven");
+    sandbox.run(&["unstage", "--run", &run_id(50)]).ok().changed();
+    assert_eq!(sandbox.content(), content);
+    // A connection that breaks at the clone, whether the server made it or not: everything is taken back.
+    for side in [Side::Before, Side::After] {
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, side).hanging_up();
+        sandbox.tool(&["aside"]).env("SVC_SEARCH_URL", gate.url()).run().fails(6, "answer_lost").unchanged();
+        assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()), "{side:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_cloned_is_refused_by_all_its_names() {
+    let sandbox = Sandbox::new("aside-no");
+    sandbox.simple("a", 3);
+    let closed = sandbox.simple("closed", 3);
+    sandbox.ask("POST", &format!("/{closed}/_close"), None);
+    let refused = sandbox.run(&["aside"]).refused("index_closed");
+    assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&closed));
+    sandbox.ask("DELETE", &format!("/{closed}"), None);
+    let red = sandbox.name("red");
+    let nobody = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
+    sandbox.ask("PUT", &format!("/{red}?wait_for_active_shards=0"), Some(nobody));
+    sandbox.run(&["aside"]).refused("live_index_red");
+    sandbox.run(&["aside", "--indices", &format!("*,-{red}")]).ok().changed();
+    sandbox.run(&["aside", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
+}
+
+#[test]
+fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
+    let sandbox = Sandbox::new("orphan");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    assert_eq!(sandbox.run(&["health"]).ok().result()["copies"], json!([]));
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
+    killed(&gate, sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
+    assert_eq!(sandbox.copies().len(), 1);
+    let health = sandbox.run(&["health"]).ok().warns("copies_unfinished");
+    let copy = health.result()["copies"][0].clone();
+    assert_eq!((&copy["purpose"], copy["name"].as_str()), (&json!("unfinished"), sandbox.copies().first().map(String::as_str)));
+    let run = copy["run"].as_str().unwrap();
+    sandbox.run(&["unstage", "--run", run]).ok().changed();
+    assert_eq!(sandbox.names(), std::slice::from_ref(&live));
+    sandbox.run(&["unstage", "--run", run]).fails(4, "swap_not_found").unchanged();
+
+    // The same when nothing is noted of it any more: the state folder was lost, or is another host's.
+    let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(60)]).stdin(created.text()).run().ok();
+    let restored = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(61)]).stdin(created.text()).run().ok();
+    assert_eq!(sandbox.run(&["health"]).ok().result()["copies"].as_array().unwrap().len(), 2);
+    std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
+    let health = sandbox.run(&["health"]).ok().warns("copies_unknown");
+    let runs: Vec<_> =
+        health.result()["copies"].as_array().unwrap().iter().map(|one| one["run"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(runs, [run_id(61), run_id(60)], "{staged} {restored}");
+    sandbox.run(&["unstage", "--run", &run_id(60), "--dry-run"]).ok().unchanged();
+    sandbox.run(&["unstage", "--run", &run_id(60)]).ok().changed();
+    // What a swap kept is not removed where it may be all that there is.
+    sandbox.ask("DELETE", &format!("/{live}"), None);
+    sandbox.run(&["unstage", "--run", &run_id(61)]).refused("copy_may_be_the_last");
+    sandbox.simple("docs", 1);
+    sandbox.run(&["unstage", "--run", &run_id(61)]).ok().changed();
+    assert_eq!(sandbox.names(), [live]);
+}
