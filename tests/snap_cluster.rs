@@ -19,10 +19,9 @@ fn sandbox_on(cluster: &Cluster, node: usize, name: &str) -> Sandbox {
 }
 
 /// An index of three shards, one on each node, with so much in them that a slow repository takes its time.
-fn spread(sandbox: &Sandbox, suffix: &str, replicas: usize) -> String {
+fn spread(sandbox: &Sandbox, suffix: &str) -> String {
     let properties = json!({"t": {"type": "keyword", "index": false, "doc_values": false}});
-    let settings = json!({"number_of_shards": 3, "number_of_replicas": replicas,
-        "index.routing.allocation.total_shards_per_node": replicas + 1});
+    let settings = json!({"number_of_shards": 3, "number_of_replicas": 0, "index.routing.allocation.total_shards_per_node": 1});
     let name = sandbox.index(
         suffix,
         json!({"settings": settings, "mappings": {"properties": properties}, "aliases": {sandbox.name("all"): {}}}),
@@ -59,7 +58,7 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
         let cluster = share.take().unwrap();
         let sandbox =
             sandbox_on(&cluster, asked, &format!("dies{victim}")).registered(&[("max_snapshot_bytes_per_sec", "150kb")]);
-        let index = spread(&sandbox, "docs", 0);
+        let index = spread(&sandbox, "docs");
         let shard = shard_on(&cluster, victim, &index);
         let create = sandbox.tool(&["create", "s"]).spawn();
         sandbox.appears("s");
@@ -106,12 +105,17 @@ fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
     for (name, moves) in [("moves", true), ("stays", false)] {
         let cluster = share.take().unwrap();
         let sandbox = sandbox_on(&cluster, 1, name).registered(&[]);
-        let index = spread(&sandbox, "docs", 1);
+        let index = spread(&sandbox, "docs");
+        let set = |settings: Value| sandbox.ask("PUT", &format!("/{index}/_settings"), Some(settings));
+        let anywhere = json!({"index.routing.allocation.total_shards_per_node": null});
         if moves {
-            let anywhere = json!({"index.routing.allocation.total_shards_per_node": null});
-            sandbox.ask("PUT", &format!("/{index}/_settings"), Some(anywhere));
+            set(anywhere.clone());
         }
         let created = sandbox.create("s");
+        // The live index outlives any node; the staged one has no replicas, and the settings of the snapshot.
+        set(anywhere);
+        set(json!({"index.number_of_replicas": 1}));
+        sandbox.ask("GET", &format!("/_cluster/health/{index}?wait_for_status=green&timeout=60s"), None);
         let expected = sandbox.count(&index);
         let slow = |rate: Value| {
             let settings = json!({"persistent": {"indices.recovery.max_bytes_per_sec": rate}});
@@ -172,7 +176,7 @@ fn a_repository_that_one_node_cannot_write_to_is_named_with_its_node() {
     assert!(health.doc()["warnings"][0]["message"].as_str().unwrap().contains("svc-3"), "{health}");
 
     // The servers keep it registered all the same; what is saved into it lacks that node's shards.
-    spread(&sandbox, "docs", 0);
+    spread(&sandbox, "docs");
     let created = sandbox.run(&["create", "s"]).fails(7, "snapshot_partial").changed();
     assert_eq!(created.result()["snapshot"]["failures"].as_array().unwrap().len(), 1);
 
