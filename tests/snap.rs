@@ -83,7 +83,7 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     let health = sandbox.run(&["health"]).ok();
     assert_eq!(
         health.result()["repository"],
-        json!({"name": sandbox.prefix, "registered": true, "type": "fs", "location": location, "verified": true})
+        json!({"name": sandbox.prefix, "registered": true, "type": "fs", "location": location, "verified": true, "unusable_nodes": []})
     );
     sandbox.simple("docs", 3);
     sandbox.run(&["create", "first"]).ok().changed();
