@@ -1,5 +1,7 @@
 //! `create`: take a snapshot, wait for it, and judge it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
 
+mod cancel;
+mod lost;
 pub(crate) mod mark;
 mod take;
 
@@ -25,6 +27,9 @@ use crate::snapshot::kept::{self, Kept};
 use crate::snapshot::noted;
 use crate::snapshot::{self, Snapshot};
 use crate::snapshot::{name, verdict};
+
+/// How often `--unique` picks a name, where others take each one meanwhile.
+const RACES: usize = 20;
 
 /// Arguments of `svc-snap create`.
 #[derive(Debug, clap::Args)]
@@ -79,17 +84,33 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, repository)?;
     let live = live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
-    let (name, found) = choose(args, call, &server, &mark)?;
-    let take = Take { repository, name: &name, wanted: live.names(), mark: &mark, wait: !args.no_wait };
+    for _ in 1..RACES {
+        match create(args, call, &server, &mark, &live) {
+            // Somebody else has taken the name since it was free, and nothing of ours was begun.
+            Err(stopped) if args.unique && is_taken(&stopped) && call.effects().changed() == Changed::No => {}
+            ended => return ended,
+        }
+    }
+    create(args, call, &server, &mark, &live)
+}
+
+fn is_taken(stopped: &Stopped<Created>) -> bool {
+    stopped.failure.code == "snapshot_name_in_use"
+}
+
+fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Live) -> StepResult<Created> {
+    let repository = args.repository.repository.as_str();
+    let (name, found) = choose(args, call, server, mark)?;
+    let take = Take { repository, name: &name, wanted: live.names(), mark, wait: !args.no_wait };
     let plan = if found.is_some() { Vec::new() } else { vec![take.action()] };
-    let mut created = planned(&server, &take, &live, plan);
+    let mut created = planned(server, &take, live, plan);
     if args.dry.dry_run {
         created.backup.snapshot = found;
         return Ok(created);
     }
     match found {
-        Some(found) => resume(&Taking { call, server: &server, take: &take }, created, found, args.no_wait),
-        None => take_it(&Taking { call, server: &server, take: &take }, created, &live),
+        Some(found) => resume(&Taking { call, server, take: &take }, created, found, args.no_wait),
+        None => take_it(&Taking { call, server, take: &take }, created, live),
     }
 }
 
@@ -145,8 +166,9 @@ fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: b
         call.warn("not_noted", format!("What an earlier call noted of {name} is not here: neither its counts nor that it holds all that was asked for can be proven."));
     }
     created.resumed = true;
+    let is_under_way = found.is_under_way();
     created.backup.snapshot = Some(found);
-    if no_wait {
+    if no_wait && is_under_way {
         return Ok(created);
     }
     let ended = taking.wait();
@@ -171,11 +193,21 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
     created.backup.note(&kept.notes);
     if !take.wait {
         return match taking.begin() {
+            // It was quick, and is no backup until it is judged.
+            Ok(Some(ended)) if !ended.is_under_way() => {
+                created.backup.noted = kept.settle(call, server);
+                finish(taking, created, Ok(ended))
+            }
             Ok(begun) => {
                 created.backup.snapshot = begun;
                 Ok(created)
             }
-            Err(failure) => Err(call.stopped(failure, created)),
+            Err(failure) => {
+                if call.effects().changed() == Changed::No {
+                    kept::forget(call, server, take.repository, take.name);
+                }
+                Err(call.stopped(failure, created))
+            }
         };
     }
     let ended = taking.until_finished();
@@ -202,7 +234,7 @@ fn finish(taking: &Taking<'_>, mut created: Created, ended: Result<Snapshot, Fai
             }
         }
         Err(failure) => {
-            if let Ok(found) = snapshot::find(taking.server, taking.take.repository, taking.take.name) {
+            if let Some(found) = taking.glance() {
                 created.backup.snapshot = found.filter(|found| taking.take.mark.is_on(found));
             }
             failure

@@ -6,6 +6,7 @@ pub(crate) mod path;
 pub(crate) mod refusal;
 pub(crate) mod transport;
 pub(crate) mod url;
+pub(crate) mod within;
 
 use std::time::Duration;
 

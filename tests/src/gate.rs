@@ -163,7 +163,7 @@ fn hold(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-fn request(client: &mut TcpStream) -> Result<(String, Vec<u8>)> {
+pub(crate) fn request(client: &mut TcpStream) -> Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * 1024];
     let end = loop {

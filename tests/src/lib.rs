@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod content;
 pub mod damage;
 pub mod download;
+pub mod fault;
 pub mod gate;
 pub mod host;
 pub mod http;

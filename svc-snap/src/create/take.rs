@@ -1,4 +1,4 @@
-//! The request that takes a snapshot, sent once and only once, and how its end is found out whatever becomes of the answer.
+//! The request that takes a snapshot, sent once and only once, and followed to its end whatever becomes of the answer.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,16 @@ use crate::server::line::Pending;
 use crate::server::path::path;
 use crate::server::transport::{Fate, Trouble};
 use crate::server::{Server, failed};
-use crate::snapshot::follow::{self, Follow};
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::snapshot::follow::Follow;
 
-/// How long after a lost answer the snapshot may take to show.
-const APPEARS: Duration = Duration::from_secs(20);
-/// How long a cancelled snapshot may take to go.
-const CANCEL: Duration = Duration::from_secs(60);
+/// How long a request may be under way while the server answers looks and shows no such snapshot. Servers themselves give up
+/// waiting for their cluster after 30 s; a large repository's list may have to be read before.
+const UNHEARD: Duration = Duration::from_secs(150);
+/// How long looks may fail while the call itself is still open.
+const SILENCE: Duration = Duration::from_secs(600);
+/// How often signals and the time limit are looked at.
+const LISTEN: Duration = Duration::from_millis(50);
 
 /// A snapshot to be taken.
 #[derive(Debug, Clone)]
@@ -63,18 +66,19 @@ impl Taking<'_> {
     /// Begins it, and returns as soon as the server has accepted it; with the snapshot, where the server shows it by then.
     ///
     /// # Errors
-    /// The server refuses (see [`crate::server::refusal`]), or the answer is lost and there is no such snapshot (6).
+    /// The server refuses (see [`crate::server::refusal`]); a signal, on which the snapshot is cancelled; the answer is lost
+    /// and there is no such snapshot (6).
     pub(crate) fn begin(&self) -> Result<Option<Snapshot>, Failure> {
-        let begun = self.server.change(self.call, "PUT", &self.take.path(), Some(&self.take.body()));
-        let found = snapshot::find(self.server, self.take.repository, self.take.name).ok().flatten();
-        let ours = found.filter(|found| self.take.mark.is_on(found));
-        match begun {
-            Err(failure) if ours.is_none() => return Err(failure),
-            // Only the answer was lost.
-            Err(_) => self.call.effects().happened(),
-            Ok(_) => {}
+        let (attempt, pending) = self.send();
+        match self.listen(&pending, UNHEARD) {
+            Err(why) => Err(self.stopped(attempt, Some(&pending), why)),
+            Ok(Some(Ok(_))) => {
+                attempt.happened();
+                Ok(self.glance().flatten().filter(|found| self.take.mark.is_on(found)))
+            }
+            Ok(Some(Err(trouble))) => self.appears(attempt, trouble, false).map(Some),
+            Ok(None) => self.appears(attempt, unheard(), false).map(Some),
         }
-        Ok(ours)
     }
 
     /// Begins it and follows it to its end. A long call may be cut by anything on the way, so the snapshot itself is looked at
@@ -82,149 +86,92 @@ impl Taking<'_> {
     ///
     /// # Errors
     /// The server refuses; a signal, on which the snapshot is cancelled; the end of the time limit, on which it goes on (6);
-    /// a lost answer and no such snapshot (6).
+    /// a lost answer and no such snapshot (6); it was begun and is gone (4).
     pub(crate) fn until_finished(&self) -> Result<Snapshot, Failure> {
-        let attempt = self.call.effects().attempt();
-        let pending = self.server.begin("PUT", &self.take.path(), Some(self.take.body()));
-        let mut follow = self.follow();
+        let (attempt, pending) = self.send();
+        let sent = Instant::now();
+        let mut follow = self.follow().bearing(SILENCE);
+        let mut seen = false;
+        let mut absent = 0;
         loop {
-            let pause = follow.pause();
-            // Waits in small pieces, so that a signal is not left unheard.
-            let until = Instant::now() + pause;
-            let mut ended = None;
-            while ended.is_none() && Instant::now() < until {
-                ended = pending.wait(Duration::from_millis(50));
-                if ended.is_none()
-                    && let Err(why) = self.call.check()
-                {
-                    return Err(self.stopped(attempt, Some(&pending), why));
-                }
-            }
-            match ended {
-                None => match follow.look() {
-                    // A connection may die without a word, and its answer never come.
-                    Ok(Some(found)) if self.take.mark.is_on(&found) && !found.is_under_way() => {
-                        attempt.happened();
-                        return Ok(found);
-                    }
-                    Ok(_) => follow.show(),
-                    Err(failure) => {
-                        return Err(match self.call.check() {
-                            Err(why) => self.stopped(attempt, Some(&pending), why),
-                            Ok(()) => failed(attempt, Trouble { failure, fate: Fate::Unknown }),
-                        });
-                    }
-                },
+            match self.listen(&pending, follow.pause()) {
+                Err(why) => return Err(self.stopped(attempt, Some(&pending), why)),
                 // What the server shows is what counts, not the answer.
-                Some(Ok(_)) => {
+                Ok(Some(Ok(_))) => {
                     attempt.happened();
                     return self.wait();
                 }
-                Some(Err(trouble)) => return self.lost(attempt, trouble),
+                Ok(Some(Err(trouble))) => return self.lost(attempt, trouble, seen),
+                Ok(None) => {}
             }
-        }
-    }
-
-    /// Waits for the end of one that is there. A signal leaves it at work.
-    ///
-    /// # Errors
-    /// As [`Follow::until_finished`].
-    pub(crate) fn wait(&self) -> Result<Snapshot, Failure> {
-        self.follow().until_finished()
-    }
-
-    fn follow(&self) -> Follow<'_> {
-        Follow::new(self.call, self.server, self.take.repository, self.take.name)
-    }
-
-    /// The answer was an error, or there was none: is there a snapshot of ours all the same?
-    fn lost(&self, attempt: Attempt<'_>, trouble: Trouble) -> Result<Snapshot, Failure> {
-        let until = Instant::now() + APPEARS;
-        let mut follow = self.follow();
-        loop {
             match follow.look() {
                 Ok(Some(found)) if self.take.mark.is_on(&found) => {
-                    attempt.happened();
-                    return self.end_of_ours();
+                    // A connection may die without a word, and its answer never come.
+                    if !found.is_under_way() {
+                        attempt.happened();
+                        return Ok(found);
+                    }
+                    (seen, absent) = (true, 0);
+                    follow.show();
                 }
-                // Somebody else's of the same name: the server has refused ours.
-                Ok(Some(_)) => {
-                    return Err(failed(attempt, Trouble { fate: Fate::NoEffect, ..trouble }));
+                Ok(None) if follow.is_answered() => {
+                    absent += 1;
+                    // The answer that says why may be on its way.
+                    if (seen && absent > 3) || (!seen && sent.elapsed() > UNHEARD) {
+                        return self.lost(attempt, unheard(), seen);
+                    }
                 }
-                Ok(None) if trouble.fate == Fate::NoEffect && follow.is_answered() => {
-                    return Err(failed(attempt, trouble));
-                }
-                Ok(None) if follow.is_answered() && Instant::now() > until => {
-                    return Err(failed(attempt, trouble));
-                }
-                Ok(None) => {}
-                Err(_) => {
+                Ok(_) => {}
+                Err(failure) => {
                     return Err(match self.call.check() {
-                        Err(why) => self.stopped(attempt, None, why),
-                        Ok(()) => failed(attempt, trouble),
+                        Err(why) => self.stopped(attempt, Some(&pending), why),
+                        Ok(()) if seen => {
+                            attempt.happened();
+                            self.out_of_sight(failure)
+                        }
+                        Ok(()) => failed(attempt, Trouble { failure, fate: Fate::Unknown }),
                     });
                 }
             }
-            let pause = follow.pause();
-            if let Err(why) = self.call.pause(pause) {
-                return Err(self.stopped(attempt, None, why));
-            }
         }
     }
 
-    /// Follows one that this call began, without its answer.
-    fn end_of_ours(&self) -> Result<Snapshot, Failure> {
-        self.follow().until_finished().map_err(|why| match why.signal {
-            Some(_) => self.cancelled(None, why),
-            None => why,
-        })
+    fn send(&self) -> (Attempt<'_>, Pending) {
+        (self.call.effects().attempt(), self.server.begin("PUT", &self.take.path(), Some(self.take.body())))
     }
 
-    /// A signal or the end of the time limit while the answer is awaited.
-    fn stopped(&self, attempt: Attempt<'_>, pending: Option<&Pending>, why: Failure) -> Failure {
-        let found = snapshot::find(self.server, self.take.repository, self.take.name).ok().flatten();
-        let is_ours = found.is_some_and(|found| self.take.mark.is_on(&found));
-        if is_ours {
-            attempt.happened();
-        } else {
-            drop(attempt);
+    /// Waits so long for the answer, in small pieces, so that a signal is not left unheard. An answer that is not about this
+    /// snapshot is none.
+    fn listen(&self, pending: &Pending, time: Duration) -> Result<Option<Result<Value, Trouble>>, Failure> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            match pending.wait(LISTEN) {
+                Some(Ok(answer)) if !self.is_about_it(&answer) => return Ok(Some(Err(odd(&answer)))),
+                Some(ended) => return Ok(Some(ended)),
+                None => self.call.check()?,
+            }
         }
-        if why.signal.is_some() {
-            self.cancelled(pending, why)
-        } else {
-            follow::goes_on(why, self.take.repository, self.take.name)
-        }
+        Ok(None)
     }
 
-    /// Takes back what was begun. Only a snapshot that bears this run's mark is deleted.
-    fn cancelled(&self, pending: Option<&Pending>, why: Failure) -> Failure {
-        let until = Instant::now() + CANCEL;
-        let mut refused = false;
-        let mut deleted = false;
-        loop {
-            match pending.and_then(|pending| pending.wait(Duration::from_millis(200))) {
-                Some(Err(trouble)) if trouble.fate == Fate::NoEffect => refused = true,
-                Some(_) => {}
-                None => std::thread::sleep(Duration::from_millis(50)),
-            }
-            match snapshot::find(self.server, self.take.repository, self.take.name) {
-                Ok(Some(found)) if self.take.mark.is_on(&found) => {
-                    deleted =
-                        self.server.ask("DELETE", &path(&["_snapshot", self.take.repository, self.take.name]), None).is_ok()
-                            || deleted;
-                }
-                Ok(_) if deleted || refused => {
-                    self.call.effects().undone();
-                    return why.hint("Nothing is left of the snapshot; running the same command again is safe.");
-                }
-                _ => {}
-            }
-            if Instant::now() > until {
-                return why.hint(format!(
-                    "The snapshot could not be cancelled: look at it with svc-snap show {0} --repository {1}, and remove it with svc-snap delete {0} --repository {1}.",
-                    self.take.name, self.take.repository
-                ));
-            }
-        }
+    fn is_about_it(&self, answer: &Value) -> bool {
+        let name = answer.pointer("/snapshot/snapshot").and_then(Value::as_str);
+        answer.get("accepted") == Some(&Value::Bool(true)) || name == Some(self.take.name)
     }
+
+    pub(crate) fn follow(&self) -> Follow<'_> {
+        Follow::new(self.call, self.server, self.take.repository, self.take.name)
+    }
+}
+
+/// The request was sent, and nobody speaks of it.
+fn unheard() -> Trouble {
+    let failure = Failure::timeout("answer_lost", "The server shows no such snapshot, and the request has no answer.");
+    Trouble { failure, fate: Fate::Unknown }
+}
+
+fn odd(answer: &Value) -> Trouble {
+    let failure = Failure::failed("answer_not_understood", "The answer is not that of a search database about this snapshot.")
+        .cause(answer.to_string().chars().take(500).collect::<String>());
+    Trouble { failure, fate: Fate::Unknown }
 }

@@ -90,14 +90,11 @@ pub(crate) fn redirected(base: &str) -> Trouble {
     Trouble { failure, fate: Fate::NoEffect }
 }
 
-/// An HTML page or anything else that is not JSON.
+/// An HTML page or anything else that is not JSON: somebody between us and the server, who may have carried the request.
 pub(crate) fn not_json(base: &str, status: u16) -> Trouble {
     match status {
         401 | 403 | 408 | 413 | 429 | 500..600 => refusal(status, &Value::Null),
-        200..300 => {
-            Trouble { failure: not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")), fate: Fate::Unknown }
-        }
-        _ => Trouble { failure: not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")), fate: Fate::NoEffect },
+        _ => Trouble { failure: not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")), fate: Fate::Unknown },
     }
 }
 

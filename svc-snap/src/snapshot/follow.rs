@@ -29,14 +29,39 @@ pub(crate) struct Follow<'a> {
 /// When to look, and when to give up looking.
 struct Pace {
     pause: Duration,
+    /// Whether any answer but that of the server about a snapshot is borne, be it a gateway's; and how long.
+    bears_all: bool,
+    bears: Duration,
     /// Since when nobody has answered.
     silent: Option<Instant>,
+}
+
+impl Pace {
+    /// Signals and the end of the time limit are never borne.
+    fn bears(&self, failure: &Failure) -> bool {
+        let is_an_end = failure.signal.is_some() || failure.status == Status::Timeout;
+        failure.status == Status::Unavailable || (self.bears_all && !is_an_end)
+    }
 }
 
 impl<'a> Follow<'a> {
     pub(crate) fn new(call: &'a Call, server: &Server, repository: &'a str, name: &'a str) -> Self {
         let progress = call.progress(&format!("snapshot {name}"), Unit::Bytes);
-        Self { call, server: server.for_looks(), repository, name, progress, pace: Pace { pause: FIRST, silent: None } }
+        Self {
+            call,
+            server: server.for_looks(),
+            repository,
+            name,
+            progress,
+            pace: Pace { pause: FIRST, bears_all: false, bears: ABSENCE, silent: None },
+        }
+    }
+
+    /// The same for a snapshot that this call has begun: looks that fail, for whatever reason, are borne so long.
+    pub(crate) fn bearing(mut self, time: Duration) -> Self {
+        self.pace.bears_all = true;
+        self.pace.bears = time;
+        self
     }
 
     /// The pause before the next look: short at first.
@@ -54,15 +79,15 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Looks the snapshot up; `Ok(None)` also while the server does not answer, which is borne for a minute.
+    /// Looks the snapshot up; `Ok(None)` also while the server does not answer, which is borne for a minute, or as long as [`Follow::bearing`] says.
     ///
     /// # Errors
     /// The server refuses, or has not answered for long; a signal, or the end of the time limit.
     pub(crate) fn look(&mut self) -> Result<Option<Snapshot>, Failure> {
         match snapshot::find(&self.server, self.repository, self.name) {
-            Err(failure) if failure.status == Status::Unavailable => {
+            Err(failure) if self.pace.bears(&failure) => {
                 let silent = *self.pace.silent.get_or_insert_with(Instant::now);
-                if silent.elapsed() > ABSENCE { Err(failure) } else { Ok(None) }
+                if silent.elapsed() > self.pace.bears { Err(failure) } else { Ok(None) }
             }
             found => {
                 self.pace.silent = None;
@@ -81,11 +106,18 @@ impl<'a> Follow<'a> {
     /// # Errors
     /// It has gone (4); a signal, the end of the time limit, or a server that does not answer any more.
     pub(crate) fn until_finished(&mut self) -> Result<Snapshot, Failure> {
+        let mut absent = 0;
         loop {
             match self.look().map_err(|failure| goes_on(failure, self.repository, self.name))? {
                 Some(snapshot) if !snapshot.is_under_way() => return Ok(snapshot),
-                None if self.is_answered() => return Err(snapshot::not_found(self.repository, self.name)),
-                _ => self.show(),
+                // One look may have gone astray.
+                None if self.is_answered() && absent > 0 => return Err(snapshot::not_found(self.repository, self.name)),
+                None if self.is_answered() => absent += 1,
+                None => {}
+                Some(_) => {
+                    absent = 0;
+                    self.show();
+                }
             }
             let pause = self.pause();
             self.call.pause(pause).map_err(|failure| goes_on(failure, self.repository, self.name))?;

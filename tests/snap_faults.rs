@@ -1,0 +1,280 @@
+//! `svc-snap create` under faults: whatever breaks on the way, it sends its request once and never says what is not so.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_tests::fault::{
+    At, BAD_GATEWAY, BUSY, End, Faults, GATEWAY_TIMEOUT, Hurt, MAINTENANCE, NO_SUCH_PAGE, UPSTREAM_RESET, Which,
+};
+use svc_tests::host::Host;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::tool::{Ran, Tool};
+use svc_tests::wait;
+
+const LONG: Duration = Duration::from_secs(60);
+const ALL: usize = usize::MAX;
+
+/// A sandbox whose server is reached through a proxy that hurts.
+struct Bench {
+    sandbox: Sandbox,
+    faults: Faults,
+}
+
+impl Bench {
+    fn new(sandbox: Sandbox) -> Self {
+        let faults = Faults::to(&sandbox.search.url).unwrap();
+        Self { sandbox, faults }
+    }
+
+    fn create(&self, name: &str, run: &str) -> Tool {
+        let tool = self.sandbox.tool(&["create", name]);
+        tool.env("SVC_SEARCH_URL", self.faults.url()).env("SVC_RUN_ID", format!("20261120t020003z-{run}"))
+    }
+
+    /// The snapshot as the server has it when nothing is taken any more; null where there is none.
+    fn truth(&self, name: &str) -> Value {
+        wait::until("the end of the snapshot", LONG, || {
+            let path = format!("/_snapshot/{}/{name}", self.sandbox.prefix);
+            let (status, answer) = self.sandbox.search.request("GET", &path, None).unwrap();
+            let found = if status == 404 { Value::Null } else { answer["snapshots"][0].clone() };
+            (found["state"] != "IN_PROGRESS").then_some(found)
+        })
+        .unwrap()
+    }
+
+    /// Holds what a call said against what there is, and gives what there is.
+    fn judge(&self, name: &str, ran: &Ran) -> Value {
+        let truth = self.truth(name);
+        let document = ran.doc();
+        assert!(self.faults.takes() <= 1, "the request was sent twice\n{ran}");
+        match &document["changed"] {
+            Value::Bool(false) => assert!(truth.is_null(), "nothing was changed, and there is {truth:#}\n{ran}"),
+            Value::Bool(true) => assert!(!truth.is_null(), "something was changed, and there is no snapshot\n{ran}"),
+            _ => assert!(ran.status == 6, "nobody knows, and the status is not 6\n{ran}"),
+        }
+        if document["ok"] == true {
+            assert_eq!(document["changed"], true, "{ran}");
+            self.is_good(&truth, ran);
+        } else if document["changed"] == true {
+            assert_eq!(ran.status, 6, "{ran}");
+        }
+        truth
+    }
+
+    fn is_good(&self, truth: &Value, ran: &Ran) {
+        let list = |value: &Value| -> BTreeSet<String> {
+            value.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+        };
+        let whole = list(&truth["indices"]).is_superset(&list(&ran.result()["wanted"])) && !list(&truth["indices"]).is_empty();
+        let state = (&truth["state"], &truth["shards"]["failed"], &truth["metadata"]["svc_tools"]["run_id"]);
+        assert!(whole && state == (&json!("SUCCESS"), &json!(0), &ran.doc()["run_id"]), "it is not as {truth:#}\n{ran}");
+        assert_eq!(truth["uuid"], ran.result()["snapshot"]["uuid"]);
+    }
+
+    /// The same command again, over a sound network, ends well, and takes it anew only where there is none.
+    fn again(&self, name: &str, run: &str, before: &Value) {
+        self.faults.heal();
+        let ran = self.create(name, run).run().ok();
+        assert_eq!(self.faults.takes(), usize::from(before.is_null()), "{ran}");
+        assert_eq!(ran.doc()["changed"], before.is_null(), "{ran}");
+        self.is_good(&self.truth(name), &ran);
+    }
+}
+
+#[test]
+fn an_answer_that_is_lost_anywhere_does_not_keep_the_verdict_away() {
+    let bench = Bench::new(Sandbox::new("answer"));
+    bench.sandbox.simple("docs", 3);
+    let hurts = [
+        Hurt::Cut(At::Answer(0), End::Close),
+        Hurt::Cut(At::Answer(1), End::Reset),
+        Hurt::Cut(At::Answer(30), End::Close),
+        Hurt::Cut(At::Answer(200), End::Reset),
+        Hurt::Cut(At::Answer(0), End::Stall),
+        Hurt::Cut(At::Answer(200), End::Stall),
+        Hurt::Cut(At::Request(ALL), End::Stall),
+        Hurt::Gateway(BAD_GATEWAY, true),
+        Hurt::Gateway(UPSTREAM_RESET, true),
+        Hurt::Gateway(GATEWAY_TIMEOUT, true),
+        Hurt::Gateway(NO_SUCH_PAGE, true),
+        Hurt::Gateway(MAINTENANCE, true),
+    ];
+    for (number, hurt) in hurts.into_iter().enumerate() {
+        let (name, run) = (format!("s{number}"), format!("answer-{number}"));
+        bench.faults.heal();
+        bench.faults.hurt(Which::Take, hurt, 0, 1);
+        let ran = bench.create(&name, &run).run();
+        assert_eq!((ran.status, &ran.doc()["changed"]), (0, &json!(true)), "{hurt:?}\n{ran}");
+        let truth = bench.judge(&name, &ran);
+        bench.again(&name, &run, &truth);
+    }
+}
+
+#[test]
+fn a_request_that_never_comes_whole_is_6_nobody_knows_and_the_same_command_finds_out() {
+    let bench = Bench::new(Sandbox::new("request"));
+    bench.sandbox.simple("docs", 3);
+    let hurts = [
+        Hurt::Cut(At::Request(0), End::Close),
+        Hurt::Cut(At::Request(10), End::Reset),
+        Hurt::Cut(At::Request(300), End::Close),
+        Hurt::Gateway(BAD_GATEWAY, false),
+        Hurt::Gateway(UPSTREAM_RESET, false),
+        Hurt::Gateway(MAINTENANCE, false),
+    ];
+    for (number, hurt) in hurts.into_iter().enumerate() {
+        let (name, run) = (format!("s{number}"), format!("request-{number}"));
+        bench.faults.heal();
+        bench.faults.hurt(Which::Take, hurt, 0, 1);
+        let ran = bench.create(&name, &run).run().fails(6, "answer_lost");
+        assert!(ran.doc()["changed"].is_null(), "{hurt:?}\n{ran}");
+        let truth = bench.judge(&name, &ran);
+        bench.again(&name, &run, &truth);
+    }
+    // It says nothing at all: the time limit.
+    bench.faults.heal();
+    bench.faults.hurt(Which::Take, Hurt::Cut(At::Request(50), End::Stall), 0, 1);
+    let ran = bench.create("s", "request-s").args(["--timeout", "3s"]).run().fails(6, "timeout");
+    assert!(ran.doc()["changed"].is_null() && ran.doc()["error"]["hint"].as_str().unwrap().contains("--run-id"), "{ran}");
+    bench.again("s", "request-s", &bench.judge("s", &ran));
+}
+
+#[test]
+fn a_server_that_says_busy_is_5_and_nothing_was_changed() {
+    let bench = Bench::new(Sandbox::new("busy"));
+    bench.sandbox.simple("docs", 3);
+    bench.faults.hurt(Which::Take, Hurt::Gateway(BUSY, false), 0, 1);
+    let ran = bench.create("s", "busy").run().fails(5, "search_busy").unchanged();
+    assert_eq!(ran.doc()["error"]["retryable"], true);
+    bench.again("s", "busy", &bench.judge("s", &ran));
+}
+
+#[test]
+fn looks_that_fail_beside_a_call_that_does_not_decide_nothing() {
+    let bench = Bench::new(Sandbox::slow("looks"));
+    let hurts = [
+        Hurt::Gateway(BAD_GATEWAY, false),
+        Hurt::Gateway(NO_SUCH_PAGE, false),
+        Hurt::Gateway(MAINTENANCE, false),
+        Hurt::Cut(At::Answer(20), End::Reset),
+    ];
+    for (number, hurt) in hurts.into_iter().enumerate() {
+        let (name, run) = (format!("s{number}"), format!("looks-{number}"));
+        bench.faults.heal();
+        // Only the first copies the data; the others are quick.
+        let create = bench.create(&name, &run).spawn();
+        wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
+        bench.faults.hurt(Which::Looks, hurt, 0, 5);
+        let ran = create.wait().ok();
+        let truth = bench.judge(&name, &ran);
+        bench.again(&name, &run, &truth);
+    }
+}
+
+#[test]
+fn a_call_that_is_cut_by_time_while_its_looks_fail_too_ends_well() {
+    let bench = Bench::new(Sandbox::slow("both"));
+    bench.faults.hurt(Which::Take, Hurt::Cut(At::Time(Duration::from_millis(700)), End::Reset), 0, 1);
+    let create = bench.create("s", "both").spawn();
+    wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
+    bench.faults.hurt(Which::Looks, Hurt::Cut(At::Request(0), End::Close), 0, 4);
+    let ran = create.wait().ok();
+    bench.again("s", "both", &bench.judge("s", &ran));
+}
+
+/// Random numbers that a seed makes again (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    fn hurt(&mut self) -> Hurt {
+        let end = self.pick(&[End::Close, End::Reset, End::Stall]);
+        match self.below(4) {
+            0 => Hurt::Cut(At::Request(self.below(700)), end),
+            1 => Hurt::Cut(At::Answer(self.below(900)), end),
+            2 => Hurt::Cut(At::Time(Duration::from_millis(u64::try_from(self.below(1500)).unwrap())), end),
+            _ => {
+                let answers = [BAD_GATEWAY, GATEWAY_TIMEOUT, UPSTREAM_RESET, NO_SUCH_PAGE, MAINTENANCE, BUSY];
+                let answer = self.pick(&answers);
+                // The server's own word is never said of what it did.
+                Hurt::Gateway(answer, answer != BUSY && self.below(2) == 0)
+            }
+        }
+    }
+}
+
+/// One call with faults that the seed makes, and the same command again.
+fn at_random(bench: &Bench, seed: u64) {
+    let mut random = Random(seed);
+    let (name, run) = (format!("s{seed}"), format!("random-{seed}"));
+    bench.faults.heal();
+    let mut told = Vec::new();
+    if random.below(8) > 0 {
+        let hurt = random.hurt();
+        bench.faults.hurt(Which::Take, hurt, 0, 1);
+        told.push(format!("take: {hurt:?}"));
+    }
+    if random.below(2) == 0 {
+        let (hurt, skip, times) = (random.hurt(), random.below(25), 1 + random.below(12));
+        // A look that is never answered costs the time limit; one of them is enough.
+        let times = if matches!(hurt, Hurt::Cut(_, End::Stall)) { 1 } else { times };
+        bench.faults.hurt(Which::Looks, hurt, skip, times);
+        told.push(format!("looks {skip}+{times}: {hurt:?}"));
+    }
+    // Some have something to copy, at 400 KB/s.
+    for _ in 0..random.below(4) {
+        let text: String = (0..100_000).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap())).collect();
+        bench.sandbox.ask("POST", &format!("/{}/_doc", bench.sandbox.name("docs")), Some(json!({"t": text})));
+    }
+    let limit = format!("{}ms", 2000 + random.below(6000));
+    println!("seed {seed}, --timeout {limit}, {}", told.join("; "));
+    let ran = bench.create(&name, &run).args(["--timeout", &limit]).run();
+    println!("seed {seed}: {} {} {}", ran.status, ran.doc()["changed"], ran.doc()["error"]["code"]);
+    let truth = bench.judge(&name, &ran);
+    bench.again(&name, &run, &truth);
+}
+
+/// `SVC_TEST_SEED=N` runs that one only; `SVC_TEST_DEEP` a hundred.
+#[test]
+fn no_cut_anywhere_ever_leads_to_a_wrong_verdict() {
+    let given = std::env::var("SVC_TEST_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
+    let deep = std::env::var_os("SVC_TEST_DEEP").is_some();
+    let first = given.unwrap_or_else(|| u64::from(std::process::id()) * 1000);
+    let count = if given.is_some() {
+        1
+    } else if deep {
+        100
+    } else {
+        5
+    };
+    let lanes = if deep { 6 } else { 5 };
+    thread::scope(|scope| {
+        for lane in 0..lanes {
+            scope.spawn(move || {
+                let sandbox = Sandbox::on(Host::shared().unwrap().search, &format!("random{lane}"));
+                let bench = Bench::new(sandbox.registered(&[("max_snapshot_bytes_per_sec", "400kb")]));
+                bench.sandbox.noise("docs", 1);
+                for number in (lane..count).step_by(usize::try_from(lanes).unwrap()) {
+                    at_random(&bench, first + number);
+                }
+            });
+        }
+    });
+}
