@@ -375,7 +375,7 @@ fn a_server_that_falls_silent_while_a_snapshot_is_waited_for_does_not_keep_a_sig
     sandbox.run(&["create", "s", "--no-wait"]).ok();
     let proxy = Proxy::to(&sandbox.search.url).unwrap();
     let waiting = sandbox.tool(&["wait", "s"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
-    wait::until("three requests", LONG, || (proxy.accepted() > 3).then_some(())).unwrap();
+    wait::until("six requests", LONG, || (proxy.accepted() > 6).then_some(())).unwrap();
     proxy.set(Mode::Stall);
     // A look that is under way already is stuck as well as a further one.
     let seen = proxy.accepted();
