@@ -243,7 +243,7 @@ fn at_random(bench: &Bench, seed: u64) {
         let text: String = (0..100_000).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap())).collect();
         bench.sandbox.ask("POST", &format!("/{}/_doc", bench.sandbox.name("docs")), Some(json!({"t": text})));
     }
-    let limit = format!("{}ms", 2000 + random.below(6000));
+    let limit = format!("{}ms", 4000 + random.below(6000));
     println!("seed {seed}, --timeout {limit}, {}", told.join("; "));
     let ran = bench.create(&name, &run).args(["--timeout", &limit]).run();
     println!("seed {seed}: {} {} {}", ran.status, ran.doc()["changed"], ran.doc()["error"]["code"]);

@@ -195,7 +195,8 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
         return match taking.begin() {
             // It was quick, and is no backup until it is judged.
             Ok(Some(ended)) if !ended.is_under_way() => {
-                created.backup.noted = kept.settle(call, server);
+                kept.settle(call, server);
+                created.backup.note(&kept.notes);
                 finish(taking, created, Ok(ended))
             }
             Ok(begun) => {
