@@ -175,6 +175,9 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     assert_eq!(runs, [run_id(61), run_id(60)], "{staged} {restored}");
     sandbox.run(&["unstage", "--run", &run_id(60), "--dry-run"]).ok().unchanged();
     sandbox.run(&["unstage", "--run", &run_id(60)]).ok().changed();
+    let mut other = sandbox.tool(&["unstage", "--run", &run_id(61)]);
+    other = other.env("SVC_INDICES", "other-*");
+    other.run().fails(4, "swap_not_found").unchanged();
     // What a swap kept is not removed where it may be all that there is.
     sandbox.ask("DELETE", &format!("/{live}"), None);
     sandbox.run(&["unstage", "--run", &run_id(61)]).refused("copy_may_be_the_last");

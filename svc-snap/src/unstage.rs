@@ -16,6 +16,7 @@ use crate::connection::Connection;
 use crate::guard;
 use crate::index::copies::{self, Way};
 use crate::index::live;
+use crate::index::scope::ScopeArg;
 use crate::index::{Index, look};
 use crate::runs::{self, Begun};
 use crate::server::Server;
@@ -32,6 +33,8 @@ pub struct UnstageArgs {
     given: GivenArgs,
     #[command(flatten)]
     other: OtherServer,
+    #[command(flatten)]
+    scope: ScopeArg,
     #[command(flatten)]
     pub(crate) dry: DryRun,
     #[command(flatten)]
@@ -117,7 +120,9 @@ fn unnoted(args: &UnstageArgs, call: &Call, run: &RunId) -> StepResult<Unstaged>
     let server = Server::connect(&args.connection, call)?;
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let all: Vec<String> = live::names(&server)?.indices.into_iter().map(|index| index.name).collect();
-    let names: BTreeSet<String> = all.iter().filter(|name| copies::is_own_of(name, run)).cloned().collect();
+    // Two calls of the same second on two hosts have the same run where nobody named one.
+    let is_ours = |name: &str| copies::is_own_of(name, run) && copies::may_be_of(name, |index| args.scope.scope.contains(index));
+    let names: BTreeSet<String> = all.iter().filter(|name| is_ours(name)).cloned().collect();
     if names.is_empty() {
         return Err(Failure::not_found(
             "swap_not_found",

@@ -1,0 +1,280 @@
+//! What is restored and what is left alone: patterns, the scope, room; and restores that are cut.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::content;
+use svc_tests::gate::{Gate, Side};
+use svc_tests::host::Host;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::search::Settings;
+use svc_tests::tool::Ran;
+use svc_tests::wait;
+
+/// The names of a list in a result.
+fn names(list: &Value, key: &str) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|one| one[key].as_str().unwrap().to_owned()).collect()
+}
+
+fn reason(ran: &Ran, name: &str) -> Value {
+    let skipped = ran.result()["skipped"].as_array().unwrap().iter().find(|one| one["name"] == name);
+    skipped.unwrap_or_else(|| panic!("{name} is not skipped\n{ran}"))["reason"].clone()
+}
+
+#[test]
+fn patterns_with_exclusions_bring_back_what_they_say_wherever_the_exclusions_stand() {
+    let sandbox = Sandbox::new("patterns");
+    let [a, b1, b2, c] = ["a", "b1", "b2", "c"].map(|suffix| sandbox.simple(suffix, 3));
+    let created = sandbox.create("s1");
+    let staged = |patterns: &str| {
+        names(
+            &sandbox.from(&["stage", "--dry-run", "--indices", patterns], &created).ok().unchanged().result()["indices"],
+            "index",
+        )
+    };
+    assert_eq!(staged("*,-.geoip_databases"), [&*a, &b1, &b2, &c], "an exclusion of what the snapshot does not hold is none");
+    assert_eq!(staged(&format!("*,-{a},-{}", sandbox.name("b*"))), [&*c]);
+    assert_eq!(staged(&format!("-{a},*")), [&*b1, &b2, &c]);
+    assert_eq!(staged(&format!("-{a},-{b1}")), [&*b2, &c]);
+    assert_eq!(staged(&format!("-{c},{},-{b2}", sandbox.name("b*"))), [&*b1]);
+    for name in [&a, &b1, &b2, &c] {
+        sandbox.fill(name, 3, 5);
+    }
+    sandbox.from(&["restore", "--indices", &format!("-{a},*,-{}", sandbox.name("b*"))], &created).ok().changed();
+    assert_eq!([&a, &b1, &b2, &c].map(|name| sandbox.count(name)), [5, 5, 5, 3]);
+}
+
+#[test]
+fn what_is_another_applications_or_the_securitys_never_changes() {
+    let sandbox = Sandbox::new("second");
+    let ours = sandbox.simple("docs", 10);
+    let surplus = format!("{}-surplus", sandbox.prefix);
+    let other = format!("second-{}", sandbox.prefix);
+    let security = format!(".security-{}", sandbox.prefix);
+    for name in [&other, &security] {
+        sandbox.ask(
+            "PUT",
+            &format!("/{name}"),
+            Some(json!({"settings": {"number_of_replicas": 0}, "aliases": {format!("{other}-of{}", name.len()): {}}})),
+        );
+        sandbox.fill(name, 0, 7);
+    }
+    // Somebody's snapshot that holds all of them, in the repository that is restored from.
+    let body = json!({"indices": format!("{ours},{other},{security}"), "include_global_state": false});
+    sandbox.ask("PUT", &format!("/_snapshot/{}/s1?wait_for_completion=true", sandbox.prefix), Some(body));
+    let before = sandbox.content();
+    sandbox.fill(&other, 7, 9);
+    sandbox.fill(&security, 7, 9);
+    let foreign = || {
+        let look = |name: &str| {
+            let uuid = sandbox.ask("GET", &format!("/{name}/_settings?flat_settings=true"), None)[name]["settings"]["index.uuid"]
+                .clone();
+            (content::documents(&sandbox.search.url, name).unwrap(), uuid)
+        };
+        [look(&other), look(&security)]
+    };
+    let untouched = foreign();
+    let scope = format!("{}-*,{security}", sandbox.prefix);
+    let restore = |args: &[&str]| sandbox.tool(&["restore", "s1"]).args(args.iter().copied()).env("SVC_INDICES", &scope).run();
+    for args in [&["--exact"][..], &["--in-place", "--on-conflict", "close"], &["--in-place", "--on-conflict", "delete"]] {
+        sandbox.fill(&ours, 5, 20);
+        if args == ["--exact"] {
+            sandbox.simple("surplus", 2);
+        }
+        let restored = restore(args);
+        assert!([0, 9].contains(&restored.status), "{restored}");
+        assert_eq!((reason(&restored, &other), reason(&restored, &security)), (json!("outside_scope"), json!("security")));
+        assert_eq!(sandbox.content()[&ours], before[&ours], "{args:?}");
+        assert!(!sandbox.names().contains(&surplus), "{args:?}");
+        assert_eq!(foreign(), untouched, "{args:?}");
+    }
+    for name in [&other, &security] {
+        restore(&["--indices", name]).refused("index_not_restorable");
+    }
+    assert_eq!(foreign(), untouched);
+}
+
+#[test]
+fn a_straight_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
+    let sandbox = Sandbox::new("straight");
+    let alias = sandbox.name("alias");
+    let lost =
+        sandbox.index("lost", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    sandbox.fill(&lost, 0, 20);
+    let live = sandbox.simple("live", 5);
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
+    for (n, (number, side)) in
+        [(1, Side::Before), (1, Side::After), (2, Side::Before), (2, Side::After), (5, Side::After)].into_iter().enumerate()
+    {
+        sandbox.ask("DELETE", &format!("/{lost}"), None);
+        sandbox.fill(&live, 5, 9);
+        let run = format!("20261120t0500{n:02}z-test");
+        let restore = || sandbox.tool(&["restore", "--from", "-", "--run-id", &run]).stdin(created.text());
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
+        let mut tool = restore().env("SVC_SEARCH_URL", gate.url()).spawn();
+        wait::until("the chosen request", Duration::from_secs(30), || (gate.is_closed() || !tool.is_running()).then_some(()))
+            .unwrap();
+        assert!(gate.is_closed(), "{number} {side:?}: {:?}", gate.seen());
+        tool.signal(Signal::SIGKILL);
+        tool.wait();
+        restore().run().ok();
+        let now = sandbox.content();
+        assert_eq!((&now[&lost], &now[&live]), (&before[&lost], &before[&live]), "{number} {side:?}: {:?}", gate.seen());
+        sandbox.run(&["unstage", "--run", &run]).ok();
+        assert_eq!(sandbox.copies(), Vec::<String>::new(), "{number} {side:?}");
+    }
+}
+
+/// A server of the test's own: its limits are set, and it is the service's alone (the scope `*`).
+#[test]
+fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_passes_over_the_geoip_index() {
+    let host = Host::shared().unwrap();
+    let extra = [("cluster.routing.allocation.disk.threshold_enabled".to_owned(), "true".to_owned())];
+    let own = host.search_server(&host.search.key, &Settings { extra: extra.into(), ..Settings::default() }).unwrap();
+    let sandbox = Sandbox::on(own.search.clone(), "room").registered(&[]);
+    let limits = |settings: Value| drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({ "persistent": settings }))));
+    // The machine's disk may be nearly full.
+    let watermarks = |free: Value| {
+        let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
+        json!({name("low"): free, name("high"): free, name("flood_stage"): if free.is_null() { Value::Null } else { json!("1b") }})
+    };
+    limits(watermarks(json!("1b")));
+    let docs = sandbox.noise("docs", 20);
+    sandbox.ask("PUT", "/.geoip_databases", Some(json!({"settings": {"number_of_replicas": 0}})));
+    sandbox.fill(".geoip_databases", 0, 3);
+    let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*").run();
+    let created = tool(&["create", "s1"]).ok();
+    let (with, without) = (tool(&["create", "s2"]).ok(), tool(&["create", "s3", "--indices", &docs]).ok());
+    let names = sandbox.ask("GET", "/_cat/indices?format=json&h=index,uuid,docs.count&expand_wildcards=all", None);
+    let unchanged = |at: &str| {
+        let now = sandbox.ask("GET", "/_cat/indices?format=json&h=index,uuid,docs.count&expand_wildcards=all", None);
+        let sorted = |list: &Value| {
+            let mut all: Vec<String> = list.as_array().unwrap().iter().map(Value::to_string).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(sorted(&now), sorted(&names), "{at}");
+    };
+    let refused = |args: &[&str], document: Option<&Ran>, code: &str| {
+        let gate = Gate::to(&sandbox.search.url).unwrap();
+        let mut tool = sandbox.tool(args).env("SVC_INDICES", "*").env("SVC_SEARCH_URL", gate.url());
+        if let Some(document) = document {
+            tool = tool.args(["--from", "-"]).stdin(document.text());
+        }
+        tool.run().refused(code);
+        assert_eq!(gate.seen(), Vec::<String>::new(), "{args:?}");
+        unchanged(code);
+    };
+
+    let stats = sandbox.ask("GET", "/_nodes/stats/fs", None);
+    let available =
+        stats["nodes"].as_object().unwrap().values().next().unwrap()["fs"]["total"]["available_in_bytes"].as_u64().unwrap();
+    limits(watermarks(json!(format!("{}b", available + (1 << 30)))));
+    for step in ["stage", "restore"] {
+        refused(&[step], Some(&created), "no_room");
+    }
+    refused(&["aside", "--indices", &docs], None, "no_room");
+    limits(watermarks(json!("1b")));
+
+    let health = sandbox.ask("GET", "/_cluster/health", None);
+    let shards = ["active_shards", "initializing_shards", "unassigned_shards"]
+        .map(|key| health[key].as_u64().unwrap())
+        .iter()
+        .sum::<u64>();
+    limits(json!({"cluster.max_shards_per_node": shards}));
+    for step in ["stage", "restore"] {
+        refused(&[step], Some(&created), "too_many_shards");
+    }
+    refused(&["aside", "--indices", &docs], None, "too_many_shards");
+    limits(json!({"cluster.max_shards_per_node": 1000}));
+
+    // What the procedure's pattern leaves out stays as it is, whether the snapshot holds it or not.
+    let geoip = || {
+        sandbox.ask("GET", "/.geoip_databases/_settings?flat_settings=true", None)[".geoip_databases"]["settings"]["index.uuid"]
+            .clone()
+    };
+    let uuid = geoip();
+    for document in [&with, &without] {
+        let noted = document.result()["snapshot"]["indices"].as_array().unwrap().contains(&json!(".geoip_databases"));
+        let restored = sandbox
+            .tool(&["restore", "--exact", "--from", "-"])
+            .env("SVC_INDICES", "*")
+            .stdin(document.text())
+            .run()
+            .ok()
+            .changed();
+        assert_eq!(restored.result()["indices"].as_array().unwrap().len(), 1, "{restored}");
+        if noted {
+            assert_eq!(reason(&restored, ".geoip_databases"), "not_asked_for");
+        }
+        assert_eq!((geoip(), sandbox.count(".geoip_databases")), (uuid.clone(), 3));
+        sandbox.from(&["unstage"], &restored).ok();
+    }
+    assert_eq!(sandbox.count(&docs), 20);
+    let named = sandbox.tool(&["restore", "s2", "--indices", ".geoip_databases"]).env("SVC_INDICES", "*").run();
+    named.warns("shape_from_live");
+    assert_ne!(geoip(), uuid, "by its name it is restored");
+}
+
+/// `SVC_TEST_DEEP`: many cuts at places that nobody chose.
+#[test]
+fn a_swap_cut_at_random_and_run_again_never_loses_a_document() {
+    if !svc_tests::deep() {
+        return;
+    }
+    let sandbox = Sandbox::new("random");
+    let mut seed = u64::from(std::process::id()) ^ 0x9e37_79b9_7f4a_7c15;
+    eprintln!("seed {seed}");
+    let mut random = move |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    let alias = sandbox.name("alias");
+    for suffix in ["a", "b", "c"] {
+        let settings = json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": suffix == "a"}}});
+        let index = sandbox.index(suffix, settings);
+        sandbox.fill(&index, 0, 20);
+    }
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
+    for suffix in ["a", "b", "c"] {
+        sandbox.fill(&sandbox.name(suffix), 10, 40);
+    }
+    let upgraded = sandbox.content();
+    for round in 0..50 {
+        let run = format!("20261120t06{round:04}z-test");
+        let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+        let mut cuts = Vec::new();
+        // Forward and back, each cut up to three times.
+        for back in [false, true] {
+            let swap = |url: &str| {
+                let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", url);
+                if back { tool.arg("--back") } else { tool }
+            };
+            for _ in 0..=random(3) {
+                let side = if random(2) == 0 { Side::Before } else { Side::After };
+                let gate = Gate::to(&sandbox.search.url).unwrap().close_at(usize::try_from(random(18)).unwrap() + 1, side);
+                let gate = if random(3) == 0 { gate.hanging_up() } else { gate };
+                let mut tool = swap(&gate.url()).spawn();
+                wait::until("the cut or the end", Duration::from_secs(60), || {
+                    (gate.is_closed() || !tool.is_running()).then_some(())
+                })
+                .unwrap();
+                if gate.is_closed() {
+                    tool.signal(Signal::SIGKILL);
+                }
+                tool.wait();
+                cuts.push((back, gate.seen().len(), side));
+            }
+            swap(&sandbox.search.url).run().ok();
+            assert_eq!(&sandbox.content(), if back { &upgraded } else { &before }, "round {round}: {cuts:?}");
+        }
+        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.from(&["unstage"], &staged).ok();
+        assert_eq!(sandbox.copies(), Vec::<String>::new(), "round {round}: {cuts:?}");
+    }
+}
