@@ -60,6 +60,7 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
             sandbox_on(&cluster, asked, &format!("dies{victim}")).registered(&[("max_snapshot_bytes_per_sec", "150kb")]);
         let index = spread(&sandbox, "docs");
         let shard = shard_on(&cluster, victim, &index);
+        assert_eq!(cluster.manager(asked).unwrap(), "svc-1");
         let create = sandbox.tool(&["create", "s"]).spawn();
         sandbox.appears("s");
         shard_under_way(&sandbox, "s", &index, shard);

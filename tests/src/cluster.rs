@@ -20,8 +20,8 @@ pub const OTHER_USER: &str = "svc-search-3";
 /// How long the nodes may take to find each other.
 const TOGETHER: Duration = Duration::from_secs(120);
 
-/// Three nodes; they are gone when it is dropped. The first one is the elected manager as long as it runs, and all of them hold
-/// data. What one of them writes into a repository the others can change, unless a test closes the repository's folder.
+/// Three nodes; they are gone when it is dropped. The first one is the elected manager whenever the cluster is whole, and all of
+/// them hold data. What one of them writes into a repository the others can change, unless a test closes the repository's folder.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<OwnSearch>,
@@ -127,13 +127,26 @@ impl Cluster {
             self.node(1).ask("GET", path, None).ok()
         })?;
         ensure!(health["number_of_nodes"] == 3, "{health}");
-        Ok(())
+        self.elect_first()
     }
 
-    /// The name of the elected manager, as `node` sees it.
+    /// The name of the elected manager, as that node sees it.
     pub fn manager(&self, number: usize) -> Result<String> {
-        let all = self.node(number).ask("GET", "/_cat/master?format=json", None)?;
-        Ok(all[0]["node"].as_str().context("no manager")?.to_owned())
+        let state =
+            self.node(number).ask("GET", "/_cluster/state/master_node,nodes?filter_path=master_node,nodes.*.name", None)?;
+        let id = state["master_node"].as_str().context("no manager")?;
+        Ok(state["nodes"][id]["name"].as_str().context("no such node")?.to_owned())
+    }
+
+    /// Makes the first node the manager again, which it may have lost by being stopped.
+    fn elect_first(&self) -> Result<()> {
+        if self.manager(1)? == "svc-1" {
+            return Ok(());
+        }
+        let exclusions = "/_cluster/voting_config_exclusions";
+        self.node(1).ask("POST", &format!("{exclusions}?node_names=svc-2,svc-3"), None)?;
+        wait::until("the election of the first node", TOGETHER, || (self.manager(1).ok()? == "svc-1").then_some(()))?;
+        self.node(1).ask("DELETE", &format!("{exclusions}?wait_for_removal=false"), None).map(drop)
     }
 
     /// On which node a primary shard is or comes to be, in the words of `_cat/shards`; `null` where it is nowhere.
