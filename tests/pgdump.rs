@@ -311,6 +311,8 @@ fn every_place_of_a_password_serves() {
     force().env("PGPASSFILE", &pgpass).run().ok();
     force().env("HOME", &home).run().ok();
     force().env("PGPASSWORD", PASSWORD).run().ok();
+    force().arg("--password-file").arg(&plain).run().refused("secret_file_open");
+    fs::set_permissions(&plain, fs::Permissions::from_mode(0o600)).unwrap();
     force().arg("--password-file").arg(&plain).run().ok();
     // As in libpq, one that others can read is not used.
     fs::set_permissions(&pgpass, fs::Permissions::from_mode(0o644)).unwrap();

@@ -15,7 +15,7 @@ use svc_tests::content::postgres_dump;
 use svc_tests::host::Host;
 use svc_tests::postgres::{Postgres, identifier, literal};
 use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::wait;
+use svc_tests::{os, wait};
 use tempfile::TempDir;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -710,7 +710,7 @@ fn a_connection_lost_at_the_commit_is_found_out_by_reading_back() {
     let admin = format!("{}_adm", case.database);
     case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
     let file = case.dir.path().join("password");
-    fs::write(&file, "x\n").unwrap();
+    os::file(&file, "x\n", 0o600, None).unwrap();
     let staged = case.keep("staged.json", &case.tool().arg("stage").arg(&dump).run().ok());
     let swap = |delivered: bool| {
         let port = lossy(case.pg.port, delivered).to_string();
@@ -889,7 +889,7 @@ fn an_administrator_with_a_password_can_do_it_too() {
     let admin = format!("{}_adm", case.database);
     case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'tell nobody'"));
     let file = case.dir.path().join("password");
-    fs::write(&file, "tell nobody\n").unwrap();
+    os::file(&file, "tell nobody\n", 0o600, None).unwrap();
     let ran = case
         .tool()
         .env("SVC_PG_ADMIN", "postgres")

@@ -33,7 +33,7 @@ impl Passwords {
     ) -> Result<Self, Failure> {
         let none = |may_ask| Self { fixed: OnceLock::new(), entries: Vec::new(), may_ask };
         match source {
-            PasswordSource::File(path) => Ok(Self { fixed: OnceLock::from(Secret::from_file(path)?), ..none(false) }),
+            PasswordSource::File(path) => Ok(Self { fixed: OnceLock::from(Secret::from_file("password", path)?), ..none(false) }),
             PasswordSource::Prompt => Ok(Self { fixed: OnceLock::from(terminal::ask(call)?), ..none(false) }),
             PasswordSource::Places | PasswordSource::PlacesOnly => {
                 let may_ask = *source == PasswordSource::Places;

@@ -1,24 +1,31 @@
 //! How the search database is reached: address, credentials, TLS. Nothing here ever shows a secret.
 
-use std::path::PathBuf;
+mod credentials;
+mod sourced;
+mod tls;
+
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use clap::Args;
+use clap::builder::BoolishValueParser;
+use clap::{ArgMatches, Args, FromArgMatches};
+use std::path::PathBuf;
+use svc_step::Failure;
 use svc_step::secret::Secret;
-use svc_step::{Failure, file};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::tls::TlsConfig;
 
-use crate::server::url::{self, Address};
-
-/// A file of certificates is not larger.
-const LARGEST: u64 = 16 * 1024 * 1024;
+use self::sourced::Sources;
+use crate::server::url;
 
 /// How the search database is reached.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    args: ConnectionArgs,
+    sources: Sources,
+}
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Search database")]
-pub struct Connection {
+struct ConnectionArgs {
     /// Its address; one with a password in it is better set by SVC_SEARCH_URL, as others can read a process's arguments
     #[arg(long, value_name = "URL", env = "SVC_SEARCH_URL", default_value = "http://127.0.0.1:9200",
           value_parser = secret, hide_env_values = true)]
@@ -26,12 +33,27 @@ pub struct Connection {
     /// The user of basic authentication
     #[arg(long, value_name = "NAME", env = "SVC_SEARCH_USER")]
     user: Option<String>,
-    /// A file whose first line is the user's password
+    /// A file (mode 600) whose first line is the user's password
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_PASSWORD_FILE")]
     password_file: Option<PathBuf>,
+    /// A file (mode 600) whose first line is an API key: as `id:key`, or encoded
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_API_KEY_FILE")]
+    api_key_file: Option<PathBuf>,
+    /// A file (mode 600) whose first line is a bearer token
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_BEARER_FILE")]
+    bearer_file: Option<PathBuf>,
     /// The certificates (PEM) of the authorities that are trusted instead of the public ones
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CA")]
     ca_cert: Option<PathBuf>,
+    /// A certificate (PEM) to show to the server, with its chain; alone or beside other credentials
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CLIENT_CERT")]
+    client_cert: Option<PathBuf>,
+    /// The private key (PEM, mode 600) of --client-cert, where that file does not hold it
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CLIENT_KEY")]
+    client_key: Option<PathBuf>,
+    /// Trust whatever certificate the server shows: anybody in between may read and alter everything
+    #[arg(long, env = "SVC_SEARCH_INSECURE", value_parser = BoolishValueParser::new())]
+    insecure: bool,
     /// Give up connecting after this long
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = svc_step::deadline::parse)]
     connect_timeout: Duration,
@@ -44,6 +66,8 @@ pub(crate) struct Reach {
     /// The value of the header `Authorization`.
     pub authorization: Option<Secret>,
     pub tls: TlsConfig,
+    /// Whether the server's certificate is taken as it comes.
+    pub unverified: bool,
     pub connect_timeout: Duration,
 }
 
@@ -51,52 +75,45 @@ impl Connection {
     /// Checks it and reads its files.
     ///
     /// # Errors
-    /// The address or the credentials are not right (2), or a file cannot be read (see [`Failure::io`]).
+    /// The address, the credentials or the certificates are not right (2), a file cannot be read (see [`Failure::io`]), or one
+    /// that holds a secret is open to others (3).
     pub(crate) fn reach(&self) -> Result<Reach, Failure> {
-        let address = url::parse(&self.url)?;
+        let address = url::parse(&self.args.url)?;
+        let over_tls = address.base.starts_with("https://");
         let authorization = self.authorization(&address)?;
-        Ok(Reach { base: address.base, authorization, tls: self.tls()?, connect_timeout: self.connect_timeout })
+        let unverified = over_tls && self.unverified()?;
+        let tls = if over_tls { self.tls(unverified)? } else { self.no_tls()? };
+        Ok(Reach { base: address.base, authorization, tls, unverified, connect_timeout: self.args.connect_timeout })
+    }
+}
+
+impl FromArgMatches for Connection {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Self::from_arg_matches_mut(&mut matches.clone())
     }
 
-    /// Basic authentication. API keys, bearer tokens and client certificates would have their place here.
-    fn authorization(&self, address: &Address) -> Result<Option<Secret>, Failure> {
-        let user = self.user.as_ref().or(address.user.as_ref());
-        let password = match &self.password_file {
-            Some(file) => Some(Secret::from_file(file)?),
-            None => address.password.clone(),
-        };
-        match (user, password) {
-            (None, None) => Ok(None),
-            (Some(user), Some(password)) => {
-                let pair = STANDARD.encode(format!("{user}:{}", password.expose()));
-                Ok(Some(Secret::new(format!("Basic {pair}"))))
-            }
-            (Some(user), None) => Err(Failure::usage(
-                "search_password_missing",
-                format!("Nothing says the password of the search database's user {user}."),
-            )
-            .hint("Write it into a file and name it with --password-file (SVC_SEARCH_PASSWORD_FILE).")),
-            (None, Some(_)) => {
-                Err(Failure::usage("search_user_missing", "There is a password for the search database but no user.")
-                    .hint("Name the user with --user (SVC_SEARCH_USER)."))
-            }
-        }
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        let sources = Sources::of(matches);
+        Ok(Self { args: ConnectionArgs::from_arg_matches_mut(matches)?, sources })
     }
 
-    fn tls(&self) -> Result<TlsConfig, Failure> {
-        let Some(path) = &self.ca_cert else { return Ok(TlsConfig::default()) };
-        let pem = file::read_text("read the certificates", path, LARGEST)?;
-        let certificates: Vec<Certificate<'static>> = parse_pem(pem.as_bytes())
-            .filter_map(|item| match item {
-                Ok(PemItem::Certificate(certificate)) => Some(certificate),
-                _ => None,
-            })
-            .collect();
-        if certificates.is_empty() {
-            return Err(Failure::usage("ca_cert_empty", format!("The file {} holds no certificate.", path.display()))
-                .hint("Name a PEM file (-----BEGIN CERTIFICATE-----) with --ca-cert (SVC_SEARCH_CA)."));
-        }
-        Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates)).build())
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.update_from_arg_matches_mut(&mut matches.clone())
+    }
+
+    fn update_from_arg_matches_mut(&mut self, matches: &mut ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches_mut(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Connection {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        ConnectionArgs::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        ConnectionArgs::augment_args_for_update(command)
     }
 }
 
@@ -104,4 +121,30 @@ impl Connection {
 #[allow(clippy::unnecessary_wraps)]
 fn secret(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        connection: Connection,
+    }
+
+    pub(super) fn connection(args: &[&str]) -> Connection {
+        Line::parse_from(std::iter::once(&"svc-snap").chain(args)).connection
+    }
+
+    #[test]
+    fn a_plain_connection_has_neither_credentials_nor_tls() {
+        let reach = connection(&["--url", "http://es1:9200/search/"]).reach().unwrap();
+        assert_eq!((reach.base.as_str(), reach.authorization, reach.unverified), ("http://es1:9200/search", None, false));
+        assert!(connection(&["--url", "https://es1:9200", "--insecure"]).reach().unwrap().unverified);
+        // Where there is no TLS there is nothing that is not verified.
+        assert!(!connection(&["--url", "http://es1:9200", "--insecure"]).reach().unwrap().unverified);
+    }
 }

@@ -118,11 +118,14 @@ impl Call {
         Progress::start(&self.people, what, unit)
     }
 
-    /// Something that a person should know although the step goes on.
+    /// Something that a person should know although the step goes on. The same said twice is said once.
     pub fn warn(&self, code: &str, message: impl Into<String>) {
         let warning = Warning { code: code.to_owned(), message: message.into() };
-        self.people.warning(&warning.message);
-        self.remarks().warnings.push(warning);
+        let mut remarks = self.remarks();
+        if !remarks.warnings.contains(&warning) {
+            self.people.warning(&warning.message);
+            remarks.warnings.push(warning);
+        }
     }
 
     /// The same, and a person must look: the exit status becomes 9.

@@ -183,7 +183,14 @@ fn open_with(action: &str, path: &Path, more: OFlag) -> Result<File, Failure> {
 /// # Errors
 /// See [`Failure::io`]; larger than `limit` bytes or not UTF-8 is 7. `action` completes "Cannot …".
 pub fn read_text(action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
-    let file = open_regular(action, path)?;
+    text_of(open_regular(action, path)?, action, path, limit)
+}
+
+/// The text of a small file that is open.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn text_of(file: File, action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
     if bytes.len() as u64 > limit {

@@ -1,6 +1,7 @@
 //! Secrets: a password that cannot be printed, and names that tell that their value is one.
 
 use std::fmt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::failure::Failure;
@@ -10,8 +11,11 @@ use crate::file;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// A password file longer than this is another file.
+/// A file of a secret longer than this is another file.
 const LONGEST: u64 = 64 * 1024;
+
+/// What a file of a secret must not allow to its group and to others, as libpq has it for `.pgpass`.
+const OPEN_TO_OTHERS: u32 = 0o077;
 
 impl Secret {
     /// Takes a secret that came from elsewhere (a prompt, the environment).
@@ -20,17 +24,35 @@ impl Secret {
         Self(secret)
     }
 
-    /// The first line of a file, without its line end.
+    /// The first line of a file, without its line end. `what` says what it is a file of: `password`, `API key`.
     ///
     /// # Errors
-    /// The file is missing (4), unreadable (3), empty or not text (2).
-    pub fn from_file(path: &Path) -> Result<Self, Failure> {
-        let text = file::read_text("read the password file", path, LONGEST)?;
-        match text.lines().next() {
+    /// As [`Secret::whole_file`]; nothing in the first line is 2.
+    pub fn from_file(what: &str, path: &Path) -> Result<Self, Failure> {
+        let whole = Self::whole_file(what, path)?;
+        match whole.0.lines().next() {
             Some(line) if !line.is_empty() => Ok(Self(line.to_owned())),
-            _ => Err(Failure::usage("password_file_empty", format!("The password file {} is empty.", path.display()))
+            _ => Err(Failure::usage("secret_file_empty", format!("The {what} file {} is empty.", path.display()))
                 .hint("Write the secret into its first line.")),
         }
+    }
+
+    /// All that a file holds, such as a private key in PEM.
+    ///
+    /// # Errors
+    /// The file is missing (4), unreadable or open to others than its owner (3), too large or not text (7).
+    pub fn whole_file(what: &str, path: &Path) -> Result<Self, Failure> {
+        let action = format!("read the {what} file");
+        let file = file::open_regular(&action, path)?;
+        let mode = file.metadata().map_err(|error| Failure::io(&action, path, &error))?.permissions().mode();
+        if mode & OPEN_TO_OTHERS != 0 {
+            return Err(Failure::refused(
+                "secret_file_open",
+                format!("The {what} file {} is open to others than its owner (mode {:03o}).", path.display(), mode & 0o777),
+            )
+            .hint(format!("chmod 600 {}; whoever could read it may know the secret by now.", path.display())));
+        }
+        file::text_of(file, &action, path, LONGEST).map(Self)
     }
 
     /// The secret itself, for the one place that sends it.
@@ -107,4 +129,28 @@ fn words(name: &str) -> Vec<String> {
     }
     words.retain(|word| !word.is_empty());
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_others_can_read_or_write_is_no_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("password");
+        fs::write(&path, "first\r\nsecond\n").unwrap();
+        for (mode, good) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false), (0o644, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            match Secret::from_file("password", &path) {
+                Ok(secret) => assert!(good && secret.expose() == "first", "{mode:o}"),
+                Err(failure) => {
+                    assert!(!good && failure.code == "secret_file_open" && failure.status.code() == 3, "{mode:o}");
+                    assert!(failure.hint.unwrap().starts_with("chmod 600 "));
+                }
+            }
+        }
+    }
 }
