@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -16,8 +15,7 @@ use serde_json::{Value, json};
 use svc_tests::host::{Host, OwnSearch};
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{OS_USER, Product, Settings};
-use svc_tests::tool::Ran;
+use svc_tests::search::{OS_USER, Settings};
 use svc_tests::{os, wait};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -579,129 +577,6 @@ fn a_folder_that_the_search_database_could_not_use_is_refused() {
         .tool(&["configure", "--location", "/var/x/y", "--config", "/nowhere/opensearch.yml", "--os-user", OS_USER])
         .run()
         .fails(4, "file_not_found");
-}
-
-/// The server's certificate is signed by an authority of the test's own.
-#[test]
-fn basic_authentication_and_a_private_authority_let_in_and_nothing_else_does() {
-    let host = Host::shared().unwrap();
-    if host.search.product != Product::Elasticsearch {
-        // The other product's security is no part of its small distribution.
-        return;
-    }
-    const PASSWORD: &str = "s3cret-of-the-test";
-    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let file = |name: &str| dir.path().join(name).display().to_string();
-    certificates(dir.path());
-    let setting = |name: &str, value: String| (format!("xpack.security.{name}"), value);
-    let mut extra = vec![
-        setting("enabled", "true".to_owned()),
-        setting("http.ssl.enabled", "true".to_owned()),
-        setting("http.ssl.key", "server.key".to_owned()),
-        setting("http.ssl.certificate", "server.pem".to_owned()),
-    ];
-    // From 8 on it would otherwise make users and certificates of its own; 7 does not know the setting.
-    if host.search.key != "elasticsearch-7" {
-        extra.push(setting("autoconfiguration.enabled", "false".to_owned()));
-    }
-    let server = host
-        .prepare_search_server(
-            &host.search.key,
-            &Settings {
-                extra,
-                curl: ["--cacert", &file("ca.pem"), "-u", &format!("tester:{PASSWORD}")].map(str::to_owned).into(),
-                scheme: "https",
-                ..Settings::default()
-            },
-        )
-        .unwrap();
-    let user = os::system_user(OS_USER).unwrap();
-    for name in ["server.key", "server.pem"] {
-        os::file(&server.config_dir.join(name), &fs::read_to_string(dir.path().join(name)).unwrap(), 0o640, Some(&user)).unwrap();
-    }
-    os::run(server.program("elasticsearch-users").args(["useradd", "tester", "-p", PASSWORD, "-r", "superuser"])).unwrap();
-    os::run(server.program("elasticsearch-users").args(["useradd", "reader", "-p", PASSWORD, "-r", "viewer"])).unwrap();
-    server.start(&host.systemd).unwrap();
-
-    fs::write(dir.path().join("password"), format!("{PASSWORD}\n")).unwrap();
-    fs::write(dir.path().join("wrong"), "another-s3cret\n").unwrap();
-    let sandbox = Sandbox::on(server.search.clone(), "secure");
-    let plain = |args: &[&str]| sandbox.tool(args).env("SVC_SEARCH_CA", file("ca.pem"));
-    let known = |args: &[&str]| plain(args).env("SVC_SEARCH_USER", "tester").env("SVC_SEARCH_PASSWORD_FILE", file("password"));
-    let silent = |ran: Ran| {
-        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret"), "a secret is shown\n{ran}");
-        ran
-    };
-    let location = sandbox.location().display().to_string();
-    let body = http_client(&server.url, &file("ca.pem"), PASSWORD, &sandbox.name("docs"));
-    assert!(body.contains("created"), "{body}");
-    silent(known(&["register", "--location", &location]).run().ok().changed());
-    silent(known(&["verify"]).talks().arg("-v").run().ok());
-    let created = silent(known(&["create", "s"]).run().ok().changed());
-    assert_eq!(created.result()["snapshot"]["indices"], json!([sandbox.name("docs")]));
-    silent(known(&["health"]).run().ok());
-
-    silent(plain(&["list"]).run().refused("search_not_authenticated"));
-    let wrong = known(&["create", "t"]).env("SVC_SEARCH_PASSWORD_FILE", file("wrong")).run().refused("search_not_authenticated");
-    silent(wrong);
-    silent(known(&["create", "t"]).env("SVC_SEARCH_USER", "reader").run().refused("search_forbidden"));
-    silent(plain(&["list"]).env("SVC_SEARCH_USER", "tester").run().fails(2, "search_password_missing"));
-    silent(known(&["list"]).env_remove("SVC_SEARCH_CA").run().refused("search_not_trusted"));
-    silent(known(&["list"]).env("SVC_SEARCH_CA", file("other.pem")).run().refused("search_not_trusted"));
-    silent(known(&["list"]).env("SVC_SEARCH_CA", file("password")).run().fails(2, "ca_cert_empty"));
-    silent(known(&["list"]).env("SVC_SEARCH_CA", file("nothing")).run().fails(4, "file_not_found"));
-    silent(known(&["list"]).env("SVC_SEARCH_URL", server.url.replace("https", "http")).run().fails(5, "search_unreachable"));
-    silent(known(&["list"]).env("SVC_SEARCH_URL", host.search.url.replace("http", "https")).run().refused("search_not_trusted"));
-
-    // Credentials in the address are used and not shown, not even in the help.
-    let inside = server.url.replace("https://", &format!("https://tester:{PASSWORD}@"));
-    let health = silent(plain(&["health"]).env("SVC_SEARCH_URL", &inside).run().ok());
-    assert_eq!(health.result()["url"], server.url.as_str());
-    silent(plain(&["list", "--help"]).env("SVC_SEARCH_URL", &inside).talks().run());
-    let away = inside.replace(&server.url[server.url.rfind(':').unwrap()..], ":1");
-    silent(plain(&["list"]).env("SVC_SEARCH_URL", away).run().fails(5, "search_unreachable"));
-    silent(plain(&["list"]).env("SVC_SEARCH_URL", inside.replace("https://", "ftp://")).run().fails(2, "search_url_invalid"));
-}
-
-/// An authority, another one, and a certificate of 127.0.0.1 by the first.
-fn certificates(dir: &Path) {
-    let openssl = |args: &[&str]| os::run(Command::new("openssl").current_dir(dir).args(args)).unwrap();
-    for name in ["ca", "other"] {
-        let (key, pem, subject) = (format!("{name}.key"), format!("{name}.pem"), format!("/CN=authority {name}"));
-        openssl(&[
-            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", &subject, "-keyout", &key, "-out", &pem,
-        ]);
-    }
-    openssl(&["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=server", "-keyout", "server.key", "-out", "server.csr"]);
-    fs::write(dir.join("san"), "subjectAltName=IP:127.0.0.1\n").unwrap();
-    openssl(&[
-        "x509",
-        "-req",
-        "-in",
-        "server.csr",
-        "-CA",
-        "ca.pem",
-        "-CAkey",
-        "ca.key",
-        "-CAcreateserial",
-        "-days",
-        "2",
-        "-extfile",
-        "san",
-        "-out",
-        "server.pem",
-    ]);
-}
-
-/// Writes one document into a server that wants credentials.
-fn http_client(url: &str, ca: &str, password: &str, index: &str) -> String {
-    os::run(
-        Command::new("curl")
-            .args(["-sS", "--noproxy", "*", "--cacert", ca, "-u", &format!("tester:{password}"), "-XPOST"])
-            .args(["-H", "content-type: application/json", "-d", "{\"n\":1}", &format!("{url}/{index}/_doc?refresh=true")]),
-    )
-    .unwrap()
 }
 
 /// What is lost of the one request that takes a snapshot.

@@ -4,7 +4,9 @@ pub(crate) mod disk;
 pub(crate) mod line;
 pub(crate) mod path;
 pub(crate) mod refusal;
+pub(crate) mod rights;
 pub(crate) mod transport;
+pub(crate) mod unanswered;
 pub(crate) mod url;
 pub(crate) mod within;
 
@@ -54,8 +56,13 @@ impl Server {
     /// # Errors
     /// Nobody answers (5), the credentials are refused (3), or it is no search database (3).
     pub(crate) fn connect(connection: &Connection, call: &Call) -> Result<Self, Failure> {
-        let line = Line::new(Transport::new(connection.reach()?, *call.deadline()), call.watch());
-        let root = look(&line, "/")?;
+        let reach = connection.reach()?;
+        if reach.unverified {
+            let base = &reach.base;
+            call.warn("search_not_verified", format!("The certificate of {base} is taken as it comes (--insecure, SVC_SEARCH_INSECURE): anybody in between could read and alter everything."));
+        }
+        let line = Line::new(Transport::new(reach, *call.deadline()), call.watch());
+        let root = line.first_look("/")?;
         let server = match root.status {
             405 => by_nodes(line, &root)?,
             200..300 => by_root(line, &root.body)?,

@@ -64,17 +64,22 @@ pub fn maven(artifact: &str) -> Result<PathBuf> {
     let name = artifact.split_once(':').map_or(artifact, |(_, rest)| rest).replace(':', "-");
     let tree = cached(&name, |folder| {
         let fetched = tempfile::tempdir()?;
-        os::run(
-            Command::new("mvn")
-                .args(["-q", "-B", COPY])
-                .arg(format!("-Dartifact={artifact}"))
-                .arg(format!("-DoutputDirectory={}", fetched.path().display())),
-        )
-        .with_context(|| format!("cannot fetch {artifact} from Maven Central"))?;
-        unzip(&only_entry(fetched.path())?, folder)
+        unzip(&maven_file(artifact, fetched.path())?, folder)
     })?;
     // A distribution is one folder inside its archive.
     only_entry(&tree).or(Ok(tree))
+}
+
+/// An archive of Maven Central as it is, in an empty folder.
+pub fn maven_file(artifact: &str, folder: &Path) -> Result<PathBuf> {
+    os::run(
+        Command::new("mvn")
+            .args(["-q", "-B", COPY])
+            .arg(format!("-Dartifact={artifact}"))
+            .arg(format!("-DoutputDirectory={}", folder.display())),
+    )
+    .with_context(|| format!("cannot fetch {artifact} from Maven Central"))?;
+    only_entry(folder)
 }
 
 /// The unpacked tree of a wheel on PyPI, `name==version`.

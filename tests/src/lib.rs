@@ -23,6 +23,8 @@ pub mod product;
 pub mod proxy;
 pub mod sandbox;
 pub mod search;
+pub mod secured;
+pub mod stand_in;
 pub mod suite;
 pub mod systemd;
 pub mod tool;

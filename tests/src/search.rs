@@ -111,6 +111,8 @@ pub struct Settings {
     pub ports: Option<[u16; 2]>,
     /// The folder in which repositories have their folders, where it is there already; `None` makes one.
     pub repo_root: Option<PathBuf>,
+    /// The unpacked distribution, where it is another than the vendor's as it comes: one with a plugin.
+    pub home: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -124,6 +126,7 @@ impl Default for Settings {
             heap_mb: 512,
             ports: None,
             repo_root: None,
+            home: None,
         }
     }
 }
@@ -169,7 +172,10 @@ pub struct Search {
 impl Search {
     /// Makes the folders, the configuration and the unit of a server in a new folder, and does not start it.
     pub fn prepare(distribution: &Distribution, dir: &Path, unit: &str, settings: &Settings, systemd: &Systemd) -> Result<Self> {
-        let home = download::maven(&distribution.artifact())?;
+        let home = match &settings.home {
+            Some(home) => home.clone(),
+            None => download::maven(&distribution.artifact())?,
+        };
         let java = java::at_least(distribution.java)?;
         let user = os::system_user(settings.os_user)?;
         let ports = match settings.ports {

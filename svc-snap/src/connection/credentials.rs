@@ -60,7 +60,9 @@ impl Connection {
                 "search_credentials_ambiguous",
                 format!("Both {} and {} say who calls, and a request bears only one of them.", one.at(place), other.at(place)),
             )
-            .hint("Leave out all but one of --user with --password-file, --api-key-file and --bearer-file, and of their variables.")),
+            .hint(
+                "Leave out all but one of --user with --password-file, --api-key-file and --bearer-file, and of their variables.",
+            )),
             (first, _) => Ok(first.map(|(kind, _, _)| kind)),
         }
     }
@@ -92,10 +94,8 @@ impl Connection {
                 format!("Nothing says the password of the search database's user {user}."),
             )
             .hint("Write it into a file and name it with --password-file (SVC_SEARCH_PASSWORD_FILE).")),
-            (None, _) => {
-                Err(Failure::usage("search_user_missing", "There is a password for the search database but no user.")
-                    .hint("Name the user with --user (SVC_SEARCH_USER)."))
-            }
+            (None, _) => Err(Failure::usage("search_user_missing", "There is a password for the search database but no user.")
+                .hint("Name the user with --user (SVC_SEARCH_USER).")),
         }
     }
 }

@@ -71,8 +71,10 @@ impl Connection {
         let Some(path) = &self.args.client_cert else {
             return match &self.args.client_key {
                 None => Ok(None),
-                Some(_) => Err(Failure::usage("client_cert_missing", "There is a client's private key, but no certificate to it.")
-                    .hint("Name the certificate with --client-cert (SVC_SEARCH_CLIENT_CERT).")),
+                Some(_) => {
+                    Err(Failure::usage("client_cert_missing", "There is a client's private key, but no certificate to it.")
+                        .hint("Name the certificate with --client-cert (SVC_SEARCH_CLIENT_CERT)."))
+                }
             };
         };
         let chain = certificates("client_cert_empty", "--client-cert (SVC_SEARCH_CLIENT_CERT)", path)?;

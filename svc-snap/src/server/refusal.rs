@@ -10,6 +10,7 @@ use serde_json::Value;
 use svc_step::Failure;
 
 use self::table::{RULES, Rule};
+use crate::server::rights;
 use crate::server::transport::{Fate, Trouble};
 
 /// An error of the server, flattened.
@@ -68,6 +69,9 @@ pub(crate) fn refusal(status: u16, body: &Value) -> Trouble {
         Some(rule) => rule.fate,
         None => Fate::NoEffect,
     };
+    if failure.code == "search_forbidden" {
+        rights::name(&mut failure, &said.reasons);
+    }
     failure.causes.extend(said.reasons);
     Trouble { failure, fate }
 }

@@ -1,19 +1,27 @@
 //! One request and its answer over HTTP, and what is known of its effect when there is no answer.
 
+use std::io::Read;
 use std::time::Duration;
 
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::deadline::Deadline;
 use svc_step::secret::Secret;
+use ureq::Body;
 use ureq::http::{HeaderValue, Request, Response, header};
-use ureq::{Body, Timeout};
+use ureq::tls::TlsConfig;
 
 use crate::connection::Reach;
 use crate::server::refusal;
+use crate::server::unanswered::{Way, other_scheme};
 
-/// Answers are read up to this size; ureq's own limit of 10 MB is less than a large cluster's.
-const ANSWER_LIMIT: u64 = 1 << 30;
+/// Answers are read up to this size, however they were packed; what a large cluster says of thousands of snapshots is some
+/// tens of MB.
+const ANSWER_LIMIT: u64 = 128 << 20;
+/// So much of an answer shows whether it is JSON at all.
+const BEGINNING: u64 = 512;
+/// How long somebody is asked whether he speaks the other scheme.
+const TRIAL: Duration = Duration::from_secs(2);
 /// A step whose time is nearly over, or over, still finishes or takes back what it has begun. Whoever has begun nothing does
 /// not wait so long: see [`crate::server::line::Line::look`].
 const GRACE: Duration = Duration::from_secs(10);
@@ -25,6 +33,8 @@ pub(crate) enum Patience {
     Short,
     /// A request that waits for work of hours: only the step's own time limit counts.
     Long,
+    /// A request that only tries whether somebody is there.
+    Trial,
 }
 
 impl Patience {
@@ -33,6 +43,7 @@ impl Patience {
             // Servers give up by themselves after 30 s of waiting for the cluster and 30 s more for its nodes.
             Self::Short => Some(deadline.at_most(Duration::from_secs(90)).max(GRACE)),
             Self::Long => deadline.remaining().map(|left| left.max(GRACE)),
+            Self::Trial => Some(TRIAL),
         }
     }
 }
@@ -59,6 +70,7 @@ pub(crate) struct Transport {
     agent: ureq::Agent,
     base: String,
     authorization: Option<Secret>,
+    shows_certificate: bool,
     deadline: Deadline,
 }
 
@@ -81,10 +93,24 @@ impl Transport {
             .max_idle_connections(0)
             .timeout_resolve(Some(reach.connect_timeout))
             .timeout_connect(Some(reach.connect_timeout))
-            .tls_config(reach.tls)
-            .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Self { agent: config.new_agent(), base: reach.base, authorization: reach.authorization, deadline }
+            .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")));
+        let shows_certificate = reach.tls.client_cert().is_some();
+        let agent = config.tls_config(reach.tls).build().new_agent();
+        Self { agent, base: reach.base, authorization: reach.authorization, shows_certificate, deadline }
+    }
+
+    /// The way to the same place by the other scheme, without credentials and trust: only to see what is spoken there.
+    pub(crate) fn by_the_other_scheme(&self) -> Self {
+        Self::new(
+            Reach {
+                base: other_scheme(&self.base),
+                authorization: None,
+                tls: TlsConfig::builder().disable_verification(true).build(),
+                unverified: true,
+                connect_timeout: TRIAL,
+            },
+            self.deadline,
+        )
     }
 
     /// The server's address, without credentials.
@@ -92,27 +118,43 @@ impl Transport {
         &self.base
     }
 
+    /// What a failure is told of the connection.
+    pub(crate) fn way(&self) -> Way<'_> {
+        Way { base: &self.base, shows_certificate: self.shows_certificate }
+    }
+
     /// Sends one request and reads its answer, whatever its HTTP status.
     ///
     /// # Errors
     /// No answer came, or one that no search database gives.
     pub(crate) fn exchange(&self, method: &str, path: &str, body: Option<&Value>, patience: Patience) -> Result<Answer, Trouble> {
-        let mut answer = self.send(method, path, body, patience).map_err(|error| self.no_answer(&error))?;
+        let answer = self.send(method, path, body, patience).map_err(|error| self.way().no_answer(&error))?;
         let status = answer.status().as_u16();
-        let text = answer
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_LIMIT)
-            .read_to_string()
-            .map_err(|error| self.lost(&error.to_string()))?;
-        let product = answer.headers().get("x-elastic-product").and_then(|value| value.to_str().ok()).map(str::to_owned);
         if (300..400).contains(&status) {
             return Err(refusal::redirected(&self.base));
         }
-        match serde_json::from_str(&text) {
+        let product = answer.headers().get("x-elastic-product").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let bytes = self.read(answer, status)?;
+        match serde_json::from_slice(&bytes) {
             Ok(body) => Ok(Answer { status, product, body }),
+            Err(error) if error.is_eof() && !bytes.is_empty() => Err(self.way().half(&error)),
             Err(_) => Err(refusal::not_json(&self.base, status)),
         }
+    }
+
+    /// Reads an answer to its end; what does not begin as JSON is not read further.
+    fn read(&self, answer: Response<Body>, status: u16) -> Result<Vec<u8>, Trouble> {
+        // The limit is put here since ureq's own counts the bytes before they are unpacked.
+        let mut reader = answer.into_body().into_reader();
+        let mut bytes = Vec::new();
+        let cut = |error| self.way().cut(error);
+        reader.by_ref().take(BEGINNING).read_to_end(&mut bytes).map_err(cut)?;
+        let begins = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+        if !matches!(begins, None | Some(b'{' | b'[')) {
+            return Err(refusal::not_json(&self.base, status));
+        }
+        reader.take(ANSWER_LIMIT).read_to_end(&mut bytes).map_err(cut)?;
+        if bytes.len() as u64 > ANSWER_LIMIT { Err(self.way().endless(ANSWER_LIMIT)) } else { Ok(bytes) }
     }
 
     fn send(&self, method: &str, path: &str, body: Option<&Value>, patience: Patience) -> Result<Response<Body>, ureq::Error> {
@@ -131,51 +173,4 @@ impl Transport {
             None => self.agent.run(self.agent.configure_request(request.body(())?).timeout_global(limit).build()),
         }
     }
-
-    fn no_answer(&self, error: &ureq::Error) -> Trouble {
-        use std::io::ErrorKind as Kind;
-        let never_left = match error {
-            ureq::Error::HostNotFound
-            | ureq::Error::ConnectionFailed
-            | ureq::Error::Tls(_)
-            | ureq::Error::Rustls(_)
-            | ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => true,
-            // TLS speaks of the peer's certificate or of what is no TLS at all before any request is sent.
-            ureq::Error::Io(error) => matches!(
-                error.kind(),
-                Kind::ConnectionRefused
-                    | Kind::NetworkUnreachable
-                    | Kind::HostUnreachable
-                    | Kind::AddrNotAvailable
-                    | Kind::InvalidData
-                    | Kind::InvalidInput
-            ),
-            _ => false,
-        };
-        if !never_left {
-            return self.lost(&error.to_string());
-        }
-        let failure = match error {
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => self.bad_tls(&error.to_string()),
-            ureq::Error::Io(fault) if fault.kind() == Kind::InvalidData => self.bad_tls(&error.to_string()),
-            _ => unreachable(&self.base).cause(error.to_string()),
-        };
-        Trouble { failure, fate: Fate::NoEffect }
-    }
-
-    fn bad_tls(&self, why: &str) -> Failure {
-        Failure::refused("search_not_trusted", format!("No trusted TLS connection to the search database at {} can be made.", self.base))
-            .hint("Name the authority of its certificate with --ca-cert (SVC_SEARCH_CA), and check that --url says the name that is in the certificate.")
-            .cause(why)
-    }
-
-    /// The request was sent, or may have been, and there is no answer.
-    fn lost(&self, why: &str) -> Trouble {
-        Trouble { failure: unreachable(&self.base).cause(why), fate: Fate::Unknown }
-    }
-}
-
-fn unreachable(base: &str) -> Failure {
-    Failure::unavailable("search_unreachable", format!("The search database at {base} does not answer."))
-        .hint("Check that it runs (svc-unit status UNIT) and that --url (SVC_SEARCH_URL) is right; https:// where it speaks TLS.")
 }

@@ -117,11 +117,11 @@ pub(crate) const RULES: &[Rule] = &[
     refused("search_not_authenticated", "The search database does not accept these credentials, or wants some.")
         .types(&["security_exception"])
         .http(&[401])
-        .hint("Check --user (SVC_SEARCH_USER) and --password-file (SVC_SEARCH_PASSWORD_FILE)."),
+        .hint("Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…)."),
     refused("search_forbidden", "The search database's user has no right to do this.")
         .types(&["security_exception"])
         .http(&[403])
-        .hint("Give that user a role that may manage snapshots and the service's indices, or name another user with --user."),
+        .hint("Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user."),
     refused("index_in_the_way", "An open index of the same name is in the way of the restore.")
         .types(&["snapshot_restore_exception"])
         .says(&["open index with same name"])
@@ -235,10 +235,10 @@ pub(crate) const RULES: &[Rule] = &[
         .hint("Try again in a while; svc-snap list shows snapshots under way."),
     refused("search_not_authenticated", "The search database does not accept these credentials, or wants some.")
         .http(&[401])
-        .hint("Check --user (SVC_SEARCH_USER) and --password-file (SVC_SEARCH_PASSWORD_FILE)."),
+        .hint("Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…)."),
     refused("search_forbidden", "The search database's user has no right to do this.")
         .http(&[403])
-        .hint("Give that user a role that may manage snapshots and the service's indices, or name another user with --user."),
+        .hint("Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user."),
     not_found("search_not_found", "The search database does not have what was asked for.")
         .http(&[404])
         .hint("See the causes: they are the server's own words."),

@@ -1,0 +1,524 @@
+//! How `svc-snap` reaches a server: credentials and certificates against servers with their security on, and whatever else may
+//! answer at an address. The servers here are the test's own; what stands in for one says what a real one says.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use svc_tests::host::Host;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::secured::{ADMIN, LEAST, NOBODY, PASSWORD, Secured};
+use svc_tests::stand_in::{StandIn, http};
+use svc_tests::tool::{Ran, Tool, bin_dir};
+use svc_tests::{os, wait};
+
+/// The tool on a secured server, with a repository and a state of the test's own.
+struct Client<'a> {
+    server: &'a Secured,
+    state: tempfile::TempDir,
+}
+
+impl<'a> Client<'a> {
+    fn new(server: &'a Secured) -> Self {
+        server.authority.secret("password", &format!("{PASSWORD}\n"));
+        server.authority.secret("wrong", "another-s3cret\n");
+        Self { server, state: tempfile::tempdir().unwrap() }
+    }
+
+    /// Knows whom to trust, and no more.
+    fn stranger(&self, args: &[&str]) -> Tool {
+        Tool::new("svc-snap")
+            .env("SVC_SEARCH_URL", &self.server.url)
+            .env("SVC_SEARCH_CA", self.server.authority.path("ca.pem"))
+            .env("SVC_REPOSITORY", "backup")
+            .env("SVC_INDICES", "content-*")
+            .env("SVC_STATE_DIR", self.state.path())
+            .args(args)
+    }
+
+    fn with_certificate(&self, args: &[&str]) -> Tool {
+        self.stranger(args)
+            .env("SVC_SEARCH_CLIENT_CERT", self.server.authority.path("client.pem"))
+            .env("SVC_SEARCH_CLIENT_KEY", self.server.authority.path("client.key"))
+    }
+
+    /// What keeps a user's password.
+    fn password(&self, tool: Tool, user: &str, file: &str) -> Tool {
+        tool.env("SVC_SEARCH_USER", user).env("SVC_SEARCH_PASSWORD_FILE", self.server.authority.path(file))
+    }
+
+    /// A backup's whole life, as a user with no more rights than the page of the tool says.
+    fn lives(&self, tool: impl Fn(&[&str]) -> Tool) {
+        let run = |args: &[&str]| silent(tool(args).env("SVC_RUN_ID", "20261120t020003z-life").run());
+        let from = |args: &[&str], document: &Ran| {
+            silent(tool(args).env("SVC_RUN_ID", "20261120t020003z-life").args(["--from", "-"]).stdin(document.text()).run())
+        };
+        let settings = json!({"settings": {"number_of_replicas": 0}, "aliases": {"content-all": {}}});
+        let plain = json!({"settings": {"number_of_replicas": 0}});
+        for (name, body) in [("content-a", &settings), ("content-gone", &settings), ("content-lone", &plain), ("other", &plain)] {
+            self.server.ask("PUT", &format!("/{name}"), Some(body)).unwrap();
+        }
+        self.server.ask("POST", "/content-a/_doc?refresh=true", Some(&json!({"n": 1}))).unwrap();
+        let location = self.server.repo_root.join("backup").display().to_string();
+        run(&["register", "--location", &location]).ok().changed();
+        run(&["verify"]).ok();
+        let health = run(&["health"]).ok();
+        assert_eq!(health.result()["url"], self.server.url.as_str());
+        assert_eq!(health.result()["repository"]["verified"], true, "{health}");
+        let created = run(&["create", "s"]).ok().changed();
+        assert_eq!(created.result()["wanted"], json!(["content-a", "content-gone", "content-lone"]));
+        assert_eq!(created.result()["noted"][0]["docs_exact"], true, "{created}");
+        run(&["list"]).ok();
+        run(&["show", "s"]).ok();
+        run(&["wait", "s"]).ok();
+
+        self.server.ask("POST", "/content-a/_doc?refresh=true", Some(&json!({"n": 2}))).unwrap();
+        let staged = from(&["stage", "--indices", "content-a"], &created).ok().changed();
+        let swapped = from(&["swap"], &staged).ok().changed();
+        assert_eq!(self.count("content-a"), 1);
+        from(&["swap"], &swapped).ok().changed();
+        assert_eq!(self.count("content-a"), 2);
+        run(&["unstage", "--run", "20261120t020003z-life"]).ok().changed();
+        for name in ["content-gone", "content-lone"] {
+            self.server.ask("DELETE", &format!("/{name}"), None).unwrap();
+        }
+        let restored = from(&["restore"], &created).ok().changed();
+        let indices = restored.result()["indices"].as_array().unwrap();
+        let way = |name: &str| indices.iter().find(|one| one["index"] == name).unwrap()["way"].clone();
+        assert_eq!((way("content-a"), way("content-lone")), (json!("swapped"), json!("straight")), "{restored}");
+        assert_eq!(self.count("content-all"), 1);
+        from(&["unstage"], &restored).ok().changed();
+        from(&["restore", "--in-place", "--on-conflict", "delete"], &created).ok().changed();
+        run(&["cleanup"]).ok();
+        run(&["delete", "s"]).ok().changed();
+    }
+
+    fn count(&self, index: &str) -> u64 {
+        self.server.ask("GET", &format!("/{index}/_count"), None).unwrap()["count"].as_u64().unwrap()
+    }
+
+    /// What goes wrong in the same way on either server.
+    fn goes_wrong(&self, tool: impl Fn(&[&str]) -> Tool) {
+        let authority = &self.server.authority;
+        let known = |args: &[&str]| self.password(tool(args), LEAST, "password");
+        silent(self.password(tool(&["list"]), LEAST, "wrong").run()).refused("search_not_authenticated");
+        let lacking = silent(self.password(tool(&["create", "t"]), NOBODY, "password").run()).refused("search_forbidden");
+        let message = lacking.doc()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(" nobody ") && message.contains("cluster:monitor/"), "{message}");
+
+        let by_name = self.server.url.replace("127.0.0.1", "localhost");
+        let other = silent(known(&["list"]).env("SVC_SEARCH_URL", by_name).run()).refused("search_certificate_other_name");
+        assert!(other.doc()["error"]["hint"].as_str().unwrap().contains("127.0.0.1, search.test"), "{other}");
+        silent(known(&["list"]).env_remove("SVC_SEARCH_CA").run()).refused("search_not_trusted");
+        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("client.pem")).run()).refused("search_not_trusted");
+        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("password")).run()).fails(2, "ca_cert_empty");
+        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("nothing")).run()).fails(4, "file_not_found");
+
+        let insecure = || known(&["health"]).env_remove("SVC_SEARCH_CA");
+        silent(insecure().arg("--insecure").run()).ok().warns("search_not_verified");
+        let waited = silent(insecure().env("SVC_SEARCH_INSECURE", "yes").arg("--wait").run()).ok().warns("search_not_verified");
+        let warnings = waited.doc()["warnings"].as_array().unwrap();
+        assert_eq!(warnings.iter().filter(|warning| warning["code"] == "search_not_verified").count(), 1);
+        let asked = known(&["health"]).env("SVC_SEARCH_INSECURE", "yes").run();
+        assert!(asked.doc()["error"]["code"] == "search_trust_ambiguous", "{asked}");
+        // An authority on the command line is meant for this call.
+        let safe = insecure().env("SVC_SEARCH_INSECURE", "yes").args(["--ca-cert", &authority.path("client.pem")]).run();
+        safe.refused("search_not_trusted");
+
+        let plain = self.server.url.replace("https", "http");
+        let ran = self.password(self.stranger(&["create", "t"]), LEAST, "password").env("SVC_SEARCH_URL", plain).run();
+        let ran = silent(ran).refused("search_speaks_tls");
+        assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&self.server.url), "{ran}");
+
+        // Credentials in the address are used and not shown, not even in the help.
+        let inside = self.server.url.replace("https://", &format!("https://{LEAST}:{PASSWORD}@"));
+        let health = silent(tool(&["health"]).env("SVC_SEARCH_URL", &inside).run()).ok();
+        assert_eq!(health.result()["url"], self.server.url.as_str());
+        let help = silent(tool(&["health", "--help"]).env("SVC_SEARCH_URL", &inside).talks().run());
+        assert!(help.stdout.contains("SVC_SEARCH_API_KEY_FILE"));
+        silent(tool(&["health", "-v"]).env("SVC_SEARCH_URL", &inside).talks().run()).ok();
+        let away = inside.replace(&self.server.url[self.server.url.rfind(':').unwrap()..], ":1");
+        silent(tool(&["list", "-v"]).env("SVC_SEARCH_URL", away).run()).fails(5, "search_unreachable");
+        let strange = inside.replace("https://", "ftp://");
+        silent(tool(&["list"]).env("SVC_SEARCH_URL", strange).run()).fails(2, "search_url_invalid");
+    }
+}
+
+/// Nothing that a secret is made of stands in anything that the tool has said.
+#[track_caller]
+fn silent(ran: Ran) -> Ran {
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(!said.contains("s3cret") && !said.contains("czNjcmV0"), "a secret is shown\n{ran}");
+    ran
+}
+
+#[test]
+fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
+    let host = Host::shared().unwrap();
+    let server = Secured::elasticsearch(&host).unwrap();
+    let account = "elastic/enterprise-search-server";
+    let token = os::run(server.program("elasticsearch-service-tokens").args(["create", account, "svc"])).unwrap();
+    let token = token.trim().rsplit(' ').next().unwrap().to_owned();
+    server.start(&host).unwrap();
+    let client = Client::new(&server);
+    let authority = &server.authority;
+    let known = |args: &[&str]| client.password(client.with_certificate(args), LEAST, "password");
+    client.lives(known);
+    client.goes_wrong(|args| client.with_certificate(args));
+
+    let without = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
+    silent(without(&["create", "t"]).run()).refused("search_client_certificate_wanted");
+    let strangers = svc_tests::secured::Authority::new().unwrap();
+    strangers.issue("strange", "svc", "DNS:strange.test").unwrap();
+    let shown = |pem: &str, key: &str| without(&["list"]).args(["--client-cert", pem, "--client-key", key]).run();
+    silent(shown(&strangers.path("strange.pem"), &strangers.path("strange.key"))).refused("search_client_certificate_refused");
+    authority.sign("client", "expired", "DNS:client.test", -1).unwrap();
+    let key = authority.path("client.key");
+    silent(shown(&authority.path("expired.pem"), &key)).refused("search_client_certificate_refused");
+    // The key may stand in the file of the certificate.
+    let both = fs::read_to_string(authority.file("client.pem")).unwrap() + &fs::read_to_string(&key).unwrap();
+    let both = authority.secret("both.pem", &both);
+    silent(client.stranger(&["list"]).args(["--client-cert", &both]).run()).refused("search_not_authenticated");
+
+    let bearer = |token: &str| client.with_certificate(&["health"]).args(["--bearer-file", &authority.secret("bearer", token)]);
+    let health = bearer(&token).run().ok();
+    assert!(!health.text().contains(&token) && health.result()["repository"]["verified"] == true, "{health}");
+    bearer(&token.replace("AA", "AB")).run().refused("search_not_authenticated");
+    // What stands on the command line is meant for this call, whatever the environment says for all.
+    bearer(&token).env("SVC_SEARCH_USER", ADMIN).env("SVC_SEARCH_PASSWORD_FILE", authority.path("wrong")).run().ok();
+
+    authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
+    server.lay("old.pem", "server.pem").unwrap();
+    // The server looks at its certificates now and then.
+    wait::until("the expired certificate", Duration::from_secs(60), || server.ask("GET", "/_cluster/health", None).err())
+        .unwrap();
+    silent(known(&["create", "t"]).run()).refused("search_certificate_expired");
+    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_verified");
+}
+
+#[test]
+fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate() {
+    let host = Host::shared().unwrap();
+    let server = Secured::opensearch(&host).unwrap();
+    server.start(&host).unwrap();
+    let client = Client::new(&server);
+    client.lives(|args| client.password(client.stranger(args), LEAST, "password"));
+    client.goes_wrong(|args| client.stranger(args));
+    silent(client.stranger(&["list"]).run()).refused("search_not_authenticated");
+    // The certificate alone says who calls.
+    let health = silent(client.with_certificate(&["health"]).run()).ok();
+    assert_eq!(health.result()["repository"]["verified"], true, "{health}");
+    server.authority.issue("nobody", NOBODY, "DNS:nobody.test").unwrap();
+    let nobody = client
+        .stranger(&["health"])
+        .env("SVC_SEARCH_CLIENT_CERT", server.authority.path("nobody.pem"))
+        .env("SVC_SEARCH_CLIENT_KEY", server.authority.path("nobody.key"));
+    silent(nobody.run()).refused("search_forbidden");
+}
+
+/// `svc-snap` at another address than the shared server's.
+fn at(sandbox: &Sandbox, stand_in: &StandIn, args: &[&str]) -> Tool {
+    sandbox.tool(args).env("SVC_SEARCH_URL", stand_in.url())
+}
+
+fn shared(name: &str) -> Sandbox {
+    Sandbox::on(Host::shared().unwrap().search, name)
+}
+
+/// A folder for files with secrets in them.
+fn secret(dir: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path = dir.path().join(name);
+    os::file(&path, text, 0o600, None).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn an_api_key_is_sent_in_either_form_and_is_one_of_several_kinds_of_credentials() {
+    // What Elasticsearch 8.19 says to a key that it does not know.
+    const UNKNOWN: &str = r#"{"error":{"root_cause":[{"type":"security_exception","reason":"unable to authenticate with provided credentials and anonymous access is not allowed for this request","additional_unsuccessful_credentials":"API key: unable to find apikey with id id"}],"type":"security_exception","reason":"unable to authenticate with provided credentials and anonymous access is not allowed for this request","additional_unsuccessful_credentials":"API key: unable to find apikey with id id"},"status":401}"#;
+    let sandbox = Sandbox::new("key");
+    let server = StandIn::before(&sandbox.search.url, |request| {
+        let known = request
+            .lines()
+            .any(|line| line.to_lowercase().starts_with("authorization: apikey") && line.ends_with(" aWQ6czNjcmV0LWtleQ=="));
+        if known { Ok(request.to_owned()) } else { Err(http("401 Unauthorized", "application/json", UNKNOWN)) }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let (pair, encoded) = (secret(&dir, "pair", "id:s3cret-key\n"), secret(&dir, "encoded", "aWQ6czNjcmV0LWtleQ==\n"));
+    let wrong = secret(&dir, "wrong", "id:another-s3cret\n");
+    silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &pair]).run()).ok();
+    silent(at(&sandbox, &server, &["list"]).env("SVC_SEARCH_API_KEY_FILE", &encoded).run()).ok();
+    silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &wrong]).run()).refused("search_not_authenticated");
+    silent(at(&sandbox, &server, &["list"]).run()).refused("search_not_authenticated");
+
+    let two = at(&sandbox, &server, &["create", "s"]).env("SVC_SEARCH_API_KEY_FILE", &pair).env("SVC_SEARCH_USER", "svc");
+    let two = silent(two.run()).fails(2, "search_credentials_ambiguous").unchanged();
+    let message = two.doc()["error"]["message"].as_str().unwrap();
+    assert!(message.contains("SVC_SEARCH_USER") && message.contains("SVC_SEARCH_API_KEY_FILE"), "{message}");
+    let flags = ["--api-key-file", &pair, "--bearer-file", &pair];
+    silent(at(&sandbox, &server, &["list"]).args(flags).run()).fails(2, "search_credentials_ambiguous");
+    let by_flag = at(&sandbox, &server, &["list"]).env("SVC_SEARCH_BEARER_FILE", &wrong).args(["--api-key-file", &pair]);
+    silent(by_flag.run()).ok();
+
+    fs::set_permissions(&pair, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    let open = silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &pair]).run()).refused("secret_file_open");
+    assert!(open.doc()["error"]["hint"].as_str().unwrap().contains(&format!("chmod 600 {pair}")), "{open}");
+}
+
+#[test]
+fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent() {
+    let sandbox = shared("pem");
+    let authority = svc_tests::secured::Authority::new().unwrap();
+    authority.issue("one", "one", "DNS:one.test").unwrap();
+    authority.issue("two", "two", "DNS:two.test").unwrap();
+    let list = |cert: &str, key: Option<&str>| {
+        let tool = sandbox.tool(&["list", "--url", "https://127.0.0.1:1", "--client-cert"]).arg(authority.path(cert));
+        key.map_or(tool.clone(), |key| tool.arg("--client-key").arg(authority.path(key))).run()
+    };
+    list("one.pem", Some("two.key")).fails(2, "client_cert_invalid").unchanged();
+    list("one.pem", Some("one.pem")).refused("secret_file_open");
+    list("one.key", Some("one.key")).fails(2, "client_cert_empty");
+    authority.secret("bare.pem", &fs::read_to_string(authority.file("one.pem")).unwrap());
+    list("bare.pem", None).fails(2, "client_key_missing");
+    let locked = authority.file("locked.key");
+    os::run(
+        Command::new("openssl")
+            .args(["pkey", "-aes256", "-passout", "pass:x", "-in", &authority.path("one.key"), "-out"])
+            .arg(&locked),
+    )
+    .unwrap();
+    fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let ran = list("one.pem", Some("locked.key")).fails(2, "client_key_missing");
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("encrypted"), "{ran}");
+    list("one.pem", Some("one.key")).fails(5, "search_unreachable");
+    let alone = sandbox.tool(&["list", "--url", "https://127.0.0.1:1", "--client-key"]).arg(authority.path("one.key")).run();
+    alone.fails(2, "client_cert_missing");
+    let clear = sandbox.tool(&["list", "--client-cert"]).arg(authority.path("one.pem")).run();
+    clear.fails(2, "client_cert_without_tls");
+}
+
+#[test]
+fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
+    const BAD_GATEWAY: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n";
+    const WELCOME: &str = "<!DOCTYPE html>\n<html>\n<head>\n<title>Welcome to nginx!</title>\n</head></html>\n";
+    let sandbox = shared("odd");
+    let dir = tempfile::tempdir().unwrap();
+    let bearer = secret(&dir, "bearer", "s3cret-token\n");
+    let target = StandIn::saying(http("200 OK", "text/html", WELCOME));
+    let redirect = format!("HTTP/1.1 301 Moved Permanently\r\nlocation: {}/\r\ncontent-length: 0\r\n\r\n", target.url());
+    let json = "application/json";
+    for (answer, status, code) in [
+        (redirect, 3, "search_redirects"),
+        (http("502 Bad Gateway", "text/html", BAD_GATEWAY), 5, "search_unavailable"),
+        (http("200 OK", "text/html", WELCOME), 3, "not_a_search_database"),
+        (http("404 Not Found", "text/html", WELCOME), 3, "not_a_search_database"),
+        (http("200 OK", json, "{\"name\":\"couch\",\"couchdb\":\"Welcome\"}"), 3, "not_a_search_database"),
+        // Nothing at all; half of what was promised; more than was promised; half a JSON text.
+        (String::new(), 5, "search_unreachable"),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{\"name\":".to_owned(),
+            5,
+            "search_unreachable",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{\"name\":\"svc-1\"}".to_owned(),
+            5,
+            "search_unreachable",
+        ),
+        ("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"name\":".to_owned(), 5, "search_unreachable"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n{}".to_owned(), 3, "search_speaks_no_http"),
+        ("220 mail.example.org ESMTP Postfix\r\n".to_owned(), 3, "search_speaks_no_http"),
+        ("\u{1}\u{2}\u{3}\u{4}\0\0\0garbage".to_owned(), 3, "search_speaks_no_http"),
+    ] {
+        let server = StandIn::saying(answer.clone());
+        let ran = at(&sandbox, &server, &["create", "s"]).args(["--bearer-file", &bearer]).run();
+        silent(ran).fails(status, code).unchanged();
+        assert!(server.seen().iter().all(|request| !request.starts_with("PUT")), "{answer}");
+    }
+    assert_eq!(target.seen(), Vec::<String>::new(), "the redirect was followed");
+
+    let plain = sandbox.search.url.replace("http://", "https://");
+    let clear = sandbox.tool(&["create", "s"]).env("SVC_SEARCH_URL", &plain).run().refused("search_speaks_no_tls");
+    assert!(clear.doc()["error"]["hint"].as_str().unwrap().contains(&sandbox.search.url), "{clear}");
+    // A server that hangs up on what it does not understand.
+    let mute = StandIn::before(&sandbox.search.url, |request| {
+        if request.starts_with("GET ") { Ok(request.to_owned()) } else { Err(String::new()) }
+    });
+    let mute = sandbox.tool(&["list"]).env("SVC_SEARCH_URL", mute.url().replace("http://", "https://")).run();
+    mute.refused("search_speaks_no_tls");
+}
+
+#[test]
+fn an_answer_to_a_change_that_nobody_understands_leaves_its_effect_unknown() {
+    let sandbox = shared("half");
+    for answer in [
+        http("200 OK", "text/html", "<html>"),
+        "rubbish\r\n\r\n".to_owned(),
+        "HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{\"a".to_owned(),
+    ] {
+        let server = StandIn::before(&sandbox.search.url, move |request| {
+            if request.starts_with("PUT ") { Err(answer.clone()) } else { Ok(request.to_owned()) }
+        });
+        let location = sandbox.location().display().to_string();
+        let ran = at(&sandbox, &server, &["register", "--location", &location]).run().fails(6, "answer_lost");
+        assert!(ran.doc()["changed"].is_null(), "{ran}");
+    }
+}
+
+/// The tool with an address space of so many bytes.
+fn narrow(sandbox: &Sandbox, server: &StandIn, bytes: u64) -> Ran {
+    let mut program = PathBuf::from(bin_dir());
+    program.push("svc-snap");
+    Tool::program("/usr/bin/prlimit")
+        .arg(format!("--as={bytes}"))
+        .arg(program)
+        .args(["list", "--url", &server.url()])
+        .env("SVC_REPOSITORY", &sandbox.prefix)
+        .env("SVC_STATE_DIR", sandbox.state.path())
+        .run()
+}
+
+#[test]
+fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
+    const MB: usize = 1 << 20;
+    let sandbox = Sandbox::new("large");
+    sandbox.simple("docs", 1);
+    sandbox.create("s");
+    let mut snapshots = json!({"snapshots": sandbox.snapshots()});
+    snapshots["snapshots"][0]["metadata"]["note"] = json!("x".repeat(50 * MB));
+    let answer = http("200 OK", "application/json", &snapshots.to_string());
+    let asked = |request: &str| request.starts_with("GET /_snapshot/");
+    let large = StandIn::before(
+        &sandbox.search.url,
+        move |request| if asked(request) { Err(answer.clone()) } else { Ok(request.to_owned()) },
+    );
+    assert_eq!(narrow(&sandbox, &large, 600 * MB as u64).ok().result()["snapshots"][0]["name"], "s");
+
+    let endless = |head: &'static str, piece: Vec<u8>| {
+        StandIn::new(move |_, client: &mut TcpStream| {
+            let _ = client.write_all(head.as_bytes());
+            while client.write_all(&piece).is_ok() {}
+        })
+    };
+    let json = endless("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"name\":\"", vec![b'x'; MB]);
+    narrow(&sandbox, &json, 600 * MB as u64).fails(1, "answer_too_large").unchanged();
+    // What is no JSON is not read to an end that never comes.
+    let html = endless("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>", vec![b'x'; MB]);
+    narrow(&sandbox, &html, 600 * MB as u64).refused("not_a_search_database");
+    // A few hundred KB that unpack to as much as one likes.
+    let dir = tempfile::tempdir().unwrap();
+    let packed = dir.path().join("packed");
+    os::run(
+        Command::new("sh")
+            .arg("-c")
+            .arg("{ printf '{\"name\":\"'; head -c 300000000 /dev/zero | tr '\\0' x; } | gzip -1 >\"$0\"")
+            .arg(&packed),
+    )
+    .unwrap();
+    let mut answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n\r\n".to_vec();
+    answer.extend(fs::read(&packed).unwrap());
+    narrow(&sandbox, &StandIn::saying(answer), 600 * MB as u64).fails(1, "answer_too_large").unchanged();
+}
+
+#[test]
+fn a_packed_answer_is_understood() {
+    let sandbox = shared("gzip");
+    let root = sandbox.search.request("GET", "/", None).unwrap().1;
+    if root["version"].is_null() {
+        // A distribution that says in pieces who it is; the next server's turn.
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let plain = dir.path().join("root");
+    fs::write(&plain, root.to_string()).unwrap();
+    os::run(Command::new("gzip").arg(&plain)).unwrap();
+    let packed = fs::read(plain.with_extension("gz")).unwrap();
+    let mut answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
+        packed.len()
+    )
+    .into_bytes();
+    answer.extend(packed);
+    // What comes after the first answer is the same again, and no list of snapshots.
+    let ran = at(&sandbox, &StandIn::saying(answer), &["list", "-v"]).run();
+    assert!(ran.stderr.contains(&sandbox.search.version), "{ran}");
+}
+
+#[test]
+fn a_server_that_drips_does_not_keep_the_time_limit_away() {
+    let sandbox = Sandbox::new("drip");
+    let drip = StandIn::new(|_, client| {
+        let text = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n{\"name\":\"svc-1\",\"cluster_name\":";
+        for byte in text {
+            if client.write_all(&[*byte]).is_err() {
+                return;
+            }
+            thread::sleep(Duration::from_secs(1));
+        }
+    });
+    let body = StandIn::new(|_, client| {
+        let _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n{");
+        while client.write_all(b" ").is_ok() {
+            thread::sleep(Duration::from_secs(1));
+        }
+    });
+    for server in [&drip, &body] {
+        let began = Instant::now();
+        at(&sandbox, server, &["create", "s", "--timeout", "3s"]).run().fails(6, "timeout").unchanged();
+        assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
+        assert!(server.seen().iter().all(|request| request.starts_with("GET ")));
+    }
+}
+
+#[test]
+fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_environment_is_used() {
+    let sandbox = Sandbox::new("address");
+    sandbox.simple("docs", 2);
+    let prefix = StandIn::before(&sandbox.search.url, |request| {
+        let (line, rest) = request.split_once("\r\n").unwrap_or((request, ""));
+        match line.split_once(" /search/") {
+            Some((method, path)) => Ok(format!("{method} /{path}\r\n{rest}")),
+            None => Err(http("404 Not Found", "text/html", "<h1>Not Found</h1>")),
+        }
+    });
+    for end in ["/search", "/search/"] {
+        let url = format!("{}{end}", prefix.url());
+        let health = sandbox.tool(&["health", "--url", &url]).run().ok();
+        assert_eq!(health.result()["url"], url.trim_end_matches('/'));
+    }
+    sandbox.tool(&["create", "s", "--url", &format!("{}/search", prefix.url())]).run().ok().changed();
+
+    let target = sandbox.search.url.trim_start_matches("http://").to_owned();
+    let six = StandIn::at("[::1]:0", move |request, client| {
+        let Ok(mut server) = TcpStream::connect(&target) else { return };
+        let _ = server.write_all(request.replacen("\r\n", "\r\nconnection: close\r\n", 1).as_bytes());
+        let _ = std::io::copy(&mut server, client);
+    });
+    let health = at(&sandbox, &six, &["health"]).run().ok();
+    assert!(health.result()["url"].as_str().unwrap().starts_with("http://[::1]:"), "{health}");
+
+    let proxy = StandIn::saying(http("200 OK", "text/html", "<html>"));
+    let proxied = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    let tool = proxied.iter().fold(sandbox.tool(&["list"]), |tool, name| tool.env(name, proxy.url()));
+    tool.run().ok();
+    assert_eq!(proxy.seen(), Vec::<String>::new());
+}
+
+/// The first line of what an operator reads is what a script reads too.
+#[test]
+fn the_settings_of_the_environment_reach_the_tool_through_the_scripts() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = secret(&dir, "key", "id:key\n");
+    let settings = secret(&dir, "environment", &format!("SVC_SEARCH_API_KEY_FILE={key}\nSVC_SEARCH_BEARER_FILE=\"{key}\"\n"));
+    let lib = svc_tests::tool::root().join("scripts/lib/settings.sh");
+    let script = format!("script=test; . '{}'; exec svc-snap list --url http://127.0.0.1:1", lib.display());
+    let ran = Tool::program("/bin/bash").args(["-c", &script]).env("SVC_ENVIRONMENT_FILE", settings).run();
+    let ran = ran.fails(2, "search_credentials_ambiguous");
+    let error: &Value = &ran.doc()["error"];
+    assert!(error["message"].as_str().unwrap().contains("SVC_SEARCH_BEARER_FILE"), "{ran}");
+}

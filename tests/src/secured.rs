@@ -1,0 +1,267 @@
+//! Search databases with their security on: TLS by an authority of the test's own, users, roles and tokens in files.
+
+use std::fs;
+use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::download::{cached, maven, maven_file};
+use crate::host::{Host, OwnSearch};
+use crate::search::{self, OS_USER, Settings};
+use crate::tool::root;
+use crate::{java, os};
+
+/// The password of every user here. No other word in a test's files has `s3cret` in it.
+pub const PASSWORD: &str = "s3cret-of-the-test";
+/// The same, as both products keep it.
+const HASH: &str = "$2a$04$abcdefghijklmnopqrstuud3F16mdEjBS0XjkfCARt.Mz1Ksy9lvq";
+/// A user who may do everything; the test's own requests are hers.
+pub const ADMIN: &str = "tester";
+/// A user with the role of the tool's page.
+pub const LEAST: &str = "svc";
+/// A user who may do next to nothing.
+pub const NOBODY: &str = "nobody";
+/// The name in the client certificate of [`LEAST`].
+pub const CLIENT: &str = "svc";
+/// The plugin that is OpenSearch's security.
+const PLUGIN: &str = "org.opensearch.plugin:opensearch-security:2.19.3.0:zip";
+
+/// An authority, and what it signs, in a folder of its own; private keys are their owner's.
+#[derive(Debug)]
+pub struct Authority {
+    dir: TempDir,
+}
+
+impl Authority {
+    /// A new one: its certificate is `ca.pem`.
+    pub fn new() -> Result<Self> {
+        let dir = tempfile::tempdir_in("/var/tmp")?;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        let this = Self { dir };
+        this.openssl("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem")?;
+        Ok(this)
+    }
+
+    /// A file in its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The same as text.
+    pub fn path(&self, name: &str) -> String {
+        self.file(name).display().to_string()
+    }
+
+    /// Writes a file that is its owner's alone, and gives its path.
+    pub fn secret(&self, name: &str, text: &str) -> String {
+        os::file(&self.file(name), text, 0o600, None).expect("the folder is the test's own");
+        self.path(name)
+    }
+
+    /// A key (`<name>.key`) and a certificate (`<name>.pem`) for a subject; `san` is what `subjectAltName` says.
+    pub fn issue(&self, name: &str, subject: &str, san: &str) -> Result<()> {
+        self.openssl(&format!("req -newkey rsa:2048 -nodes -subj /CN={subject} -keyout {name}.key -out {name}.csr"))?;
+        self.sign(name, name, san, 2)
+    }
+
+    /// A further certificate (`<as_name>.pem`) for the key of that name, valid for so many days; a negative number is one
+    /// that has expired so many days ago.
+    pub fn sign(&self, name: &str, as_name: &str, san: &str, days: i32) -> Result<()> {
+        fs::write(self.file("extensions"), format!("subjectAltName={san}\nextendedKeyUsage=serverAuth,clientAuth\n"))?;
+        self.openssl(&format!(
+            "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} -extfile extensions -out {as_name}.pem"
+        ))
+    }
+
+    fn openssl(&self, arguments: &str) -> Result<()> {
+        os::run(Command::new("openssl").current_dir(self.dir.path()).args(arguments.split(' '))).map(drop)
+    }
+}
+
+/// A server with its security on, of the test's own.
+#[derive(Debug)]
+pub struct Secured {
+    /// The server.
+    pub own: OwnSearch,
+    /// Who signed its certificate, and that of the client ([`CLIENT`]: `client.pem`, `client.key`).
+    pub authority: Authority,
+    curl: Vec<String>,
+}
+
+impl Deref for Secured {
+    type Target = OwnSearch;
+
+    fn deref(&self) -> &OwnSearch {
+        &self.own
+    }
+}
+
+impl Secured {
+    /// Elasticsearch 8 with its own security: users and roles in files, and a client certificate that everybody must show.
+    pub fn elasticsearch(host: &Host) -> Result<Self> {
+        let authority = authority()?;
+        let setting = |name: &str, value: &str| (format!("xpack.security.{name}"), value.to_owned());
+        let curl = curl(&authority, true);
+        let settings = Settings {
+            extra: vec![
+                setting("enabled", "true"),
+                setting("autoconfiguration.enabled", "false"),
+                setting("http.ssl.enabled", "true"),
+                setting("http.ssl.key", "server.key"),
+                setting("http.ssl.certificate", "server.pem"),
+                setting("http.ssl.certificate_authorities", "ca.pem"),
+                setting("http.ssl.client_authentication", "required"),
+            ],
+            curl: curl.clone(),
+            scheme: "https",
+            ..Settings::default()
+        };
+        let own = host.prepare_search_server("elasticsearch-8", &settings)?;
+        let this = Self { own, authority, curl };
+        for name in ["server.key", "server.pem", "ca.pem"] {
+            this.lay(name, name)?;
+        }
+        let users = [ADMIN, LEAST, NOBODY].map(|user| format!("{user}:{HASH}\n")).concat();
+        this.config("users", &users)?;
+        this.config("users_roles", &format!("superuser:{ADMIN}\nsvc_snap:{LEAST}\n"))?;
+        this.config("roles.yml", &role("elasticsearch")?)?;
+        Ok(this)
+    }
+
+    /// OpenSearch 2 with its security plugin: who shows a client certificate is let in by it, others by a password.
+    pub fn opensearch(host: &Host) -> Result<Self> {
+        let authority = authority()?;
+        let setting = |name: &str, value: &str| (format!("plugins.security.{name}"), value.to_owned());
+        let curl = curl(&authority, false);
+        let mut extra = vec![
+            setting("allow_default_init_securityindex", "true"),
+            setting("authcz.admin_dn", "[\"CN=none\"]"),
+            setting("ssl.transport.enforce_hostname_verification", "false"),
+            setting("ssl.http.enabled", "true"),
+            setting("ssl.http.clientauth_mode", "OPTIONAL"),
+        ];
+        for layer in ["http", "transport"] {
+            for (name, file) in [("pemcert", "server.pem"), ("pemkey", "server.key"), ("pemtrustedcas", "ca.pem")] {
+                extra.push(setting(&format!("ssl.{layer}.{name}_filepath"), file));
+            }
+        }
+        let home = Some(opensearch_with_security()?);
+        let settings = Settings { extra, curl: curl.clone(), scheme: "https", home, ..Settings::default() };
+        let own = host.prepare_search_server("opensearch-2", &settings)?;
+        let this = Self { own, authority, curl };
+        for name in ["server.key", "server.pem", "ca.pem"] {
+            this.lay(name, name)?;
+        }
+        let user = os::system_user(OS_USER)?;
+        os::folder(&this.config_dir.join("opensearch-security"), 0o750, Some(&user))?;
+        for entry in fs::read_dir(this.home.join("config/opensearch-security"))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            this.config(&format!("opensearch-security/{}", name.to_string_lossy()), &fs::read_to_string(entry.path())?)?;
+        }
+        let meta = |kind: &str| format!("_meta:\n  type: {kind}\n  config_version: 2\n");
+        let users = [ADMIN, LEAST, NOBODY].map(|user| format!("{user}:\n  hash: \"{HASH}\"\n")).concat();
+        this.config("opensearch-security/internal_users.yml", &format!("{}{users}", meta("internalusers")))?;
+        this.config("opensearch-security/roles.yml", &format!("{}{}", meta("roles"), role("opensearch")?))?;
+        let mapping = format!("all_access:\n  users: [{ADMIN}]\nsvc_snap:\n  users: [{LEAST}]\n");
+        this.config("opensearch-security/roles_mapping.yml", &format!("{}{mapping}", meta("rolesmapping")))?;
+        this.config("opensearch-security/config.yml", &format!("{}{AUTHENTICATION}", meta("config")))?;
+        Ok(this)
+    }
+
+    /// Starts it.
+    pub fn start(&self, host: &Host) -> Result<()> {
+        self.own.search.start(&host.systemd)
+    }
+
+    /// A request of the test's own, as [`ADMIN`]; its answer, whatever its status.
+    pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--noproxy", "*", "-X", method]).args(&self.curl);
+        if let Some(body) = body {
+            curl.args(["-H", "content-type: application/json", "-d", &body.to_string()]);
+        }
+        let text = os::run(curl.arg(format!("{}{path}", self.url)))?;
+        serde_json::from_str(&text).with_context(|| format!("{method} {path}: {text}"))
+    }
+
+    /// Writes a file of its configuration.
+    pub fn config(&self, name: &str, text: &str) -> Result<()> {
+        os::file(&self.config_dir.join(name), text, 0o640, Some(&os::system_user(OS_USER)?))
+    }
+
+    /// Lays a file of the authority's folder into its configuration.
+    pub fn lay(&self, name: &str, as_name: &str) -> Result<()> {
+        self.config(as_name, &fs::read_to_string(self.authority.file(name))?)
+    }
+}
+
+/// The plugin's ways to find out who calls: a certificate's name first, then a password.
+const AUTHENTICATION: &str = "config:
+  dynamic:
+    http:
+      anonymous_auth_enabled: false
+    authc:
+      certificate:
+        http_enabled: true
+        order: 0
+        http_authenticator:
+          type: clientcert
+          config:
+            username_attribute: cn
+          challenge: false
+        authentication_backend:
+          type: noop
+      password:
+        http_enabled: true
+        order: 1
+        http_authenticator:
+          type: basic
+          challenge: true
+        authentication_backend:
+          type: internal
+";
+
+/// The role that the tool's page shows.
+fn role(product: &str) -> Result<String> {
+    let file = root().join(format!("svc-snap/roles/{product}.yml"));
+    fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+fn authority() -> Result<Authority> {
+    let authority = Authority::new()?;
+    authority.issue("server", "server", "IP:127.0.0.1,DNS:search.test")?;
+    authority.issue("client", CLIENT, "DNS:client.test")?;
+    Ok(authority)
+}
+
+fn curl(authority: &Authority, shows_certificate: bool) -> Vec<String> {
+    let mut words = vec!["--cacert".to_owned(), authority.path("ca.pem"), "-u".to_owned(), format!("{ADMIN}:{PASSWORD}")];
+    if shows_certificate {
+        words.extend(["--cert".to_owned(), authority.path("client.pem"), "--key".to_owned(), authority.path("client.key")]);
+    }
+    words
+}
+
+/// The distribution of OpenSearch 2 with the plugin, installed by its own program into a copy.
+fn opensearch_with_security() -> Result<PathBuf> {
+    let distribution = search::distribution("opensearch-2")?;
+    cached(&format!("opensearch-{}-security", distribution.version), |folder: &Path| {
+        let plain = maven(&distribution.artifact())?;
+        os::run(Command::new("cp").arg("-r").arg(plain.join(".")).arg(folder))?;
+        let fetched = tempfile::tempdir()?;
+        let plugin = maven_file(PLUGIN, fetched.path())?;
+        os::run(
+            Command::new(folder.join("bin/opensearch-plugin"))
+                .args(["install", "--batch"])
+                .arg(format!("file://{}", plugin.display()))
+                .env("OPENSEARCH_JAVA_HOME", java::at_least(distribution.java)?.home),
+        )?;
+        os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+    })
+}
