@@ -4,7 +4,6 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -372,11 +371,9 @@ fn an_answer_to_a_change_that_nobody_understands_leaves_its_effect_unknown() {
 
 /// The tool with an address space of so many bytes.
 fn narrow(sandbox: &Sandbox, server: &StandIn, bytes: u64) -> Ran {
-    let mut program = PathBuf::from(bin_dir());
-    program.push("svc-snap");
     Tool::program("/usr/bin/prlimit")
         .arg(format!("--as={bytes}"))
-        .arg(program)
+        .arg(bin_dir().join("svc-snap"))
         .args(["list", "--url", &server.url()])
         .env("SVC_REPOSITORY", &sandbox.prefix)
         .env("SVC_STATE_DIR", sandbox.state.path())
@@ -386,6 +383,7 @@ fn narrow(sandbox: &Sandbox, server: &StandIn, bytes: u64) -> Ran {
 #[test]
 fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
     const MB: usize = 1 << 20;
+    const ROOM: u64 = 600 << 20;
     let sandbox = Sandbox::new("large");
     sandbox.simple("docs", 1);
     sandbox.create("s");
@@ -397,7 +395,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
         &sandbox.search.url,
         move |request| if asked(request) { Err(answer.clone()) } else { Ok(request.to_owned()) },
     );
-    assert_eq!(narrow(&sandbox, &large, 600 * MB as u64).ok().result()["snapshots"][0]["name"], "s");
+    assert_eq!(narrow(&sandbox, &large, ROOM).ok().result()["snapshots"][0]["name"], "s");
 
     let endless = |head: &'static str, piece: Vec<u8>| {
         StandIn::new(move |_, client: &mut TcpStream| {
@@ -406,10 +404,10 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
         })
     };
     let json = endless("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"name\":\"", vec![b'x'; MB]);
-    narrow(&sandbox, &json, 600 * MB as u64).fails(1, "answer_too_large").unchanged();
+    narrow(&sandbox, &json, ROOM).fails(1, "answer_too_large").unchanged();
     // What is no JSON is not read to an end that never comes.
     let html = endless("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>", vec![b'x'; MB]);
-    narrow(&sandbox, &html, 600 * MB as u64).refused("not_a_search_database");
+    narrow(&sandbox, &html, ROOM).refused("not_a_search_database");
     // A few hundred KB that unpack to as much as one likes.
     let dir = tempfile::tempdir().unwrap();
     let packed = dir.path().join("packed");
@@ -422,7 +420,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
     .unwrap();
     let mut answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n\r\n".to_vec();
     answer.extend(fs::read(&packed).unwrap());
-    narrow(&sandbox, &StandIn::saying(answer), 600 * MB as u64).fails(1, "answer_too_large").unchanged();
+    narrow(&sandbox, &StandIn::saying(answer), ROOM).fails(1, "answer_too_large").unchanged();
 }
 
 #[test]
@@ -477,8 +475,8 @@ fn a_server_that_drips_does_not_keep_the_time_limit_away() {
 
 #[test]
 fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_environment_is_used() {
-    let sandbox = Sandbox::new("address");
-    sandbox.simple("docs", 2);
+    // Without a repository: to prove one may wait for the snapshots of other tests.
+    let sandbox = shared("address");
     let prefix = StandIn::before(&sandbox.search.url, |request| {
         let (line, rest) = request.split_once("\r\n").unwrap_or((request, ""));
         match line.split_once(" /search/") {
@@ -491,7 +489,9 @@ fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_envi
         let health = sandbox.tool(&["health", "--url", &url]).run().ok();
         assert_eq!(health.result()["url"], url.trim_end_matches('/'));
     }
-    sandbox.tool(&["create", "s", "--url", &format!("{}/search", prefix.url())]).run().ok().changed();
+    let location = sandbox.location().display().to_string();
+    let url = format!("{}/search", prefix.url());
+    sandbox.tool(&["register", "--url", &url, "--location", &location]).run().ok().changed();
 
     let target = sandbox.search.url.trim_start_matches("http://").to_owned();
     let six = StandIn::at("[::1]:0", move |request, client| {

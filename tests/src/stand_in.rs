@@ -80,11 +80,8 @@ fn carry(request: &str, client: &mut TcpStream, target: &str) -> std::io::Result
 fn first_words(client: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * 1024];
-    loop {
-        match client.read(&mut buffer) {
-            Ok(count @ 1..) => bytes.extend_from_slice(&buffer[..count]),
-            _ => break,
-        }
+    while let Ok(count @ 1..) = client.read(&mut buffer) {
+        bytes.extend_from_slice(&buffer[..count]);
         let text = String::from_utf8_lossy(&bytes);
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
             // TLS begins with a byte that no method begins with.

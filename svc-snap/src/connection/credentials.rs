@@ -133,7 +133,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::super::tests::connection;
-    use super::*;
 
     struct Files(tempfile::TempDir);
 
