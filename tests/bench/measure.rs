@@ -1,0 +1,87 @@
+//! One command run to its end, and what it took.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+/// GNU time: the kernel's account of one process. A child that this program starts itself would be charged with the memory of
+/// this program, from which it was split off.
+const TIME: &str = "/usr/bin/time";
+
+/// A command line and the variables beside it.
+#[derive(Debug, Clone)]
+pub struct Line {
+    words: Vec<OsString>,
+    env: Vec<(String, OsString)>,
+}
+
+/// What a call took.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    /// From its start to its end.
+    pub seconds: f64,
+    /// The most memory that it held.
+    pub memory_bytes: u64,
+    /// What it computed itself, in user and system mode.
+    pub cpu_seconds: f64,
+}
+
+impl Line {
+    /// A program and its arguments.
+    pub fn new<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Self {
+        Self { words: words.into_iter().map(Into::into).collect(), env: Vec::new() }
+    }
+
+    /// Adds a variable.
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Runs it, and gives its time in seconds. What it prints goes to `output`.
+    pub fn time(&self, output: &Path) -> Result<f64> {
+        let (program, arguments) = self.words.split_first().context("an empty command")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        self.run(command, output)
+    }
+
+    /// Runs it, and gives its time, memory and computing time.
+    pub fn weigh(&self, output: &Path) -> Result<Cost> {
+        ensure!(Path::new(TIME).exists(), "{TIME} is not there: tests/packages installs it");
+        let account = beside(output, "time");
+        let mut command = Command::new(TIME);
+        command.args(["--format=%M %U %S", "--output"]).arg(&account).args(&self.words);
+        let seconds = self.run(command, output)?;
+        let text = fs::read_to_string(&account)?;
+        let numbers: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>().with_context(|| text.clone())?;
+        ensure!(numbers.len() == 3, "{TIME} says {text:?}");
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let memory_bytes = numbers[0] as u64 * 1024;
+        Ok(Cost { seconds, memory_bytes, cpu_seconds: numbers[1] + numbers[2] })
+    }
+
+    fn run(&self, mut command: Command, output: &Path) -> Result<f64> {
+        let errors = beside(output, "errors");
+        command.stdin(Stdio::null()).stdout(File::create(output)?).stderr(File::create(&errors)?);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        let started = Instant::now();
+        let status = command.status().with_context(|| format!("cannot run {:?}", self.words))?;
+        let seconds = started.elapsed().as_secs_f64();
+        ensure!(status.success(), "{:?}: {status}\n{}", self.words, fs::read_to_string(&errors)?);
+        Ok(seconds)
+    }
+}
+
+/// Writes what the last thing measured left in the page cache, so that the next one does not pay for it.
+pub fn settle_disk() {
+    nix::unistd::sync();
+}
+
+fn beside(output: &Path, what: &str) -> PathBuf {
+    output.with_extension(what)
+}
