@@ -15,13 +15,15 @@ use svc_step::run_id::RunId;
 use svc_step::{Call, Failure};
 
 use crate::index::copies;
+use crate::index::count::counts;
 use crate::index::shape::lifecycle_patterns;
-use crate::index::{Index, count, look, portions};
+use crate::index::{Index, look, portions};
 use crate::server::Server;
 use crate::server::path::path;
 
-/// How often a restore under way is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+/// How long a restore under way is left alone: shortly at first, then longer.
+const FIRST: Duration = Duration::from_millis(20);
+const LAST: Duration = Duration::from_millis(500);
 
 /// One index of the snapshot, and where it is brought to: beside the live one, or under its own name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,10 +106,14 @@ pub(crate) fn wait_for(call: &Call, server: &Server, names: &[&str]) -> Result<(
     }
     let progress = call.progress("restore", Unit::Bytes);
     let wanted: BTreeSet<&str> = names.iter().copied().collect();
-    while under_way(&server.get("/_cluster/state/customs?filter_path=restore")?, &wanted) {
-        let (done, total) = bytes(server, names)?;
-        progress.set(done, total);
-        call.pause(LOOK)?;
+    let mut pause = FIRST;
+    while under_way(&server.get("/_cluster/state/customs?filter_path=restore.snapshots.indices")?, &wanted) {
+        if progress.is_shown() {
+            let (done, total) = bytes(server, names)?;
+            progress.set(done, total);
+        }
+        call.pause(pause)?;
+        pause = (pause * 3 / 2).min(LAST);
     }
     Ok(())
 }
@@ -168,13 +174,17 @@ fn innermost(details: &str) -> String {
     last.lines().next().unwrap_or_default().trim().chars().take(400).collect()
 }
 
-/// Counts what was brought, and compares with what the backup noted of it.
+/// Counts what was brought, each name with what the backup noted of it, and compares.
 ///
 /// # Errors
 /// A count differs (7), or a shard does not answer (7).
-pub(crate) fn prove_count(server: &Server, index: &str, expected: Option<u64>) -> Result<u64, Failure> {
-    let found = count(server, index)?;
-    same_as_noted(index, found, expected).map(|()| found)
+pub(crate) fn prove_counts(server: &Server, brought: &[(&str, Option<u64>)]) -> Result<Vec<u64>, Failure> {
+    let found = counts(server, &brought.iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
+    let same = |&(name, expected): &(&str, Option<u64>)| {
+        let found = found.get(name).copied().unwrap_or_default();
+        same_as_noted(name, found, expected).map(|()| found)
+    };
+    brought.iter().map(same).collect()
 }
 
 /// Compares a count with what the backup noted.

@@ -1,6 +1,7 @@
 //! What the server shows of indices by their explicit names.
 
 pub(crate) mod copies;
+pub(crate) mod count;
 pub(crate) mod held;
 pub(crate) mod live;
 pub(crate) mod resolve;
@@ -39,25 +40,34 @@ pub(crate) fn look(server: &Server, names: &[&str]) -> Result<BTreeMap<String, I
     let mut found = BTreeMap::new();
     for names in portions(names) {
         let listed = names.join(",");
-        let settings = server.get(&format!("{}?flat_settings=true&ignore_unavailable=true", path(&[&listed, "_settings"])))?;
-        let settings: Vec<(&String, &Map<String, Value>)> = members(&settings)
+        let shown = server.get(&format!("{}?{SHOWN}", path(&[&listed])))?;
+        let shown: Vec<(&String, &Value, &Map<String, Value>)> = members(&shown)
             .filter(|(name, _)| names.contains(&name.as_str()))
-            .filter_map(|(name, index)| Some((name, index.get("settings")?.as_object()?)))
+            .filter_map(|(name, index)| Some((name, index, index.get("settings")?.as_object()?)))
             .collect();
-        if settings.is_empty() {
+        if shown.is_empty() {
             continue;
         }
-        let listed = settings.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",");
-        let aliases = server.get(&format!("{}?ignore_unavailable=true", path(&[&listed, "_alias"])))?;
-        let health = server.get(&format!("{}?level=indices&timeout=1s", path(&["_cluster", "health", &listed])))?;
-        for (name, settings) in settings {
-            let aliases = aliases.get(name).and_then(|index| index.get("aliases")).and_then(Value::as_object);
+        let listed = shown.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(",");
+        let health = server.get(&format!("{}?{HEALTH}", path(&["_cluster", "health", &listed])))?;
+        for (name, shown, settings) in shown {
+            let aliases = shown.get("aliases").and_then(Value::as_object);
             let health = health.get("indices").and_then(|indices| indices.get(name));
             found.insert(name.clone(), index(settings, aliases, health));
         }
     }
     Ok(found)
 }
+
+/// What was seen of these names.
+pub(crate) fn only(seen: &BTreeMap<String, Index>, names: &[&str]) -> BTreeMap<String, Index> {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), seen.get(*name)?.clone()))).collect()
+}
+
+/// An index without its mapping, which may be large.
+const SHOWN: &str = "flat_settings=true&ignore_unavailable=true&expand_wildcards=all&filter_path=*.settings,*.aliases";
+/// What says whether an index is whole.
+const HEALTH: &str = "level=indices&timeout=1s&filter_path=indices.*.number_of_shards,indices.*.active_primary_shards";
 
 /// As many bytes of names as one request takes: the servers allow 4 KiB for its first line.
 const LINE: usize = 3000;
@@ -92,30 +102,6 @@ fn index(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, he
     }
 }
 
-/// How many documents an index holds, all of what was written counted, every shard asked.
-///
-/// # Errors
-/// The server does not answer, or a shard does not (7).
-pub(crate) fn count(server: &Server, index: &str) -> Result<u64, Failure> {
-    let answer = server.get(&path(&[index, "_count"]))?;
-    match counted(&answer) {
-        Some(count) => Ok(count),
-        None => Err(Failure::invalid(
-            "shards_failed",
-            format!("Not every shard of {index} answered when its documents were counted."),
-        )
-        .hint(format!("GET /_cat/shards/{index} shows its shards."))
-        .cause(answer.to_string())),
-    }
-}
-
-/// The count, where every shard has its part in it: one that is nowhere is not counted, and not among the failed either.
-fn counted(answer: &Value) -> Option<u64> {
-    let number = |pointer: &str| answer.pointer(pointer).and_then(Value::as_u64);
-    let whole = number("/_shards/failed") == Some(0) && number("/_shards/successful") == number("/_shards/total");
-    number("/count").filter(|_| whole)
-}
-
 /// The members of a JSON object; none of anything else.
 pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
@@ -124,17 +110,6 @@ pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_count_without_a_shard_is_none() {
-        let told = |successful: u64, failed: u64| {
-            counted(
-                &serde_json::json!({"count": 7, "_shards": {"total": 3, "successful": successful, "skipped": 0, "failed": failed}}),
-            )
-        };
-        assert_eq!((told(3, 0), told(2, 0), told(2, 1)), (Some(7), None, None));
-        assert_eq!(counted(&Value::Null), None);
-    }
 
     #[test]
     fn short_names_share_a_request_and_long_ones_do_not() {

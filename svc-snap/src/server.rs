@@ -51,7 +51,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Connects, and asks who is there: `GET /`, and where that is not served (405) `GET /_nodes`.
+    /// Connects, and asks who is there: `GET /`, and where that is not served (405) `GET /_cluster/state`.
     ///
     /// # Errors
     /// Nobody answers (5), the credentials are refused (3), or it is no search database (3).
@@ -242,10 +242,14 @@ fn by_nodes(line: Line, root: &Answer) -> Result<Server, Failure> {
         return Err(refusal::not_a_search_database(line.base()));
     }
     let good = |answer: Answer| line::good(answer).map_err(|trouble| trouble.failure);
-    let nodes = good(look(&line, "/_nodes/_local?filter_path=cluster_name,nodes.*.version")?)?;
-    let state = good(look(&line, "/_cluster/state/version?filter_path=cluster_uuid")?)?;
-    let version = nodes.get("nodes").and_then(Value::as_object).and_then(|nodes| text(nodes.values().next()?, "/version"));
-    let found = version.zip(text(&nodes, "/cluster_name"));
+    let version = |answer: &Value| text(answer.get("nodes")?.as_object()?.values().next()?, "/version");
+    let state = good(look(&line, "/_cluster/state/version,nodes?filter_path=cluster_uuid,cluster_name,nodes.*.version")?)?;
+    let version = match version(&state) {
+        Some(version) => Some(version),
+        // The state of the first releases of Elasticsearch 8 does not name its nodes' versions.
+        None => version(&good(look(&line, "/_nodes/_local?filter_path=nodes.*.version")?)?),
+    };
+    let found = version.zip(text(&state, "/cluster_name"));
     let (version, cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(line.base()))?;
     let cluster_uuid =
         text(&state, "/cluster_uuid").filter(|uuid| uuid != "_na_").ok_or_else(|| refusal::no_cluster(line.base()))?;

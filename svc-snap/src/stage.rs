@@ -308,17 +308,20 @@ fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut 
         sent?;
     }
     let found = bring::follow(call, &chosen.server, &staged.names())?;
-    for one in &mut staged.indices {
-        call.check()?;
-        one.docs_count = Some(bring::prove_count(&chosen.server, &one.staged, one.docs_expected)?);
+    let brought: Vec<(&str, Option<u64>)> = staged.indices.iter().map(|one| (one.staged.as_str(), one.docs_expected)).collect();
+    let counts = bring::prove_counts(&chosen.server, &brought)?;
+    call.check()?;
+    for (one, count) in staged.indices.iter_mut().zip(counts) {
+        one.docs_count = Some(count);
         one.uuid = found.get(&one.staged).map(|index| index.uuid.clone());
         one.state = StageState::Proven;
     }
     for one in staged.streams.iter_mut().filter(|one| !one.copies.is_empty()) {
-        for proof in one.brings() {
-            call.check()?;
-            bring::prove_count(&chosen.server, &proof.target, chosen.docs_expected(&proof.index))?;
-        }
+        call.check()?;
+        let proofs: Vec<Bring> = one.brings().collect();
+        let proofs: Vec<(&str, Option<u64>)> =
+            proofs.iter().map(|proof| (proof.target.as_str(), chosen.docs_expected(&proof.index))).collect();
+        bring::prove_counts(&chosen.server, &proofs)?;
         bring::remove(call, &chosen.server, &one.copies.iter().map(String::as_str).collect::<Vec<_>>())?;
         one.proof = StageState::Proven;
     }

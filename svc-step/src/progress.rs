@@ -43,6 +43,12 @@ impl Progress {
         Self { what: what.to_owned(), unit, shown }
     }
 
+    /// Whether anybody sees it: where not, nobody need find out how far the work is.
+    #[must_use]
+    pub const fn is_shown(&self) -> bool {
+        !matches!(self.shown, Shown::Nothing)
+    }
+
     /// How far the work is; `total` is 0 while nobody knows it.
     pub fn set(&self, done: u64, total: u64) {
         match &self.shown {

@@ -34,8 +34,10 @@ pub fn snapshots(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Resul
         ensure!(left == size - PRUNED, "the prune left {left} of {size} snapshots");
         // As many by curl, one by one as well.
         let all = ground.sandbox.snapshots();
-        let oldest: Vec<String> = all.iter().take(PRUNED).map(|one| one["snapshot"].as_str().unwrap_or_default().to_owned()).collect();
-        let deletes: Vec<String> = oldest.iter().map(|name| ground.curl_words("DELETE", &ground.snapshot(name), None).join(" ")).collect();
+        let oldest: Vec<String> =
+            all.iter().take(PRUNED).map(|one| one["snapshot"].as_str().unwrap_or_default().to_owned()).collect();
+        let deletes: Vec<String> =
+            oldest.iter().map(|name| ground.curl_words("DELETE", &ground.snapshot(name), None).join(" ")).collect();
         let script = deletes.join(" && ").replace(" * ", " '*' ");
         let curl = Line::new(["sh", "-c", &script]).time(&output)?;
         pruned.push(point(size, cost, Some(curl)));

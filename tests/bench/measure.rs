@@ -58,7 +58,8 @@ impl Line {
         command.args(["--format=%M %U %S", "--output"]).arg(&account).args(&self.words);
         let seconds = self.run(command, output)?;
         let text = fs::read_to_string(&account)?;
-        let numbers: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>().with_context(|| text.clone())?;
+        let numbers: Vec<f64> =
+            text.split_whitespace().map(str::parse).collect::<Result<_, _>>().with_context(|| text.clone())?;
         ensure!(numbers.len() == 3, "{TIME} says {text:?}");
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let memory_bytes = numbers[0] as u64 * 1024;

@@ -124,7 +124,7 @@ impl Shared {
 }
 
 fn changes_something(line: &str) -> bool {
-    let reads = ["_refresh", "_search", "_count", "_flush"];
+    let reads = ["_refresh", "_search", "_msearch", "_count", "_flush"];
     !line.starts_with("GET ") && !line.starts_with("HEAD ") && !reads.iter().any(|word| line.contains(word))
 }
 

@@ -6,7 +6,8 @@ use svc_step::{Call, Failure, swaps};
 
 use super::{Aside, AsideIndex, AsideState};
 use crate::bring;
-use crate::index::{count, look};
+use crate::index::count::count;
+use crate::index::look;
 use crate::runs::{self, ASIDE, Begun};
 use crate::server::Server;
 use crate::swap::{Act, same_count, wait_whole};

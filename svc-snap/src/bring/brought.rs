@@ -89,9 +89,9 @@ impl Brought {
 pub(crate) fn prove(call: &Call, server: &Server, indices: &mut [BroughtIndex]) -> Result<(), Failure> {
     let names: Vec<&str> = indices.iter().map(|one| one.name.as_str()).collect();
     bring::follow(call, server, &names)?;
-    for one in indices {
-        one.docs_count = Some(bring::prove_count(server, &one.name, one.docs_expected)?);
-    }
+    let brought: Vec<(&str, Option<u64>)> = indices.iter().map(|one| (one.name.as_str(), one.docs_expected)).collect();
+    let counts = bring::prove_counts(server, &brought)?;
+    indices.iter_mut().zip(counts).for_each(|(one, count)| one.docs_count = Some(count));
     Ok(())
 }
 

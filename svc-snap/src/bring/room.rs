@@ -1,5 +1,7 @@
 //! Whether a restore has room: on the disks of the data nodes, and under the cluster's limit of shards.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use svc_step::Failure;
 
@@ -24,7 +26,10 @@ struct Load {
 /// There is no room (3); the server does not answer.
 pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Failure> {
     let server = &chosen.server;
-    let status = server.get(&path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_status"]))?;
+    let status = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_status"]);
+    // Without its shards, which are most of it.
+    let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
+    let status = server.get(&format!("{status}?filter_path={what}"))?;
     let load = load(&status, brings);
     let disks = disks(server)?;
     if let Some((free, nodes)) = lacking(&disks, load.bytes) {
@@ -80,7 +85,8 @@ fn refuse_shards(server: &Server, nodes: u64, shards: u64, what: &str) -> Result
 /// What the snapshot's status says of the indices that are brought.
 fn load(status: &Value, brings: &[Bring]) -> Load {
     let Some(indices) = status.pointer("/snapshots/0/indices") else { return Load::default() };
-    let wanted = members(indices).filter(|(name, _)| brings.iter().any(|one| one.index == **name));
+    let brought: BTreeSet<&str> = brings.iter().map(|one| one.index.as_str()).collect();
+    let wanted = members(indices).filter(|(name, _)| brought.contains(name.as_str()));
     wanted.fold(Load::default(), |sum, (_, index)| {
         let number = |pointer: &str| index.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
         Load { bytes: sum.bytes + number("/stats/total/size_in_bytes"), shards: sum.shards + number("/shards_stats/total") }

@@ -11,6 +11,7 @@ use svc_step::{Call, Failure, Status};
 
 use crate::bring;
 use crate::bring::origin::Origin;
+use crate::index::count::counts;
 use crate::index::stream;
 use crate::server::Server;
 use crate::server::path::path;
@@ -203,10 +204,7 @@ fn prove(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failu
         )
         .hint("GET /_data_stream shows which there are; restore it by its own name, never by those of the indices behind it."));
     };
-    let mut sum = 0;
-    for index in &stream.behind {
-        sum += bring::prove_count(server, index, None)?;
-    }
+    let sum = counts(server, &stream.behind.iter().map(String::as_str).collect::<Vec<_>>())?.into_values().sum();
     bring::same_as_noted(&one.stream, sum, one.docs_expected)?;
     if let Some(aliases) = one.aliases.as_ref().filter(|aliases| **aliases != stream.aliases) {
         let differing =

@@ -114,18 +114,24 @@ fn go_on(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> S
 /// What is live goes beside it, what is not live comes straight; but not where another index has its aliases, which would
 /// count double until the swap.
 fn brings(call: &Call, chosen: &Chosen, live: &BTreeMap<String, Index>) -> Result<Vec<Bring>, Failure> {
-    let mut brings = Vec::new();
+    let (mut brings, mut held) = (Vec::new(), BTreeMap::new());
     for index in &chosen.indices {
-        let straight = !live.contains_key(index) && !has_held_alias(chosen, index)?;
+        let straight = !live.contains_key(index) && !has_held_alias(chosen, index, &mut held)?;
         let target = if straight { index.clone() } else { copies::staged(call.run_id(), index) };
         brings.push(Bring { index: index.clone(), target });
     }
     Ok(brings)
 }
 
-fn has_held_alias(chosen: &Chosen, index: &str) -> Result<bool, Failure> {
-    for alias in chosen.noted(index).unwrap_or_default().aliases.keys() {
-        if chosen.server.find(&path(&["_alias", alias]))?.is_some() {
+/// Many indices may have the same alias: what was asked of one stands in `held`.
+fn has_held_alias(chosen: &Chosen, index: &str, held: &mut BTreeMap<String, bool>) -> Result<bool, Failure> {
+    for alias in chosen.noted(index).unwrap_or_default().aliases.into_keys() {
+        let is_held = match held.get(&alias) {
+            Some(is_held) => *is_held,
+            None => chosen.server.find(&path(&["_alias", &alias]))?.is_some(),
+        };
+        held.insert(alias, is_held);
+        if is_held {
             return Ok(true);
         }
     }

@@ -106,7 +106,7 @@ fn prove(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Fa
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
     bring::follow(call, &chosen.server, &names).map_err(goes_on)?;
     for one in &mut restored.indices {
-        one.docs_count = Some(bring::prove_count(&chosen.server, &one.index, one.docs_expected)?);
+        one.docs_count = bring::prove_counts(&chosen.server, &[(&one.index, one.docs_expected)])?.pop();
         one.state = RestoreState::Restored;
     }
     Ok(())

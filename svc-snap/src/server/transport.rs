@@ -167,10 +167,18 @@ impl Transport {
         let limit = patience.limit(&self.deadline);
         match body {
             Some(body) => {
-                let request = request.header(header::CONTENT_TYPE, "application/json").body(body.to_string())?;
+                let request = request.header(header::CONTENT_TYPE, "application/json").body(text(body))?;
                 self.agent.run(self.agent.configure_request(request).timeout_global(limit).build())
             }
             None => self.agent.run(self.agent.configure_request(request.body(())?).timeout_global(limit).build()),
+        }
+    }
+
+    /// A body as it is sent. The only one that is a string are lines of JSON, such as `_msearch` takes.
+    fn text(body: &Value) -> String {
+        match body {
+            Value::String(lines) => lines.clone(),
+            other => other.to_string(),
         }
     }
 }

@@ -73,7 +73,11 @@ impl<'a> Follow<'a> {
 
     /// Shows how far it is. A look that fails is none: the progress decides nothing.
     pub(crate) fn show(&self) {
-        let status = self.server.get(&path(&["_snapshot", self.repository, self.name, "_status"]));
+        if !self.progress.is_shown() {
+            return;
+        }
+        let status = format!("{}?filter_path=snapshots.stats", path(&["_snapshot", self.repository, self.name, "_status"]));
+        let status = self.server.get(&status);
         if let Some((done, total)) = status.ok().as_ref().and_then(far) {
             self.progress.set(done, total);
         }

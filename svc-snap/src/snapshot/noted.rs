@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use svc_step::Failure;
 
+use crate::index::count::counts;
 use crate::index::live::Live;
 use crate::index::shape::Shape;
 use crate::index::stream::{self, Stream};
-use crate::index::{Index, count, look, members};
+use crate::index::{Index, look, members, portions};
 use crate::server::Server;
 use crate::server::path::path;
 
@@ -101,9 +102,12 @@ impl Notes {
             self.indices.iter_mut().map(|(noted, first)| (noted, first)).chain(behind).collect();
         let names: Vec<&str> = all.iter().map(|(noted, _)| noted.name.as_str()).collect();
         let found = look(server, &names).unwrap_or_default();
+        let is_same = |noted: &Noted| found.get(&noted.name).is_some_and(|index| index.uuid == noted.uuid);
+        let same: Vec<&str> =
+            all.iter().map(|(noted, _)| &**noted).filter(|noted| is_same(noted)).map(|noted| noted.name.as_str()).collect();
+        let mut now = sequences(server, &same).unwrap_or_default();
         for (noted, first) in &mut all {
-            let is_there = found.get(&noted.name).is_some_and(|index| index.uuid == noted.uuid);
-            noted.docs_exact = is_there && first.is_some() && **first == sequence(server, &noted.name).ok();
+            noted.docs_exact = first.is_some() && **first == now.remove(&noted.name);
         }
         self.settled = true;
         true
@@ -127,34 +131,46 @@ pub(crate) fn before(server: &Server, live: &Live) -> Result<Notes, Failure> {
 }
 
 fn each(server: &Server, names: &[&str]) -> Result<Vec<(Noted, Option<Sequence>)>, Failure> {
-    let mut indices = Vec::new();
-    for (name, index) in look(server, names)? {
-        let Index { uuid, closed, whole, shape } = index;
-        // The sequence is read first, so that a write beside the count shows at the second look.
-        let sequence = if whole && !closed { Some(sequence(server, &name)?) } else { None };
-        let docs_count = if sequence.is_some() { Some(count(server, &name)?) } else { None };
-        indices.push((Noted { name, uuid, closed, docs_count, docs_exact: false, shape }, sequence));
+    let found = look(server, names)?;
+    let countable: Vec<&str> =
+        found.iter().filter(|(_, index)| index.whole && !index.closed).map(|(name, _)| name.as_str()).collect();
+    // The sequences are read first, so that a write beside the counts shows at the second look.
+    let mut sequences = sequences(server, &countable)?;
+    let counts: BTreeMap<String, u64> =
+        counts(server, &countable)?.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+    let noted = found.into_iter().map(|(name, index)| {
+        let Index { uuid, closed, shape, .. } = index;
+        let (sequence, docs_count) = (sequences.remove(&name), counts.get(&name).copied());
+        (Noted { name, uuid, closed, docs_count, docs_exact: false, shape }, sequence)
+    });
+    Ok(noted.collect())
+}
+
+/// How far indices were written to; one that has gone or was closed meanwhile is not in it. A refresh makes what was written
+/// count.
+fn sequences(server: &Server, names: &[&str]) -> Result<BTreeMap<String, Sequence>, Failure> {
+    let mut sequences = BTreeMap::new();
+    for names in portions(names) {
+        let listed = names.join(",");
+        server.ask("POST", &format!("{}?ignore_unavailable=true", path(&[&listed, "_refresh"])), None)?;
+        let stats = server.get(&format!("{}?{STATS}", path(&[&listed, "_stats", "docs"])))?;
+        sequences.extend(names.iter().filter_map(|name| Some(((*name).to_owned(), read(&stats, name)?))));
     }
-    Ok(indices)
+    Ok(sequences)
 }
 
-/// A refresh makes what was written count.
-fn sequence(server: &Server, index: &str) -> Result<Sequence, Failure> {
-    server.refresh(index)?;
-    Ok(read(&server.get(&format!("{}?level=shards", path(&[index, "_stats", "docs"])))?, index))
-}
+/// What of the statistics says how far a shard was written to.
+const STATS: &str = "level=shards&ignore_unavailable=true&expand_wildcards=all\
+    &filter_path=indices.*.shards.*.routing.primary,indices.*.shards.*.seq_no.max_seq_no";
 
-fn read(stats: &Value, index: &str) -> Sequence {
-    let shards = stats.get("indices").and_then(|all| all.get(index)).and_then(|one| one.get("shards"));
+fn read(stats: &Value, index: &str) -> Option<Sequence> {
+    let shards = stats.get("indices")?.get(index)?.get("shards")?;
     let is_primary = |copy: &&Value| copy.pointer("/routing/primary") == Some(&Value::Bool(true));
-    shards
-        .into_iter()
-        .flat_map(members)
-        .filter_map(|(number, copies)| {
-            let primary = copies.as_array()?.iter().find(is_primary)?;
-            Some((number.clone(), primary.pointer("/seq_no/max_seq_no")?.as_i64()?))
-        })
-        .collect()
+    let sequence = members(shards).filter_map(|(number, copies)| {
+        let primary = copies.as_array()?.iter().find(is_primary)?;
+        Some((number.clone(), primary.pointer("/seq_no/max_seq_no")?.as_i64()?))
+    });
+    Some(sequence.collect())
 }
 
 #[cfg(test)]
@@ -167,7 +183,7 @@ mod tests {
     fn the_sequence_is_that_of_the_primaries() {
         let copy = |primary: bool, sequence: i64| json!({"routing": {"primary": primary}, "seq_no": {"max_seq_no": sequence}});
         let stats = json!({"indices": {"a": {"shards": {"0": [copy(false, 8), copy(true, 9)], "1": [copy(true, -1)]}}}});
-        assert_eq!(read(&stats, "a"), Sequence::from([("0".to_owned(), 9), ("1".to_owned(), -1)]));
-        assert!(read(&stats, "b").is_empty());
+        assert_eq!(read(&stats, "a"), Some(Sequence::from([("0".to_owned(), 9), ("1".to_owned(), -1)])));
+        assert!(read(&stats, "b").is_none());
     }
 }

@@ -9,8 +9,9 @@ use super::foresee::MOST;
 use super::item::{State, SwapIndex, Swapped};
 use super::next::{Act, Next, Rival, Seen, next, stray_name, undo};
 use crate::index::copies::Way;
+use crate::index::count::{count, counts};
+use crate::index::look;
 use crate::index::shape::is_write_index;
-use crate::index::{count, look};
 use crate::server::Server;
 
 /// How often a clone that is under way is looked at.
@@ -112,7 +113,7 @@ impl Swapping<'_> {
     fn rivals(&self, item: &SwapIndex, all: &[SwapIndex]) -> Result<Vec<Rival>, Failure> {
         let Some(becomes) = &item.becomes else { return Ok(Vec::new()) };
         let others: Vec<&SwapIndex> =
-            all.iter().filter(|other| other.index != item.index && other.may_hold_any(&becomes.aliases)).collect();
+            all.iter().filter(|other| other.index != item.index && other.may_rival(&becomes.aliases)).collect();
         let seen = look(self.server, &others.iter().map(|other| other.index.as_str()).collect::<Vec<_>>())?;
         let mut rivals = Vec::new();
         for other in others {
@@ -147,7 +148,9 @@ impl Swapping<'_> {
         match (act, &item.kept, &item.source) {
             (Act::Exchange(_), Some(kept), _) if item.state == State::Old => {
                 self.server.refresh(&item.index)?;
-                same_count(&item.index, count(self.server, &item.index)?, kept, count(self.server, kept)?)
+                let counts = counts(self.server, &[&item.index, kept])?;
+                let of = |name: &String| counts.get(name.as_str()).copied().unwrap_or_default();
+                same_count(&item.index, of(&item.index), kept, of(kept))
             }
             (Act::Settle { .. }, _, Some(source)) => {
                 same_count(&source.name, source.docs_count, &item.index, count(self.server, &item.index)?)

@@ -1,12 +1,14 @@
 //! A swap as its document and its noted plan have it.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 
 use crate::bring::streams::{StreamBack, StreamState};
 use crate::index::resolve::PassedOver;
-use crate::index::shape::Shape;
+use crate::index::shape::{Shape, is_write_index};
 
 /// A swap: what had been staged, kept or set aside is live now.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -99,12 +101,15 @@ impl SwapIndex {
         [Some(self.index.as_str()), source, self.kept.as_deref(), self.holder.as_deref()].into_iter().flatten().collect()
     }
 
-    /// Whether it has, or had, one of these aliases.
-    pub(crate) fn may_hold_any<T>(&self, aliases: &std::collections::BTreeMap<String, T>) -> bool {
-        [&self.was, &self.becomes]
-            .into_iter()
-            .flatten()
-            .any(|shape| shape.aliases.keys().any(|alias| aliases.contains_key(alias)))
+    /// Whether it gives up one of these aliases, or its being the write index of one, or becomes that: until its own swap it
+    /// stands against another index that is to have the alias.
+    pub(crate) fn may_rival<T>(&self, aliases: &BTreeMap<String, T>) -> bool {
+        let wanted = |alias: &String| self.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias));
+        self.was
+            .iter()
+            .flat_map(|was| &was.aliases)
+            .filter(|(alias, _)| aliases.contains_key(*alias))
+            .any(|(alias, had)| wanted(alias).is_none_or(|wanted| is_write_index(wanted) != is_write_index(had)))
     }
 
     /// Whether its swap is finished.

@@ -8,9 +8,9 @@ use super::foresee::foresee;
 use super::item::{Source, State, SwapIndex, Swapped};
 use super::next::Seen;
 use crate::guard;
-use crate::index::Index;
 use crate::index::copies::{Way, is_marker};
 use crate::index::shape::{Shape, is_write_index};
+use crate::index::{Index, only};
 
 /// What is asked for under one live name.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +135,7 @@ pub(crate) fn write_aliases(indices: &[SwapIndex]) -> BTreeSet<&str> {
 pub(crate) fn wishes_back(
     before: &Swapped,
     seen: &BTreeMap<String, Index>,
-    counts: &BTreeMap<String, u64>,
+    counts: &BTreeMap<&str, u64>,
 ) -> Result<Vec<Wish>, Failure> {
     let mut lost = Vec::new();
     let mut wishes = Vec::new();
@@ -149,7 +149,7 @@ pub(crate) fn wishes_back(
         }
         match item.kept.as_ref().and_then(|kept| Some((kept, seen.get(kept)?))) {
             Some((kept, copy)) => {
-                let docs_count = counts.get(kept).copied().unwrap_or_default();
+                let docs_count = counts.get(kept.as_str()).copied().unwrap_or_default();
                 let source = Source { name: kept.clone(), uuid: copy.uuid.clone(), docs_count };
                 wishes.push(Wish { index: item.index.clone(), source: Some(source), becomes: item.was.clone(), holder });
             }
@@ -168,8 +168,8 @@ pub(crate) fn wishes_back(
 
 /// The requests of the whole swap, in their order.
 pub(crate) fn requests(way: &Way, indices: &[SwapIndex], seen: &BTreeMap<String, Index>) -> Vec<svc_step::action::Action> {
-    let seen = Seen { indices: seen.clone(), rivals: Vec::new() };
-    indices.iter().flat_map(|item| foresee(way, item, &seen)).map(|act| act.action()).collect()
+    let of = |item: &SwapIndex| Seen { indices: only(seen, &item.names()), rivals: Vec::new() };
+    indices.iter().flat_map(|item| foresee(way, item, &of(item))).map(|act| act.action()).collect()
 }
 
 #[cfg(test)]

@@ -13,11 +13,12 @@ use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wis
 use super::run::state;
 use crate::bring::streams::{self, StreamState};
 use crate::index::copies::Way;
+use crate::index::count::counts;
 use crate::index::live;
 use crate::index::resolve::{PassedOver, Patterns, Reason};
 use crate::index::scope::Scope;
 use crate::index::shape::{Shape, is_write_index};
-use crate::index::{Index, count, look, members};
+use crate::index::{Index, look, members, only};
 use crate::runs::Begun;
 use crate::server::Server;
 use crate::server::path::path;
@@ -122,26 +123,20 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
     let run = Begun::Swapped(before.clone()).run()?;
     let (was, way) = (Way { run: run.clone(), back: before.back }, Way { run, back: !before.back });
     let mut before = before.clone();
-    let (mut seen, mut counts) = (BTreeMap::new(), BTreeMap::new());
+    let kept: Vec<String> =
+        before.indices.iter().map(|item| &item.index).chain(&before.straight).map(|index| way.kept(index)).collect();
+    let names = before.indices.iter().flat_map(SwapIndex::names).chain(before.straight.iter().map(String::as_str));
+    let seen = look(server, &names.chain(kept.iter().map(String::as_str)).collect::<Vec<_>>())?;
     for item in &mut before.indices {
-        let kept = way.kept(&item.index);
-        let found = look(server, &[item.names(), vec![&kept]].concat())?;
-        item.state = state(&was, item, found.clone());
-        if let Some(kept) = item.kept.as_ref().filter(|kept| found.contains_key(*kept)) {
-            counts.insert(kept.clone(), count(server, kept)?);
-        }
-        seen.extend(found);
+        item.state = state(&was, item, only(&seen, &item.names()));
     }
+    let there: Vec<&str> =
+        before.indices.iter().filter_map(|item| item.kept.as_deref()).filter(|kept| seen.contains_key(*kept)).collect();
+    let counts = counts(server, &there)?;
     let old = before.indices.iter().filter(|item| item.state == State::Old);
     let skipped = old.map(|item| PassedOver { name: item.index.clone(), reason: Reason::NotSwapped }).collect();
     let mut wishes = wishes_back(&before, &seen, &counts)?;
-    for index in &before.straight {
-        let found = look(server, &[index, &way.kept(index)])?;
-        if found.contains_key(index) {
-            wishes.push(taken_away(index.clone()));
-        }
-        seen.extend(found);
-    }
+    wishes.extend(before.straight.iter().filter(|index| seen.contains_key(*index)).cloned().map(taken_away));
     let mut skipped: Vec<PassedOver> = skipped;
     let streams: Vec<&str> =
         before.streams.iter().filter(|one| one.state != StreamState::Untouched).map(|one| one.stream.as_str()).collect();
