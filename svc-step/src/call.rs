@@ -44,8 +44,9 @@ struct Remarks {
 /// A step that has ended: its document, and how the process is to end.
 #[derive(Debug)]
 pub struct Finished {
-    /// The document as a JSON value, in the order of its keys.
-    pub document: serde_json::Value,
+    /// The document as JSON, on one line. It is written straight from the result: a tree of a result of thousands of parts
+    /// would be many times its size.
+    pub document: String,
     /// The exit status.
     pub exit_code: u8,
     /// What people are told.
@@ -199,7 +200,7 @@ impl Call {
             None if remarks.review => Status::Review.code(),
             None => Status::Ok.code(),
         };
-        match serde_json::to_value(document) {
+        match serde_json::to_string(&document) {
             Ok(document) => Finished { document, exit_code, failure },
             Err(error) => self.without_result(step, dry_run, &error),
         }

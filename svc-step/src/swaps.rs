@@ -56,6 +56,18 @@ pub fn path(call: &Call, run: &RunId) -> PathBuf {
     call.state_dir().join("swaps").join(format!("{run}.{}.json", call.tool()))
 }
 
+/// A plan as it is kept: what a reader of documents wants to see of one.
+#[derive(Serialize)]
+struct Plan<'a, T> {
+    schema: &'a str,
+    step: &'a str,
+    run_id: &'a str,
+    ok: bool,
+    dry_run: bool,
+    result: &'a T,
+    error: Option<()>,
+}
+
 /// Writes the plan, durably, as a document of `step` that is not finished.
 ///
 /// # Errors
@@ -63,11 +75,11 @@ pub fn path(call: &Call, run: &RunId) -> PathBuf {
 pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> Result<(), Failure> {
     let path = path(call, run);
     make_private_folder(file::folder_of(&path))?;
-    let document = serde_json::json!({
-        "schema": crate::document::schema_name(call.tool(), step), "step": step, "run_id": run.as_str(),
-        "ok": false, "dry_run": false, "result": result, "error": null,
-    });
-    file::write_whole(&path, document.to_string().as_bytes(), 0o600, Existing::Replace)
+    let schema = crate::document::schema_name(call.tool(), step);
+    let plan = Plan { schema: &schema, step, run_id: run.as_str(), ok: false, dry_run: false, result, error: None };
+    let text = serde_json::to_string(&plan)
+        .map_err(|error| Failure::failed("result_not_json", "The plan cannot be written as JSON.").cause(error.to_string()))?;
+    file::write_whole(&path, text.as_bytes(), 0o600, Existing::Replace)
 }
 
 /// Reads the plan of an earlier call.

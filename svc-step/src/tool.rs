@@ -90,10 +90,14 @@ pub fn main<T: Tool>() -> ExitCode {
     }
 }
 
-fn print(document: &serde_json::Value, pretty: bool) -> std::io::Result<()> {
-    let mut text = if pretty { serde_json::to_string_pretty(document)? } else { serde_json::to_string(document)? };
-    text.push('\n');
+fn print(document: &str, pretty: bool) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
+    if pretty {
+        let document: serde_json::Value = serde_json::from_str(document)?;
+        stdout.write_all(serde_json::to_string_pretty(&document)?.as_bytes())?;
+    } else {
+        stdout.write_all(document.as_bytes())?;
+    }
+    stdout.write_all(b"\n")?;
     stdout.flush()
 }
