@@ -173,12 +173,12 @@ impl Transport {
             None => self.agent.run(self.agent.configure_request(request.body(())?).timeout_global(limit).build()),
         }
     }
+}
 
-    /// A body as it is sent. The only one that is a string are lines of JSON, such as `_msearch` takes.
-    fn text(body: &Value) -> String {
-        match body {
-            Value::String(lines) => lines.clone(),
-            other => other.to_string(),
-        }
+/// A body as it is sent. The only one that is a string are lines of JSON, such as `_msearch` takes.
+fn text(body: &Value) -> String {
+    match body {
+        Value::String(lines) => lines.clone(),
+        other => other.to_string(),
     }
 }
