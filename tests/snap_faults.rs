@@ -10,6 +10,7 @@ use svc_tests::fault::{
 };
 use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
+use svc_tests::search::Settings;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
@@ -182,6 +183,130 @@ fn a_call_that_is_cut_by_time_while_its_looks_fail_too_ends_well() {
     bench.faults.hurt(Which::Looks, Hurt::Cut(At::Request(0), End::Close), 0, 4);
     let ran = create.wait().ok();
     bench.again("s", "both", &bench.judge("s", &ran));
+}
+
+#[test]
+fn metadata_is_taken_to_the_last_byte_and_refused_beyond_it_before_anything_is_sent() {
+    let bench = Bench::new(Sandbox::new("metadata"));
+    bench.sandbox.simple("docs", 1);
+    let create = |name: &str, run: &str, why: &str| {
+        bench
+            .create(name, run)
+            .args(["--taken-by", "J\u{fc}rgen \"J\"", "--metadata", "empty=", "--metadata", "a=b=c", "--taken-because", why])
+            .run()
+    };
+    let why = "line\nnext\t\\ \u{20ac} ";
+    let first = create("s0", "m0", why).ok();
+    let metadata = &bench.truth("s0")["metadata"];
+    assert_eq!((&metadata["taken_because"], &metadata["taken_by"]), (&json!(why), &json!("J\u{fc}rgen \"J\"")));
+    assert_eq!((&metadata["empty"], &metadata["a"]), (&json!(""), &json!("b=c")));
+    assert_eq!(first.result()["snapshot"]["taken_because"], why);
+
+    let room = 1024 - first.result()["plan"][0]["body"]["metadata"].to_string().len();
+    create("s1", "m1", &format!("{why}{}", "x".repeat(room))).ok();
+    bench.faults.heal();
+    let over = create("s2", "m2", &format!("{why}{}", "x".repeat(room + 3))).fails(2, "metadata_too_large").unchanged();
+    assert!(over.doc()["error"]["message"].as_str().unwrap().contains(" 3 more than"), "{over}");
+    // A character beyond the Basic Multilingual Plane counts twelve bytes.
+    create("s3", "m3", &format!("{why}{}{}", "\u{1f600}".repeat(room / 12), "x".repeat(room % 12))).ok();
+    bench.faults.heal();
+    let over = format!("{why}{}{}", "\u{1f600}".repeat(room / 12), "x".repeat(room % 12 + 1));
+    create("s4", "m4", &over).fails(2, "metadata_too_large").unchanged();
+    assert_eq!(bench.faults.asked(), 0, "nothing is sent");
+    // The servers' own limit is the same one.
+    let body = |size: usize| json!({"indices": "x", "metadata": {"a": "x".repeat(size - 8)}});
+    let put = |size: usize| bench.sandbox.search.request("PUT", "/_snapshot/nowhere/s", Some(&body(size))).unwrap().0;
+    assert_eq!((put(1024), put(1025)), (404, 400));
+    bench.create("s5", "m5").args(["--metadata", "a=1", "--metadata", "a=2"]).run().fails(2, "metadata_twice").unchanged();
+    for ours in ["svc_tools=x", "taken_by=x", "taken_because=x", "=x", "x"] {
+        assert_eq!(bench.create("s5", "m5").args(["--metadata", ours]).run().status, 2, "{ours}");
+    }
+}
+
+#[test]
+fn of_two_hosts_that_take_the_same_name_at_once_one_wins_and_other_names_are_free() {
+    let bench = Bench::new(Sandbox::new("race"));
+    bench.sandbox.simple("docs", 2);
+    let race = |name: &str, args: &[&str]| -> Vec<Ran> {
+        let folders = [(); 4].map(|()| tempfile::tempdir().unwrap());
+        let calls: Vec<_> = folders
+            .iter()
+            .enumerate()
+            .map(|(host, folder)| {
+                bench.create(name, &format!("{name}-{host}")).env("SVC_STATE_DIR", folder.path()).args(args).spawn()
+            })
+            .collect();
+        calls.into_iter().map(svc_tests::tool::Spawned::wait).collect()
+    };
+    let same = race("same", &[]);
+    let won: Vec<&Ran> = same.iter().filter(|ran| ran.status == 0).collect();
+    assert_eq!(won.len(), 1);
+    bench.is_good(&bench.truth("same"), won[0]);
+    for lost in same.iter().filter(|ran| ran.status != 0) {
+        lost.clone().refused("snapshot_name_in_use");
+    }
+    let names: BTreeSet<String> = race("some", &["--unique"])
+        .into_iter()
+        .map(|ran| {
+            let ran = ran.ok().changed();
+            let name = ran.result()["name"].as_str().unwrap().to_owned();
+            bench.is_good(&bench.truth(&name), &ran);
+            name
+        })
+        .collect();
+    assert_eq!(names, ["some", "some_2", "some_3", "some_4"].map(str::to_owned).into());
+}
+
+#[test]
+fn an_index_that_goes_just_before_it_is_taken_is_never_called_saved() {
+    let bench = Bench::new(Sandbox::new("gone"));
+    bench.sandbox.simple("docs", 1);
+    let small = bench.sandbox.simple("small", 1);
+    bench.faults.hurt(Which::Take, Hurt::Late(Duration::from_secs(2)), 0, 1);
+    let create = bench.create("s", "gone").spawn();
+    wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
+    bench.sandbox.ask("DELETE", &format!("/{small}"), None);
+    let ran = create.wait().fails(7, "snapshot_incomplete").changed();
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&small), "{ran}");
+    let truth = bench.truth("s");
+    assert_eq!((&truth["state"], truth["indices"].to_string().contains(&small)), (&json!("SUCCESS"), false));
+    // The same command again says the same.
+    bench.create("s", "gone").run().fails(7, "snapshot_incomplete").unchanged();
+    bench.create("s", "gone").args(["--no-wait"]).run().fails(7, "snapshot_incomplete").unchanged();
+}
+
+/// `SVC_TEST_DEEP`: it takes minutes.
+#[test]
+fn a_server_that_is_restarted_while_it_takes_a_snapshot_is_never_believed_to_have_done_nothing() {
+    if std::env::var_os("SVC_TEST_DEEP").is_none() {
+        return;
+    }
+    let host = Host::shared().unwrap();
+    let server = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(server.search.clone(), "restart").registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
+    sandbox.noise("docs", 60);
+    let bench = Bench::new(sandbox);
+    let create = bench.create("s", "restart").spawn();
+    bench.sandbox.appears("s");
+    host.systemd.stop(&server.unit).unwrap();
+    host.systemd.start(&server.unit).unwrap();
+    let ran = create.wait();
+    let truth = bench.truth("s");
+    println!("{} {} {}; {}", ran.status, ran.doc()["changed"], ran.doc()["error"]["code"], truth["state"]);
+    assert!(bench.faults.takes() == 1 && ran.doc()["changed"] != false && !ran.result().is_null(), "{ran}");
+    if truth.is_null() {
+        let code = ran.doc()["error"]["code"].as_str().unwrap();
+        assert!([(4, "snapshot_gone"), (6, "answer_lost")].contains(&(ran.status, code)), "{ran}");
+        bench.again("s", "restart", &truth);
+    } else if truth["state"] == "SUCCESS" {
+        // Elasticsearch 8 goes only when it has taken it.
+        assert!([0, 6].contains(&ran.status), "{ran}");
+        bench.again("s", "restart", &truth);
+    } else {
+        assert!([6, 7].contains(&ran.status), "{truth}\n{ran}");
+        bench.sandbox.run(&["delete", "s"]).ok();
+        bench.again("s", "restart", &Value::Null);
+    }
 }
 
 /// Random numbers that a seed makes again (SplitMix64).

@@ -55,6 +55,8 @@ pub enum Hurt {
     Cut(At, End),
     /// A gateway answers in the server's place: after having carried the request, whose answer nobody hears, or without.
     Gateway(&'static str, bool),
+    /// It is held back so long, and then passes.
+    Late(Duration),
 }
 
 /// nginx, when the server's connection breaks.
@@ -170,6 +172,9 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     let headers = head.lines().filter(|line| !line.to_lowercase().starts_with("connection:") && !line.is_empty());
     let head: String = headers.flat_map(|line| [line, "\r\n"]).collect();
     let whole = [format!("{head}connection: close\r\n\r\n").as_bytes(), &body].concat();
+    if let Some(Hurt::Late(time)) = hurt {
+        thread::sleep(time);
+    }
     if let Some(Hurt::Gateway(answer, carried)) = hurt {
         if carried {
             let target = shared.target.clone();

@@ -13,8 +13,8 @@ use crate::snapshot::follow;
 
 /// How long after a lost answer the snapshot may take to show.
 const APPEARS: Duration = Duration::from_secs(10);
-/// How long looks may fail after a lost answer.
-const SILENCE: Duration = Duration::from_secs(60);
+/// How long looks may fail after a lost answer: a server that is restarted takes minutes.
+const SILENCE: Duration = Duration::from_secs(300);
 
 impl Taking<'_> {
     /// The answer was an error, or there was none: if there is a snapshot of ours all the same, it is followed to its end.
