@@ -1,10 +1,8 @@
-//! `svc-snap` without staging and swapping: the one-time configuration, snapshots taken, judged, shown, listed and deleted.
+//! `svc-snap` without staging and swapping: snapshots taken, judged, shown, listed and deleted.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -23,73 +21,6 @@ const LONG: Duration = Duration::from_secs(60);
 fn own_server(settings: &Settings) -> OwnSearch {
     let host = Host::shared().unwrap();
     host.search_server(&host.search.key, settings).unwrap()
-}
-
-#[test]
-fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {
-    let host = Host::shared().unwrap();
-    let server = own_server(&Settings { path_repo: false, ..Settings::default() });
-    let sandbox = Sandbox::on(server.search.clone(), "setup");
-    let location = server.repo_root.join("backup_repo");
-    let location = location.to_str().unwrap();
-    let config = server.config_file.clone();
-    let configure = |extra: &[&str]| {
-        sandbox
-            .tool(&["configure", "--location", location])
-            .env("SVC_SEARCH_CONFIG", &config)
-            .env("SVC_SEARCH_OS_USER", OS_USER)
-            .args(extra)
-            .run()
-    };
-    let before = fs::read_to_string(&config).unwrap();
-    let meta = fs::metadata(&config).unwrap();
-
-    sandbox.run(&["health"]).ok().unchanged().warns("path_repo_unset").warns("repository_not_registered");
-    let refused = sandbox.run(&["register", "--location", location]).refused("location_outside_path_repo");
-    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains(&format!("svc-snap configure --location {location}")));
-
-    let dry = configure(&["--dry-run"]).ok().unchanged();
-    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 4);
-    assert_eq!((fs::read_to_string(&config).unwrap(), Path::new(location).exists()), (before.clone(), false));
-
-    let done = configure(&[]).ok().changed();
-    assert_eq!((&done.result()["path_repo"], &done.result()["restart_needed"]), (&json!([location]), &json!(true)));
-    let kept = fs::read_to_string(done.result()["kept"].as_str().unwrap()).unwrap();
-    assert_eq!(kept, before);
-    let after = fs::metadata(&config).unwrap();
-    assert_eq!((after.mode(), after.uid(), after.gid()), (meta.mode(), meta.uid(), meta.gid()));
-    assert_eq!(fs::read_to_string(&config).unwrap(), format!("{before}path.repo: [\"{location}\"]\n"));
-    assert_eq!(fs::metadata(location).unwrap().uid(), os::system_user(OS_USER).unwrap().uid.as_raw());
-    let again = configure(&[]).ok().unchanged();
-    assert_eq!((&again.result()["plan"], &again.result()["restart_needed"]), (&json!([]), &json!(false)));
-
-    host.systemd.stop(&server.unit).unwrap();
-    sandbox.run(&["health"]).fails(5, "search_unreachable").unchanged();
-    sandbox.run(&["health", "--wait", "--timeout", "1s"]).fails(6, "timeout").unchanged();
-    let waiting = sandbox.tool(&["health", "--wait"]).spawn();
-    host.systemd.start(&server.unit).unwrap();
-    let health = waiting.wait().ok();
-    assert_eq!(health.result()["path_repo"], json!([location]));
-    assert_eq!(health.result()["version"], server.version.as_str());
-
-    sandbox.run(&["register", "--location", location, "--dry-run"]).ok().unchanged();
-    let registered = sandbox.run(&["register", "--location", location]).ok().changed();
-    assert_eq!(registered.result()["settings"], json!({"location": location, "compress": "true"}));
-    let same = sandbox.run(&["register", "--location", location]).ok().unchanged();
-    assert_eq!(same.result()["plan"], json!([]));
-    assert_eq!(sandbox.run(&["verify"]).ok().unchanged().result()["nodes"], json!(["svc-1"]));
-    let health = sandbox.run(&["health"]).ok();
-    assert_eq!(
-        health.result()["repository"],
-        json!({"name": sandbox.prefix, "registered": true, "type": "fs", "location": location, "verified": true, "unusable_nodes": []})
-    );
-    sandbox.simple("docs", 3);
-    sandbox.run(&["create", "first"]).ok().changed();
-
-    sandbox.run(&["register", "--location", location, "--readonly"]).ok().changed();
-    sandbox.run(&["create", "second"]).refused("repository_readonly");
-    sandbox.run(&["show", "first"]).ok();
-    sandbox.run(&["register", "--location", &format!("{location}/other")]).refused("repository_elsewhere");
 }
 
 #[test]
@@ -539,44 +470,6 @@ fn a_document_is_taken_only_for_its_own_cluster_and_its_own_snapshot() {
         sandbox.from_text(&["delete"], document).fails(2, code).unchanged();
     }
     assert_eq!(sandbox.snapshots().len(), 1);
-}
-
-#[test]
-fn a_folder_that_the_search_database_could_not_use_is_refused() {
-    let sandbox = Sandbox::on(Host::shared().unwrap().search, "folder");
-    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-    let config = dir.path().join("opensearch.yml");
-    fs::write(&config, "# ours\npath.repo:\n  - /elsewhere\n").unwrap();
-    let configure = |location: &Path| {
-        sandbox.tool(&["configure", "--os-user", OS_USER]).arg("--config").arg(&config).arg("--location").arg(location).run()
-    };
-    configure(&PathBuf::from(format!("/tmp/{}", sandbox.prefix))).refused("location_under_tmp");
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let refused = configure(&dir.path().join("backup_repo")).refused("folder_not_passable");
-    assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(dir.path().to_str().unwrap()));
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    configure(&config.join("backup_repo")).refused("location_no_folder");
-    fs::write(&config, "path.repo: [a,\n  b]\n").unwrap();
-    configure(&dir.path().join("backup_repo")).refused("search_config_not_understood");
-    fs::write(&config, "# ours\npath.repo:\n  - /elsewhere # theirs\nhttp.port: 1\n").unwrap();
-    let location = dir.path().join("deep/backup_repo");
-    configure(&location).ok().changed();
-    let expected = format!("# ours\npath.repo:\n  - /elsewhere # theirs\n  - \"{}\"\nhttp.port: 1\n", location.display());
-    assert_eq!(fs::read_to_string(&config).unwrap(), expected);
-    // What another user's server had left in it is given to this one's.
-    fs::write(location.join("index-0"), "x").unwrap();
-    configure(&location).ok().changed();
-    assert_eq!(fs::metadata(location.join("index-0")).unwrap().uid(), os::system_user(OS_USER).unwrap().uid.as_raw());
-    configure(&location).ok().unchanged();
-    sandbox
-        .tool(&["configure", "--location", "/var/x/y", "--os-user", "nobody-of-that-name", "--config"])
-        .arg(&config)
-        .run()
-        .fails(4, "os_user_not_found");
-    sandbox
-        .tool(&["configure", "--location", "/var/x/y", "--config", "/nowhere/opensearch.yml", "--os-user", OS_USER])
-        .run()
-        .fails(4, "file_not_found");
 }
 
 /// What is lost of the one request that takes a snapshot.

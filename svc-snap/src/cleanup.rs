@@ -73,8 +73,12 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
     }
 }
 
-/// A server may still be at the end of another cleanup or removal just after it has answered that one.
-fn clean(call: &Call, server: &Server, request: &str) -> Result<Value, Failure> {
+/// Cleans up, with some patience: a server may still be at the end of another cleanup or removal just after it has answered
+/// that one.
+///
+/// # Errors
+/// As [`Server::change_slowly`].
+pub(crate) fn clean(call: &Call, server: &Server, request: &str) -> Result<Value, Failure> {
     let until = Instant::now() + BUSY;
     loop {
         let ended = server.change_slowly(call, "POST", request, |answer| number(answer, "deleted_blobs") != Some(0));
@@ -85,6 +89,7 @@ fn clean(call: &Call, server: &Server, request: &str) -> Result<Value, Failure> 
     }
 }
 
-fn number(answer: &Value, key: &str) -> Option<u64> {
+/// A number of a cleanup's answer.
+pub(crate) fn number(answer: &Value, key: &str) -> Option<u64> {
     answer.get("results")?.get(key)?.as_u64()
 }

@@ -1,6 +1,8 @@
 //! `health`: is the search database up, which one is it, and is it ready for snapshots? What a preflight asks.
 
 mod copies;
+mod nodes;
+mod unassigned;
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +11,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
+use self::nodes::{Node, nodes};
+use self::unassigned::{NotWhole, not_whole};
+use crate::configure::covers;
 use crate::connection::Connection;
 use crate::index::members;
 use crate::index::scope::ScopeArg;
 use crate::repository::{self, RepositoryArg};
-use crate::server::disk::{NodeDisk, disks};
+use crate::server::disk::{Level, NodeDisk, disks};
 use crate::server::{Product, Server};
-use crate::verify::{Verdict, verify};
+use crate::snapshot;
+use crate::verify::verify;
 
 pub use self::copies::Copy;
 
@@ -58,8 +64,18 @@ pub struct Health {
     pub status: String,
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
+    /// The indices that are red or yellow, and why, those of the scope first.
+    #[serde(default)]
+    pub not_whole: Vec<NotWhole>,
     /// How many nodes there are.
     pub nodes_count: u64,
+    /// The nodes.
+    #[serde(default)]
+    pub nodes: Vec<Node>,
+    /// Whether the one-time configuration (4.1) is done: the repository is registered, every node can use it, its files are
+    /// there, and it is a folder of every node's `path.repo` where it is a folder. `null` where nobody knows.
+    #[serde(default)]
+    pub configured: Option<bool>,
     /// The folders that every node may have repositories in (`path.repo`); empty where 4.1 has still to be done.
     pub path_repo: Vec<String>,
     /// The repository.
@@ -69,6 +85,18 @@ pub struct Health {
     /// Our own copies of indices of the scope: staged, set aside, kept.
     #[serde(default)]
     pub copies: Vec<Copy>,
+    /// The snapshots that are being taken, in whatever repository.
+    #[serde(default)]
+    pub snapshots_under_way: Vec<UnderWay>,
+}
+
+/// A snapshot that is being taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnderWay {
+    /// Its repository.
+    pub repository: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// How the repository is.
@@ -88,6 +116,12 @@ pub struct RepositoryHealth {
     /// The nodes that cannot use it, by name, as far as the server tells.
     #[serde(default)]
     pub unusable_nodes: Vec<String>,
+    /// Whether this server may only read it.
+    #[serde(default)]
+    pub readonly: bool,
+    /// Whether what the server knows to be in it is there; `null` where it is not registered, or where nobody knows.
+    #[serde(default)]
+    pub readable: Option<bool>,
 }
 
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
@@ -105,13 +139,11 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
         call.pause(LOOK).map_err(|failure| failure.cause(last))?;
     };
     if !health.red_indices.is_empty() {
-        let failure = Failure::invalid(
-            "indices_red",
-            format!("Indices of the service are not whole: {}.", health.red_indices.join(", ")),
-        )
-        .hint(
-            "GET /_cluster/allocation/explain says why a shard is missing; after a start, svc-snap health --wait waits for it.",
-        );
+        let failure =
+            Failure::invalid("indices_red", format!("Indices of the service are not whole: {}.", health.red_indices.join(", ")))
+                .hint("The causes and result.not_whole say why; after a start, svc-snap health --wait waits for it.");
+        let whys = health.not_whole.iter().filter(|one| one.in_scope && one.status == "red").map(|one| one.why.clone());
+        let failure = whys.fold(failure, Failure::cause);
         return Err(Stopped::with(failure, health));
     }
     remark(call, &health, unverified);
@@ -131,7 +163,20 @@ fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
     if health.status == "red" {
         call.warn("cluster_red", "The cluster is red: an index outside the scope lacks a primary shard.");
     }
-    if health.path_repo.is_empty() {
+    for one in health.not_whole.iter().filter(|one| one.in_scope && one.status == "yellow" && !one.too_few_nodes) {
+        call.warn("replicas_missing", one.why.clone());
+    }
+    let lacking: Vec<&str> =
+        health.nodes.iter().filter(|node| node.path_repo.is_empty()).map(|node| node.name.as_str()).collect();
+    if !lacking.is_empty() && lacking.len() < health.nodes.len() {
+        call.warn(
+            "path_repo_differs",
+            format!(
+                "These nodes have no path.repo, and others have: {}; svc-snap configure --location DIR sets it.",
+                lacking.join(", ")
+            ),
+        );
+    } else if health.path_repo.is_empty() {
         call.warn("path_repo_unset", "The search database has no path.repo; svc-snap configure --location DIR sets it.");
     }
     if !health.repository.registered {
@@ -161,8 +206,21 @@ fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
             format!("Nobody knows whether the repository {name} can be used: {} ({why})", failure.message),
         );
     }
-    for disk in health.disks.iter().filter(|disk| disk.is_past_high()) {
-        call.warn("disk_past_high_watermark", format!("The disk of the node {} is past its high watermark.", disk.node));
+    if health.repository.readable == Some(false) {
+        let name = &health.repository.name;
+        call.warn(
+            "repository_damaged",
+            format!("Files that belong to the repository {name} are not there; svc-snap verify says more."),
+        );
+    }
+    for disk in &health.disks {
+        let (code, words) = match disk.level {
+            Level::Free => continue,
+            Level::PastLow => ("disk_near_high_watermark", "is near its high watermark: no further shards are placed on it"),
+            Level::PastHigh => ("disk_past_high_watermark", "is past its high watermark: shards are moved away from it"),
+            Level::PastFloodStage => ("disk_past_flood_stage", "is past its flood stage: its indices take no writes"),
+        };
+        call.warn(code, format!("The disk of the node {} {words}.", disk.node));
     }
 }
 
@@ -176,12 +234,23 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
     let mut red_indices: Vec<String> = red.map(|(name, _)| name.clone()).collect();
     red_indices.sort();
     let (repository, unverified) = repository_health(&server, &args.repository.repository)?;
+    let nodes = nodes(&server)?;
+    let path_repo = nodes::common(&nodes);
+    let in_scope = |name: &str| args.scope.scope.contains(name);
+    let not_whole = match text("status").as_str() {
+        "green" => Vec::new(),
+        _ => not_whole(&server, in_scope, nodes.iter().filter(|node| node.holds_data).count())?,
+    };
     let health = Health {
         status: text("status"),
         red_indices,
         nodes_count: cluster.get("number_of_nodes").and_then(Value::as_u64).unwrap_or(0),
-        path_repo: path_repo(&server.get("/_nodes?filter_path=nodes.*.settings.path.repo,nodes.*.name")?),
+        configured: configured(&repository, &path_repo),
+        not_whole,
+        nodes,
+        path_repo,
         repository,
+        snapshots_under_way: under_way(&server)?,
         disks: disks(&server)?,
         copies: copies::left(call, &server, &args.scope.scope)?,
         url: server.url().to_owned(),
@@ -193,32 +262,54 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
     Ok(Looked { health, unverified })
 }
 
-/// The folders that every node has.
-fn path_repo(nodes: &Value) -> Vec<String> {
-    let mut each = nodes.get("nodes").into_iter().flat_map(members).map(|(_, node)| match node.pointer("/settings/path/repo") {
-        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        Some(Value::String(one)) => one.split(',').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect(),
-        _ => Vec::<String>::new(),
-    });
-    let first = each.next().unwrap_or_default();
-    each.fold(first, |mut common, one| {
-        common.retain(|folder| one.contains(folder));
-        common
-    })
+/// Whether 4.1 is done.
+fn configured(repository: &RepositoryHealth, path_repo: &[String]) -> Option<bool> {
+    let in_place = repository.kind.as_deref() != Some("fs")
+        || repository.location.as_deref().is_some_and(|location| !location.starts_with('/') || covers(path_repo, location));
+    if !repository.registered || !in_place || repository.verified == Some(false) || repository.readable == Some(false) {
+        return Some(false);
+    }
+    repository.verified.and(repository.readable)
+}
+
+fn under_way(server: &Server) -> Result<Vec<UnderWay>, Failure> {
+    let answer = match server.get("/_snapshot/_status") {
+        Ok(answer) => answer,
+        // Who may not ask is told so by the repository's verification.
+        Err(failure) if failure.code == "search_forbidden" => return Ok(Vec::new()),
+        Err(failure) => return Err(failure),
+    };
+    let text = |one: &Value, key: &str| one.get(key).and_then(Value::as_str).map(str::to_owned);
+    let all = answer.get("snapshots").and_then(Value::as_array).into_iter().flatten();
+    Ok(all.filter_map(|one| Some(UnderWay { repository: text(one, "repository")?, name: text(one, "snapshot")? })).collect())
 }
 
 fn repository_health(server: &Server, name: &str) -> Result<(RepositoryHealth, Option<Failure>), Failure> {
     let definition = repository::definition(server, name)?;
     let text =
         |pointer: &str| definition.as_ref().and_then(|value| value.pointer(pointer)).and_then(Value::as_str).map(str::to_owned);
-    let (verdict, unverified) = if definition.is_some() { known(verify(server, name))? } else { (None, None) };
+    let (verdict, mut unverified) = if definition.is_some() { known(verify(server, name))? } else { (None, None) };
+    let verified = verdict.as_ref().map(|verdict| verdict.unusable.is_none());
+    let readable = if verified == Some(true) {
+        let probed = match snapshot::probe(server, name) {
+            Err(failure) if failure.code == "repository_damaged" => Ok(false),
+            probed => probed.map(|_| true),
+        };
+        let (readable, unknown) = known(probed)?;
+        unverified = unverified.or(unknown);
+        readable
+    } else {
+        None
+    };
     let health = RepositoryHealth {
         name: name.to_owned(),
         registered: definition.is_some(),
         kind: text("/type"),
         location: text("/settings/location"),
-        verified: verdict.as_ref().map(|verdict| verdict.unusable.is_none()),
+        verified,
         unusable_nodes: verdict.map(|verdict| verdict.unusable_nodes).unwrap_or_default(),
+        readonly: text("/settings/readonly").is_some_and(|value| value == "true"),
+        readable,
     };
     Ok((health, unverified))
 }
@@ -227,9 +318,9 @@ fn repository_health(server: &Server, name: &str) -> Result<(RepositoryHealth, O
 ///
 /// # Errors
 /// The server has gone, a signal, or the end of the time limit.
-fn known(verified: Result<Verdict, Failure>) -> Result<(Option<Verdict>, Option<Failure>), Failure> {
+fn known<T>(verified: Result<T, Failure>) -> Result<(Option<T>, Option<Failure>), Failure> {
     match verified {
-        Ok(verdict) => Ok((Some(verdict), None)),
+        Ok(known) => Ok((Some(known), None)),
         Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => Err(failure),
         Err(failure) if failure.code == "search_unreachable" => Err(failure),
         Err(failure) => Ok((None, Some(failure))),
@@ -238,13 +329,11 @@ fn known(verified: Result<Verdict, Failure>) -> Result<(Option<Verdict>, Option<
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_verification_that_was_not_possible_says_nothing_of_the_repository() {
-        let told = |failure: Failure| known(Err(failure)).map(|(verdict, why)| (verdict.is_some(), why.is_some())).ok();
+        let told = |failure: Failure| known(Err::<(), _>(failure)).map(|(verdict, why)| (verdict.is_some(), why.is_some())).ok();
         for unknown in [
             Failure::refused("search_forbidden", ""),
             Failure::unavailable("search_busy", ""),
@@ -258,11 +347,24 @@ mod tests {
     }
 
     #[test]
-    fn path_repo_is_what_every_node_has_in_either_form() {
-        let node = |repo: Value| json!({"settings": {"path": {"repo": repo}}});
-        let nodes = json!({"nodes": {"a": node(json!(["/x", "/y"])), "b": node(json!("/y,/z"))}});
-        assert_eq!(path_repo(&nodes), ["/y"]);
-        assert!(path_repo(&json!({"nodes": {"a": node(json!(["/x"])), "b": {"name": "n"}}})).is_empty());
-        assert!(path_repo(&json!({})).is_empty());
+    fn configured_is_a_repository_that_is_registered_in_place_and_proven() {
+        let repository = |kind: &str, location: &str, verified, readable| RepositoryHealth {
+            name: "r".to_owned(),
+            registered: true,
+            kind: Some(kind.to_owned()),
+            location: Some(location.to_owned()),
+            verified,
+            unusable_nodes: Vec::new(),
+            readonly: false,
+            readable,
+        };
+        let folders = ["/b".to_owned()];
+        let told = |one: RepositoryHealth| configured(&one, &folders);
+        assert_eq!(told(repository("fs", "/b/r", Some(true), Some(true))), Some(true));
+        assert_eq!(told(repository("s3", "", Some(true), Some(true))), Some(true));
+        assert_eq!(told(repository("fs", "/c/r", Some(true), Some(true))), Some(false));
+        assert_eq!(told(repository("fs", "/b/r", Some(true), Some(false))), Some(false));
+        assert_eq!(told(repository("fs", "/b/r", None, None)), None);
+        assert_eq!(told(RepositoryHealth { registered: false, ..repository("fs", "/b/r", None, None) }), Some(false));
     }
 }

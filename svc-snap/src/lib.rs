@@ -2,7 +2,7 @@
 //! told apart by the server's own answer.
 //!
 //! What lies where:
-//! - One file for each step, with a folder where it has parts: `configure/`, `create/`, `swap/`, `restore/`.
+//! - One file for each step, with a folder where it has parts: `configure/`, `create/`, `prune/`, `swap/`, `restore/`.
 //! - `connection`, `server/`: how the search database is reached, requests and what a refusal means, its disks.
 //! - `repository/`: what is known of it, its settings without secrets.
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), says which one a step goes on with (`source`), what
@@ -23,6 +23,7 @@ mod guard;
 mod health;
 mod index;
 mod list;
+mod prune;
 mod register;
 mod repository;
 mod restore;
@@ -49,6 +50,7 @@ pub use create::{CreateArgs, Created};
 pub use delete::{DeleteArgs, Deleted};
 pub use health::{Health, HealthArgs};
 pub use list::{ListArgs, Listed};
+pub use prune::{PruneArgs, Pruned};
 pub use register::{RegisterArgs, Registered};
 pub use restore::{RestoreArgs, Restored};
 pub use show::{ShowArgs, Shown};
@@ -106,6 +108,8 @@ enum Step {
     Cleanup(CleanupArgs),
     /// Remove a snapshot
     Delete(DeleteArgs),
+    /// Remove the snapshots that are not needed any more
+    Prune(PruneArgs),
     /// Say how the search database is, and whether it is ready for snapshots
     Health(HealthArgs),
 }
@@ -134,6 +138,7 @@ impl Tool for Cli {
             Step::Aside(args) => call.step("aside", args.dry.dry_run, |call| aside::run(&args, call)),
             Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
+            Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),
             Step::Health(args) => call.step("health", false, |call| health::run(&args, call)),
         }
     }
@@ -163,6 +168,7 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<Aside>(Cli::NAME, "aside"),
         svc_step::schema::of::<CleanedUp>(Cli::NAME, "cleanup"),
         svc_step::schema::of::<Deleted>(Cli::NAME, "delete"),
+        svc_step::schema::of::<Pruned>(Cli::NAME, "prune"),
         svc_step::schema::of::<Health>(Cli::NAME, "health"),
     ]
 }

@@ -1,29 +1,33 @@
 //! `register`: make a repository known to the search database (procedure, 2.1 and 4.1 step 4).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
+use svc_step::secret::is_secret_name;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::connection::Connection;
 use crate::repository::redact::redacted;
 use crate::repository::unusable;
 use crate::repository::{self, RepositoryArg};
-use crate::server::Server;
 use crate::server::path::path;
+use crate::server::{Product, Server};
 
 /// Arguments of `svc-snap register`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap register --location /var/backups/search/backup_repo
-  svc-snap register --repository old --location /var/backups/search/old_repo --readonly")]
+  svc-snap register --repository old --location /var/backups/search/old_repo --readonly
+  svc-snap register --repository far --type s3 --setting bucket=backups --setting base_path=search
+
+Secrets of s3, gcs and azure belong into the search database's keystore, not into settings.")]
 pub struct RegisterArgs {
     /// The repository's folder, as every node of the search database sees it (type fs)
-    #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO", required_if_eq("kind", "fs"))]
+    #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO")]
     location: Option<PathBuf>,
     /// Its type: fs, url, s3, gcs, azure, hdfs, …
     #[arg(long = "type", id = "kind", value_name = "TYPE", default_value = "fs")]
@@ -110,11 +114,11 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     let body = json!({"type": wanted.kind, "settings": wanted.settings});
     let put = server.change(call, "PUT", &request, Some(&body)).map_err(|failure| {
         let failure = if failure.code == unusable::CODE { unusable::explained(&server, name, failure).1 } else { failure };
-        hinted(failure, args.location.as_deref())
+        hinted(failure, args, server.product)
     });
     // A repository that does not verify is refused and stays registered all the same.
     let after = repository::definition(&server, name).unwrap_or_default().map(|value| Definition::read(&value));
-    let right = after.as_ref() == Some(&wanted);
+    let right = after.as_ref().is_some_and(|after| after.is_as(&wanted));
     match put {
         Ok(_) if right => Ok(registered),
         Ok(_) => Err(Stopped::with(other_than_asked(name), registered)),
@@ -134,19 +138,32 @@ impl Definition {
         Self { kind: value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned(), settings }
     }
 
+    /// Whether the server has it as it was asked for. Some settings of plugins are secrets that no server gives out.
+    fn is_as(&self, wanted: &Self) -> bool {
+        let shown = |(name, _): &(&String, &Value)| self.settings.contains_key(*name) || !is_secret_name(name);
+        let asked: Map<String, Value> =
+            wanted.settings.iter().filter(shown).map(|(name, value)| (name.clone(), value.clone())).collect();
+        self.kind == wanted.kind && self.settings == asked
+    }
+
     fn location(&self) -> Option<&str> {
         self.settings.get("location").and_then(Value::as_str)
     }
 
     /// Whether it is another place than `other`, so that its snapshots would be out of sight.
     fn is_elsewhere(&self, other: &Self) -> bool {
-        self.kind != other.kind || self.location() != other.location()
+        const PLACES: [&str; 8] = ["location", "url", "uri", "path", "bucket", "container", "base_path", "client"];
+        self.kind != other.kind || PLACES.iter().any(|place| self.settings.get(*place) != other.settings.get(*place))
     }
 }
 
 fn wanted(args: &RegisterArgs) -> Result<Definition, Failure> {
     let mut settings = Map::new();
-    if let Some(location) = args.location.as_ref().filter(|_| args.kind == "fs") {
+    if args.kind == "fs" {
+        let location = args.location.as_ref().ok_or_else(|| {
+            Failure::usage("location_missing", "Nothing says which folder the repository has.")
+                .hint("Say --location DIR (SVC_BACKUP_REPO); other types than fs have settings (--type, --setting).")
+        })?;
         let text = location.to_str().filter(|_| location.is_absolute()).ok_or_else(|| {
             Failure::usage("location_not_absolute", "The repository's folder is not named by an absolute path.")
                 .hint("Write --location (SVC_BACKUP_REPO) as /DIR/backup_repo.")
@@ -178,15 +195,38 @@ fn other_than_asked(name: &str) -> Failure {
     .hint(format!("GET /_snapshot/{name} shows them; perhaps somebody else registered it at the same time."))
 }
 
-fn hinted(failure: Failure, location: Option<&Path>) -> Failure {
-    match location {
-        Some(location) if matches!(failure.code.as_str(), "location_outside_path_repo" | unusable::CODE) => {
-            failure.hint(format!(
-                "svc-snap configure --location {} makes the folder and adds it to path.repo; then restart the search database.",
-                location.display()
-            ))
+fn hinted(mut failure: Failure, args: &RegisterArgs, product: Product) -> Failure {
+    let (name, kind) = (&args.repository.repository, &args.kind);
+    match (failure.code.as_str(), &args.location) {
+        ("repository_type_unknown", _) => {
+            failure.message = format!("The search database has no repositories of the type {kind}.");
+            failure.hint(plugin(kind, product))
+        }
+        ("location_outside_path_repo" | unusable::CODE, Some(location)) if kind == "fs" => failure.hint(format!(
+            "svc-snap configure --location {} makes the folder and adds it to path.repo; then restart the search database.",
+            location.display()
+        )),
+        // It is refused, and registered all the same.
+        (unusable::CODE | "url_not_allowed", _) => {
+            let hint = failure.hint.take().unwrap_or_default();
+            failure.hint(format!("{hint} It is registered all the same: DELETE /_snapshot/{name} takes that back."))
         }
         _ => failure,
+    }
+}
+
+/// Which plugin knows a type of repository.
+fn plugin(kind: &str, product: Product) -> String {
+    let program = match product {
+        Product::Elasticsearch => "elasticsearch-plugin",
+        Product::OpenSearch => "opensearch-plugin",
+    };
+    match kind {
+        "s3" | "gcs" | "azure" | "hdfs" => format!(
+            "Its plugin is missing: bin/{program} install repository-{kind} on every node, then restart the search database."
+        ),
+        "url" => "Its module repository-url, which the vendors' packages hold, is missing on a node.".to_owned(),
+        _ => format!("The types are fs, url, s3, gcs, azure and hdfs, and what plugins add: bin/{program} list shows them."),
     }
 }
 

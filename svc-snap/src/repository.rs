@@ -43,10 +43,14 @@ pub(crate) fn not_found(repository: &str) -> Failure {
         .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
 }
 
-/// The server's refusal, with the repository's name where it is the repository that is missing.
-pub(crate) fn named(failure: Failure, repository: &str) -> Failure {
-    if failure.code != "repository_not_found" {
-        return failure;
+/// The server's refusal, with the repository's name where it is the repository that is missing or damaged.
+pub(crate) fn named(mut failure: Failure, repository: &str) -> Failure {
+    match failure.code.as_str() {
+        "repository_not_found" => failure.causes.into_iter().fold(not_found(repository), Failure::cause),
+        "repository_damaged" => {
+            failure.message = failure.message.replacen("The repository", &format!("The repository {repository}"), 1);
+            failure
+        }
+        _ => failure,
     }
-    failure.causes.into_iter().fold(not_found(repository), Failure::cause)
 }

@@ -65,6 +65,9 @@ pub struct Snapshot {
     pub run_id: Option<String>,
     /// All of its metadata.
     pub metadata: Map<String, Value>,
+    /// When it was begun, to the millisecond; only of one that the server showed.
+    #[serde(skip)]
+    pub(crate) started: Option<Timestamp>,
 }
 
 /// Shards of a snapshot by what became of them.
@@ -109,8 +112,9 @@ impl Snapshot {
             data_streams: strings(value.get("data_streams")),
             feature_indices,
             include_global_state: value.get("include_global_state").and_then(Value::as_bool),
-            started_at: time(number("/start_time_in_millis")),
-            finished_at: time(number("/end_time_in_millis")).filter(|_| done),
+            started_at: moment(number("/start_time_in_millis")).map(Time::from),
+            started: moment(number("/start_time_in_millis")),
+            finished_at: moment(number("/end_time_in_millis")).filter(|_| done).map(Time::from),
             duration_ms: done.then(|| number("/duration_in_millis")),
             shards: Shards {
                 total_count: number("/shards/total"),
@@ -138,9 +142,9 @@ fn strings(list: Option<&Value>) -> Vec<String> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn time(millis: u64) -> Option<Time> {
+fn moment(millis: u64) -> Option<Timestamp> {
     let millis = i64::try_from(millis).ok().filter(|millis| *millis > 0)?;
-    Timestamp::from_millisecond(millis).ok().map(Time::from)
+    Timestamp::from_millisecond(millis).ok()
 }
 
 fn failure(value: &Value) -> ShardFailure {
@@ -202,14 +206,37 @@ pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Fa
     if let Some(failure) = refused(&answer) {
         return Err(repository::named(failure, repository));
     }
+    // A part of the list is no list: nobody may count by it.
+    if answer.get("remaining").and_then(Value::as_u64).unwrap_or(0) > 0 {
+        return Err(odd(&answer));
+    }
     let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
     let mut all = list.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
     all.sort_by(|one, other| key(one).cmp(&key(other)));
     Ok(all)
 }
 
-fn key(snapshot: &Snapshot) -> (Option<&str>, &str) {
-    (snapshot.started_at.as_ref().map(Time::as_str), &snapshot.name)
+/// Looks whether the repository's files are there at all: a server writes its proof of [`crate::verify`] into an emptied
+/// folder too. How many snapshots it holds.
+///
+/// # Errors
+/// The repository is damaged (7), and as [`all`].
+pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
+    let named = |failure| repository::named(failure, repository);
+    let answer = server.get(&format!("{}?verbose=false", path(&["_snapshot", repository, "_all"]))).map_err(named)?;
+    if let Some(failure) = refused(&answer) {
+        return Err(named(failure));
+    }
+    let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
+    // What is known of the names is the server's memory; of one snapshot more, its file.
+    if let Some(name) = list.last().and_then(|one| one.get("snapshot")).and_then(Value::as_str) {
+        find(server, repository, name)?;
+    }
+    Ok(list.len() as u64)
+}
+
+fn key(snapshot: &Snapshot) -> (Option<Timestamp>, &str) {
+    (snapshot.started, &snapshot.name)
 }
 
 fn odd(answer: &Value) -> Failure {

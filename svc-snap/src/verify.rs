@@ -1,4 +1,5 @@
-//! `verify`: can every node write to the repository? It says nothing about the snapshots in it.
+//! `verify`: can every node write to the repository, and is what the server knows of it there? It does not prove the snapshots
+//! in it; `stage` does that.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use crate::repository::unusable;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::server::path::path;
+use crate::snapshot;
 
 /// Arguments of `svc-snap verify`.
 #[derive(Debug, clap::Args)]
@@ -34,13 +36,17 @@ pub struct Verified {
     /// The nodes that cannot, by name, as far as the server tells; any failure of this is exit 7.
     #[serde(default)]
     pub unusable_nodes: Vec<String>,
+    /// How many snapshots it holds; 0 where a node cannot use it.
+    #[serde(default)]
+    pub snapshots_count: u64,
 }
 
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.clone();
     let Verdict { nodes, unusable_nodes, unusable } = verify(&server, &repository)?;
-    let verified = Verified { cluster_uuid: server.cluster_uuid, repository, nodes, unusable_nodes };
+    let snapshots_count = if unusable.is_none() { snapshot::probe(&server, &repository)? } else { 0 };
+    let verified = Verified { cluster_uuid: server.cluster_uuid, repository, nodes, unusable_nodes, snapshots_count };
     match unusable {
         None => Ok(verified),
         Some(failure) => Err(Stopped::with(failure, verified)),

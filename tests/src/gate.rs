@@ -38,7 +38,19 @@ struct State {
     closed: bool,
     close_at: Option<(usize, Side)>,
     hangs_up: bool,
+    answers: Vec<Answer>,
     seen: Vec<String>,
+}
+
+/// An answer that the gate gives instead of the server.
+#[derive(Debug)]
+struct Answer {
+    /// To requests whose method and path begin so.
+    to: String,
+    status: u16,
+    body: String,
+    /// How often.
+    times: usize,
 }
 
 impl Gate {
@@ -73,6 +85,13 @@ impl Gate {
         self
     }
 
+    /// Answers so many requests whose method and path begin with `to` itself, with what a server said once; they are not carried.
+    pub fn answering(self, to: &str, times: usize, status: u16, body: &serde_json::Value) -> Self {
+        let answer = Answer { to: to.to_owned(), status, body: body.to_string(), times };
+        self.shared.state(|state| state.answers.push(answer));
+        self
+    }
+
     /// The gate as the address of a search database.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
@@ -100,6 +119,15 @@ impl Drop for Gate {
 impl Shared {
     fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
         with(&mut self.state.lock().expect("nobody panics with the lock"))
+    }
+
+    /// The answer that the gate gives to a request itself.
+    fn answer(&self, line: &str) -> Option<(u16, String)> {
+        self.state(|state| {
+            let answer = state.answers.iter_mut().find(|answer| answer.times > 0 && line.starts_with(&answer.to))?;
+            answer.times -= 1;
+            Some((answer.status, answer.body.clone()))
+        })
     }
 
     /// Counts a request, and says whether the gate closes at it and at which side.
@@ -135,6 +163,10 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     let line = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let side = shared.count(&line);
     let hangs_up = shared.state(|state| state.hangs_up);
+    if let Some((status, body)) = shared.answer(&line) {
+        let head = format!("HTTP/1.1 {status} as told\r\ncontent-type: application/json\r\ncontent-length: {}", body.len());
+        return Ok(client.write_all(format!("{head}\r\nconnection: close\r\n\r\n{body}").as_bytes())?);
+    }
     if side == Some(Side::Before) {
         return if hangs_up { Ok(()) } else { hold(shared) };
     }

@@ -120,9 +120,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::server::disk::Level;
 
     fn disk(available_bytes: u64, high_watermark_bytes: Option<u64>) -> NodeDisk {
-        NodeDisk { node: "n".to_owned(), total_bytes: 1000, available_bytes, high_watermark_bytes, flood_stage_bytes: None }
+        NodeDisk {
+            node: "n".to_owned(),
+            total_bytes: 1000,
+            available_bytes,
+            low_watermark_bytes: None,
+            high_watermark_bytes,
+            flood_stage_bytes: None,
+            level: Level::Free,
+        }
     }
 
     #[test]

@@ -115,6 +115,11 @@ pub(crate) fn is_same(ours: &Value, snapshot: &Snapshot) -> bool {
     same("run_id") && same("call")
 }
 
+/// Whether svc-snap took that snapshot, in whatever run.
+pub(crate) fn is_ours(snapshot: &Snapshot) -> bool {
+    snapshot.run_id.is_some() && snapshot.kind.is_some()
+}
+
 /// The id of a run that a script made is the same in a call that is repeated. One that was made from the time is shared by two
 /// calls of the same second, which know nothing of each other: they are told apart.
 fn ours(call: &Call, kind: &str) -> Value {

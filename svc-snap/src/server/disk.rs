@@ -17,16 +17,51 @@ pub struct NodeDisk {
     pub total_bytes: u64,
     /// What is free for the search database.
     pub available_bytes: u64,
+    /// How much must stay free, or no further shards are placed on it (the low watermark); `null` where no limit is set.
+    #[serde(default)]
+    pub low_watermark_bytes: Option<u64>,
     /// How much must stay free, or shards are moved away (the high watermark); `null` where no limit is set.
     pub high_watermark_bytes: Option<u64>,
     /// How much must stay free, or its indices take no writes any more (the flood stage); `null` where no limit is set.
     pub flood_stage_bytes: Option<u64>,
+    /// Which of them it is past.
+    #[serde(default)]
+    pub level: Level,
+}
+
+/// How full a disk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Past no watermark, or no limit is set.
+    #[default]
+    Free,
+    /// Near the high watermark: past the low one.
+    PastLow,
+    /// Past the high watermark: shards are moved away.
+    PastHigh,
+    /// Past the flood stage: its indices take no writes any more.
+    PastFloodStage,
 }
 
 impl NodeDisk {
     /// Whether it is past its high watermark.
     pub(crate) fn is_past_high(&self) -> bool {
-        self.high_watermark_bytes.is_some_and(|must| self.available_bytes < must)
+        self.level >= Level::PastHigh
+    }
+
+    fn measured(mut self) -> Self {
+        let past = |must: Option<u64>| must.is_some_and(|must| self.available_bytes < must);
+        self.level = if past(self.flood_stage_bytes) {
+            Level::PastFloodStage
+        } else if past(self.high_watermark_bytes) {
+            Level::PastHigh
+        } else if past(self.low_watermark_bytes) {
+            Level::PastLow
+        } else {
+            Level::Free
+        };
+        self
     }
 }
 
@@ -57,18 +92,22 @@ fn read(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
             node: node.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
             total_bytes,
             available_bytes: number("available_in_bytes")?,
+            low_watermark_bytes: must("low", total_bytes),
             high_watermark_bytes: must("high", total_bytes),
             flood_stage_bytes: must("flood_stage", total_bytes),
+            level: Level::Free,
         })
     };
-    let holds_data = |node: &Value| {
-        let roles = node.get("roles").and_then(Value::as_array);
-        roles.is_none_or(|roles| roles.iter().filter_map(Value::as_str).any(|role| role.starts_with("data")))
-    };
     let nodes = stats.get("nodes").into_iter().flat_map(members).map(|(_, node)| node);
-    let mut disks: Vec<NodeDisk> = nodes.filter(|node| holds_data(node)).filter_map(disk).collect();
+    let mut disks: Vec<NodeDisk> = nodes.filter(|node| holds_data(node)).filter_map(disk).map(NodeDisk::measured).collect();
     disks.sort_by(|one, other| one.node.cmp(&other.node));
     disks
+}
+
+/// Whether a node of `GET /_nodes` holds data.
+pub(crate) fn holds_data(node: &Value) -> bool {
+    let roles = node.get("roles").and_then(Value::as_array);
+    roles.is_none_or(|roles| roles.iter().filter_map(Value::as_str).any(|role| role.starts_with("data")))
 }
 
 /// How much must stay free: a watermark is a share that may be used (`90%`, `0.9`), with a headroom that is enough on large
@@ -129,8 +168,8 @@ mod tests {
         let disks = read(&stats, &on);
         assert_eq!(disks.len(), 1);
         assert_eq!((disks[0].node.as_str(), disks[0].high_watermark_bytes), ("b", Some(200)));
-        assert!(disks[0].is_past_high());
+        assert_eq!(disks[0].level, Level::PastHigh);
         let off = json!({"defaults": {name("watermark.high"): "90%", name("threshold_enabled"): "false"}});
-        assert!(!read(&stats, &off)[0].is_past_high());
+        assert_eq!(read(&stats, &off)[0].level, Level::Free);
     }
 }

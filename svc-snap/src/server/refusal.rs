@@ -53,8 +53,12 @@ impl Said {
 
     fn fits(&self, status: u16, rule: &Rule) -> bool {
         let type_fits = rule.types.is_empty() || self.types.iter().any(|one| rule.types.contains(&one.as_str()));
+        let is_behind = rule.with.is_empty() || self.types.iter().any(|one| rule.with.contains(&one.as_str()));
         let says = |words: &&str| self.reasons.iter().any(|reason| reason.contains(words));
-        type_fits && (rule.says.is_empty() || rule.says.iter().any(says)) && (rule.http.is_empty() || rule.http.contains(&status))
+        type_fits
+            && is_behind
+            && (rule.says.is_empty() || rule.says.iter().any(says))
+            && (rule.http.is_empty() || rule.http.contains(&status))
     }
 }
 
@@ -160,6 +164,14 @@ mod tests {
             (401, "security_exception", "missing authentication credentials", 3, "search_not_authenticated"),
             (403, "security_exception", "is unauthorized", 3, "search_forbidden"),
             (503, "master_not_discovered_exception", "", 5, "search_unavailable"),
+            (
+                500,
+                "repository_exception",
+                "[r] repository type [s3] does not exist for project [default]",
+                3,
+                "repository_type_unknown",
+            ),
+            (500, "repository_exception", "[r] Unexpected exception when loading repository data", 7, "repository_damaged"),
             (400, "illegal_argument_exception", "no", 1, "search_refused"),
             (400, "validation_exception", "currently has [9]/[9] maximum LOCAL_ONLY shards open;", 3, "shard_limit_reached"),
             (
@@ -174,6 +186,18 @@ mod tests {
             assert_eq!(code(status, &error(kind, reason)), (exit, expected.to_owned()), "{kind}: {reason}");
         }
         assert_eq!(code(405, &json!({"error": "Incorrect HTTP method", "status": 405})), (1, "search_refused".to_owned()));
+    }
+
+    #[test]
+    fn a_snapshot_whose_file_is_gone_is_a_damaged_repository_and_not_an_unknown_name() {
+        let with = |kind: &str, cause: &str| json!({"error": {"type": kind, "reason": "[r:s/u] is missing", "caused_by": {"type": cause, "reason": "/x/snap-u.dat"}}});
+        for (kind, cause) in [
+            ("snapshot_missing_exception", "no_such_file_exception"),
+            ("snapshot_exception", "corrupt_state_exception"),
+            ("snapshot_exception", "corrupt_index_exception"),
+        ] {
+            assert_eq!(code(404, &with(kind, cause)), (7, "repository_damaged".to_owned()), "{kind} {cause}");
+        }
     }
 
     #[test]

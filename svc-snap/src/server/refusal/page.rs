@@ -17,8 +17,15 @@ fn code(words: &[&str], join: &str) -> String {
 fn row(rule: &Rule) -> String {
     let http: Vec<String> = rule.http.iter().map(u16::to_string).collect();
     let types = if rule.types.is_empty() { "any other".to_owned() } else { code(rule.types, ", ") };
+    let with = if rule.with.is_empty() { String::new() } else { format!(" with {}", code(rule.with, " or ")) };
     let known = if rule.fate == Fate::Unknown { " *" } else { "" };
-    format!("| {types} | {} | {} | {}{known} | `{}` |\n", code(rule.says, " or "), http.join(", "), rule.status.code(), rule.code)
+    format!(
+        "| {types}{with} | {} | {} | {}{known} | `{}` |\n",
+        code(rule.says, " or "),
+        http.join(", "),
+        rule.status.code(),
+        rule.code
+    )
 }
 
 /// `SVC_UPDATE_PAGES=1` writes it anew.

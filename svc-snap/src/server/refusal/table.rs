@@ -10,6 +10,8 @@ use crate::server::transport::Fate;
 pub(crate) struct Rule {
     /// The error's `type`, wherever it stands: one of these, or any where none is given.
     pub types: &'static [&'static str],
+    /// And one of these types stands with it, behind it for example, or none where none is given.
+    pub with: &'static [&'static str],
     /// One of these stands in a `reason`, or anything where none is given: one type may stand for many faults.
     pub says: &'static [&'static str],
     /// The HTTP status: one of these, or any where none is given.
@@ -28,11 +30,15 @@ pub(crate) struct Rule {
 
 impl Rule {
     const fn new(status: Status, code: &'static str, message: &'static str) -> Self {
-        Self { types: &[], says: &[], http: &[], status, code, message, hint: "", fate: Fate::NoEffect }
+        Self { types: &[], with: &[], says: &[], http: &[], status, code, message, hint: "", fate: Fate::NoEffect }
     }
 
     const fn types(self, types: &'static [&'static str]) -> Self {
         Self { types, ..self }
+    }
+
+    const fn with(self, with: &'static [&'static str]) -> Self {
+        Self { with, ..self }
     }
 
     const fn says(self, says: &'static [&'static str]) -> Self {
@@ -82,11 +88,23 @@ const fn invalid(code: &'static str, message: &'static str) -> Rule {
     Rule::new(Status::Invalid, code, message)
 }
 
+const DAMAGED: &str = "The repository is damaged: files that belong to it are not in its folder, or are not whole.";
+const MEND: &str = "The cause names the file. Put the folder back as it was; or register a new one (svc-snap register --repository NAME --location DIR), and take a snapshot there at once.";
+
 /// All of them.
 pub(crate) const RULES: &[Rule] = &[
     not_found("repository_not_found", "The search database has no snapshot repository of that name.")
         .types(&["repository_missing_exception"])
         .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another."),
+    // A name that is simply not known is missing without a file that is.
+    invalid("repository_damaged", DAMAGED)
+        .types(&["snapshot_missing_exception", "snapshot_exception"])
+        .with(&["no_such_file_exception", "corrupt_state_exception", "corrupt_index_exception"])
+        .hint(MEND),
+    invalid("repository_damaged", DAMAGED)
+        .types(&["repository_exception"])
+        .says(&["read repository data", "loading repository data"])
+        .hint(MEND),
     not_found("snapshot_not_found", "The repository has no snapshot of that name.")
         .types(&["snapshot_missing_exception"])
         .hint("svc-snap list shows which there are."),
@@ -137,6 +155,10 @@ pub(crate) const RULES: &[Rule] = &[
     failed("restore_refused", "The search database refused to restore the snapshot.")
         .types(&["snapshot_restore_exception"])
         .hint("See the causes: they are the server's own words."),
+    refused("url_not_allowed", "The search database may not read from that address.")
+        .types(&["repository_verification_exception"])
+        .says(&["repositories.url.allowed_urls"])
+        .hint("Add it to repositories.url.allowed_urls in the search database's configuration, and restart it."),
     invalid("repository_unusable", "Not every node of the search database can write to the repository.")
         .types(&["repository_verification_exception"])
         .hint("Its folder must be the same one for every node, owned by the search database's user: svc-snap configure --location DIR."),

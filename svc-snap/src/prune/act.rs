@@ -1,0 +1,124 @@
+//! Deletes what is to go, one snapshot at a time, oldest first, and cleans up once at the end.
+
+use std::time::{Duration, Instant};
+
+use svc_step::progress::Unit;
+use svc_step::{Call, Failure, Status, StepResult, Stopped};
+
+use super::{Becomes, Pruned, cleaned};
+use crate::cleanup;
+use crate::server::path::path;
+use crate::server::{Server, left_at_work};
+use crate::snapshot::{self, kept};
+
+/// How long a server may be busy where no `--timeout` is given: a cleanup of somebody else may take its time.
+const BUSY: Duration = Duration::from_secs(600);
+/// The pauses between two attempts: short at first.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
+
+pub(super) fn act(call: &Call, server: &Server, mut pruned: Pruned, clean: bool) -> StepResult<Pruned> {
+    let ended = delete_all(call, server, &mut pruned)
+        .and_then(|()| prove(server, &pruned))
+        .and_then(|()| if clean { clean_up(call, server, &mut pruned) } else { Ok(()) });
+    match ended {
+        Ok(()) => Ok(pruned),
+        Err(failure) => Err(Stopped::with(hinted(failure, &pruned), pruned)),
+    }
+}
+
+fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), Failure> {
+    let progress = call.progress("prune", Unit::Items("snapshots"));
+    let total = pruned.snapshots.iter().filter(|one| one.fate == Becomes::Planned).count() as u64;
+    let repository = pruned.repository.clone();
+    for one in pruned.snapshots.iter_mut().filter(|one| one.fate == Becomes::Planned) {
+        progress.set(pruned.deleted_count, total);
+        progress.at(&one.name);
+        call.check()?;
+        one.fate = Becomes::UnderWay;
+        match delete(call, server, &repository, &one.name) {
+            // One that somebody else has deleted meanwhile is gone all the same.
+            Ok(()) => one.fate = Becomes::Deleted,
+            Err(failure) if failure.code == "snapshot_not_found" => one.fate = Becomes::Deleted,
+            Err(failure) => {
+                let unknown = failure.signal.is_some() || failure.status == Status::Timeout;
+                if failure.code == "answer_lost" && matches!(snapshot::find(server, &repository, &one.name), Ok(None)) {
+                    // Only the answer was lost.
+                    call.effects().happened();
+                    one.fate = Becomes::Deleted;
+                } else {
+                    one.fate = if unknown { Becomes::UnderWay } else { Becomes::Planned };
+                    return Err(failure);
+                }
+            }
+        }
+        pruned.deleted_count += 1;
+        kept::forget(call, server, &repository, &one.name);
+    }
+    Ok(())
+}
+
+/// Deletes one; a server that is busy is asked again, as long as the time limit allows.
+fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<(), Failure> {
+    let request = path(&["_snapshot", repository, name]);
+    let until = Instant::now() + call.deadline().remaining().unwrap_or(BUSY);
+    let mut pauses = PAUSES.iter();
+    let mut pause = Duration::ZERO;
+    loop {
+        match server.change_slowly(call, "DELETE", &request, |_| true) {
+            Ok(_) => return Ok(()),
+            Err(failure) if is_busy(&failure) && Instant::now() < until => {
+                pause = pauses.next().copied().unwrap_or(pause);
+                // What the server said last is worth more than that the time was up.
+                call.pause(pause).map_err(|ended| if ended.signal.is_some() { ended } else { failure })?;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn is_busy(failure: &Failure) -> bool {
+    matches!(failure.code.as_str(), "search_busy" | "search_unavailable")
+}
+
+/// One look at the end: what was deleted is not there any more.
+fn prove(server: &Server, pruned: &Pruned) -> Result<(), Failure> {
+    let left = snapshot::all(server, &pruned.repository)?;
+    let gone = pruned.snapshots.iter().filter(|one| one.fate == Becomes::Deleted);
+    let uuids: std::collections::BTreeSet<&str> = left.iter().map(|one| one.uuid.as_str()).collect();
+    let still: Vec<&str> = gone.filter(|one| uuids.contains(one.uuid.as_str())).map(|one| one.name.as_str()).collect();
+    if still.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(
+        "snapshot_still_there",
+        format!("Snapshots are still there although their removal was acknowledged: {}.", still.join(", ")),
+    )
+    .hint("Run the same command again."))
+}
+
+/// A cleanup that cannot run just now is no failure: the next prune makes up for it.
+fn clean_up(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), Failure> {
+    match cleanup::clean(call, server, &path(&["_snapshot", &pruned.repository, "_cleanup"])) {
+        Ok(answer) => pruned.cleaned = Some(cleaned(&answer)),
+        Err(failure) if is_busy(&failure) => {
+            call.warn(
+                "cleanup_busy",
+                "The repository was not cleaned up, since the search database is busy; svc-snap cleanup does it later.",
+            );
+        }
+        Err(failure) => return Err(failure),
+    }
+    Ok(())
+}
+
+fn hinted(failure: Failure, pruned: &Pruned) -> Failure {
+    let failure = left_at_work(failure);
+    if is_busy(&failure) {
+        return failure.hint(format!(
+            "{} snapshots are deleted; run the same command again in a while, which goes on, or allow more time with --timeout.",
+            pruned.deleted_count
+        ));
+    }
+    failure
+}

@@ -1,0 +1,247 @@
+//! `svc-snap prune`: which snapshots go, which never, and what becomes of a prune that is cut.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::gate::{Gate, Side};
+use svc_tests::host::Host;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::search::Settings;
+use svc_tests::tool::{Ran, Tool};
+use svc_tests::wait;
+
+const LONG: Duration = Duration::from_secs(60);
+/// Whatever is not the newest goes.
+const ALL_BUT_ONE: [&str; 5] = ["prune", "--max-age", "0s", "--min-count", "1"];
+
+/// A sandbox with one index and nightly snapshots of these names, in this order.
+fn nightly(name: &str, snapshots: &[&str]) -> Sandbox {
+    let sandbox = Sandbox::new(name);
+    sandbox.simple("docs", 1);
+    for snapshot in snapshots {
+        take(&sandbox, snapshot, "nightly");
+    }
+    sandbox
+}
+
+fn take(sandbox: &Sandbox, snapshot: &str, kind: &str) -> Ran {
+    sandbox.run(&["create", snapshot, "--kind", kind]).ok()
+}
+
+/// What is in the repository now.
+fn names(sandbox: &Sandbox) -> Vec<String> {
+    let mut names: Vec<String> = sandbox.snapshots().iter().map(|one| one["snapshot"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// What the document says of each: name, fate and reason, oldest first.
+fn told(ran: &Ran) -> Vec<(String, String, String)> {
+    let text = |one: &Value, key: &str| one[key].as_str().unwrap().to_owned();
+    let all = ran.result()["snapshots"].as_array().unwrap();
+    all.iter().map(|one| (text(one, "name"), text(one, "fate"), text(one, "reason"))).collect()
+}
+
+fn of(name: &str, fate: &str, reason: &str) -> (String, String, String) {
+    (name.to_owned(), fate.to_owned(), reason.to_owned())
+}
+
+fn pruning(sandbox: &Sandbox, gate: &Gate) -> Tool {
+    sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").env("SVC_SEARCH_URL", gate.url())
+}
+
+#[test]
+fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
+    // A server of its own: the cleanup keeps every snapshot of its server waiting.
+    let host = Host::shared().unwrap();
+    let server = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(server.search.clone(), "prune").registered(&[]);
+    sandbox.simple("docs", 1);
+    let put = |name: &str, body: &Value| {
+        let path = format!("/_snapshot/{}/{name}?wait_for_completion=true", sandbox.prefix);
+        sandbox.ask("PUT", &path, Some(body.clone()));
+    };
+    let mark = json!({"svc_tools": {"run_id": "20261120t020003z-nightly", "kind": "nightly"}});
+    let theirs = json!({"indices": sandbox.name("docs"), "metadata": {"taken_by": "somebody", "kind": "nightly"}});
+    put("a-theirs", &theirs);
+    let first = take(&sandbox, "n1", "nightly");
+    take(&sandbox, "n2", "nightly");
+    take(&sandbox, "by-hand", "manual");
+    take(&sandbox, "before", "upgrade");
+    let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
+    sandbox.ask("PUT", &format!("/{}?wait_for_active_shards=0", sandbox.name("lost")), Some(nowhere));
+    let part = json!({"indices": format!("{}-*", sandbox.prefix), "partial": true, "metadata": mark});
+    put("part", &part);
+    put("empty", &json!({"indices": "there-is-none", "ignore_unavailable": true, "metadata": mark}));
+    sandbox.ask("DELETE", &format!("/{}", sandbox.name("lost")), None);
+    take(&sandbox, "n3", "nightly");
+    let all = names(&sandbox);
+    assert_eq!(all.len(), 8);
+
+    // By default nothing is old enough; what is no backup is not needed beside a newer one that is.
+    let dry = sandbox.run(&["prune", "--dry-run"]).ok().unchanged();
+    let stays = |name: &str, reason: &str| of(name, "kept", reason);
+    let expected = [
+        stays("a-theirs", "not_ours"),
+        stays("n1", "min_count"),
+        stays("n2", "min_count"),
+        stays("by-hand", "other_kind"),
+        stays("before", "other_kind"),
+        of("part", "planned", "not_good"),
+        of("empty", "planned", "not_good"),
+        stays("n3", "newest"),
+    ];
+    assert_eq!(told(&dry), expected);
+    let requests: Vec<&Value> = dry.result()["plan"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    let repository = format!("/_snapshot/{}", sandbox.prefix);
+    assert_eq!(requests, ["part", "empty", "_cleanup"].map(|name| format!("{repository}/{name}")).iter().collect::<Vec<_>>());
+    assert_eq!(names(&sandbox), all);
+
+    // What a file names stays; what cannot be read keeps everything.
+    let file = |name: &str, text: &str| -> PathBuf {
+        let path = sandbox.state.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let keep = file("first.json", &first.text());
+    for (bad, code) in [
+        (file("half.json", &first.text()[..50]), "keep_from_damaged"),
+        (PathBuf::from("/nowhere/snapshot.json"), "keep_from_unreadable"),
+        (file("listed.json", &sandbox.run(&["list"]).text()), "keep_from_names_none"),
+    ] {
+        sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).arg(bad).run().fails(2, code).unchanged();
+    }
+    assert_eq!(names(&sandbox), all);
+
+    let notes = || fs::read_dir(sandbox.state.path().join("snapshots")).unwrap().count();
+    assert_eq!(notes(), 5);
+    let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().changed();
+    let mut expected = expected;
+    for (at, fate, reason) in
+        [(1, "kept", "keep_from"), (2, "deleted", "max_age"), (5, "deleted", "not_good"), (6, "deleted", "not_good")]
+    {
+        (expected[at].1, expected[at].2) = (fate.to_owned(), reason.to_owned());
+    }
+    assert_eq!(told(&pruned), expected);
+    assert_eq!((&pruned.result()["deleted_count"], &pruned.result()["kept_count"]), (&json!(3), &json!(5)));
+    assert!(pruned.result()["cleaned"]["deleted_blobs_count"].is_u64(), "{pruned}");
+    assert_eq!(names(&sandbox), ["a-theirs", "before", "by-hand", "n1", "n3"]);
+    assert_eq!(notes(), 4, "the notes of what was deleted go too");
+    let again = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().unchanged();
+    assert_eq!((&again.result()["plan"], &again.result()["cleaned"]), (&json!([]), &Value::Null));
+    sandbox.run(&["show", "n1"]).ok();
+
+    // Each kind by itself: the newest of each stays, however many of the other kinds there are.
+    let kinds = ["--kind", "nightly", "--kind", "manual", "--kind", "upgrade", "--max-count", "1"];
+    let pruned = sandbox.tool(&["prune", "--max-age", "none", "--min-count", "1"]).args(kinds).run().ok().changed();
+    assert_eq!(pruned.result()["kinds"], json!(["manual", "nightly", "upgrade"]));
+    assert_eq!(told(&pruned)[1], of("n1", "deleted", "max_count"));
+    assert_eq!(names(&sandbox), ["a-theirs", "before", "by-hand", "n3"]);
+
+    // A server that is at a cleanup itself: the snapshots are gone all the same.
+    take(&sandbox, "n4", "nightly");
+    let busy = json!({"error": {"type": "illegal_state_exception", "reason":
+        "Cannot cleanup [r] - a repository cleanup is already in-progress in [RepositoryCleanupInProgress[[r]]]"}, "status": 500});
+    let gate = Gate::to(&server.url).unwrap().answering("POST /_snapshot", 1000, 500, &busy);
+    let late = sandbox.tool(&ALL_BUT_ONE).env("SVC_SEARCH_URL", gate.url()).run().ok().changed().warns("cleanup_busy");
+    assert_eq!((&late.result()["deleted_count"], &late.result()["cleaned"]), (&json!(1), &Value::Null));
+    sandbox.run(&["verify"]).ok();
+}
+
+#[test]
+fn a_snapshot_that_is_being_taken_is_never_touched() {
+    let sandbox = Sandbox::slow("underway");
+    let body = json!({"indices": sandbox.name("docs"), "metadata": {"svc_tools": {"run_id": "x", "kind": "nightly"}}});
+    sandbox.ask("PUT", &format!("/_snapshot/{}/n1", sandbox.prefix), Some(body));
+    sandbox.appears("n1");
+    let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().ok().unchanged();
+    assert_eq!(told(&pruned), [of("n1", "kept", "under_way")]);
+    sandbox.ask("DELETE", &format!("/_snapshot/{}/n1", sandbox.prefix), None);
+    let (create, _) = sandbox.begun(sandbox.tool(&["create", "n2", "--kind", "nightly"]), "n2");
+    sandbox.run(&ALL_BUT_ONE).fails(8, "locked").unchanged();
+    create.signal(Signal::SIGTERM);
+    create.wait().fails(143, "interrupted");
+}
+
+#[test]
+fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
+    let sandbox = nightly("busy", &["n1", "n2", "n3"]);
+    // What a server says while another one cleans up.
+    let busy = json!({"error": {"root_cause": [], "type": "concurrent_snapshot_execution_exception", "reason":
+        "[r:n1/u] cannot delete snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[[r]]]"},
+        "status": 503});
+    let always = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 1000, 503, &busy);
+    let given_up = pruning(&sandbox, &always).args(["--timeout", "1s"]).run().fails(5, "search_busy").unchanged();
+    assert_eq!(told(&given_up)[0], of("n1", "planned", "max_age"));
+    assert!(always.seen().iter().all(|line| line.ends_with("/n1")) && always.seen().len() > 1, "one at a time");
+    assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
+
+    let twice = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 2, 503, &busy);
+    let pruned = pruning(&sandbox, &twice).run().ok().changed();
+    assert_eq!((&pruned.result()["deleted_count"], twice.seen().len()), (&json!(2), 4));
+    assert_eq!(names(&sandbox), ["n3"]);
+}
+
+#[test]
+fn a_prune_that_is_cut_or_killed_says_how_far_it_came_and_is_gone_on_with() {
+    let sandbox = nightly("cut", &["n1", "n2", "n3", "n4"]);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::Before).hanging_up();
+    let cut = pruning(&sandbox, &gate).run().fails(6, "answer_lost").changed();
+    let fates = ["deleted", "under_way", "planned"].iter().zip(["n1", "n2", "n3"]).map(|(fate, name)| of(name, fate, "max_age"));
+    assert_eq!(told(&cut)[..3], fates.collect::<Vec<_>>());
+    assert_eq!(names(&sandbox), ["n2", "n3", "n4"]);
+    // Only the answer is lost: that shows, and it goes on.
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After).hanging_up();
+    let whole = pruning(&sandbox, &gate).run().ok().changed();
+    assert_eq!(whole.result()["deleted_count"], 2);
+    assert_eq!(names(&sandbox), ["n4"]);
+
+    for name in ["n5", "n6"] {
+        take(&sandbox, name, "nightly");
+    }
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
+    let killed = pruning(&sandbox, &gate).spawn();
+    wait::until("the first removal", LONG, || gate.is_closed().then_some(())).unwrap();
+    killed.signal(Signal::SIGKILL);
+    killed.wait();
+    let signalled = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    let ended = pruning(&sandbox, &signalled).spawn();
+    wait::until("the second removal", LONG, || signalled.is_closed().then_some(())).unwrap();
+    ended.signal(Signal::SIGTERM);
+    let ended = ended.wait().fails(143, "interrupted");
+    assert_eq!((&ended.doc()["changed"], &told(&ended)[0]), (&Value::Null, &of("n5", "under_way", "max_age")));
+    assert_eq!(names(&sandbox), ["n5", "n6"]);
+    sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().ok().changed();
+    assert_eq!(names(&sandbox), ["n6"]);
+}
+
+#[test]
+fn nothing_goes_where_the_list_is_not_readable_whole() {
+    let sandbox = nightly("unread", &["n1", "n2", "n3"]);
+    sandbox.tool(&ALL_BUT_ONE).args(["--repository", "nowhere"]).run().fails(4, "repository_not_found").unchanged();
+    // Elasticsearch 7.17's answer for a repository that is missing, and a list that is cut.
+    let all = format!("GET /_snapshot/{}/_all", sandbox.prefix);
+    let failures = json!({"snapshots": [], "failures": {"r": {"type": "repository_missing_exception", "reason": "[r] missing"}}});
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&all, 1, 200, &failures);
+    pruning(&sandbox, &gate).run().fails(4, "repository_not_found").unchanged();
+    let some = json!({"snapshots": sandbox.snapshots()[..1], "total": 3, "remaining": 2});
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&all, 1, 200, &some);
+    pruning(&sandbox, &gate).run().fails(1, "answer_not_understood").unchanged();
+    // One snapshot of which only the name is known any more.
+    let location = sandbox.location();
+    let is_snapshot = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snap-"));
+    let mut files = fs::read_dir(&location).unwrap().map(|entry| entry.unwrap().path()).filter(is_snapshot);
+    let file = files.next().unwrap();
+    let away = sandbox.state.path().join("away");
+    fs::copy(&file, &away).unwrap();
+    fs::remove_file(&file).unwrap();
+    sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().fails(7, "repository_damaged").unchanged();
+    fs::write(&file, fs::read(&away).unwrap()).unwrap();
+    assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
+    for wrong in [&["--min-count", "0"][..], &["--max-count", "3", "--min-count", "4"]] {
+        sandbox.tool(&["prune"]).args(wrong).run().fails(2, "counts_invalid").unchanged();
+    }
+}

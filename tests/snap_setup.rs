@@ -1,0 +1,387 @@
+//! `svc-snap`'s one-time configuration: configure, register, verify and health; and a repository that is damaged.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use svc_tests::host::Host;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::search::{OS_USER, Settings};
+use svc_tests::tool::Ran;
+use svc_tests::{download, os};
+
+#[test]
+fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {
+    let host = Host::shared().unwrap();
+    let server = host.search_server(&host.search.key, &Settings { path_repo: false, ..Settings::default() }).unwrap();
+    let sandbox = Sandbox::on(server.search.clone(), "setup");
+    let location = server.repo_root.join("backup_repo");
+    let location = location.to_str().unwrap();
+    let config = server.config_file.clone();
+    let configure = |extra: &[&str]| {
+        sandbox
+            .tool(&["configure", "--location", location])
+            .env("SVC_SEARCH_CONFIG", &config)
+            .env("SVC_SEARCH_OS_USER", OS_USER)
+            .args(extra)
+            .run()
+    };
+    let before = fs::read_to_string(&config).unwrap();
+    let meta = fs::metadata(&config).unwrap();
+
+    let health = sandbox.run(&["health"]).ok().unchanged().warns("path_repo_unset").warns("repository_not_registered");
+    assert_eq!(health.result()["configured"], false);
+    let node = &health.result()["nodes"][0];
+    assert_eq!((&node["name"], &node["version"], &node["path_repo"]), (&json!("svc-1"), &json!(server.version), &json!([])));
+    let refused = sandbox.run(&["register", "--location", location]).refused("location_outside_path_repo");
+    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains(&format!("svc-snap configure --location {location}")));
+
+    let dry = configure(&["--dry-run"]).ok().unchanged();
+    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 4);
+    assert_eq!((fs::read_to_string(&config).unwrap(), Path::new(location).exists()), (before.clone(), false));
+
+    let done = configure(&[]).ok().changed();
+    assert_eq!((&done.result()["path_repo"], &done.result()["restart_needed"]), (&json!([location]), &json!(true)));
+    let kept = fs::read_to_string(done.result()["kept"].as_str().unwrap()).unwrap();
+    assert_eq!(kept, before);
+    let after = fs::metadata(&config).unwrap();
+    assert_eq!((after.mode(), after.uid(), after.gid()), (meta.mode(), meta.uid(), meta.gid()));
+    assert_eq!(fs::read_to_string(&config).unwrap(), format!("{before}path.repo: [\"{location}\"]\n"));
+    assert_eq!(fs::metadata(location).unwrap().uid(), os::system_user(OS_USER).unwrap().uid.as_raw());
+    let again = configure(&[]).ok().unchanged();
+    assert_eq!((&again.result()["plan"], &again.result()["restart_needed"]), (&json!([]), &json!(false)));
+
+    host.systemd.stop(&server.unit).unwrap();
+    sandbox.run(&["health"]).fails(5, "search_unreachable").unchanged();
+    sandbox.run(&["health", "--wait", "--timeout", "1s"]).fails(6, "timeout").unchanged();
+    let waiting = sandbox.tool(&["health", "--wait"]).spawn();
+    host.systemd.start(&server.unit).unwrap();
+    let health = waiting.wait().ok();
+    assert_eq!(health.result()["path_repo"], json!([location]));
+    assert_eq!(health.result()["version"], server.version.as_str());
+
+    sandbox.run(&["register", "--location", location, "--dry-run"]).ok().unchanged();
+    let registered = sandbox.run(&["register", "--location", location]).ok().changed();
+    assert_eq!(registered.result()["settings"], json!({"location": location, "compress": "true"}));
+    let same = sandbox.run(&["register", "--location", location]).ok().unchanged();
+    assert_eq!(same.result()["plan"], json!([]));
+    assert_eq!(sandbox.run(&["verify"]).ok().unchanged().result()["nodes"], json!(["svc-1"]));
+    let health = sandbox.run(&["health"]).ok();
+    assert_eq!(
+        health.result()["repository"],
+        json!({"name": sandbox.prefix, "registered": true, "type": "fs", "location": location, "verified": true,
+               "unusable_nodes": [], "readonly": false, "readable": true})
+    );
+    assert_eq!((&health.result()["configured"], &health.result()["not_whole"]), (&json!(true), &json!([])));
+    sandbox.simple("docs", 3);
+    sandbox.run(&["create", "first"]).ok().changed();
+
+    sandbox.run(&["register", "--location", location, "--readonly"]).ok().changed();
+    sandbox.run(&["create", "second"]).refused("repository_readonly");
+    sandbox.run(&["show", "first"]).ok();
+    sandbox.run(&["register", "--location", &format!("{location}/other")]).refused("repository_elsewhere");
+
+    what_is_missing_has_a_reason(&sandbox);
+    disks_have_watermarks(&sandbox);
+}
+
+/// Yellow on a single node is as it should be; red is not, and says why.
+fn what_is_missing_has_a_reason(sandbox: &Sandbox) {
+    let with_replica = sandbox.index("copied", json!({"settings": {"number_of_replicas": 1}}));
+    let health = sandbox.run(&["health"]).ok();
+    let told = &health.result()["not_whole"][0];
+    assert_eq!((&told["index"], &told["status"], &told["too_few_nodes"]), (&json!(with_replica), &json!("yellow"), &json!(true)));
+    assert!(told["why"].as_str().unwrap().contains("only one data node"), "{health}");
+    assert_eq!(health.doc()["warnings"], json!([]), "that is no reason to worry");
+
+    let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
+    let lost = sandbox.name("lost");
+    sandbox.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nowhere));
+    let red = sandbox.run(&["health"]).fails(7, "indices_red").unchanged();
+    assert_eq!((&red.result()["red_indices"], &red.result()["not_whole"][0]["index"]), (&json!([lost]), &json!(lost)));
+    let why = red.result()["not_whole"][0]["why"].as_str().unwrap();
+    assert!(why.contains("nobody") && red.doc()["error"]["causes"].to_string().contains(&why.replace('"', "\\\"")), "{red}");
+    let other = sandbox.tool(&["health"]).env("SVC_INDICES", &with_replica).run().ok().warns("cluster_red");
+    assert_eq!(other.result()["not_whole"][1]["in_scope"], false);
+    sandbox.ask("DELETE", &format!("/{lost}"), None);
+
+    // A replica that lacks more than a node.
+    let barred = json!({"index.routing.allocation.include._name": "another,svc-1", "index.routing.rebalance.enable": "none",
+        "index.routing.allocation.enable": "primaries"});
+    sandbox.ask("PUT", &format!("/{with_replica}/_settings"), Some(barred));
+    sandbox.run(&["health"]).ok().warns("replicas_missing");
+    sandbox.ask("DELETE", &format!("/{with_replica}"), None);
+}
+
+fn disks_have_watermarks(sandbox: &Sandbox) {
+    let set = |low: &str, high: &str, flood: &str| {
+        let name = |name: &str| format!("cluster.routing.allocation.disk.{name}");
+        let settings = json!({name("threshold_enabled"): "true", name("watermark.low"): low, name("watermark.high"): high,
+            name("watermark.flood_stage"): flood});
+        sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": settings})));
+        sandbox.run(&["health"]).ok()
+    };
+    let level = |ran: &Ran| ran.result()["disks"][0]["level"].as_str().unwrap().to_owned();
+    let far = set("3b", "2b", "1b");
+    assert_eq!((level(&far).as_str(), &far.result()["disks"][0]["high_watermark_bytes"]), ("free", &json!(2)));
+    assert_eq!(level(&set("1000tb", "2b", "1b").warns("disk_near_high_watermark")), "past_low");
+    assert_eq!(level(&set("1000tb", "1000tb", "1b").warns("disk_past_high_watermark")), "past_high");
+    let full = set("1000tb", "1000tb", "1000tb").warns("disk_past_flood_stage");
+    assert_eq!((level(&full).as_str(), &full.result()["disks"][0]["node"]), ("past_flood_stage", &json!("svc-1")));
+}
+
+#[test]
+fn a_folder_that_the_search_database_could_not_use_is_refused() {
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "folder");
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let config = dir.path().join("opensearch.yml");
+    fs::write(&config, "# ours\npath.repo:\n  - /elsewhere\n").unwrap();
+    let configure = |location: &Path| {
+        sandbox.tool(&["configure", "--os-user", OS_USER]).arg("--config").arg(&config).arg("--location").arg(location).run()
+    };
+    configure(&PathBuf::from(format!("/tmp/{}", sandbox.prefix))).refused("location_under_tmp");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let refused = configure(&dir.path().join("backup_repo")).refused("folder_not_passable");
+    assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(dir.path().to_str().unwrap()));
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    configure(&config.join("backup_repo")).refused("location_no_folder");
+    fs::write(&config, "path.repo: |\n  /a\n").unwrap();
+    configure(&dir.path().join("backup_repo")).refused("search_config_not_understood");
+    fs::write(&config, "# ours\npath.repo:\n  - /elsewhere # theirs\nhttp.port: 1\n").unwrap();
+    let location = dir.path().join("deep/backup_repo");
+    configure(&location).ok().changed();
+    let expected = format!("# ours\npath.repo:\n  - /elsewhere # theirs\n  - \"{}\"\nhttp.port: 1\n", location.display());
+    assert_eq!(fs::read_to_string(&config).unwrap(), expected);
+    // What another user's server had left in it is given to this one's.
+    fs::write(location.join("index-0"), "x").unwrap();
+    configure(&location).ok().changed();
+    assert_eq!(fs::metadata(location.join("index-0")).unwrap().uid(), os::system_user(OS_USER).unwrap().uid.as_raw());
+    configure(&location).ok().unchanged();
+    sandbox
+        .tool(&["configure", "--location", "/var/x/y", "--os-user", "nobody-of-that-name", "--config"])
+        .arg(&config)
+        .run()
+        .fails(4, "os_user_not_found");
+    sandbox
+        .tool(&["configure", "--location", "/var/x/y", "--config", "/nowhere/opensearch.yml", "--os-user", OS_USER])
+        .run()
+        .fails(4, "file_not_found");
+}
+
+/// Configuration files as they are met: what stands before the setting, the setting, and what becomes of it.
+const FILES: [(&str, &str, &str); 9] = [
+    // Debian's packages.
+    (
+        "# ---------------------------------- Paths -----------------------------------\npath.data: /var/lib/elasticsearch\n\
+         path.logs: /var/log/elasticsearch\n#path.repo: [\"/mnt/old\"]\nxpack.security.enabled: false\n",
+        "",
+        "path.repo: [\"{}\"]\n",
+    ),
+    // An Ansible role.
+    (
+        "# Ansible managed\n---\ncluster.name: \"prod-search\"\nnetwork.host: [_local_, _site_]\ndiscovery.seed_hosts:\n  - 10.0.0.1\n  - '10.0.0.2'\n\n",
+        "path.repo:\n  - /mnt/a   # first\n  - \"/mnt/b\"\n",
+        "path.repo:\n  - /mnt/a   # first\n  - \"/mnt/b\"\n  - \"{}\"\n",
+    ),
+    // A docker image.
+    (
+        "cluster.name: \"docker-cluster\"\nnetwork.host: 0.0.0.0\nnode.name: ${HOSTNAME}\npath.data: ${DATA_DIR:/data}\n",
+        "path.repo: ${SNAPSHOTS}",
+        "path.repo: [\"${SNAPSHOTS}\", \"{}\"]",
+    ),
+    // A cluster, nested by hand.
+    (
+        "node:\n  name: n1\n  attr: {zone: a, rack: \"r 1\"}\n",
+        "path:\n  data: [/d1, /d2]\n  repo: /mnt/c # the old one\n  logs: /l\n",
+        "path:\n  data: [/d1, /d2]\n  repo: [\"/mnt/c\", \"{}\"] # the old one\n  logs: /l\n",
+    ),
+    // A list over several lines, as nobody should indent it.
+    (
+        "discovery.seed_hosts: [\n\"a\",\n\"b\"\n]\n",
+        "path.repo: [\n  '/mnt/it''s', # quoted\n  /mnt/b\n]\n",
+        "path.repo: [\n  '/mnt/it''s', # quoted\n  /mnt/b, \"{}\"\n]\n",
+    ),
+    // Windows' line ends, and a tab before a comment.
+    (
+        "# edited elsewhere\r\ncluster.name: x\t# tab\r\n",
+        "path.repo: [\"/mnt/a\"]\t# mine\r\n",
+        "path.repo: [\"/mnt/a\", \"{}\"]\t# mine\r\n",
+    ),
+    // Two folders in one text.
+    ("", "path.repo: /mnt/a,/mnt/b\n", "path.repo: [\"/mnt/a\", \"/mnt/b\", \"{}\"]\n"),
+    // Anchors elsewhere, and a value that is missing; other characters than ASCII's.
+    (
+        "# Größe: ≥ 3 Knoten\nhosts: &seeds [\"ä\"]\nmore: *seeds\n",
+        "path.repo:     # to be set by operations\n",
+        "path.repo: [\"{}\"]     # to be set by operations\n",
+    ),
+    // No line end at the end.
+    ("a.b: 1", "", "\npath.repo: [\"{}\"]\n"),
+];
+
+#[test]
+fn configuration_files_of_every_kind_are_extended_and_nothing_else_in_them_changes() {
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "files");
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (config, location) = (dir.path().join("search.yml"), dir.path().join("repo/backup_repo"));
+    let configure =
+        || sandbox.tool(&["configure", "--os-user", OS_USER]).arg("--config").arg(&config).arg("--location").arg(&location).run();
+    let mut cases: Vec<(String, String)> = FILES
+        .iter()
+        .flat_map(|(before, setting, after)| {
+            let filled = after.replace("{}", location.to_str().unwrap());
+            let behind = if before.contains("\r\n") { "\r\nhttp.port: 9200\r\n" } else { "\nhttp.port: 9200 # end\n" };
+            // Once at the end of the file, once with something behind it where the setting is there already.
+            let last = (format!("{before}{setting}"), format!("{before}{filled}"));
+            let middle = (format!("{before}{setting}{behind}"), format!("{before}{filled}{behind}"));
+            if setting.is_empty() { vec![last] } else { vec![last, middle] }
+        })
+        .collect();
+    // The vendors' own, as they are.
+    for distribution in &svc_tests::search::DISTRIBUTIONS {
+        let file = format!("config/{}.yml", distribution.product);
+        let Ok(home) = download::maven(&distribution.artifact()) else { continue };
+        let text = fs::read_to_string(home.join(file)).unwrap();
+        cases.push((text.clone(), format!("{text}path.repo: [\"{}\"]\n", location.display())));
+    }
+    let long: String = (0..20_000).map(|n| format!("# line {n}\nnode.attr.a{n}: \"{n}\" # {n}\n")).collect();
+    cases.push((long.clone(), format!("{long}path.repo: [\"{}\"]\n", location.display())));
+
+    for (before, after) in &cases {
+        fs::write(&config, before).unwrap();
+        fs::set_permissions(&config, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::chown(&config, Some(1), Some(2)).unwrap();
+        let done = configure().ok().changed();
+        assert_eq!(&fs::read_to_string(&config).unwrap(), after);
+        let meta = fs::metadata(&config).unwrap();
+        assert_eq!((meta.mode() & 0o7777, meta.uid(), meta.gid()), (0o640, 1, 2));
+        let kept = done.result()["kept"].as_str().unwrap();
+        assert_eq!(&fs::read_to_string(kept).unwrap(), before);
+        fs::remove_file(kept).unwrap();
+        configure().ok().unchanged();
+        assert_eq!(&fs::read_to_string(&config).unwrap(), after);
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left beside the file and the folder");
+
+    for bad in [
+        "path.repo: /a\npath.repo: /b\n",
+        "path.repo: /a\npath:\n  repo: /b\n",
+        "path.repo: &all [/a]\nmore: *all\n",
+        "\tpath.repo: /a\n",
+        "path.repo: [/a\n",
+    ] {
+        fs::write(&config, bad).unwrap();
+        configure().refused("search_config_not_understood");
+        assert_eq!(fs::read_to_string(&config).unwrap(), bad);
+    }
+    fs::write(&config, b"cluster.name: caf\xe9\n").unwrap();
+    configure().fails(7, "not_text").unchanged();
+}
+
+/// What the tool makes of the forms is what the servers read: each is started with them.
+#[test]
+fn a_server_starts_with_what_configure_wrote_and_knows_the_folder() {
+    let host = Host::shared().unwrap();
+    let server = host.prepare_search_server(&host.search.key, &Settings { path_repo: false, ..Settings::default() }).unwrap();
+    let sandbox = Sandbox::on(server.search.clone(), "started");
+    let plain = fs::read_to_string(&server.config_file).unwrap();
+    let root = server.repo_root.display().to_string();
+    // A server makes the folders that are not there, and does not start where it cannot.
+    for folder in ["a", "b"] {
+        os::folder(&server.repo_root.join(folder), 0o755, Some(&os::system_user(OS_USER).unwrap())).unwrap();
+    }
+    let forms = [
+        format!("path.repo: [\n  \"{root}/a\",   # one\n  \"${{NOT_SET:{root}/b}}\"\n]\n"),
+        format!("path:\r\n  repo:\r\n    - '{root}/a' # one\r\n"),
+        format!("path: {{repo: \"{root}/a,{root}/b\"}}\n"),
+        "path.repo:   # to be set\n".to_owned(),
+    ];
+    // Each start takes its time: the first form always, the others where there is time.
+    let count = if std::env::var_os("SVC_TEST_DEEP").is_some() { forms.len() } else { 1 };
+    for form in forms.iter().take(count) {
+        fs::write(&server.config_file, format!("{plain}{form}")).unwrap();
+        let location = server.repo_root.join("backup_repo");
+        let configured = sandbox
+            .tool(&["configure", "--os-user", OS_USER, "--config"])
+            .arg(&server.config_file)
+            .arg("--location")
+            .arg(&location)
+            .run()
+            .ok()
+            .changed();
+        host.systemd.stop(&server.unit).unwrap();
+        server.start(&host.systemd).unwrap();
+        let health = sandbox.run(&["health"]).ok();
+        let known = health.result()["path_repo"].as_array().unwrap();
+        assert!(known.contains(&json!(location)), "{health}\n{configured}");
+        let location = location.to_str().unwrap();
+        sandbox.run(&["register", "--location", location]).ok();
+        sandbox.run(&["verify"]).ok();
+    }
+}
+
+#[test]
+fn the_request_of_every_type_is_built_and_a_type_that_needs_a_plugin_names_it() {
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "types");
+    for (kind, settings) in [
+        ("s3", &["bucket=backups", "base_path=search/prod", "client=default", "server_side_encryption=true"][..]),
+        ("gcs", &["bucket=backups", "client=my=client"]),
+        ("azure", &["container=backups", "location_mode=primary_only"]),
+        ("hdfs", &["uri=hdfs://namenode:8020/", "path=/backups"]),
+        ("url", &["url=https://example.net/repo/"]),
+    ] {
+        let mut args = vec!["register", "--type", kind, "--readonly"];
+        args.extend(settings.iter().flat_map(|setting| ["--setting", setting]));
+        let dry = sandbox.tool(&args).arg("--dry-run").env("SVC_BACKUP_REPO", "/not/of/this/type").run().ok().unchanged();
+        let mut wanted = json!({"readonly": "true"});
+        for (name, value) in settings.iter().map(|setting| setting.split_once('=').unwrap()) {
+            wanted[name] = json!(value);
+        }
+        let path = format!("/_snapshot/{}", sandbox.prefix);
+        let request = json!({"kind": "request", "method": "PUT", "path": path, "body": {"type": kind, "settings": wanted}});
+        assert_eq!(dry.result()["plan"], json!([request]));
+        if kind == "url" {
+            continue;
+        }
+        // The small distributions have no plugins.
+        let unknown = sandbox.run(&args).refused("repository_type_unknown");
+        assert!(unknown.doc()["error"]["hint"].as_str().unwrap().contains(&format!("repository-{kind}")), "{unknown}");
+        assert!(unknown.doc()["error"]["message"].as_str().unwrap().contains(kind), "{unknown}");
+    }
+    sandbox.run(&["register", "--type", "tape"]).refused("repository_type_unknown");
+    assert_eq!(sandbox.run(&["register", "--type", "s3", "--setting", "nothing"]).status, 2);
+    sandbox.run(&["register"]).fails(2, "location_missing").unchanged();
+
+    // What looks like a secret is sent, and never shown.
+    let location = sandbox.location().display().to_string();
+    let secret = ["--location", &location, "--setting", "secret_key=s3cret", "--setting", "sas_token=s3cret"];
+    let register = |more: &[&str]| sandbox.tool(&["register"]).args(secret).args(more.iter().copied()).run().ok();
+    for ran in [register(&["--dry-run"]), register(&[]), register(&["--readonly"])] {
+        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret"), "a secret is shown\n{ran}");
+        assert_eq!(ran.result()["settings"]["secret_key"], "<redacted>");
+    }
+    let there = sandbox.ask("GET", &format!("/_snapshot/{}", sandbox.prefix), None);
+    let settings = &there[&sandbox.prefix]["settings"];
+    assert_eq!((&settings["secret_key"], &settings["readonly"]), (&json!("s3cret"), &json!("true")));
+    sandbox.run(&["health"]).ok();
+    sandbox.run(&["register", "--location", &location, "--type", "s3", "--setting", "bucket=b"]).refused("repository_elsewhere");
+}
+
+#[test]
+fn a_repository_whose_files_are_gone_is_damaged_whoever_asks() {
+    let sandbox = Sandbox::new("damaged");
+    sandbox.simple("docs", 1);
+    sandbox.create("s");
+    assert_eq!(sandbox.run(&["verify"]).ok().result()["snapshots_count"], 1);
+    fs::remove_dir_all(sandbox.location()).unwrap();
+    for step in [&["list"][..], &["show", "s"], &["wait", "s"], &["verify"], &["stage", "s"], &["prune"]] {
+        let told = sandbox.run(step).fails(7, "repository_damaged").unchanged();
+        assert!(told.doc()["error"]["message"].as_str().unwrap().contains(&sandbox.prefix), "{told}");
+    }
+    let health = sandbox.run(&["health"]).ok().warns("repository_damaged");
+    assert_eq!((&health.result()["configured"], &health.result()["repository"]["readable"]), (&json!(false), &json!(false)));
+    // A name that was never there is something else.
+    sandbox.run(&["show", "nothing"]).fails(4, "snapshot_not_found").unchanged();
+}
