@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_step::progress::Unit;
+use svc_step::progress::{Parts, Unit};
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure};
 
@@ -106,11 +106,13 @@ pub(crate) fn wait_for(call: &Call, server: &Server, names: &[&str]) -> Result<(
     }
     let progress = call.progress("restore", Unit::Bytes);
     let wanted: BTreeSet<&str> = names.iter().copied().collect();
+    // The server may fall silent, and a signal or the time limit must be heard all the same.
+    let server = server.for_looks();
     let mut pause = FIRST;
     while under_way(&server.get("/_cluster/state/customs?filter_path=restore.snapshots.indices")?, &wanted) {
         if progress.is_shown() {
-            let (done, total) = bytes(server, names)?;
-            progress.set(done, total);
+            let (done, total, shards) = far(&server, names)?;
+            progress.set_with_parts(done, total, &shards);
         }
         call.pause(pause)?;
         pause = (pause * 3 / 2).min(LAST);
@@ -127,9 +129,10 @@ fn under_way(state: &Value, names: &BTreeSet<&str>) -> bool {
         .any(|index| index.as_str().is_some_and(|index| names.contains(index)))
 }
 
-/// How many bytes have come, and of how many, as far as the server knows yet.
-fn bytes(server: &Server, names: &[&str]) -> Result<(u64, u64), Failure> {
+/// How many bytes have come, and of how many, as far as the server knows yet; and how many shards are whole.
+fn far(server: &Server, names: &[&str]) -> Result<(u64, u64, Parts), Failure> {
     let (mut done, mut total) = (0, 0);
+    let mut shards_whole = Parts { name: "shards", done: 0, total: 0 };
     for names in portions(names) {
         // The index may not be there for a moment yet.
         let Some(answer) = server.find(&path(&[&names.join(","), "_recovery"]))? else { continue };
@@ -138,9 +141,11 @@ fn bytes(server: &Server, names: &[&str]) -> Result<(u64, u64), Failure> {
             let size = |field: &str| shard.pointer(&format!("/index/size/{field}")).and_then(Value::as_u64).unwrap_or(0);
             done += size("recovered_in_bytes");
             total += size("total_in_bytes");
+            shards_whole.total += 1;
+            shards_whole.done += u64::from(shard.get("stage").and_then(Value::as_str) == Some("DONE"));
         }
     }
-    Ok((done, total))
+    Ok((done, total, shards_whole))
 }
 
 fn not_whole(server: &Server, names: &[&str]) -> Failure {

@@ -10,6 +10,7 @@ use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
+use crate::rate::left::Left;
 use crate::repository::{self, RepositoryArg};
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
@@ -52,17 +53,19 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
     if repository::definition(&server, &repository)?.is_none() {
         return Err(repository::not_found(&repository).into());
     }
+    let left = Left::find(call, &server, Some(&repository))?;
     let request = path(&["_snapshot", &repository, "_cleanup"]);
     let mut cleaned = CleanedUp {
         cluster_uuid: server.cluster_uuid.clone(),
-        repository,
+        repository: repository.clone(),
         deleted_bytes: None,
         deleted_blobs_count: None,
-        plan: vec![Action::request("POST", request.clone(), None)],
+        plan: left.actions().chain([Action::request("POST", request.clone(), None)]).collect(),
     };
     if args.dry.dry_run {
         return Ok(cleaned);
     }
+    left.put_back(call, &server);
     match clean(call, &server, &request) {
         Ok(answer) => {
             cleaned.deleted_bytes = number(&answer, "deleted_bytes");

@@ -20,6 +20,7 @@ use crate::connection::Connection;
 use crate::index::live::{Live, live};
 use crate::index::resolve::{PassedOver, Patterns};
 use crate::index::scope::ScopeArg;
+use crate::rate::{RateArg, RateUsed, Rates};
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::snapshot::backup::Backup;
@@ -51,6 +52,8 @@ pub struct CreateArgs {
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
+    rate: RateArg,
+    #[command(flatten)]
     mark: MarkArgs,
     #[command(flatten)]
     service: ServiceArg,
@@ -74,6 +77,9 @@ pub struct Created {
     pub skipped: Vec<PassedOver>,
     /// Whether an earlier call of the same run had begun it, and this one only waited for it and judged it.
     pub resumed: bool,
+    /// The brake of the repository, where `--rate` speaks of it; else `null`.
+    #[serde(default)]
+    pub rate: Option<RateUsed>,
     /// What is done.
     pub plan: Vec<Action>,
 }
@@ -102,15 +108,30 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
     let repository = args.repository.repository.as_str();
     let (name, found) = choose(args, call, server, mark)?;
     let take = Take { repository, name: &name, wanted: live.names(), mark, wait: !args.no_wait };
-    let plan = if found.is_some() { Vec::new() } else { vec![take.action()] };
+    let why_not = rate_not_changed(args, found.is_some());
+    let mut rates = Rates::of_repository(call, server, repository, &args.rate.rate, why_not)?;
+    let plan = rates.around(if found.is_some() { Vec::new() } else { vec![take.action()] });
     let mut created = planned(server, &take, live, plan);
+    created.rate = rates.used();
     if args.dry.dry_run {
         created.backup.snapshot = found;
         return Ok(created);
     }
-    match found {
-        Some(found) => resume(&Taking { call, server, take: &take }, created, found, args.no_wait),
-        None => take_it(&Taking { call, server, take: &take }, created, live),
+    rates.clear(call, server);
+    let ended = match found {
+        Some(found) => resume(&Taking { call, server: server, take: &take }, created, found, args.no_wait),
+        None => take_it(&Taking { call, server: server, take: &take }, created, live, &mut rates),
+    };
+    rates.account(call);
+    ended
+}
+
+/// Why the repository's brake has to be left as it is.
+fn rate_not_changed(args: &CreateArgs, resumed: bool) -> Option<&'static str> {
+    match (resumed, args.no_wait) {
+        (true, _) => Some("the snapshot was begun by an earlier call"),
+        (_, true) => Some("with --no-wait nobody is there to put it back"),
+        _ => None,
     }
 }
 
@@ -127,6 +148,7 @@ fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> 
         },
         skipped: live.skipped.clone(),
         resumed: false,
+        rate: None,
         plan,
     }
 }
@@ -179,7 +201,7 @@ fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: b
     finish(taking, created, ended)
 }
 
-fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult<Created> {
+fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut Rates<'_>) -> StepResult<Created> {
     let Taking { call, server, take } = taking;
     let mut kept = Kept {
         cluster_uuid: server.cluster_uuid.clone(),
@@ -211,7 +233,9 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live) -> StepResult
             }
         };
     }
-    let ended = taking.until_finished();
+    // A signal may have come while the brake was taken off.
+    let ended = rates.during(call, server, || call.check().and_then(|()| taking.until_finished()));
+    created.rate = rates.used();
     match &ended {
         Ok(_) => {
             kept.settle(call, server);

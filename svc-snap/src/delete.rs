@@ -8,6 +8,7 @@ use svc_step::from::Accept;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
+use crate::rate::left::Left;
 use crate::repository;
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
@@ -54,15 +55,20 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let _lock = repository::lock(call, &server, &source.repository)?;
     let found = snapshot::find(&server, &source.repository, &source.name)?;
     check(args, &source, found.as_ref())?;
+    let left = Left::find(call, &server, Some(&source.repository))?;
     let request = path(&["_snapshot", &source.repository, &source.name]);
     let deleted = Deleted {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: source.repository.clone(),
         name: source.name.clone(),
-        plan: found.iter().map(|_| Action::request("DELETE", request.clone(), None)).collect(),
+        plan: found.iter().map(|_| Action::request("DELETE", request.clone(), None)).chain(left.actions()).collect(),
         snapshot: found,
     };
     if deleted.plan.is_empty() || args.dry.dry_run {
+        return Ok(deleted);
+    }
+    if deleted.snapshot.is_none() {
+        left.put_back(call, &server);
         return Ok(deleted);
     }
     let gone = server.change_slowly(call, "DELETE", &request, |_| true).and_then(|_| prove(&server, &source));
@@ -73,6 +79,8 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
         Err(failure) => return Err(Stopped::with(left_at_work(failure), deleted)),
     }
     kept::forget(call, &server, &source.repository, &source.name);
+    // Only now, since OpenSearch 1 changes no repository while a snapshot runs.
+    left.put_back(call, &server);
     Ok(deleted)
 }
 

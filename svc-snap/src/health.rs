@@ -17,6 +17,7 @@ use crate::configure::covers;
 use crate::connection::Connection;
 use crate::index::members;
 use crate::index::scope::ScopeArg;
+use crate::rate::left::Left;
 use crate::repository::{self, RepositoryArg};
 use crate::server::disk::{Level, NodeDisk, disks};
 use crate::server::{Product, Server};
@@ -126,7 +127,7 @@ pub struct RepositoryHealth {
 
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let until = Instant::now() + call.deadline().limit().unwrap_or(WAIT);
-    let Looked { health, unverified } = loop {
+    let Looked { server, health, unverified } = loop {
         let looked = look(args, call);
         let again = match &looked {
             Ok(looked) => !looked.health.red_indices.is_empty(),
@@ -146,12 +147,14 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
         let failure = whys.fold(failure, Failure::cause);
         return Err(Stopped::with(failure, health));
     }
+    Left::find(call, &server, Some(&health.repository.name))?.remark(call);
     remark(call, &health, unverified);
     Ok(health)
 }
 
 /// What a look shows.
 struct Looked {
+    server: Server,
     health: Health,
     /// Why nobody knows whether the repository can be used, where it is registered and nobody does.
     unverified: Option<Failure>,
@@ -254,12 +257,12 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
         disks: disks(&server)?,
         copies: copies::left(call, &server, &args.scope.scope)?,
         url: server.url().to_owned(),
-        cluster_uuid: server.cluster_uuid,
-        cluster_name: server.cluster_name,
+        cluster_uuid: server.cluster_uuid.clone(),
+        cluster_name: server.cluster_name.clone(),
         product: server.product,
-        version: server.version,
+        version: server.version.clone(),
     };
-    Ok(Looked { health, unverified })
+    Ok(Looked { server, health, unverified })
 }
 
 /// Whether 4.1 is done.

@@ -10,6 +10,7 @@
 //! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
 //!   against what is `live` or `held` by a snapshot), and the names of our own `copies`.
 //! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
+//! - `rate/`: the search database's brakes on snapshots and restores, taken off and put back.
 //! - `runs`, `guard`: the notes and the locks that keep two runs apart.
 
 mod aside;
@@ -24,6 +25,7 @@ mod health;
 mod index;
 mod list;
 mod prune;
+mod rate;
 mod register;
 mod repository;
 mod restore;
@@ -51,6 +53,7 @@ pub use delete::{DeleteArgs, Deleted};
 pub use health::{Health, HealthArgs};
 pub use list::{ListArgs, Listed};
 pub use prune::{PruneArgs, Pruned};
+pub use rate::{RateArg, RateUsed};
 pub use register::{RegisterArgs, Registered};
 pub use restore::{RestoreArgs, Restored};
 pub use show::{ShowArgs, Shown};

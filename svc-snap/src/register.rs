@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
+use svc_step::lock::Lock;
 use svc_step::secret::is_secret_name;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::connection::Connection;
+use crate::rate::{LOCK, Life, Note, with_note, without_note};
 use crate::repository::redact::redacted;
 use crate::repository::unusable;
 use crate::repository::{self, RepositoryArg};
@@ -89,11 +91,19 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     let server = Server::connect(&args.connection, call)?;
     let name = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, name)?;
-    let before = repository::definition(&server, name)?.map(|value| Definition::read(&value));
+    let found = repository::definition(&server, name)?;
+    let note = found.as_ref().and_then(Definition::note);
+    let is_left = note.as_ref().is_some_and(|note| note.life(call) == Life::Dead);
+    let before = found.map(|value| Definition::read(&value));
     if let Some(before) = before.as_ref().filter(|before| !args.replace && before.is_elsewhere(&wanted)) {
         return Err(elsewhere(name, before).into());
     }
-    let same = before.as_ref() == Some(&wanted);
+    // The rate that a dead run has left is put back; that of a run at work stays, and what it will put back is what is wanted.
+    let same = before.as_ref() == Some(&wanted) && !is_left;
+    let sent = match note.clone().filter(|_| !is_left) {
+        Some(note) => with_note(&wanted.settings, note),
+        None => wanted.settings.clone(),
+    };
     let request = path(&["_snapshot", name]);
     let shown = redacted(&wanted.settings);
     let registered = Registered {
@@ -105,13 +115,13 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
         plan: if same {
             Vec::new()
         } else {
-            vec![Action::request("PUT", request.clone(), Some(json!({"type": wanted.kind, "settings": shown})))]
+            vec![Action::request("PUT", request.clone(), Some(json!({"type": wanted.kind, "settings": redacted(&sent)})))]
         },
     };
     if same || args.dry.dry_run {
         return Ok(registered);
     }
-    let body = json!({"type": wanted.kind, "settings": wanted.settings});
+    let body = json!({"type": wanted.kind, "settings": sent});
     let put = server.change(call, "PUT", &request, Some(&body)).map_err(|failure| {
         let failure = if failure.code == unusable::CODE { unusable::explained(&server, name, failure).1 } else { failure };
         hinted(failure, args, server.product)
@@ -119,6 +129,9 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     // A repository that does not verify is refused and stays registered all the same.
     let after = repository::definition(&server, name).unwrap_or_default().map(|value| Definition::read(&value));
     let right = after.as_ref().is_some_and(|after| after.is_as(&wanted));
+    if let Some(note) = note.filter(|_| is_left && right) {
+        Lock::forget(call, LOCK, &note.token);
+    }
     match put {
         Ok(_) if right => Ok(registered),
         Ok(_) => Err(Stopped::with(other_than_asked(name), registered)),
@@ -133,8 +146,9 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
 }
 
 impl Definition {
+    /// As it was registered: without what a run that takes a snapshot has changed for that time.
     fn read(value: &Value) -> Self {
-        let settings = value.get("settings").and_then(Value::as_object).cloned().unwrap_or_default();
+        let (settings, _) = without_note(&settings(value));
         Self { kind: value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned(), settings }
     }
 
@@ -146,6 +160,11 @@ impl Definition {
         self.kind == wanted.kind && self.settings == asked
     }
 
+    /// The note of a run that has changed its rate.
+    fn note(value: &Value) -> Option<Note> {
+        without_note(&settings(value)).1
+    }
+
     fn location(&self) -> Option<&str> {
         self.settings.get("location").and_then(Value::as_str)
     }
@@ -155,6 +174,10 @@ impl Definition {
         const PLACES: [&str; 8] = ["location", "url", "uri", "path", "bucket", "container", "base_path", "client"];
         self.kind != other.kind || PLACES.iter().any(|place| self.settings.get(*place) != other.settings.get(*place))
     }
+}
+
+fn settings(value: &Value) -> Map<String, Value> {
+    value.get("settings").and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 fn wanted(args: &RegisterArgs) -> Result<Definition, Failure> {

@@ -14,6 +14,7 @@ use crate::bring::chosen::{Chosen, WhatArgs};
 use crate::bring::origin::Origin;
 use crate::bring::streams::StreamBack;
 use crate::index::resolve::PassedOver;
+use crate::rate::RateUsed;
 use crate::stage::StreamsArg;
 use crate::swap::{HowArgs, Swapped};
 
@@ -69,6 +70,9 @@ pub struct Restored {
     pub streams: Vec<StreamBack>,
     /// The swap by which it became live, which `swap` takes back; `null` where there was none.
     pub swap: Option<Swapped>,
+    /// The cluster's brake, where `--rate` speaks of it; else `null`.
+    #[serde(default)]
+    pub rate: Option<RateUsed>,
     /// What else the snapshot holds, and why it is not restored.
     pub skipped: Vec<PassedOver>,
     /// The requests, in their order.
@@ -130,6 +134,7 @@ impl Restored {
             indices: indices.collect(),
             streams: Vec::new(),
             swap: None,
+            rate: None,
             skipped: chosen.skipped.clone(),
             plan: Vec::new(),
         }

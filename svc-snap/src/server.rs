@@ -83,6 +83,12 @@ impl Server {
         Self { line: self.line.for_looks(), ..self.clone() }
     }
 
+    /// The same server for taking something back after a signal or the end of the time limit: one that does not answer within
+    /// 10 s is given up.
+    pub(crate) fn in_haste(&self) -> Self {
+        Self { line: self.line.in_haste(), ..self.clone() }
+    }
+
     /// A `GET`.
     ///
     /// # Errors
@@ -119,6 +125,15 @@ impl Server {
     /// As [`Server::get`].
     pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         self.line.look(method, path, body).and_then(line::good).map_err(|trouble| trouble.failure)
+    }
+
+    /// A request that is given so long and no longer, whatever signal or time limit has come, and of which no account is kept:
+    /// it takes back what must not be left.
+    ///
+    /// # Errors
+    /// As [`refusal`] maps them; no answer in time is 5.
+    pub(crate) fn within(&self, time: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        self.line.within(time, method, path, body).map_err(|trouble| trouble.failure)
     }
 
     /// A request that alters something: the call's account of effects is kept. Where the answer never comes, `changed`

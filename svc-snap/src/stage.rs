@@ -20,6 +20,7 @@ use crate::index::copies;
 use crate::index::look;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
+use crate::rate::{RateUsed, Rates};
 use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::server::path::path;
@@ -63,6 +64,9 @@ pub struct Staged {
     pub streams: Vec<StagedStream>,
     /// What else the snapshot holds, and why it is not brought back.
     pub skipped: Vec<PassedOver>,
+    /// The cluster's brake, where `--rate` speaks of it; else `null`.
+    #[serde(default)]
+    pub rate: Option<RateUsed>,
     /// The requests, in their order.
     pub plan: Vec<Action>,
 }
@@ -133,6 +137,7 @@ impl Staged {
             skipped: chosen.skipped.clone(),
             plan: requests.chain(removals).collect(),
             streams,
+            rate: None,
         }
     }
 
@@ -165,14 +170,15 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     }
     let beside = |index: &String| Bring { index: index.clone(), target: copies::staged(call.run_id(), index) };
     let brings: Vec<Bring> = chosen.indices.iter().map(beside).collect();
-    let mut staged = earlier.planned(call, &chosen, &brings, chosen.streams_back()?)?;
+    let mut rates = chosen.rates(call)?;
+    let mut staged = earlier.planned(call, &chosen, &brings, chosen.streams_back()?, &rates)?;
     if args.dry.dry_run {
         return Ok(staged);
     }
     earlier
-        .clear(call, &chosen.server)
-        .and_then(|()| bring_back(call, &chosen, &brings, &mut staged))
-        .map_err(|failure| earlier.account(call, failure, staged.clone()))?;
+        .clear(call, &chosen.server, &rates)
+        .and_then(|()| bring_back(call, &chosen, &brings, &mut staged, &mut rates))
+        .map_err(|failure| earlier.account(call, failure, &rates, staged.clone()))?;
     Ok(staged)
 }
 
@@ -241,6 +247,7 @@ impl Earlier {
         chosen: &Chosen,
         brings: &[Bring],
         streams: Vec<StreamBack>,
+        rates: &Rates<'_>,
     ) -> Result<Staged, Failure> {
         let mut staged = Staged::plan(call, chosen, brings, streams);
         let all = staged.with_proofs(brings);
@@ -249,6 +256,8 @@ impl Earlier {
         let in_use: Vec<&str> = in_use.keys().filter(|name| !self.leftovers.contains(name)).map(String::as_str).collect();
         guard::refuse_in_use("the staging", &in_use)?;
         room::refuse_without(chosen, &all)?;
+        staged.rate = rates.used();
+        staged.plan = rates.around(staged.plan);
         let removals = self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
         staged.plan.splice(0..0, removals);
         Ok(staged)
@@ -258,15 +267,17 @@ impl Earlier {
     ///
     /// # Errors
     /// The server refuses or does not answer.
-    pub(crate) fn clear(&self, call: &Call, server: &Server) -> Result<(), Failure> {
+    pub(crate) fn clear(&self, call: &Call, server: &Server, rates: &Rates<'_>) -> Result<(), Failure> {
         call.check()?;
         let removed = bring::remove(call, server, &self.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
         self.cleared.set(!removed.is_empty());
+        rates.clear(call, server);
         Ok(())
     }
 
     /// A staging that was taken back left nothing; but what was left of an earlier one is gone all the same.
-    pub(crate) fn account<T>(&self, call: &Call, failure: Failure, result: T) -> Stopped<T> {
+    pub(crate) fn account<T>(&self, call: &Call, failure: Failure, rates: &Rates<'_>, result: T) -> Stopped<T> {
+        rates.account(call);
         if self.cleared.get() {
             call.effects().happened();
         }
@@ -279,9 +290,16 @@ impl Earlier {
 ///
 /// # Errors
 /// Whatever stopped it, after what it had brought was removed.
-pub(crate) fn bring_back(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut Staged) -> Result<(), Failure> {
+pub(crate) fn bring_back(
+    call: &Call,
+    chosen: &Chosen,
+    brings: &[Bring],
+    staged: &mut Staged,
+    rates: &mut Rates<'_>,
+) -> Result<(), Failure> {
     swaps::write(call, call.run_id(), "stage", staged)?;
-    let brought = bring_and_prove(call, chosen, brings, staged);
+    let brought = rates.during(call, &chosen.server, || bring_and_prove(call, chosen, brings, staged));
+    staged.rate = rates.used();
     match brought {
         Ok(()) => {
             runs::note_end(call, call.run_id(), "stage", staged);
@@ -333,6 +351,8 @@ pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, mut f
     let asked = staged.indices.iter().filter(|one| one.state != StageState::Planned);
     let proofs = staged.streams.iter().filter(|one| one.proof != StageState::Planned).flat_map(|one| &one.copies);
     let names: Vec<&str> = asked.map(|one| &one.staged).chain(proofs).map(String::as_str).collect();
+    let hasty = call.check().is_err().then(|| server.in_haste());
+    let server = hasty.as_ref().unwrap_or(server);
     let removed = bring::remove(call, server, &names).and_then(|removed| match look(server, &names)? {
         left if left.is_empty() => Ok(removed),
         left => Err(Failure::failed(

@@ -18,6 +18,7 @@ use crate::index::copies::{self, Way};
 use crate::index::live;
 use crate::index::scope::ScopeArg;
 use crate::index::{Index, look};
+use crate::rate::left::Left;
 use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::server::path::path;
@@ -90,10 +91,12 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     }
     let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     refuse_holders(&found)?;
-    let mut unstaged = planned(&server, &run, &names, &found);
+    let left = Left::find(call, &server, None)?;
+    let mut unstaged = planned(&server, &run, &names, &found, &left);
     if args.dry.dry_run {
         return Ok(unstaged);
     }
+    left.put_back(call, &server);
     // A call that was killed may have left a live index without writes.
     if let Some(Begun::Aside(aside)) = &noted {
         aside::release(call, &server, aside)?;
@@ -105,13 +108,13 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     }
 }
 
-fn planned(server: &Server, run: &RunId, names: &BTreeSet<String>, found: &BTreeMap<String, Index>) -> Unstaged {
+fn planned(server: &Server, run: &RunId, names: &BTreeSet<String>, found: &BTreeMap<String, Index>, left: &Left<'_>) -> Unstaged {
     let state = |name: &String| if found.contains_key(name) { UnstageState::There } else { UnstageState::Gone };
     Unstaged {
         cluster_uuid: server.cluster_uuid.clone(),
         run: run.to_string(),
         indices: names.iter().map(|name| UnstagedIndex { name: name.clone(), state: state(name) }).collect(),
-        plan: found.keys().map(|name| Action::request("DELETE", path(&[name]), None)).collect(),
+        plan: left.actions().chain(found.keys().map(|name| Action::request("DELETE", path(&[name]), None))).collect(),
     }
 }
 
@@ -144,10 +147,12 @@ fn unnoted(args: &UnstageArgs, call: &Call, run: &RunId) -> StepResult<Unstaged>
     }
     let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     refuse_holders(&found)?;
-    let mut unstaged = planned(&server, run, &names, &found);
+    let left = Left::find(call, &server, None)?;
+    let mut unstaged = planned(&server, run, &names, &found, &left);
     if args.dry.dry_run {
         return Ok(unstaged);
     }
+    left.put_back(call, &server);
     match remove(call, &server, &mut unstaged) {
         Ok(()) => Ok(unstaged),
         Err(failure) => Err(Stopped::with(failure, unstaged)),

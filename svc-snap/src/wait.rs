@@ -8,6 +8,7 @@ use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::bring::brought::{self, Brought, BroughtIndex};
 use crate::connection::Connection;
+use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
 use crate::server::{Server, left_at_work};
 use crate::snapshot;
@@ -81,8 +82,23 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
     let what = args.read(call)?;
     let server = Server::connect(&args.connection, call)?;
     match what {
-        What::Snapshot(source) => taken(args, call, &server, &source),
-        What::Brought(brought) => back(args, call, &server, &brought),
+        What::Snapshot(source) => {
+            let waited = taken(args, call, &server, &source)?;
+            rate_back(call, &server, &source.repository);
+            Ok(waited)
+        }
+        What::Brought(brought) => {
+            let waited = back(args, call, &server, &brought)?;
+            rate_back(call, &server, &brought.repository);
+            Ok(waited)
+        }
+    }
+}
+
+/// A call that gave up waiting may not have been able to put the rate back while the snapshot was at work (OpenSearch 1).
+fn rate_back(call: &Call, server: &Server, repository: &str) {
+    if let Ok(left) = Left::find(call, server, Some(repository)) {
+        left.put_back(call, server);
     }
 }
 

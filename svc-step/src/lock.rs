@@ -54,6 +54,25 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// Whether somebody holds the lock of one thing; `None` where nobody has ever taken it under this state folder, so that
+    /// nothing can be told.
+    #[must_use]
+    pub fn is_held(call: &Call, kind: &str, name: &str) -> Option<bool> {
+        let file = File::open(call.state_dir().join("locks").join(file_name(kind, name))).ok()?;
+        match file.try_lock() {
+            Ok(()) => Some(false),
+            Err(TryLockError::WouldBlock) => Some(true),
+            Err(TryLockError::Error(_)) => None,
+        }
+    }
+
+    /// Removes all trace of the lock of a thing that will never be there again.
+    pub fn forget(call: &Call, kind: &str, name: &str) {
+        let _ = fs::remove_file(call.state_dir().join("locks").join(file_name(kind, name)));
+    }
+}
+
 fn held(kind: &str, name: &str, file: &mut File) -> Failure {
     let mut holder = String::new();
     let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));

@@ -1,5 +1,6 @@
 //! Progress on stderr: a bar on a terminal, lines or JSON lines where asked for, nothing in cron.
 
+use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,24 @@ pub enum Unit {
 /// How often plain and JSON lines come.
 const PACE: Duration = Duration::from_secs(10);
 
+/// Parts of the work that are whole or not, such as shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// What they are called.
+    pub name: &'static str,
+    /// How many are whole.
+    pub done: u64,
+    /// How many there are.
+    pub total: u64,
+}
+
+/// When lines came.
+#[derive(Debug, Default)]
+struct Pace {
+    started: Option<Instant>,
+    last: Option<Instant>,
+}
+
 /// The progress of one piece of work; it disappears when it is dropped.
 pub struct Progress {
     what: String,
@@ -29,7 +48,7 @@ pub struct Progress {
 
 enum Shown {
     Bar(ProgressBar),
-    Lines { json: bool, last: Mutex<Option<Instant>> },
+    Lines { json: bool, pace: Mutex<Pace> },
     Nothing,
 }
 
@@ -38,7 +57,7 @@ impl Progress {
         let shown = match people.progress() {
             ProgressMode::None => Shown::Nothing,
             ProgressMode::Auto => Shown::Bar(bar(what, unit)),
-            mode => Shown::Lines { json: mode == ProgressMode::Json, last: Mutex::default() },
+            mode => Shown::Lines { json: mode == ProgressMode::Json, pace: Mutex::default() },
         };
         Self { what: what.to_owned(), unit, shown }
     }
@@ -58,12 +77,20 @@ impl Progress {
                 }
                 bar.set_position(done);
             }
-            Shown::Lines { json, last } => {
-                let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                if last.is_none_or(|last| last.elapsed() >= PACE) {
-                    *last = Some(Instant::now());
-                    write_line(&self.line(*json, done, total));
-                }
+            Shown::Lines { json, pace } => self.write_now_and_then(pace, |since| self.line(*json, done, total, None, since)),
+            Shown::Nothing => {}
+        }
+    }
+
+    /// The same, and beside it how many of the parts (such as shards) are whole.
+    pub fn set_with_parts(&self, done: u64, total: u64, parts: &Parts) {
+        match &self.shown {
+            Shown::Bar(_) => {
+                self.at(&parts.to_string());
+                self.set(done, total);
+            }
+            Shown::Lines { json, pace } => {
+                self.write_now_and_then(pace, |speed| self.line(*json, done, total, Some(parts), speed))
             }
             Shown::Nothing => {}
         }
@@ -76,18 +103,62 @@ impl Progress {
         }
     }
 
-    fn line(&self, json: bool, done: u64, total: u64) -> String {
+    fn write_now_and_then(&self, pace: &Mutex<Pace>, line: impl FnOnce(Duration) -> String) {
+        let mut pace = pace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let started = *pace.started.get_or_insert_with(Instant::now);
+        if pace.last.is_none_or(|last| last.elapsed() >= PACE) {
+            pace.last = Some(Instant::now());
+            write_line(&line(started.elapsed()));
+        }
+    }
+
+    fn line(&self, json: bool, done: u64, total: u64, parts: Option<&Parts>, since: Duration) -> String {
         let unit = match self.unit {
             Unit::Bytes => "bytes",
             Unit::Items(name) => name,
         };
+        let speed = Speed::of(done, total, since);
         if json {
-            serde_json::json!({"progress": self.what, "unit": unit, "done": done, "total": total}).to_string()
-        } else if total > 0 {
-            format!("{}: {done} of {total} {unit}", self.what)
-        } else {
-            format!("{}: {done} {unit}", self.what)
+            let mut line = serde_json::json!({"progress": self.what, "unit": unit, "done": done, "total": total,
+                "per_second": speed.per_second, "left_ms": speed.left.map(|left| left.as_millis())});
+            if let (Some(line), Some(parts)) = (line.as_object_mut(), parts) {
+                line.insert(parts.name.to_owned(), serde_json::json!({"done": parts.done, "total": parts.total}));
+            }
+            return line.to_string();
         }
+        let mut text = match total {
+            0 => format!("{}: {done} {unit}", self.what),
+            _ => format!("{}: {done} of {total} {unit}", self.what),
+        };
+        let more = [
+            parts.map(Parts::to_string),
+            speed.per_second.map(|rate| format!("{rate} {unit}/s")),
+            speed.left.map(|left| format!("{} s left", left.as_secs())),
+        ];
+        more.into_iter().flatten().for_each(|more| text.push_str(&format!(", {more}")));
+        text
+    }
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} of {} {}", self.done, self.total, self.name)
+    }
+}
+
+/// How fast a piece of work goes, as far as it can be told.
+#[derive(Debug, PartialEq, Eq)]
+struct Speed {
+    per_second: Option<u64>,
+    left: Option<Duration>,
+}
+
+impl Speed {
+    fn of(done: u64, total: u64, since: Duration) -> Self {
+        let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let per_second = done.saturating_mul(1000).checked_div(millis);
+        let left = per_second.and_then(|rate| total.checked_sub(done)?.checked_div(rate)).map(Duration::from_secs);
+        Self { per_second, left: left.filter(|_| total > 0) }
     }
 }
 
@@ -100,9 +171,10 @@ impl Drop for Progress {
 }
 
 fn bar(what: &str, unit: Unit) -> ProgressBar {
+    // The bar itself comes last, with the room that is left: a narrow terminal cuts it and nothing that says something.
     let template = match unit {
-        Unit::Bytes => "{prefix} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}",
-        Unit::Items(_) => "{prefix} [{bar:30}] {pos}/{len} {eta} {msg}",
+        Unit::Bytes => "{prefix}: {bytes}/{total_bytes} {msg} {bytes_per_sec}, {eta} left [{wide_bar}]",
+        Unit::Items(_) => "{prefix}: {pos}/{len} {msg} {eta} left [{wide_bar}]",
     };
     let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -111,4 +183,29 @@ fn bar(what: &str, unit: Unit) -> ProgressBar {
     bar.set_prefix(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_and_time_left_are_told_only_where_they_are_known() {
+        let speed = |per_second, left| Speed { per_second, left };
+        assert_eq!(Speed::of(100, 300, Duration::from_secs(2)), speed(Some(50), Some(Duration::from_secs(4))));
+        assert_eq!(Speed::of(100, 0, Duration::from_secs(2)), speed(Some(50), None));
+        assert_eq!(Speed::of(0, 300, Duration::from_secs(2)), speed(Some(0), None));
+        assert_eq!(Speed::of(100, 300, Duration::ZERO), speed(None, None));
+    }
+
+    #[test]
+    fn a_line_says_bytes_parts_rate_and_time_left() {
+        let progress = Progress { what: "restore".to_owned(), unit: Unit::Bytes, shown: Shown::Nothing };
+        let parts = Parts { name: "shards", done: 1, total: 4 };
+        let line = |json| progress.line(json, 100, 300, Some(&parts), Duration::from_secs(2));
+        assert_eq!(line(false), "restore: 100 of 300 bytes, 1 of 4 shards, 50 bytes/s, 4 s left");
+        let json: serde_json::Value = serde_json::from_str(&line(true)).unwrap();
+        assert_eq!(json["shards"], serde_json::json!({"done": 1, "total": 4}));
+        assert_eq!((&json["per_second"], &json["left_ms"]), (&serde_json::json!(50), &serde_json::json!(4000)));
+    }
 }

@@ -12,6 +12,7 @@ use crate::index::held::{self, Held};
 use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
 use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
+use crate::rate::{Rate, RateArg, Rates};
 use crate::server::Server;
 use crate::snapshot::noted::{Noted, NotedStream};
 use crate::snapshot::source::SourceArgs;
@@ -27,6 +28,8 @@ pub(crate) struct WhatArgs {
     #[arg(long, value_name = "PATTERNS", default_value = DEFAULT, allow_hyphen_values = true)]
     indices: String,
     #[command(flatten)]
+    rate: RateArg,
+    #[command(flatten)]
     scope: ScopeArg,
     #[command(flatten)]
     connection: Connection,
@@ -38,6 +41,8 @@ pub(crate) struct Chosen {
     pub server: Server,
     pub scope: Scope,
     pub origin: Origin,
+    /// How fast it is brought back.
+    pub rate: Rate,
     /// The patterns as they were given.
     pub asked_for: String,
     /// What is restored.
@@ -77,6 +82,7 @@ impl Chosen {
         let resolved = held::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
         Ok(Self {
             scope: args.scope.scope.clone(),
+            rate: args.rate.rate.clone(),
             origin: Origin {
                 cluster_uuid: server.cluster_uuid.clone(),
                 repository: source.repository.clone(),
@@ -92,6 +98,14 @@ impl Chosen {
             stream_notes: source.noted_streams().to_vec(),
             server,
         })
+    }
+
+    /// What is to become of the cluster's brake while it is brought back.
+    ///
+    /// # Errors
+    /// As [`Rates::of_cluster`].
+    pub(crate) fn rates(&self, call: &Call) -> Result<Rates<'_>, Failure> {
+        Rates::of_cluster(call, &self.server, &self.origin.repository, &self.scope, &self.rate)
     }
 
     /// Refuses `streams`, which cannot be staged.

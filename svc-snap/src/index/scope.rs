@@ -31,6 +31,14 @@ impl Scope {
     }
 }
 
+impl Scope {
+    /// Whether the search database is the service's alone, as the default scope says. With any other, nothing is changed that
+    /// the whole cluster has in common.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.text == "*"
+    }
+}
+
 impl FromStr for Scope {
     type Err = String;
 

@@ -10,6 +10,7 @@ use crate::bring::chosen::Chosen;
 use crate::guard;
 use crate::index::copies;
 use crate::index::{Index, look};
+use crate::rate::Rates;
 use crate::runs::{self, Begun};
 use crate::server::path::path;
 use crate::stage::{self, Earlier, Staged, StreamsArg};
@@ -30,11 +31,12 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     Chosen::refuse_streams(&in_the_way.map(|one| one.stream.as_str()).collect::<Vec<_>>())?;
     let earlier = Earlier::find(call, chosen)?;
     earlier.settle(call, server)?;
+    let mut rates = chosen.rates(call)?;
     let (brings, mut staged) = match &earlier.proven {
         Some(staged) => (Vec::new(), staged.clone()),
         None => {
             let brings = brings(call, chosen, &look(server, &names)?)?;
-            let staged = earlier.planned(call, chosen, &brings, back)?;
+            let staged = earlier.planned(call, chosen, &brings, back, &rates)?;
             (brings, staged)
         }
     };
@@ -46,10 +48,13 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     restored.plan = staged.plan.iter().chain(&foreseen.plan).cloned().collect();
     restored.skipped.clone_from(&foreseen.skipped);
     restored.streams.clone_from(&foreseen.streams);
+    restored.rate.clone_from(&staged.rate);
     if dry_run {
         return Ok(restored);
     }
-    let ready = stage(call, chosen, &earlier, &brings, &mut staged).and_then(|()| {
+    let ready = stage(call, chosen, &earlier, &brings, &mut staged, &mut rates);
+    restored.rate.clone_from(&staged.rate);
+    let ready = ready.and_then(|()| {
         // The last place where a signal or the time limit ends it without an effect on what is live.
         let planned = Offer::staged(&staged)
             .and_then(|offer| swap::forward(call, server, &chosen.scope, &offer, how))
@@ -62,7 +67,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     });
     let mut swapped = match ready {
         Ok(swapped) => swapped,
-        Err(failure) => return Err(earlier.account(call, failure, restored)),
+        Err(failure) => return Err(earlier.account(call, failure, &rates, restored)),
     };
     let ended = swap::execute(call, server, &mut swapped);
     report(&mut restored, swapped, &staged);
@@ -72,12 +77,20 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     }
 }
 
-fn stage(call: &Call, chosen: &Chosen, earlier: &Earlier, brings: &[Bring], staged: &mut Staged) -> Result<(), Failure> {
+fn stage(
+    call: &Call,
+    chosen: &Chosen,
+    earlier: &Earlier,
+    brings: &[Bring],
+    staged: &mut Staged,
+    rates: &mut Rates<'_>,
+) -> Result<(), Failure> {
     if earlier.proven.is_some() {
+        rates.clear(call, &chosen.server);
         return Ok(());
     }
-    earlier.clear(call, &chosen.server)?;
-    stage::bring_back(call, chosen, brings, staged)
+    earlier.clear(call, &chosen.server, rates)?;
+    stage::bring_back(call, chosen, brings, staged, rates)
 }
 
 /// The swap of this run that an earlier call of the same command began.

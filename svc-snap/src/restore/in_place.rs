@@ -35,8 +35,11 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
     let clear = clearing(on_conflict, &conflicts);
     let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &brings);
+    let mut rates = chosen.rates(call)?;
+    restored.rate = rates.used();
     restored.plan = clear.iter().map(|(method, path)| Action::request(method, path.as_str(), None)).collect();
     restored.plan.extend(requests.iter().map(|one| Action::request("POST", one.path.as_str(), Some(one.body.clone()))));
+    restored.plan = rates.around(restored.plan);
     restored.plan.extend(streams::requests(&streams));
     restored.streams = streams;
     if dry_run {
@@ -47,9 +50,14 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     }
     streams::warn(call, &restored.streams);
     // What is live of data streams is always removed; when this call is killed, the same one again does so once more.
-    let ended = act(call, chosen, &conflicts, &clear, &requests, &mut restored)
-        .and_then(|()| prove(call, chosen, &mut restored))
-        .and_then(|()| streams::restore(call, &chosen.server, &mut restored.streams, &mut |_| Ok(())).map_err(goes_on));
+    rates.clear(call, &chosen.server);
+    let ended = rates.during(call, &chosen.server, || {
+        act(call, chosen, &conflicts, &clear, &requests, &mut restored).and_then(|()| prove(call, chosen, &mut restored))
+    });
+    let ended =
+        ended.and_then(|()| streams::restore(call, &chosen.server, &mut restored.streams, &mut |_| Ok(())).map_err(goes_on));
+    restored.rate = rates.used();
+    rates.account(call);
     match ended {
         Ok(()) => Ok(restored),
         Err(failure) => Err(Stopped::with(failure, restored)),

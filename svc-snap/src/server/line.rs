@@ -46,6 +46,12 @@ impl Line {
         Self { acting: Arc::default(), ..self.clone() }
     }
 
+    /// The same line for whoever takes something back after a signal or the end of the time limit: a server that does not answer
+    /// is not waited for as long as usual.
+    pub(crate) fn in_haste(&self) -> Self {
+        Self { transport: self.transport.in_haste(), ..self.clone() }
+    }
+
     /// A request that alters nothing; its answer, whatever its HTTP status.
     ///
     /// # Errors
@@ -110,6 +116,19 @@ impl Line {
                 None => self.watch.check()?,
             }
         }
+    }
+
+    /// A request that is given so long and no longer, whatever signal or time limit has come: to take something back that must
+    /// not be left.
+    ///
+    /// # Errors
+    /// The server refuses, or no answer came in time.
+    pub(crate) fn within(&self, time: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Trouble> {
+        let pending = self.start(method, path, body.cloned(), Patience::Short);
+        pending.wait(time).unwrap_or_else(|| {
+            let message = format!("The search database did not answer within {} s.", time.as_secs_f64());
+            Err(Trouble { failure: Failure::unavailable("search_unreachable", message), fate: Fate::Unknown })
+        })
     }
 
     /// A request that alters something, carried to its end.

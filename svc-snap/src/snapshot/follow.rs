@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use svc_step::progress::{Progress, Unit};
+use svc_step::progress::{Parts, Progress, Unit};
 use svc_step::{Call, Failure, Status};
 
 use crate::server::Server;
@@ -76,10 +76,13 @@ impl<'a> Follow<'a> {
         if !self.progress.is_shown() {
             return;
         }
-        let status = format!("{}?filter_path=snapshots.stats", path(&["_snapshot", self.repository, self.name, "_status"]));
+        let status = format!(
+            "{}?filter_path=snapshots.stats,snapshots.shards_stats",
+            path(&["_snapshot", self.repository, self.name, "_status"])
+        );
         let status = self.server.get(&status);
-        if let Some((done, total)) = status.ok().as_ref().and_then(far) {
-            self.progress.set(done, total);
+        if let Some(Far { done, total, shards }) = status.ok().as_ref().and_then(far) {
+            self.progress.set_with_parts(done, total, &shards);
         }
     }
 
@@ -136,12 +139,26 @@ pub(crate) fn goes_on(failure: Failure, repository: &str, name: &str) -> Failure
     ))
 }
 
-/// Bytes done and bytes in all, from `_status`; nothing as long as the server does not know how many there are.
-fn far(status: &Value) -> Option<(u64, u64)> {
+/// How far a snapshot is.
+#[derive(Debug, PartialEq, Eq)]
+struct Far {
+    /// Bytes done, and bytes in all.
+    done: u64,
+    total: u64,
+    shards: Parts,
+}
+
+/// How far it is, from `_status`; nothing as long as the server does not know how many bytes there are.
+fn far(status: &Value) -> Option<Far> {
     let snapshot = status.pointer("/snapshots/0")?;
     let number = |pointer: &str| snapshot.pointer(pointer).and_then(Value::as_u64);
     let total = number("/stats/incremental/size_in_bytes").filter(|total| *total > 0)?;
-    Some((number("/stats/processed/size_in_bytes").unwrap_or(0).min(total), total))
+    let shards = |name: &str| number(&format!("/shards_stats/{name}")).unwrap_or(0);
+    Some(Far {
+        done: number("/stats/processed/size_in_bytes").unwrap_or(0).min(total),
+        total,
+        shards: Parts { name: "shards", done: shards("done"), total: shards("total") },
+    })
 }
 
 #[cfg(test)]
@@ -152,8 +169,10 @@ mod tests {
 
     #[test]
     fn progress_is_what_is_done_of_what_is_new() {
-        let status = json!({"snapshots": [{"stats": {"incremental": {"size_in_bytes": 10}, "processed": {"size_in_bytes": 4}}}]});
-        assert_eq!(far(&status), Some((4, 10)));
+        let status = json!({"snapshots": [{"stats": {"incremental": {"size_in_bytes": 10}, "processed": {"size_in_bytes": 4}},
+            "shards_stats": {"done": 1, "started": 2, "total": 3}}]});
+        let shards = Parts { name: "shards", done: 1, total: 3 };
+        assert_eq!(far(&status), Some(Far { done: 4, total: 10, shards }));
         assert_eq!(far(&json!({"snapshots": []})), None);
     }
 }

@@ -16,6 +16,7 @@ use crate::bring::streams::{self, StreamBack};
 use crate::guard;
 use crate::index::Index;
 use crate::index::copies::Way;
+use crate::rate::left::Left;
 use crate::runs::{self, Begun};
 use crate::server::Server;
 
@@ -52,8 +53,10 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     if args.dry.dry_run {
         return Ok(swapped);
     }
+    let left = Left::find(call, &server, None)?;
     // From here on a signal does not cut it.
     call.check().map_err(|failure| Stopped::with(failure, swapped.clone()))?;
+    left.put_back(call, &server);
     let ended = execute(call, &server, &mut swapped);
     if let (Err(_), Some(before), Changed::No) = (&ended, &before, call.effects().changed()) {
         before.note_end(call, &run);
