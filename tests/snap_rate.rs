@@ -132,6 +132,8 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     assert_eq!((&rate(&created)["was"], settings(&sandbox)), (&json!("3mb"), before.clone()), "{created}");
     sandbox.run(&["health"]).ok();
 
+    // Something that no snapshot holds yet, or it would be over at once.
+    sandbox.noise("more", 30);
     killed("s4");
     sandbox.ask("DELETE", &format!("/_snapshot/{}/s4", sandbox.prefix), None);
     let location = sandbox.location();

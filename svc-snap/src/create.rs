@@ -119,8 +119,8 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
     }
     rates.clear(call, server);
     let ended = match found {
-        Some(found) => resume(&Taking { call, server: server, take: &take }, created, found, args.no_wait),
-        None => take_it(&Taking { call, server: server, take: &take }, created, live, &mut rates),
+        Some(found) => resume(&Taking { call, server, take: &take }, created, found, args.no_wait),
+        None => take_it(&Taking { call, server, take: &take }, created, live, &mut rates),
     };
     rates.account(call);
     ended
