@@ -8,6 +8,7 @@ use svc_step::{Call, StepResult};
 use crate::connection::Connection;
 use crate::repository::RepositoryArg;
 use crate::server::Server;
+use crate::snapshot::fit::{self, Fit};
 use crate::snapshot::verdict;
 use crate::snapshot::{self, Shards, Snapshot};
 
@@ -55,7 +56,11 @@ pub struct Item {
     pub indices_count: u64,
     /// Its shards.
     pub shards: Shards,
-    /// The version of the server that took it.
+    /// Whether this server can restore it, by the version that took it: not one of a newer server, of one more than a major
+    /// version older, or of the other product. `null` in documents of releases that did not say it.
+    #[serde(default)]
+    pub restorable: Option<bool>,
+    /// The version of the server that took it; `null` where this one does not know that version.
     pub version: Option<String>,
     /// Who took it.
     pub taken_by: Option<String>,
@@ -70,13 +75,18 @@ pub struct Item {
 pub(crate) fn run(args: &ListArgs, call: &Call) -> StepResult<Listed> {
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.clone();
-    let snapshots = snapshot::all(&server, &repository)?.into_iter().map(|one| item(&repository, one)).collect();
+    let found = snapshot::all(&server, &repository)?;
+    for failure in found.iter().filter_map(|one| fit::check(&server, &repository, one).err()) {
+        call.warn(&failure.code, failure.message);
+    }
+    let snapshots = found.into_iter().map(|one| item(&repository, one)).collect();
     Ok(Listed { cluster_uuid: server.cluster_uuid, repository, snapshots })
 }
 
 fn item(repository: &str, snapshot: Snapshot) -> Item {
     Item {
         good: (!snapshot.is_under_way()).then(|| verdict::judge(repository, &snapshot, &[]).is_ok()),
+        restorable: Some(snapshot.fit == Fit::Good),
         name: snapshot.name,
         uuid: snapshot.uuid,
         state: snapshot.state,

@@ -1,5 +1,7 @@
 //! `register`: make a repository known to the search database (procedure, 2.1 and 4.1 step 4).
 
+mod strangers;
+
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -133,7 +135,10 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
         Lock::forget(call, LOCK, &note.token);
     }
     match put {
-        Ok(_) if right => Ok(registered),
+        Ok(_) if right => match strangers::check(call, &server, name, args.readonly) {
+            Ok(()) => Ok(registered),
+            Err(failure) => Err(put_back(call, &server, name, before.as_ref(), failure, registered)),
+        },
         Ok(_) => Err(Stopped::with(other_than_asked(name), registered)),
         Err(failure) if after != before && after.is_some() => {
             call.effects().happened();
@@ -142,6 +147,31 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
         }
         Err(failure) if failure.status == Status::Timeout => Err(Stopped::with(failure, registered)),
         Err(failure) => Err(failure.into()),
+    }
+}
+
+/// Registers it as it was before, or not at all, where it must not be.
+fn put_back(
+    call: &Call,
+    server: &Server,
+    name: &str,
+    before: Option<&Definition>,
+    failure: Failure,
+    registered: Registered,
+) -> Stopped<Registered> {
+    let request = path(&["_snapshot", name]);
+    let back = match before {
+        Some(before) => server.change(call, "PUT", &request, Some(&json!({"type": before.kind, "settings": before.settings}))),
+        None => server.change(call, "DELETE", &request, None),
+    };
+    match back {
+        Ok(_) => {
+            call.effects().undone();
+            failure.into()
+        }
+        Err(why) => {
+            Stopped::with(failure.cause(format!("It is registered all the same, since taking it back failed: {why}")), registered)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::server::Server;
 use crate::snapshot;
 use crate::snapshot::backup::Backup;
+use crate::snapshot::fit;
 use crate::snapshot::kept::Kept;
 use crate::snapshot::source::SourceArgs;
 use crate::snapshot::verdict;
@@ -31,7 +32,8 @@ pub struct Shown {
     /// Which snapshot, and what was noted beside it.
     #[serde(flatten)]
     pub backup: Backup,
-    /// Whether it is a valid backup; `null` while it is being taken. One that is not is exit 7.
+    /// Whether it is a valid backup; `null` while it is being taken. One that is not is exit 7, and a good one that this server
+    /// cannot restore, since a newer one or another product took it, exit 3.
     pub good: Option<bool>,
 }
 
@@ -45,8 +47,11 @@ pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
     let backup = source.backup(&server, found.clone(), kept.as_ref());
     let verdict = verdict::judge(&source.repository, &found, &backup.wanted);
     let shown = Shown { backup, good: (!found.is_under_way()).then_some(verdict.is_ok()) };
-    match verdict {
-        Err(failure) if shown.good.is_some() => Err(Stopped::with(failure, shown)),
-        _ => Ok(shown),
+    if found.is_under_way() {
+        return Ok(shown);
+    }
+    match verdict.and_then(|()| fit::check(&server, &source.repository, &found)) {
+        Err(failure) => Err(Stopped::with(failure, shown)),
+        Ok(()) => Ok(shown),
     }
 }

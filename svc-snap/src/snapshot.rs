@@ -1,6 +1,7 @@
 //! A snapshot as `GET /_snapshot/<repository>/<snapshot>` shows it.
 
 pub(crate) mod backup;
+pub(crate) mod fit;
 pub(crate) mod follow;
 pub(crate) mod kept;
 pub(crate) mod name;
@@ -20,6 +21,7 @@ use crate::repository;
 use crate::server::Server;
 use crate::server::path::path;
 use crate::server::refusal;
+use crate::snapshot::fit::Fit;
 
 /// The state of a snapshot that is being taken.
 const IN_PROGRESS: &str = "IN_PROGRESS";
@@ -33,7 +35,8 @@ pub struct Snapshot {
     pub uuid: String,
     /// Its state in the server's own words: `IN_PROGRESS`, `SUCCESS`, `PARTIAL`, `FAILED`, `INCOMPATIBLE`.
     pub state: String,
-    /// The version of the server that took it, as far as the server that was asked knows it; `null` where it does not say.
+    /// The version of the server that took it, as far as the server that was asked knows it; `null` where it does not say, or
+    /// does not know it: that of a newer one, or of the other product.
     pub version: Option<String>,
     /// The indices that it holds, with those behind its data streams and those of feature states, in the order of their names.
     pub indices: Vec<String>,
@@ -68,6 +71,9 @@ pub struct Snapshot {
     /// When it was begun, to the millisecond; only of one that the server showed.
     #[serde(skip)]
     pub(crate) started: Option<Timestamp>,
+    /// Whether the server that was asked can restore it, by its version.
+    #[serde(skip)]
+    pub(crate) fit: Fit,
 }
 
 /// Shards of a snapshot by what became of them.
@@ -129,6 +135,7 @@ impl Snapshot {
             run_id: text("/metadata/svc_tools/run_id"),
             metadata: value.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default(),
             state,
+            fit: Fit::default(),
         })
     }
 
@@ -165,7 +172,7 @@ pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Opti
         Ok(answer) => match refused(&answer).map(|failure| repository::named(failure, repository)) {
             Some(failure) if failure.code == "snapshot_not_found" => Ok(None),
             Some(failure) => Err(failure),
-            None => one(&answer).map(Some),
+            None => one(server, &answer).map(Some),
         },
         Err(failure) if failure.code == "snapshot_not_found" => Ok(None),
         Err(failure) => Err(repository::named(failure, repository)),
@@ -192,8 +199,10 @@ fn refused(answer: &Value) -> Option<Failure> {
     Some(refusal::refusal(200, &json!({ "error": error })).failure)
 }
 
-fn one(answer: &Value) -> Result<Snapshot, Failure> {
-    answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| odd(answer))
+fn one(server: &Server, answer: &Value) -> Result<Snapshot, Failure> {
+    let mut snapshot = answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| odd(answer))?;
+    fit::settle(server, &mut snapshot);
+    Ok(snapshot)
 }
 
 /// All snapshots of a repository, oldest first.
@@ -212,6 +221,7 @@ pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Fa
     }
     let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
     let mut all = list.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
+    all.iter_mut().for_each(|snapshot| fit::settle(server, snapshot));
     all.sort_by(|one, other| key(one).cmp(&key(other)));
     Ok(all)
 }

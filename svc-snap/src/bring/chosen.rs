@@ -16,8 +16,7 @@ use crate::rate::{Rate, RateArg, Rates};
 use crate::server::Server;
 use crate::snapshot::noted::{Noted, NotedStream};
 use crate::snapshot::source::SourceArgs;
-use crate::snapshot::verdict;
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::{self, Snapshot, fit, verdict};
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
@@ -61,8 +60,8 @@ impl Chosen {
     /// Reads the document, connects, judges the snapshot and resolves the patterns.
     ///
     /// # Errors
-    /// The document is no good (2); of another cluster, or the snapshot of that name is another one (3); the snapshot is
-    /// not there (4), or no good (7).
+    /// The document is no good (2); of another cluster, the snapshot of that name is another one, or one that this server
+    /// cannot restore (3); the snapshot is not there (4), or no good (7).
     pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
         let source = args.source.read(call, Accept::Good)?;
         let server = Server::connect(&args.connection, call)?;
@@ -71,6 +70,7 @@ impl Chosen {
         source.check_uuid(&snapshot)?;
         // One that is not whole is not restored; one that is still being taken is none yet.
         verdict::judge(&source.repository, &snapshot, &[])?;
+        fit::check(&server, &source.repository, &snapshot)?;
         let behind = behind(&snapshot, source.noted_streams());
         let noted: Vec<String> = behind.values().flatten().cloned().collect();
         let held = Held {

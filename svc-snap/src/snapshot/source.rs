@@ -45,7 +45,10 @@ impl SourceArgs {
     /// The `--from` document is not good (2), or nothing names a snapshot (2).
     pub(crate) fn read(&self, call: &Call, accept: Accept) -> Result<Source, Failure> {
         match (&self.from.from, &self.name) {
-            (Some(from), _) => Source::received(&Received::read(call, from, &SCHEMAS, accept)?),
+            (Some(from), _) => {
+                let received = Source::received(&Received::read(call, from, &SCHEMAS, accept)?)?;
+                Ok(if self.other.other_server { received.elsewhere(&self.repository.repository) } else { received })
+            }
             (None, Some(name)) => Ok(Source::named(&self.repository.repository, name)),
             (None, None) => Err(Failure::usage("snapshot_missing", "Nothing says which snapshot.")
                 .hint("Name it, or hand over a document with --from.")),
@@ -66,6 +69,11 @@ impl Source {
     pub(crate) fn received(received: &Received) -> Result<Self, Failure> {
         let taken: Backup = received.result()?;
         Ok(Self { repository: taken.repository.clone(), name: taken.name.clone(), document: Some(taken) })
+    }
+
+    /// The same snapshot in a repository of another server, which may know the folder by another name.
+    fn elsewhere(self, repository: &str) -> Self {
+        Self { repository: repository.to_owned(), ..self }
     }
 
     /// The snapshot as it was found; what was wanted and noted is what this host has kept, or else what the document says.

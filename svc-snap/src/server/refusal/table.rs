@@ -151,7 +151,7 @@ pub(crate) const RULES: &[Rule] = &[
     refused("snapshot_older_than_server", "The snapshot holds an index that is too old for this search database.")
         .types(&["snapshot_restore_exception"])
         .says(&["minimum index compatibility version", "cannot be upgraded"])
-        .hint("Restore it into a server of the version between the two, and take a new snapshot there."),
+        .hint("Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those."),
     failed("restore_refused", "The search database refused to restore the snapshot.")
         .types(&["snapshot_restore_exception"])
         .hint("See the causes: they are the server's own words."),
@@ -189,6 +189,13 @@ pub(crate) const RULES: &[Rule] = &[
         .types(&["repository_exception", "snapshot_exception"])
         .says(&["concurrent modification", "do not match its expected state", "not to match its expected state"])
         .hint("Two clusters must never write to one folder: register it in the other one with --readonly, then register it here anew."),
+    refused(
+        "repository_of_other_product",
+        "Elasticsearch has written to the repository's folder, and OpenSearch does not read what it writes.",
+    )
+    .types(&["repository_exception"])
+    .says(&["unknown field [uuid]", "illegal version format"])
+    .hint("Register another folder for this search database, and restore what is in this one into Elasticsearch."),
     failed("repository_error", "The search database cannot use the repository.")
         .types(&["repository_exception"])
         .hint("See the causes: they are the server's own words."),
