@@ -18,6 +18,7 @@ pub mod http;
 pub mod java;
 pub mod os;
 pub mod owner;
+pub mod page;
 pub mod postgres;
 pub mod product;
 pub mod proxy;

@@ -79,6 +79,12 @@ impl Chosen {
             features: &snapshot.feature_indices,
             behind: &noted,
         };
+        if source.document.is_none() {
+            call.warn(
+                "counts_not_noted",
+                "No document of create says how many documents the indices held, so only their shards are proven, not their counts.",
+            );
+        }
         let resolved = held::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
         Ok(Self {
             scope: args.scope.scope.clone(),
