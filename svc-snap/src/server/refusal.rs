@@ -161,6 +161,13 @@ mod tests {
                 "index_in_the_way",
             ),
             (503, "concurrent_snapshot_execution_exception", "running", 5, "search_busy"),
+            (
+                500,
+                "repository_exception",
+                "exception when loading repository data: unknown field [uuid] found",
+                3,
+                "repository_of_other_product",
+            ),
             (401, "security_exception", "missing authentication credentials", 3, "search_not_authenticated"),
             (403, "security_exception", "is unauthorized", 3, "search_forbidden"),
             (503, "master_not_discovered_exception", "", 5, "search_unavailable"),

@@ -101,6 +101,14 @@ pub(crate) const RULES: &[Rule] = &[
         .types(&["snapshot_missing_exception", "snapshot_exception"])
         .with(&["no_such_file_exception", "corrupt_state_exception", "corrupt_index_exception"])
         .hint(MEND),
+    // Nothing is damaged that Elasticsearch could not read.
+    refused(
+        "repository_of_other_product",
+        "Elasticsearch has written to the repository's folder, and OpenSearch does not read what it writes.",
+    )
+    .types(&["repository_exception"])
+    .says(&["unknown field [uuid]", "illegal version format"])
+    .hint("Register another folder for this search database, and restore what is in this one into Elasticsearch."),
     invalid("repository_damaged", DAMAGED)
         .types(&["repository_exception"])
         .says(&["read repository data", "loading repository data"])
@@ -189,13 +197,6 @@ pub(crate) const RULES: &[Rule] = &[
         .types(&["repository_exception", "snapshot_exception"])
         .says(&["concurrent modification", "do not match its expected state", "not to match its expected state"])
         .hint("Two clusters must never write to one folder: register it in the other one with --readonly, then register it here anew."),
-    refused(
-        "repository_of_other_product",
-        "Elasticsearch has written to the repository's folder, and OpenSearch does not read what it writes.",
-    )
-    .types(&["repository_exception"])
-    .says(&["unknown field [uuid]", "illegal version format"])
-    .hint("Register another folder for this search database, and restore what is in this one into Elasticsearch."),
     failed("repository_error", "The search database cannot use the repository.")
         .types(&["repository_exception"])
         .hint("See the causes: they are the server's own words."),
