@@ -694,5 +694,12 @@ fn a_bar_is_shown_on_a_terminal() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && text.contains("dump [") && text.contains("\"ok\": true"), "{text}");
+    assert!(
+        ran.status.success()
+            && text.contains("dump: ")
+            && text.contains("public.t ")
+            && text.contains("/s")
+            && text.contains("\"ok\": true"),
+        "{text}"
+    );
 }

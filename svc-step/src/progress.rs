@@ -68,12 +68,15 @@ impl Progress {
         !matches!(self.shown, Shown::Nothing)
     }
 
-    /// How far the work is; `total` is 0 while nobody knows it.
+    /// How far the work is; `total` is 0 while nobody knows it. One that is passed was an estimate that did not hold: it counts
+    /// as not known.
     pub fn set(&self, done: u64, total: u64) {
+        let total = if total < done { 0 } else { total };
         match &self.shown {
             Shown::Bar(bar) => {
-                if total > 0 {
-                    bar.set_length(total);
+                if bar.length().unwrap_or(0) != total {
+                    bar.set_style(style(self.unit, total > 0));
+                    if total > 0 { bar.set_length(total) } else { bar.unset_length() }
                 }
                 bar.set_position(done);
             }
@@ -171,18 +174,21 @@ impl Drop for Progress {
 }
 
 fn bar(what: &str, unit: Unit) -> ProgressBar {
-    // The bar itself comes last, with the room that is left: a narrow terminal cuts it and nothing that says something.
-    let template = match unit {
-        Unit::Bytes => "{prefix}: {bytes}/{total_bytes} {msg} {bytes_per_sec}, {eta} left [{wide_bar}]",
-        Unit::Items(_) => "{prefix}: {pos}/{len} {msg} {eta} left [{wide_bar}]",
-    };
-    let bar = ProgressBar::no_length();
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
+    let bar = ProgressBar::no_length().with_style(style(unit, false));
     bar.set_prefix(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
+}
+
+/// The bar itself comes last, with the room that is left: a narrow terminal cuts it and nothing that says something.
+fn style(unit: Unit, is_total_known: bool) -> ProgressStyle {
+    let template = match (unit, is_total_known) {
+        (Unit::Bytes, true) => "{prefix}: {bytes}/{total_bytes} {msg} {bytes_per_sec}, {eta} left [{wide_bar}]",
+        (Unit::Bytes, false) => "{spinner} {prefix}: {bytes} {msg} {bytes_per_sec}",
+        (Unit::Items(_), true) => "{prefix}: {pos}/{len} {msg} {eta} left [{wide_bar}]",
+        (Unit::Items(_), false) => "{spinner} {prefix}: {pos} {msg}",
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 #[cfg(test)]
