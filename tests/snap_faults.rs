@@ -278,8 +278,8 @@ fn an_index_that_goes_just_before_it_is_taken_is_never_called_saved() {
 /// `SVC_TEST_DEEP`: it takes minutes.
 #[test]
 fn a_server_that_is_restarted_while_it_takes_a_snapshot_is_never_believed_to_have_done_nothing() {
-    if std::env::var_os("SVC_TEST_DEEP").is_none() {
-        return;
+    if !svc_tests::deep() {
+        return svc_tests::skip("a server restarted while it takes a snapshot: takes minutes, only with --deep");
     }
     let host = Host::shared().unwrap();
     let server = host.search_server(&host.search.key, &Settings::default()).unwrap();

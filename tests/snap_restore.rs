@@ -222,7 +222,7 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
 #[test]
 fn a_swap_cut_at_random_and_run_again_never_loses_a_document() {
     if !svc_tests::deep() {
-        return;
+        return svc_tests::skip("a swap cut at random: takes minutes, only with --deep");
     }
     let sandbox = Sandbox::new("random");
     let mut seed = u64::from(std::process::id()) ^ 0x9e37_79b9_7f4a_7c15;

@@ -54,7 +54,7 @@ fn shown(sandbox: &Sandbox, stream: &str) -> Value {
 fn a_data_stream_is_refused_unless_it_may_be_restored_in_place_and_then_it_is_there_again() {
     let sandbox = Sandbox::new("stream");
     if !removes_streams(&sandbox) {
-        return;
+        return svc_tests::skip("a data stream restored in place: this distribution does not serve /_data_stream");
     }
     let name = stream(&sandbox, "logs");
     let other = stream(&sandbox, "logs-app");
@@ -111,7 +111,7 @@ fn a_data_stream_is_refused_unless_it_may_be_restored_in_place_and_then_it_is_th
 fn a_staged_stream_is_proven_and_goes_live_with_the_swap() {
     let sandbox = Sandbox::new("stage-ds");
     if !removes_streams(&sandbox) {
-        return;
+        return svc_tests::skip("a staged stream and its swap: this distribution does not serve /_data_stream");
     }
     let name = stream(&sandbox, "logs");
     let created = sandbox.create("s1");
@@ -132,7 +132,7 @@ fn a_staged_stream_is_proven_and_goes_live_with_the_swap() {
 fn a_damaged_snapshot_shows_before_a_data_stream_is_given_up() {
     let sandbox = Sandbox::new("flip-ds");
     if !removes_streams(&sandbox) {
-        return;
+        return svc_tests::skip("a damaged snapshot of a data stream: this distribution does not serve /_data_stream");
     }
     let name = stream(&sandbox, "logs");
     let created = sandbox.create("s1");
@@ -149,7 +149,7 @@ fn a_damaged_snapshot_shows_before_a_data_stream_is_given_up() {
 fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command() {
     let sandbox = Sandbox::new("kill-ds");
     if !removes_streams(&sandbox) {
-        return;
+        return svc_tests::skip("a restore of a stream that is killed: this distribution does not serve /_data_stream");
     }
     let name = stream(&sandbox, "logs");
     let docs = sandbox.simple("docs", 4);
@@ -184,7 +184,7 @@ fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command()
 fn in_place_a_live_stream_is_in_the_way_and_is_given_up_only_when_told_so() {
     let sandbox = Sandbox::new("place-ds");
     if !removes_streams(&sandbox) {
-        return;
+        return svc_tests::skip("a live stream that is in the way: this distribution does not serve /_data_stream");
     }
     let name = stream(&sandbox, "logs");
     let docs = sandbox.simple("docs", 4);
@@ -218,11 +218,10 @@ fn in_place_a_live_stream_is_in_the_way_and_is_given_up_only_when_told_so() {
 fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
     let host = Host::shared().unwrap();
     if host.search.product == Product::OpenSearch {
-        return;
+        return svc_tests::skip("a live stream that cannot be removed: OpenSearch removes streams");
     }
     if host.search.key == "elasticsearch-7" {
-        eprintln!("skipped on elasticsearch-7: its distribution has no data streams at all");
-        return;
+        return svc_tests::skip("a stream with its aliases: this distribution has no data streams at all");
     }
     let first = host.search_server(&host.search.key, &Settings::default()).unwrap();
     let sandbox = Sandbox::on(first.search.clone(), "alias-ds").registered(&[]);

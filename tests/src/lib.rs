@@ -35,3 +35,17 @@ pub mod wait;
 pub fn deep() -> bool {
     std::env::var_os("SVC_TEST_DEEP").is_some_and(|value| !value.is_empty())
 }
+
+/// The variable that names the file of what was left out, which [`suite`] sets for each search database.
+pub const SKIPPED: &str = "SVC_TEST_SKIPPED";
+
+/// Notes that a test, or a part of one, is left out here: what it would have shown, and why not. A test that returns early has
+/// passed for the test harness; the result of its search database names what is noted here.
+pub fn skip(what_and_why: &str) {
+    eprintln!("left out: {what_and_why}");
+    let Some(file) = std::env::var_os(SKIPPED) else { return };
+    let noted = std::fs::File::options().create(true).append(true).open(&file);
+    // One write, so that tests side by side do not mix their lines.
+    let noted = noted.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{what_and_why}\n").as_bytes()));
+    assert!(noted.is_ok(), "cannot note in {} what is left out: {noted:?}", file.display());
+}
