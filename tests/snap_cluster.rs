@@ -99,6 +99,15 @@ fn counted(sandbox: &Sandbox, alias: &str, expected: u64, stop: &AtomicBool) -> 
     times
 }
 
+/// Tells the counting thread to stop, whichever way the test ends.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_index_never_notices() {
     let share = Share::new().unwrap();
@@ -127,6 +136,8 @@ fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
         let staged = format!("svc-staged-{run}-{index}");
         let stop = AtomicBool::new(false);
         let ended = thread::scope(|scope| {
+            // Else a panic here would leave the counting thread at work, and the scope waiting for it.
+            let _stopping = Stopping(&stop);
             let counting = scope.spawn(|| counted(&sandbox, &sandbox.name("all"), expected, &stop));
             let tool = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).spawn();
             wait::until("a shard on its way to the third node", LONG, || {

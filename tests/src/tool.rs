@@ -211,6 +211,16 @@ pub struct Spawned {
     stderr: Reader,
 }
 
+/// A test that fails in between leaves no tool at work, nor what it started.
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        if self.is_running() {
+            let _ = killpg(self.pid(), Signal::SIGKILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
 impl Spawned {
     /// The process id.
     pub fn pid(&self) -> Pid {
@@ -441,6 +451,14 @@ mod tests {
         wait::until("the shell", Duration::from_secs(10), || tool.stderr_so_far().contains("ready").then_some(())).unwrap();
         tool.signal_group(Signal::SIGTERM);
         assert_eq!(tool.wait().status, 143);
+    }
+
+    #[test]
+    fn a_tool_that_nobody_waits_for_is_ended_with_what_it_started() {
+        let tool = shell("sleep 60 & echo $! >&2; wait").spawn();
+        let said = wait::until("its child", Duration::from_secs(10), || tool.stderr_so_far().trim().parse().ok()).unwrap();
+        drop(tool);
+        assert!(wait::gone(Duration::from_secs(10), || kill(Pid::from_raw(said), None).is_err()));
     }
 
     #[test]
