@@ -85,10 +85,15 @@ fn an_aside_that_is_not_needed_is_removed_by_its_document_or_its_run() {
     sandbox.simple("c", 1);
     sandbox.run(&["aside", "--run-id", &run_id(1)]).refused("run_in_use");
     sandbox.from(&["swap", "--back"], &aside).fails(2, "not_swapped").unchanged();
+    sandbox.ask("DELETE", &format!("/{}", sandbox.name("c")), None);
+    // What is left of it is the only way back to what was live then.
+    sandbox.ask("DELETE", &format!("/{}", aside.result()["indices"][0]["aside"].as_str().unwrap()), None);
+    let rest = sandbox.copies();
+    sandbox.run(&["aside", "--run-id", &run_id(1)]).refused("copy_missing").unchanged();
+    assert_eq!((sandbox.copies(), rest.len()), (rest, 1));
     sandbox.from(&["unstage"], &aside).ok().changed();
     sandbox.run(&["aside", "--run-id", &run_id(2)]).ok();
     sandbox.run(&["unstage", "--run", &run_id(2)]).ok().changed();
-    sandbox.ask("DELETE", &format!("/{}", sandbox.name("c")), None);
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
 }
 
@@ -122,6 +127,16 @@ fn nothing_stays_blocked_when_an_aside_is_killed_at_any_request_or_ended() {
     sandbox.run(&["swap", "--run", &run_id(50)]).refused("not_proven");
     sandbox.run(&["unstage", "--run", &run_id(50)]).ok().changed();
     assert_eq!(sandbox.content(), content);
+    // An aside that is taken back has removed what an earlier one left all the same.
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(4, Side::After);
+    killed(&gate, sandbox.tool(&["aside", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 4);
+    assert_eq!(sandbox.copies().len(), 2);
+    let dry = sandbox.run(&["aside", "--run-id", &run_id(51), "--dry-run"]).ok().unchanged();
+    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 2 + 4, "{dry}");
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(3, Side::Before).hanging_up();
+    let again = sandbox.tool(&["aside", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).run();
+    again.fails(6, "answer_lost").changed();
+    assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     // A connection that breaks at the clone, whether the server made it or not: everything is taken back.
     for side in [Side::Before, Side::After] {
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, side).hanging_up();

@@ -9,7 +9,7 @@ use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-pub(crate) use act::release;
+pub(crate) use act::{blocked, release};
 
 use crate::bring::room;
 use crate::connection::Connection;
@@ -22,6 +22,7 @@ use crate::index::shape::Shape;
 use crate::index::{Index, look};
 use crate::runs::{self, Begun};
 use crate::server::Server;
+use crate::server::path::path;
 use crate::swap::Act;
 
 /// Arguments of `svc-snap aside`.
@@ -119,18 +120,16 @@ pub(crate) fn run(args: &AsideArgs, call: &Call) -> StepResult<Aside> {
     {
         return Ok(earlier.clone());
     }
-    let released = if args.dry.dry_run { Vec::new() } else { act::release_all(call, &server)? };
-    let mut aside = planned(call, &server, args, &live)?;
-    aside.released = released;
-    let leftovers: Vec<&str> = earlier.iter().flat_map(Aside::names).collect();
+    let before = Before::find(call, &server, earlier.as_ref())?;
+    let mut aside = planned(call, &server, args, &live, &before)?;
     let in_use = look(&server, &aside.names())?;
-    let in_use: Vec<&str> = in_use.keys().map(String::as_str).filter(|name| !leftovers.contains(name)).collect();
-    let refused = guard::refuse_in_use("the copies", &in_use).and_then(|()| room::refuse_clones(&server, &names));
-    refused.map_err(|failure| call.stopped(failure, aside.clone()))?;
+    let in_use: Vec<&str> = in_use.keys().filter(|name| !before.leftovers.contains(name)).map(String::as_str).collect();
+    guard::refuse_in_use("the copies", &in_use)?;
+    room::refuse_clones(&server, &names)?;
     if args.dry.dry_run {
         return Ok(aside);
     }
-    match act::set_aside(call, &server, &mut aside, &leftovers) {
+    match act::set_aside(call, &server, &mut aside, before) {
         Ok(()) => Ok(aside),
         Err(failure) => Err(Stopped::with(failure, aside)),
     }
@@ -154,7 +153,35 @@ fn earlier(call: &Call, server: &Server) -> Result<Option<Aside>, Failure> {
     }
 }
 
+/// What earlier calls that were cut have left, to be cleared away first.
+#[derive(Debug)]
+struct Before {
+    /// Asides, of whatever run, and the live indices that each has left without writes.
+    cut: Vec<(Aside, Vec<String>)>,
+    /// Copies of this run that are there.
+    leftovers: Vec<String>,
+}
+
+impl Before {
+    fn find(call: &Call, server: &Server, earlier: Option<&Aside>) -> Result<Self, Failure> {
+        let leftovers = look(server, &earlier.map(Aside::names).unwrap_or_default())?.into_keys().collect();
+        Ok(Self { cut: act::cut(call, server)?, leftovers })
+    }
+
+    fn blocked(&self) -> impl Iterator<Item = &String> {
+        self.cut.iter().flat_map(|(_, names)| names)
+    }
+
+    fn actions(&self) -> impl Iterator<Item = Action> {
+        let releases = self.blocked().map(|name| Act::Unblock(name.clone()).action());
+        releases.chain(self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None)))
+    }
+}
+
 /// Whether it is so already: all of the same indices, proven and there.
+///
+/// # Errors
+/// It was, and some of the copies have gone (3): what they held is not what is live now.
 fn is_done(call: &Call, server: &Server, earlier: &Aside, names: &[&str]) -> Result<bool, Failure> {
     let found = look(server, &earlier.names())?;
     let is_there = |one: &AsideIndex| found.get(&one.aside).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());
@@ -162,13 +189,27 @@ fn is_done(call: &Call, server: &Server, earlier: &Aside, names: &[&str]) -> Res
     if earlier.is_proven() && !same {
         return Err(runs::in_use(call.run_id()));
     }
-    Ok(earlier.is_proven() && earlier.indices.iter().all(is_there))
+    let gone: Vec<&str> = earlier.indices.iter().filter(|one| !is_there(one)).map(|one| one.aside.as_str()).collect();
+    if earlier.is_proven() && !gone.is_empty() {
+        return Err(Failure::refused(
+            "copy_missing",
+            format!("The run {} was set aside whole, and some of its copies have gone: {}.", earlier.run, gone.join(", ")),
+        )
+        .hint(format!(
+            "What is left of it is the way back to what was live then: keep it and name another run with --run-id, or remove it with svc-snap unstage --run {}.",
+            earlier.run
+        )));
+    }
+    Ok(earlier.is_proven())
 }
 
-fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live) -> Result<Aside, Failure> {
+fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live, before: &Before) -> Result<Aside, Failure> {
     let names: Vec<&str> = live.indices.iter().map(|index| index.name.as_str()).collect();
-    let found = look(server, &names)?;
+    let mut found = look(server, &names)?;
     refuse_uncloneable(&found)?;
+    for name in before.blocked() {
+        found.entry(name.clone()).and_modify(|index| index.shape.write_block = false);
+    }
     let indices: Vec<AsideIndex> = found
         .into_iter()
         .map(|(index, seen)| AsideIndex {
@@ -185,7 +226,7 @@ fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live) -> Resul
         cluster_uuid: server.cluster_uuid.clone(),
         run: call.run_id().to_string(),
         asked_for: args.indices.clone(),
-        plan: indices.iter().flat_map(act::requests).map(|act| act.action()).collect(),
+        plan: before.actions().chain(indices.iter().flat_map(act::requests).map(|act| act.action())).collect(),
         indices,
         skipped: live.skipped.clone(),
         released: Vec::new(),

@@ -2,8 +2,6 @@
 
 mod streams;
 
-use std::cell::Cell;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
@@ -191,8 +189,6 @@ pub(crate) struct Earlier {
     leftovers: Vec<String>,
     /// What it may have been restoring straight under live names when it was killed.
     straight: Vec<String>,
-    /// Whether this call has removed the leftovers.
-    cleared: Cell<bool>,
 }
 
 impl Earlier {
@@ -225,7 +221,6 @@ impl Earlier {
             proven: None,
             straight: straight.map(|one| one.index.clone()).collect(),
             leftovers: found.keys().filter(own).cloned().collect(),
-            cleared: Cell::default(),
         })
     }
 
@@ -269,18 +264,16 @@ impl Earlier {
     /// The server refuses or does not answer.
     pub(crate) fn clear(&self, call: &Call, server: &Server, rates: &Rates<'_>) -> Result<(), Failure> {
         call.check()?;
-        let removed = bring::remove(call, server, &self.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
-        self.cleared.set(!removed.is_empty());
+        bring::remove(call, server, &self.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
         rates.clear(call, server);
+        // A staging that is taken back leaves nothing; but what was left of an earlier one is gone all the same.
+        call.effects().stays();
         Ok(())
     }
 
-    /// A staging that was taken back left nothing; but what was left of an earlier one is gone all the same.
+    /// A staging that was taken back left nothing, but a rate may not have been put back.
     pub(crate) fn account<T>(&self, call: &Call, failure: Failure, rates: &Rates<'_>, result: T) -> Stopped<T> {
         rates.account(call);
-        if self.cleared.get() {
-            call.effects().happened();
-        }
         Stopped::with(failure, result)
     }
 }

@@ -22,7 +22,7 @@ use crate::rate::left::Left;
 use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::server::path::path;
-use crate::swap::{self, Given, State, Swapped};
+use crate::swap::{self, Act, Given, State, Swapped};
 
 /// Arguments of `svc-snap unstage`.
 #[derive(Debug, clap::Args)]
@@ -92,29 +92,41 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     refuse_holders(&found)?;
     let left = Left::find(call, &server, None)?;
-    let mut unstaged = planned(&server, &run, &names, &found, &left);
+    // A call that was killed may have left a live index without writes.
+    let blocked = match &noted {
+        Some(Begun::Aside(aside)) => aside::blocked(&server, aside)?,
+        _ => Vec::new(),
+    };
+    let mut unstaged = planned(&server, &run, &names, &found, &left, &blocked);
     if args.dry.dry_run {
         return Ok(unstaged);
     }
     left.put_back(call, &server);
-    // A call that was killed may have left a live index without writes.
-    if let Some(Begun::Aside(aside)) = &noted {
-        aside::release(call, &server, aside)?;
-    }
-    let ended = remove(call, &server, &mut unstaged).and_then(|()| forget(call, &server, &run, noted.as_ref()));
+    let ended = aside::release(call, &server, &blocked)
+        .and_then(|()| remove(call, &server, &mut unstaged))
+        .and_then(|()| forget(call, &server, &run, noted.as_ref()));
     match ended {
         Ok(()) => Ok(unstaged),
         Err(failure) => Err(Stopped::with(failure, unstaged)),
     }
 }
 
-fn planned(server: &Server, run: &RunId, names: &BTreeSet<String>, found: &BTreeMap<String, Index>, left: &Left<'_>) -> Unstaged {
+fn planned(
+    server: &Server,
+    run: &RunId,
+    names: &BTreeSet<String>,
+    found: &BTreeMap<String, Index>,
+    left: &Left<'_>,
+    blocked: &[String],
+) -> Unstaged {
+    let releases = blocked.iter().map(|name| Act::Unblock(name.clone()).action());
+    let removals = found.keys().map(|name| Action::request("DELETE", path(&[name]), None));
     let state = |name: &String| if found.contains_key(name) { UnstageState::There } else { UnstageState::Gone };
     Unstaged {
         cluster_uuid: server.cluster_uuid.clone(),
         run: run.to_string(),
         indices: names.iter().map(|name| UnstagedIndex { name: name.clone(), state: state(name) }).collect(),
-        plan: left.actions().chain(found.keys().map(|name| Action::request("DELETE", path(&[name]), None))).collect(),
+        plan: left.actions().chain(releases).chain(removals).collect(),
     }
 }
 
@@ -124,7 +136,7 @@ fn unnoted(args: &UnstageArgs, call: &Call, run: &RunId) -> StepResult<Unstaged>
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let all: Vec<String> = live::names(&server)?.indices.into_iter().map(|index| index.name).collect();
     // Two calls of the same second on two hosts have the same run where nobody named one.
-    let is_ours = |name: &str| copies::is_own_of(name, run) && copies::may_be_of(name, |index| args.scope.scope.contains(index));
+    let is_ours = |name: &str| copies::is_copy_of(name, run, |index| args.scope.scope.contains(index));
     let names: BTreeSet<String> = all.iter().filter(|name| is_ours(name)).cloned().collect();
     if names.is_empty() {
         return Err(Failure::not_found(
@@ -148,7 +160,7 @@ fn unnoted(args: &UnstageArgs, call: &Call, run: &RunId) -> StepResult<Unstaged>
     let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     refuse_holders(&found)?;
     let left = Left::find(call, &server, None)?;
-    let mut unstaged = planned(&server, run, &names, &found, &left);
+    let mut unstaged = planned(&server, run, &names, &found, &left, &[]);
     if args.dry.dry_run {
         return Ok(unstaged);
     }

@@ -29,6 +29,7 @@ impl Changed {
 #[derive(Debug, Default)]
 struct State {
     happened: bool,
+    stays: bool,
     attempts: u32,
 }
 
@@ -60,9 +61,14 @@ impl Effects {
         self.with(|state| state.happened = true);
     }
 
-    /// All that this call did has been taken back: nothing is altered any more.
+    /// What was altered so far is not among what [`Effects::undone`] speaks of later.
+    pub fn stays(&self) {
+        self.with(|state| state.stays = state.happened);
+    }
+
+    /// All that this call did since [`Effects::stays`] has been taken back.
     pub fn undone(&self) {
-        self.with(|state| *state = State::default());
+        self.with(|state| *state = State { happened: state.stays, stays: state.stays, attempts: 0 });
     }
 
     /// The account so far.
@@ -119,5 +125,15 @@ mod tests {
         effects.happened();
         effects.undone();
         assert_eq!(effects.changed(), Changed::No);
+    }
+
+    #[test]
+    fn what_stays_is_not_undone_with_the_rest() {
+        let effects = Effects::default();
+        effects.happened();
+        effects.stays();
+        let _lost = effects.attempt();
+        effects.undone();
+        assert_eq!(effects.changed(), Changed::Yes);
     }
 }

@@ -60,7 +60,8 @@ impl Lock {
     #[must_use]
     pub fn is_held(call: &Call, kind: &str, name: &str) -> Option<bool> {
         let file = File::open(call.state_dir().join("locks").join(file_name(kind, name))).ok()?;
-        match file.try_lock() {
+        // Shared: two who ask at once must not take each other for the holder.
+        match file.try_lock_shared() {
             Ok(()) => Some(false),
             Err(TryLockError::WouldBlock) => Some(true),
             Err(TryLockError::Error(_)) => None,

@@ -4,7 +4,7 @@
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, swaps};
 
-use super::{Aside, AsideIndex, AsideState};
+use super::{Aside, AsideIndex, AsideState, Before};
 use crate::bring;
 use crate::index::count::count;
 use crate::index::look;
@@ -17,15 +17,23 @@ pub(super) fn requests(one: &AsideIndex) -> Vec<Act> {
     [one.block(), Some(one.clone_it()), one.unblock()].into_iter().flatten().collect()
 }
 
-/// Sets all of them aside; a failure or a signal leaves nothing behind, neither a copy nor a block.
+/// Clears away what earlier calls have left, and sets all of them aside; a failure or a signal leaves nothing behind, neither a
+/// copy nor a block.
 ///
 /// # Errors
 /// Whatever stopped it.
-pub(super) fn set_aside(call: &Call, server: &Server, aside: &mut Aside, leftovers: &[&str]) -> Result<(), Failure> {
+pub(super) fn set_aside(call: &Call, server: &Server, aside: &mut Aside, before: Before) -> Result<(), Failure> {
     call.check()?;
-    bring::remove(call, server, leftovers)?;
-    let ended = each(call, server, aside);
-    match ended {
+    for (cut, names) in before.cut {
+        release_cut(call, server, cut, &names, &mut aside.released)?;
+    }
+    bring::remove(call, server, &before.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
+    call.effects().stays();
+    // Noted once and as a whole: a call that finds it looks which of them are blocked or there.
+    let mut noted = aside.clone();
+    noted.indices.iter_mut().for_each(|one| one.state = AsideState::Blocked);
+    swaps::write(call, call.run_id(), "aside", &noted)?;
+    match each(call, server, aside) {
         Ok(()) => {
             runs::note_end(call, call.run_id(), "aside", aside);
             Ok(())
@@ -37,16 +45,11 @@ pub(super) fn set_aside(call: &Call, server: &Server, aside: &mut Aside, leftove
 fn each(call: &Call, server: &Server, aside: &mut Aside) -> Result<(), Failure> {
     let progress = call.progress("aside", Unit::Items("indices"));
     let total = aside.indices.len() as u64;
-    for at in 0..aside.indices.len() {
+    for (at, one) in aside.indices.iter_mut().enumerate() {
         progress.set(at as u64, total);
         call.check()?;
-        if let Some(one) = aside.indices.get_mut(at) {
-            one.state = AsideState::Blocked;
-        }
-        swaps::write(call, call.run_id(), "aside", aside)?;
-        if let Some(one) = aside.indices.get_mut(at) {
-            one_aside(call, server, one)?;
-        }
+        one.state = AsideState::Blocked;
+        one_aside(call, server, one)?;
     }
     Ok(())
 }
@@ -79,15 +82,14 @@ fn act(call: &Call, server: &Server, act: &Act) -> Result<(), Failure> {
 fn take_back(call: &Call, server: &Server, aside: &mut Aside, mut failure: Failure) -> Failure {
     let begun = aside.indices.iter().filter(|one| one.state != AsideState::Planned);
     let names: Vec<&str> = begun.map(|one| one.aside.as_str()).collect();
-    let taken_back = release(call, server, aside).and_then(|_| bring::remove(call, server, &names).map(drop));
+    let taken_back = blocked(server, aside)
+        .and_then(|blocked| release(call, server, &blocked))
+        .and_then(|()| bring::remove(call, server, &names).map(drop));
     match taken_back {
         Ok(()) => {
             let begun = aside.indices.iter_mut().filter(|one| one.state != AsideState::Planned);
             begun.for_each(|one| one.state = AsideState::Removed);
-            // What an earlier, killed call had left blocked takes writes again, whatever came of this one.
-            if aside.released.is_empty() {
-                call.effects().undone();
-            }
+            call.effects().undone();
             if let Err(error) = swaps::remove(call, call.run_id()) {
                 failure.causes.push(error.message);
             }
@@ -101,47 +103,58 @@ fn take_back(call: &Call, server: &Server, aside: &mut Aside, mut failure: Failu
     failure
 }
 
-/// Takes off the blocks that an unfinished aside left, and gives the names of the live indices.
+/// The live indices that an unfinished aside left without writes.
 ///
 /// # Errors
 /// The server refuses or does not answer.
-pub(crate) fn release(call: &Call, server: &Server, aside: &Aside) -> Result<Vec<String>, Failure> {
-    let mut released = Vec::new();
-    for one in aside.indices.iter().filter(|one| one.state == AsideState::Blocked) {
-        let Some(unblock) = one.unblock() else { continue };
-        let found = look(server, &[&one.index])?;
-        if found.get(&one.index).is_some_and(|live| live.uuid == one.live_uuid && live.shape.write_block) {
-            act(call, server, &unblock)?;
-            released.push(one.index.clone());
-        }
-    }
-    Ok(released)
+pub(crate) fn blocked(server: &Server, aside: &Aside) -> Result<Vec<String>, Failure> {
+    let begun = || aside.indices.iter().filter(|one| one.state == AsideState::Blocked && one.unblock().is_some());
+    let found = look(server, &begun().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
+    let is_blocked =
+        |one: &&AsideIndex| found.get(&one.index).is_some_and(|live| live.uuid == one.live_uuid && live.shape.write_block);
+    Ok(begun().filter(is_blocked).map(|one| one.index.clone()).collect())
 }
 
-/// The same for every aside that is noted here and was not finished, of whatever run: their calls are dead, since the lock is
-/// ours.
+/// Takes the blocks off them.
 ///
 /// # Errors
 /// The server refuses or does not answer.
-pub(super) fn release_all(call: &Call, server: &Server) -> Result<Vec<String>, Failure> {
-    let mut released = Vec::new();
-    for received in swaps::all(call, &[ASIDE]) {
-        let Ok(mut aside) = received.result::<Aside>() else { continue };
-        let is_cut = aside.indices.iter().any(|one| one.state == AsideState::Blocked);
-        if !is_cut || aside.cluster_uuid != server.cluster_uuid {
-            continue;
-        }
-        let names = release(call, server, &aside)?;
-        if !names.is_empty() {
-            call.warn(
-                "block_taken_off",
-                format!("The aside of the run {} was cut and had left these without writes: {}.", aside.run, names.join(", ")),
-            );
-        }
-        released.extend(names);
-        let blocked = aside.indices.iter_mut().filter(|one| one.state == AsideState::Blocked);
-        blocked.for_each(|one| one.state = AsideState::Planned);
-        runs::note_end(call, &Begun::Aside(aside.clone()).run()?, "aside", &aside);
+pub(crate) fn release(call: &Call, server: &Server, blocked: &[String]) -> Result<(), Failure> {
+    blocked.iter().try_for_each(|name| act(call, server, &Act::Unblock(name.clone())))
+}
+
+/// Every aside that is noted here and was not finished, of whatever run, with the live indices that it left without writes:
+/// their calls are dead, since the lock is ours.
+///
+/// # Errors
+/// The server refuses or does not answer.
+pub(super) fn cut(call: &Call, server: &Server) -> Result<Vec<(Aside, Vec<String>)>, Failure> {
+    let noted = swaps::all(call, &[ASIDE]).into_iter().filter_map(|received| received.result::<Aside>().ok());
+    let is_cut = |aside: &Aside| {
+        aside.cluster_uuid == server.cluster_uuid && aside.indices.iter().any(|one| one.state == AsideState::Blocked)
+    };
+    noted.filter(is_cut).map(|aside| blocked(server, &aside).map(|names| (aside, names))).collect()
+}
+
+fn release_cut(
+    call: &Call,
+    server: &Server,
+    mut aside: Aside,
+    names: &[String],
+    released: &mut Vec<String>,
+) -> Result<(), Failure> {
+    for name in names {
+        act(call, server, &Act::Unblock(name.clone()))?;
+        released.push(name.clone());
     }
-    Ok(released)
+    if !names.is_empty() {
+        call.warn(
+            "block_taken_off",
+            format!("The aside of the run {} was cut and had left these without writes: {}.", aside.run, names.join(", ")),
+        );
+    }
+    let blocked = aside.indices.iter_mut().filter(|one| one.state == AsideState::Blocked);
+    blocked.for_each(|one| one.state = AsideState::Planned);
+    runs::note_end(call, &Begun::Aside(aside.clone()).run()?, "aside", &aside);
+    Ok(())
 }

@@ -20,6 +20,17 @@ pub(crate) fn is_own_of(name: &str, run: &RunId) -> bool {
     })
 }
 
+/// Whether `name` is a copy that `run` made of an index that `wanted` says yes to. What a client had made under that index's
+/// name while it was not there ([`stray`]) counts as its copy.
+pub(crate) fn is_copy_of(name: &str, run: &RunId, wanted: impl Fn(&str) -> bool) -> bool {
+    let rest = OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run.as_str())?.strip_prefix('-'));
+    let stray = |index: &str| {
+        let (index, mark) = index.rsplit_once("-stray-")?;
+        (mark.len() == 12 && mark.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| wanted(index))
+    };
+    rest.is_some_and(|index| wanted(index) || stray(index) == Some(true))
+}
+
 /// Whether a copy of ours may be one of an index that `wanted` says yes to: runs and indices may both have a `-` in their
 /// names, so that every part is asked for.
 pub(crate) fn may_be_of(name: &str, wanted: impl Fn(&str) -> bool) -> bool {
@@ -118,6 +129,9 @@ mod tests {
         assert_eq!(run_of(&name, &live).as_deref(), Some("20261120t020003z-hand"));
         assert_eq!(run_of(&name, &["other".to_owned()]), None);
         assert!(may_be_of(&name, |index| index == "my-docs") && !may_be_of(&name, |index| index == "other"));
+        let is_copy = |name: &str, index: &str| is_copy_of(name, &run(), |asked| asked == index);
+        assert!(is_copy(&name, "my-docs") && !is_copy(&name, "docs"), "no index outside the scope by the end of its name");
+        assert!(is_copy(&stray(&way(false).kept("docs"), "aZ-_9xyz"), "docs"));
         assert_eq!(kept_of(&way(false).kept("docs"), &run()), Some("docs"));
         assert_eq!(kept_of(&name, &run()), None);
     }
