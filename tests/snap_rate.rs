@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use svc_tests::host::Host;
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Settings;
+use svc_tests::search::{Product, Settings};
 use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::wait;
 
@@ -18,9 +18,10 @@ const LONG: Duration = Duration::from_secs(60);
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
 const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
 
-/// OpenSearch 1 and 2 change nothing of a repository while a snapshot runs there, the others nothing but its rate.
+/// OpenSearch 1 and 2 change nothing of a repository while a snapshot runs there, 3 unsets nothing, and the others change nothing
+/// but its rate.
 fn is_stubborn(sandbox: &Sandbox) -> bool {
-    matches!(sandbox.search.key.as_str(), "opensearch-1" | "opensearch-2")
+    sandbox.search.product == Product::OpenSearch
 }
 
 fn settings(sandbox: &Sandbox) -> Value {

@@ -245,7 +245,7 @@ enum Back {
 /// Puts back what a note says, unless somebody else has changed it since; a brake without that note needs nothing.
 ///
 /// No server takes a setting of ours off a repository while a snapshot runs there. The rate alone can be put back on all but
-/// OpenSearch 1 and 2.
+/// OpenSearch 1 and 2 (and on 3 where it was not set before).
 ///
 /// # Errors
 /// The server does not answer, or refuses, or is busy with another snapshot.
@@ -264,7 +264,12 @@ fn put_back(call: &Call, server: &Server, brake: Brake<'_>, note: &Note, patienc
             None => Ok(Back::Whole),
             Some(found) => match send(&seen.with(seen.was().as_deref(), None)) {
                 Err(failure) if failure.code == IN_USE && seen.is_changed() => {
-                    send(&seen.with(found.was.as_deref(), Some(&found))).map(|()| Back::NoteStays).map_err(|_| failure)
+                    let sent = send(&seen.with(found.was.as_deref(), Some(&found)));
+                    // OpenSearch 3 acknowledges it, and keeps a setting that was to be unset.
+                    match sent.and_then(|()| brake.look_within(server, left)) {
+                        Ok(after) if !after.is_changed() => Ok(Back::NoteStays),
+                        _ => Err(failure),
+                    }
                 }
                 Err(failure) if failure.code == IN_USE => Ok(Back::NoteStays),
                 ended => ended.map(|()| Back::Whole),
