@@ -71,12 +71,11 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
     take(&sandbox, "n2", "nightly");
     take(&sandbox, "by-hand", "manual");
     take(&sandbox, "before", "upgrade");
-    let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    sandbox.ask("PUT", &format!("/{}?wait_for_active_shards=0", sandbox.name("lost")), Some(nowhere));
+    let lost = sandbox.red("lost");
     let part = json!({"indices": format!("{}-*", sandbox.prefix), "partial": true, "metadata": mark});
     put("part", &part);
     put("empty", &json!({"indices": "there-is-none", "ignore_unavailable": true, "metadata": mark}));
-    sandbox.ask("DELETE", &format!("/{}", sandbox.name("lost")), None);
+    sandbox.ask("DELETE", &format!("/{lost}"), None);
     take(&sandbox, "n3", "nightly");
     let all = names(&sandbox);
     assert_eq!(all.len(), 8);
@@ -174,7 +173,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
         "[r:n1/u] cannot delete snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[[r]]]"},
         "status": 503});
     let always = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 1000, 503, &busy);
-    let given_up = pruning(&sandbox, &always).args(["--timeout", "1s"]).run().fails(5, "search_busy").unchanged();
+    let given_up = pruning(&sandbox, &always).args(["--timeout", "5s"]).run().fails(5, "search_busy").unchanged();
     assert_eq!(told(&given_up)[0], of("n1", "planned", "max_age"));
     assert!(always.seen().iter().all(|line| line.ends_with("/n1")) && always.seen().len() > 1, "one at a time");
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
@@ -202,11 +201,7 @@ fn a_prune_that_is_cut_or_killed_says_how_far_it_came_and_is_gone_on_with() {
     for name in ["n5", "n6"] {
         take(&sandbox, name, "nightly");
     }
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
-    let killed = pruning(&sandbox, &gate).spawn();
-    wait::until("the first removal", LONG, || gate.is_closed().then_some(())).unwrap();
-    killed.signal(Signal::SIGKILL);
-    killed.wait();
+    Gate::kill_at(&sandbox.search.url, 1, Side::After, sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup"));
     let signalled = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
     let ended = pruning(&sandbox, &signalled).spawn();
     wait::until("the second removal", LONG, || signalled.is_closed().then_some(())).unwrap();

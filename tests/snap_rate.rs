@@ -50,6 +50,13 @@ fn codes(ran: &Ran) -> Vec<String> {
     warnings.iter().map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
 }
 
+/// `health` says nothing of a rate. Of the cluster it may: the tests beside this one share it.
+#[track_caller]
+fn quiet(sandbox: &Sandbox) {
+    let health = sandbox.run(&["health"]).ok();
+    assert!(codes(&health).iter().all(|code| !code.starts_with("rate_")), "{health}");
+}
+
 #[test]
 fn a_snapshot_is_taken_without_the_brake_and_the_repository_is_afterwards_as_it_was() {
     for set in [None, Some("400kb")] {
@@ -86,20 +93,19 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     };
     assert_eq!((&rate(&term)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{term}");
 
-    let lost = sandbox.name("lost");
-    let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    sandbox.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nowhere));
+    let lost = sandbox.red("lost");
     let failed = sandbox.run(&["create", "s2", "--rate", "unlimited"]).fails(7, "shards_unassigned").unchanged();
     assert_eq!((&rate(&failed)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{failed}");
     sandbox.ask("DELETE", &format!("/{lost}"), None);
 
-    let late = sandbox.run(&["create", "s3", "--rate", "400kb", "--timeout", "2s"]).fails(6, "timeout");
+    // It takes far longer than the limit, and than the patience with a server that does not let its rate be put back.
+    let late = sandbox.run(&["create", "s3", "--rate", "100kb", "--timeout", "10s"]).fails(6, "timeout");
     if is_stubborn(&sandbox) {
         let late = late.warns("rate_not_put_back");
         assert_eq!(rate(&late)["put_back"], false);
     } else {
         assert_eq!((&rate(&late)["put_back"], settings(&sandbox).get(SNAPSHOT)), (&json!(true), None), "{late}");
-        assert!(codes(&sandbox.run(&["health"]).ok()).is_empty());
+        quiet(&sandbox);
     }
     sandbox.run(&["wait", "s3"]).ok();
     assert_eq!(settings(&sandbox), before);
@@ -143,27 +149,31 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     let registered = settings(&sandbox);
     assert_eq!((&registered[SNAPSHOT], &registered["svc_tools_rate"]), (&json!("3mb"), &Value::Null));
     sandbox.run(&register).ok().unchanged();
-    assert!(codes(&sandbox.run(&["health"]).ok()).is_empty());
+    quiet(&sandbox);
 }
 
 #[test]
 fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
     let sandbox = Sandbox::new("two");
-    sandbox.noise("docs", 30);
+    sandbox.noise("docs", 20);
+    sandbox.simple("few", 3);
     let location = sandbox.location();
     let before = settings(&sandbox);
-    let first = sandbox.tool(&["create", "first", "--rate", "400kb"]).spawn();
+    // It has to outlast all the others.
+    let first = sandbox.tool(&["create", "first", "--rate", "100kb"]).spawn();
     changed(&sandbox, "first");
     let meanwhile = settings(&sandbox);
     sandbox.run(&["create", "second", "--rate", "unlimited"]).fails(8, "locked").unchanged();
-    let (_state, second) = elsewhere(&sandbox, &["create", "second", "--rate", "unlimited", "--dry-run"]);
-    let second = second.run().ok().warns("rate_not_changed");
-    assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
+    let (_state, second) = elsewhere(&sandbox, &["create", "second", "--indices", "*-few", "--rate", "unlimited"]);
+    let second = second.spawn();
+    sandbox.appears("second");
     assert_eq!(settings(&sandbox), meanwhile);
 
     let args = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=9mb"];
     let (_state, register) = elsewhere(&sandbox, &args);
     register.run().fails(5, "repository_in_use").unchanged();
+    let second = second.wait().ok().warns("rate_not_changed");
+    assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
     let ended = first.wait().ok();
     assert_eq!((&rate(&ended)["put_back"], settings(&sandbox)), (&json!(true), before), "{ended}");
 }
@@ -177,8 +187,10 @@ fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_command_that_p
     let with_note = settings(&sandbox);
     let created = sandbox.run(&["create", "s1", "--rate", "50mb"]).ok().warns("rate_not_changed").warns("rate_left_changed");
     assert_eq!((&rate(&created)["was"], &rate(&created)["set"], settings(&sandbox)), (&json!("7mb"), &Value::Null, with_note));
-    let warnings = sandbox.run(&["health"]).ok().unchanged().doc()["warnings"].clone();
-    let text = warnings[0]["message"].as_str().unwrap();
+    let health = sandbox.run(&["health"]).ok().unchanged();
+    let mut warnings = health.doc()["warnings"].as_array().unwrap().iter();
+    let warning = warnings.find(|one| one["code"] == "rate_left_changed").unwrap_or_else(|| panic!("{health}"));
+    let text = warning["message"].as_str().unwrap();
     assert!(text.contains("20261120t020003z-far") && text.contains(" far "), "{text}");
     let command = text.split_once("curl ").map(|(_, rest)| format!("curl -sf {rest}")).unwrap();
     assert!(Command::new("sh").args(["-c", &command]).output().unwrap().status.success(), "{command}");
@@ -271,22 +283,25 @@ fn the_clusters_brake_on_restores_is_put_back_on_every_way_out() {
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{term}");
-    let late = from(&["stage", "--rate", "400kb", "--timeout", "2s"]).run().fails(6, "timeout").unchanged();
+    let late = from(&["stage", "--rate", "100kb", "--timeout", "10s"]).run().fails(6, "timeout").unchanged();
     assert_eq!((&rate(&late)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{late}");
 
     let run = "20261120t020003z-killed";
     let spawned = restoring(&sandbox, from(&["stage", "--rate", "400kb", "--run-id", run]));
-    let other = tempfile::tempdir().unwrap();
-    // Dry, since all the restores of the cluster are as slow now.
-    let second = from(&["stage", "--rate", "unlimited", "--dry-run"]).env("SVC_STATE_DIR", other.path());
-    let second = second.run().ok().warns("rate_not_changed");
-    assert_eq!((&rate(&second)["set"], &cluster(&sandbox)["persistent"]), (&Value::Null, &json!("400kb")), "{second}");
+    let (other, beside) = (tempfile::tempdir().unwrap(), "20261120t020003z-beside");
+    let second = from(&["stage", "--rate", "unlimited", "--run-id", beside]).env("SVC_STATE_DIR", other.path()).spawn();
+    let copied = || sandbox.copies().iter().any(|name| name.contains(beside)).then_some(());
+    wait::until("the copy of the second run", LONG, copied).unwrap();
+    assert_eq!(cluster(&sandbox)["persistent"], "400kb");
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
-    assert_eq!(cluster(&sandbox)["noted"], true);
+    let second = second.wait().ok().warns("rate_not_changed");
+    assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
+    assert_eq!(cluster(&sandbox), json!({"persistent": "400kb", "transient": null, "noted": true}));
     tool(&["health"]).run().ok().warns("rate_left_changed");
     let unstaged = tool(&["unstage", "--run", run]).run().ok().changed().warns("rate_put_back");
     assert_eq!(cluster(&sandbox), unset, "{unstaged}");
+    sandbox.from(&["unstage"], &second).ok().changed();
 
     // A server that falls silent: the signal is heard, and the next call takes up what is left.
     let proxy = Proxy::to(&sandbox.search.url).unwrap();
@@ -296,7 +311,8 @@ fn the_clusters_brake_on_restores_is_put_back_on_every_way_out() {
     spawned.signal(Signal::SIGTERM);
     let since = Instant::now();
     let silent = spawned.wait().fails(143, "interrupted").changed().warns("rate_not_put_back");
-    assert!(since.elapsed() < Duration::from_secs(45), "{:?}", since.elapsed());
+    // The silence has no end.
+    assert!(since.elapsed() < Duration::from_secs(120), "{:?}", since.elapsed());
     assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["noted"]), (&json!(false), &json!(true)));
     tool(&["unstage", "--run", run]).run().ok().changed().warns("rate_put_back");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));

@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::content::{self};
+use svc_tests::content;
+use svc_tests::damage;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::http;
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::Ran;
+use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
+
+const LONG: Duration = Duration::from_secs(60);
 
 /// The states of the indices in a swap's document.
 fn states(ran: &Ran) -> Vec<String> {
@@ -24,6 +27,16 @@ fn states(ran: &Ran) -> Vec<String> {
 
 fn run_id(n: usize) -> String {
     format!("20261120t02{n:04}z-test")
+}
+
+/// How many requests the swap of a snapshot is, as its dry run says.
+fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {
+    let staged = sandbox.from(&["stage"], created).ok();
+    let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged();
+    sandbox.from(&["unstage"], &staged).ok().changed();
+    let requests = plan.result()["plan"].as_array().unwrap().len();
+    assert!(requests > 3, "{plan}");
+    requests
 }
 
 /// Indices of every kind: shared and moved write aliases, filters, routing, hidden, replicas that cannot be placed.
@@ -133,47 +146,111 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     assert_eq!(sandbox.copies(), Vec::<String>::new());
 }
 
-/// Writes through an alias until it is told to stop; gives the ids that were accepted and the statuses of the others.
-fn writer(sandbox: &Sandbox, alias: &str, stop: &Arc<AtomicBool>) -> thread::JoinHandle<(Vec<String>, Vec<u16>)> {
-    let (url, alias, stop) = (sandbox.search.url.clone(), alias.to_owned(), Arc::clone(stop));
-    thread::spawn(move || {
-        let (mut accepted, mut others) = (Vec::new(), Vec::new());
-        for n in 0.. {
-            if stop.load(Ordering::SeqCst) {
-                break;
+/// What has come of the writes so far.
+#[derive(Default)]
+struct Writes {
+    stop: AtomicBool,
+    sent: AtomicU64,
+    accepted: AtomicU64,
+}
+
+/// Writes through an alias, one document after the other, until it is ended or dropped.
+struct Writer {
+    writes: Arc<Writes>,
+    thread: Option<thread::JoinHandle<(Vec<String>, Vec<u16>)>>,
+}
+
+impl Writer {
+    /// Begins, and waits until the first write is accepted.
+    fn through(sandbox: &Sandbox, alias: &str) -> Self {
+        let (url, alias, writes) = (sandbox.search.url.clone(), alias.to_owned(), Arc::<Writes>::default());
+        let shared = Arc::clone(&writes);
+        let thread = thread::spawn(move || {
+            let (mut accepted, mut others) = (Vec::new(), Vec::new());
+            for n in 0.. {
+                if shared.stop.load(Ordering::SeqCst) {
+                    break;
+                }
+                let id = format!("w{n}");
+                shared.sent.fetch_add(1, Ordering::SeqCst);
+                let (status, answer) = http::request("PUT", &format!("{url}/{alias}/_doc/{id}"), Some(&json!({"n": n}))).unwrap();
+                match status {
+                    201 => {
+                        shared.accepted.fetch_add(1, Ordering::SeqCst);
+                        accepted.push(id);
+                    }
+                    // Blocked; or the server had looked the alias up when the index behind it went.
+                    403 | 404 => others.push(status),
+                    _ => panic!("{status} {answer}"),
+                }
             }
-            let id = format!("w{n}");
-            let (status, answer) = http::request("PUT", &format!("{url}/{alias}/_doc/{id}"), Some(&json!({"n": n}))).unwrap();
-            match status {
-                201 => accepted.push(id),
-                // Blocked; or the server had looked the alias up when the index behind it went.
-                403 | 404 => others.push(status),
-                _ => panic!("{status} {answer}"),
-            }
+            (accepted, others)
+        });
+        let this = Self { writes, thread: Some(thread) };
+        wait::until("the first write", LONG, || (this.accepted() > 0).then_some(())).unwrap();
+        this
+    }
+
+    fn sent(&self) -> u64 {
+        self.writes.sent.load(Ordering::SeqCst)
+    }
+
+    fn accepted(&self) -> u64 {
+        self.writes.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Ends it; gives the ids that were accepted and the statuses of the others.
+    fn end(mut self) -> (Vec<String>, Vec<u16>) {
+        self.writes.stop.store(true, Ordering::SeqCst);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Writer {
+    /// A test that fails takes its alias away, and a write through it would make an index of that name.
+    fn drop(&mut self) {
+        self.writes.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
-        (accepted, others)
-    })
+    }
+}
+
+/// Runs a step, and counts through the alias meanwhile, again and again: nothing that was accepted is missing, nothing is there
+/// twice, and nothing goes. Gives how often it was counted while the step was at work.
+fn counted(sandbox: &Sandbox, alias: &str, before: u64, writer: &Writer, step: Tool) -> (Ran, usize) {
+    let (mut step, mut last, mut times) = (step.spawn(), 0, 0);
+    while step.is_running() {
+        let least = before + writer.accepted();
+        let count = sandbox.count(alias);
+        let most = before + writer.sent();
+        assert!((least.max(last)..=most).contains(&count), "{count} is not within {least} and {most}, or less than {last}");
+        (last, times) = (count, times + 1);
+    }
+    (step.wait(), times)
 }
 
 #[test]
-fn writes_through_the_live_alias_go_on_while_a_snapshot_is_staged() {
-    let sandbox = Sandbox::new("write");
+fn writes_through_the_live_alias_go_on_while_a_snapshot_is_staged_and_no_count_is_ever_wrong() {
+    // Slow enough to be counted many times.
+    let sandbox = Sandbox::new("write").registered(&[("max_restore_bytes_per_sec", "400kb")]);
     let alias = sandbox.name("alias");
-    let index = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
-    sandbox.fill(&index, 0, 50);
+    let index = sandbox.noise("docs", 10);
+    sandbox.ask("PUT", &format!("/{index}/_alias/{alias}"), None);
+    sandbox.fill(&index, 0, 40);
     let created = sandbox.create("s1");
-    let stop = Arc::new(AtomicBool::new(false));
-    let writing = writer(&sandbox, &alias, &stop);
-    let staged = sandbox.from(&["stage"], &created).ok();
-    stop.store(true, Ordering::SeqCst);
-    let (accepted, others) = writing.join().unwrap();
-    assert!(!accepted.is_empty() && others.is_empty(), "{others:?}");
-    assert_eq!(sandbox.count(&alias), 50 + accepted.len() as u64, "the staged copy is not counted");
+    let writer = Writer::through(&sandbox, &alias);
+    let (staged, times) = counted(&sandbox, &alias, 50, &writer, sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()));
+    let staged = staged.ok().changed();
+    assert!(times > 1, "it was over before it could be counted");
     assert_eq!(staged.result()["indices"][0]["docs_count"], 50);
-    assert_eq!(sandbox.ask("GET", &format!("/{}-*/_count", sandbox.prefix), None)["count"], 50 + accepted.len());
-    sandbox.from(&["unstage"], &staged).ok().changed();
+    let (unstaged, _) = counted(&sandbox, &alias, 50, &writer, sandbox.tool(&["unstage", "--from", "-"]).stdin(staged.text()));
+    unstaged.ok().changed();
+    let (accepted, others) = writer.end();
+    assert!(others.is_empty(), "{others:?}");
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     assert_eq!(sandbox.count(&alias), 50 + accepted.len() as u64);
+    assert_eq!(sandbox.ask("GET", &format!("/{}-*/_count", sandbox.prefix), None)["count"], 50 + accepted.len());
 }
 
 #[test]
@@ -185,11 +262,10 @@ fn a_write_that_was_accepted_during_a_swap_is_in_the_kept_index_or_in_the_new_on
     sandbox.fill(&index, 0, 50);
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
-    let stop = Arc::new(AtomicBool::new(false));
-    let writing = writer(&sandbox, &alias, &stop);
+    let writer = Writer::through(&sandbox, &alias);
     let swapped = sandbox.from(&["swap"], &staged).ok();
-    stop.store(true, Ordering::SeqCst);
-    let (accepted, _) = writing.join().unwrap();
+    let (accepted, _) = writer.end();
+    assert!(!accepted.is_empty());
     let kept = swapped.result()["indices"][0]["kept"].as_str().unwrap();
     let mut held: Vec<String> = Vec::new();
     for name in [kept, &index] {
@@ -204,6 +280,31 @@ fn a_write_that_was_accepted_during_a_swap_is_in_the_kept_index_or_in_the_new_on
 }
 
 #[test]
+fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
+    let sandbox = Sandbox::new("proof");
+    let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 5));
+    let created = sandbox.create("s1");
+    sandbox.fill(&a, 10, 13);
+    let mut forged = created.doc().clone();
+    for noted in forged["result"]["noted"].as_array_mut().unwrap().iter_mut().filter(|noted| noted["name"] == a.as_str()) {
+        noted["docs_count"] = json!(11);
+    }
+    assert_ne!(&forged, created.doc());
+    let live = sandbox.content();
+    for step in ["stage", "restore"] {
+        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "count_differs").unchanged();
+        let message = failed.doc()["error"]["message"].as_str().unwrap();
+        assert!(message.contains(" 10 ") && message.contains(" 11"), "{failed}");
+        assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), live.clone()), "{step}");
+    }
+    // Straight: there is nothing live that it could spoil.
+    sandbox.ask("DELETE", &format!("/{a}"), None);
+    let others = sandbox.content();
+    sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "count_differs");
+    assert_eq!((sandbox.copies(), &sandbox.content()[&b]), (Vec::new(), &others[&b]));
+}
+
+#[test]
 fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_never_notices() {
     let sandbox = Sandbox::new("flip");
     sandbox.simple("a", 40);
@@ -211,7 +312,7 @@ fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_nev
     sandbox.fill(&b, 0, 2000);
     let created = sandbox.create("s1");
     let live = sandbox.content();
-    flip_a_byte(&sandbox);
+    damage::flip_a_blob(&sandbox.location()).unwrap();
     for step in ["stage", "restore"] {
         let failed = sandbox.from(&[step], &created).fails(7, "restore_failed").unchanged();
         let error = &failed.doc()["error"];
@@ -221,27 +322,6 @@ fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_nev
         assert_eq!(sandbox.content(), live);
     }
     assert_eq!(std::fs::read_dir(sandbox.state.path().join("swaps")).unwrap().count(), 0);
-}
-
-/// Flips a byte in the middle of the largest blob of the repository.
-fn flip_a_byte(sandbox: &Sandbox) {
-    let mut blobs = Vec::new();
-    let mut folders = vec![sandbox.location().join("indices")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().flatten() {
-            let meta = entry.metadata().unwrap();
-            if meta.is_dir() {
-                folders.push(entry.path());
-            } else if entry.file_name().to_string_lossy().starts_with("__") {
-                blobs.push((meta.len(), entry.path()));
-            }
-        }
-    }
-    let (_, blob) = blobs.into_iter().max().unwrap();
-    let mut bytes = std::fs::read(&blob).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&blob, bytes).unwrap();
 }
 
 #[test]
@@ -255,19 +335,14 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
     sandbox.fill(&live, 5, 25);
     let upgraded = sandbox.content();
     let mut n = 0;
+    let requests = requests_of_a_swap(&sandbox, &created);
     for side in [Side::Before, Side::After] {
-        for number in 1..=6 {
+        for number in 1..=requests {
             n += 1;
             let run = run_id(n);
             let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
-            let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
-            let mut tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
-            let _ = wait::until("the chosen request", Duration::from_secs(20), || {
-                (gate.is_closed() || !tool.is_running()).then_some(())
-            });
-            assert!(gate.is_closed(), "the swap did not come to its request {number}: {:?}", gate.seen());
-            tool.signal(Signal::SIGKILL);
-            assert_eq!(tool.wait().status, 137);
+            let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
+            let gate = Gate::kill_at(&sandbox.search.url, number, side, swap);
             let at = format!("killed {side:?} request {number}: {:?}", gate.seen());
             // Neither the copies may be removed now, nor may another run begin, where the live index is not there.
             let gone = !sandbox.names().contains(&live);
@@ -299,8 +374,9 @@ fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
     sandbox.fill(&live, 0, 10);
     let before = sandbox.content();
     let created = sandbox.create("s1");
+    let requests = requests_of_a_swap(&sandbox, &created);
     for side in [Side::Before, Side::After] {
-        for number in 1..=6 {
+        for number in 1..=requests {
             sandbox.fill(&live, 5, 25);
             let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(number)]).stdin(created.text()).run().ok();
             let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side).hanging_up();
@@ -328,16 +404,11 @@ fn a_swap_that_was_cut_is_taken_back() {
     let created = sandbox.create("s1");
     sandbox.fill(&sandbox.name("a"), 5, 25);
     let upgraded = sandbox.content();
-    for number in 1..=12 {
+    for number in 1..=requests_of_a_swap(&sandbox, &created) {
         let run = run_id(100 + number);
         let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
-        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, Side::After);
-        let mut tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
-        wait::until("the chosen request", Duration::from_secs(30), || (gate.is_closed() || !tool.is_running()).then_some(()))
-            .unwrap();
-        assert!(gate.is_closed(), "the swap did not come to its request {number}: {:?}", gate.seen());
-        tool.signal(Signal::SIGKILL);
-        tool.wait();
+        let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
+        let gate = Gate::kill_at(&sandbox.search.url, number, Side::After, swap);
         sandbox.run(&["swap", "--run", &run, "--back"]).ok();
         assert_eq!(sandbox.content(), upgraded, "cut after {number}: {:?}", gate.seen());
         sandbox.run(&["unstage", "--run", &run]).ok();
@@ -352,11 +423,9 @@ fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
     let live = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(3, Side::After);
-    let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
-    wait::until("the exchange", Duration::from_secs(30), || gate.is_closed().then_some(())).unwrap();
-    tool.signal(Signal::SIGKILL);
-    tool.wait();
+    let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
+    // At the exchange.
+    Gate::kill_at(&sandbox.search.url, 3, Side::After, swap);
     sandbox.ask("PUT", &format!("/{live}/_doc/stray?refresh=true"), Some(json!({"from": "a client"})));
     let finished = sandbox.from(&["swap"], &staged).review("stray_index");
     let stray = finished.result()["indices"][0]["strays"][0].as_str().unwrap().to_owned();
@@ -368,34 +437,14 @@ fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
 
 #[test]
 fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
-    let sandbox = Sandbox::new("term");
-    let live = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "mappings": {"properties": {"text": {"type": "keyword", "index": false, "doc_values": false}}}}));
-    // The servers restore 40 MB/s: long enough to be caught at it.
-    let mut state: u64 = 88_172_645_463_325_252;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        char::from(b'0' + (state % 75) as u8).to_string().replace(['\\', '"'], "~")
-    };
-    let piece: Vec<String> = (0..64).map(|_| (0..32_000).map(|_| random()).collect()).collect();
-    for batch in 0..20 {
-        let lines: String = (0..64)
-            .map(|n| {
-                format!(
-                    "{{\"index\":{{\"_index\":\"{live}\"}}}}\n{{\"text\":\"{}{}\"}}\n",
-                    &piece[n][batch * 100..],
-                    &piece[(n + batch + 1) % 64]
-                )
-            })
-            .collect();
-        http::bulk(&sandbox.search.url, &lines).unwrap();
-    }
+    // Long enough to be caught at it.
+    let sandbox = Sandbox::new("term").registered(&[("max_restore_bytes_per_sec", "250kb")]);
+    let live = sandbox.noise("docs", 20);
     let created = sandbox.create("s1");
     let before = sandbox.count(&live);
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let tool = sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).spawn();
-        wait::until("the staged index", Duration::from_secs(30), || (!sandbox.copies().is_empty()).then_some(())).unwrap();
+        wait::until("the staged index", LONG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
         tool.signal(signal);
         let ran = tool.wait().fails(128 + signal as i32, "interrupted").unchanged();
         assert_eq!(states(&ran), ["removed"]);
@@ -403,7 +452,7 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
         assert_eq!(sandbox.count(&live), before);
     }
     let tool = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).spawn();
-    wait::until("the staged index", Duration::from_secs(30), || (!sandbox.copies().is_empty()).then_some(())).unwrap();
+    wait::until("the staged index", LONG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
     tool.signal(Signal::SIGKILL);
     tool.wait();
     sandbox.run(&["swap", "--run", &run_id(1)]).refused("not_proven");
@@ -418,7 +467,7 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
     // A restore that is ended or killed while it stages has no effect on what is live, and the same command does it.
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         let tool = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).spawn();
-        wait::until("the staged index", Duration::from_secs(30), || (!sandbox.copies().is_empty()).then_some(())).unwrap();
+        wait::until("the staged index", LONG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
         tool.signal(signal);
         let ran = tool.wait();
         assert_eq!(ran.status, 128 + signal as i32, "{ran}");
@@ -442,7 +491,7 @@ fn a_signal_before_the_first_effect_ends_a_swap_without_one() {
         let proxy = Proxy::to(&sandbox.search.url).unwrap();
         proxy.set(Mode::Stall);
         let tool = sandbox.tool(&[step, "--from", "-"]).stdin(document.text()).env("SVC_SEARCH_URL", proxy.url()).spawn();
-        wait::until("the first look", Duration::from_secs(30), || (proxy.accepted() > 0).then_some(())).unwrap();
+        wait::until("the first look", LONG, || (proxy.accepted() > 0).then_some(())).unwrap();
         tool.signal(Signal::SIGTERM);
         tool.wait().fails(143, "interrupted").unchanged();
         assert_eq!((sandbox.content(), sandbox.names()), (content.clone(), names.clone()), "{step}");
@@ -463,19 +512,24 @@ fn the_document_of_a_cut_swap_finishes_it_and_that_of_a_finished_one_goes_back()
     }
     let upgraded = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();
-    // Each limit is longer than the one before, and what is exchanged stays so: one of them cuts it between two indices.
-    let cut = (1..50).find_map(|tenths| {
-        let ran = sandbox.from(&["swap", "--timeout", &format!("{}ms", 100 * tenths)], &staged).fails(6, "timeout");
-        states(&ran).contains(&"new".to_owned()).then_some(ran)
-    });
-    let cut = cut.unwrap().changed();
+    // The limit is over when the second index is at its second request; that index is finished, and the third one not begun.
+    let limit = Duration::from_secs(8);
+    let per_index = sandbox.from(&["swap", "--dry-run"], &staged).ok().result()["plan"].as_array().unwrap().len() / 6;
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(per_index + 2, Side::Before);
+    let swap = sandbox.tool(&["swap", "--from", "-", "--timeout", &format!("{}s", limit.as_secs())]);
+    let mut swap = swap.stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
+    wait::until("the chosen request", LONG, || (gate.is_closed() || !swap.is_running()).then_some(())).unwrap();
+    assert!(gate.is_closed(), "{}", swap.wait());
+    thread::sleep(limit);
+    gate.open();
+    let cut = swap.wait().fails(6, "timeout").changed();
+    assert_eq!(states(&cut), ["new", "new", "old", "old", "old", "old"]);
     let now = sandbox.content();
     for one in cut.result()["indices"].as_array().unwrap() {
         let name = one["index"].as_str().unwrap();
         let expected = if one["state"] == "new" { &before } else { &upgraded };
         assert_eq!(now[name], expected[name], "the document says how {name} stands");
     }
-    assert!(states(&cut).contains(&"old".to_owned()), "{cut}");
 
     sandbox.from(&["swap", "--exact"], &cut).fails(2, "plan_differs").unchanged();
     sandbox.from(&["stage", "--run-id", &run_id(9)], &created).refused("swap_unfinished");
@@ -505,7 +559,7 @@ fn term_in_the_middle_of_a_swap_does_not_cut_it() {
     let staged = sandbox.from(&["stage"], &created).ok();
     let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).spawn();
     let kept = |names: Vec<String>| names.iter().any(|name| name.starts_with("svc-before-"));
-    wait::until("the first index to be kept", Duration::from_secs(30), || kept(sandbox.names()).then_some(())).unwrap();
+    wait::until("the first index to be kept", LONG, || kept(sandbox.names()).then_some(())).unwrap();
     tool.signal(Signal::SIGTERM);
     let ran = tool.wait().fails(143, "interrupted").changed();
     assert_eq!(states(&ran), ["new"; 6]);
@@ -684,9 +738,7 @@ fn a_document_that_is_no_good_is_refused_by_every_step_that_goes_on_from_one() {
 fn a_partial_snapshot_is_not_restored() {
     let sandbox = Sandbox::new("partial");
     let live = sandbox.simple("docs", 10);
-    let lost = sandbox.name("lost");
-    let nobody = json!({"settings": {"index.routing.allocation.require._name": "nobody"}});
-    sandbox.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nobody));
+    let lost = sandbox.red("lost");
     let body = json!({"indices": format!("{live},{lost}"), "partial": true, "include_global_state": false});
     sandbox.ask("PUT", &format!("/_snapshot/{}/s1?wait_for_completion=true", sandbox.prefix), Some(body));
     for step in ["stage", "restore"] {
@@ -702,8 +754,7 @@ fn a_red_live_index_is_given_up_only_when_told_so() {
     let created = sandbox.create("s1");
     let before = sandbox.content();
     sandbox.ask("DELETE", &format!("/{live}"), None);
-    let nobody = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    sandbox.ask("PUT", &format!("/{live}?wait_for_active_shards=0"), Some(nobody));
+    sandbox.red("docs");
     sandbox.from(&["restore"], &created).refused("live_index_red");
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     sandbox.from(&["restore", "--drop-old"], &created).ok();
@@ -718,7 +769,7 @@ fn another_run_at_the_same_indices_is_turned_away() {
     let staged = sandbox.from(&["stage"], &created).ok();
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
     let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
-    wait::until("the first request", Duration::from_secs(30), || gate.is_closed().then_some(())).unwrap();
+    wait::until("the first request", LONG, || gate.is_closed().then_some(())).unwrap();
     sandbox.from(&["swap"], &staged).fails(8, "locked").unchanged();
     sandbox.from(&["restore"], &created).fails(8, "locked").unchanged();
     tool.signal(Signal::SIGKILL);

@@ -8,6 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+
+use crate::tool::Tool;
+use crate::wait;
+
+/// How long a tool may take to come to the chosen request.
+const LONG: Duration = Duration::from_secs(60);
 
 /// At which side of a request the gate closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +90,27 @@ impl Gate {
     pub fn hanging_up(self) -> Self {
         self.shared.state(|state| state.hangs_up = true);
         self
+    }
+
+    /// Carries what it holds back, and everything that comes from now on.
+    pub fn open(&self) {
+        self.shared.state(|state| (state.closed, state.close_at) = (false, None));
+    }
+
+    /// Runs a tool through a gate to that address, and kills it when it has come to the chosen request; the test fails if it ends
+    /// before. The gate says what it has seen.
+    #[track_caller]
+    pub fn kill_at(url: &str, number: usize, side: Side, tool: Tool) -> Self {
+        let gate = Self::to(url).expect("a port is free").close_at(number, side);
+        let mut spawned = tool.env("SVC_SEARCH_URL", gate.url()).spawn();
+        let came = wait::until("the chosen request", LONG, || (gate.is_closed() || !spawned.is_running()).then_some(()));
+        let closed = came.is_ok() && gate.is_closed();
+        if spawned.is_running() {
+            spawned.signal(Signal::SIGKILL);
+        }
+        let ran = spawned.wait();
+        assert!(closed && ran.status == 137, "the tool did not come to its request {number}: {:?}\n{ran}", gate.seen());
+        gate
     }
 
     /// Answers so many requests whose method and path begin with `to` itself, with what a server said once; they are not carried.
@@ -167,8 +195,8 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
         let head = format!("HTTP/1.1 {status} as told\r\ncontent-type: application/json\r\ncontent-length: {}", body.len());
         return Ok(client.write_all(format!("{head}\r\nconnection: close\r\n\r\n{body}").as_bytes())?);
     }
-    if side == Some(Side::Before) {
-        return if hangs_up { Ok(()) } else { hold(shared) };
+    if side == Some(Side::Before) && (hangs_up || !hold(shared)) {
+        return Ok(());
     }
     let mut server = TcpStream::connect(&shared.target)?;
     let headers = head.lines().filter(|line| !line.to_lowercase().starts_with("connection:") && !line.is_empty());
@@ -182,17 +210,19 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     }
     if side == Some(Side::After) {
         shared.state(|state| state.closed = true);
-        return hold(shared);
+        if !hold(shared) {
+            return Ok(());
+        }
     }
     Ok(client.write_all(&answer)?)
 }
 
-/// Says nothing and keeps the line open until the gate is taken away.
-fn hold(shared: &Shared) -> Result<()> {
-    while !shared.state(|state| state.stop) {
+/// Says nothing and keeps the line open until the gate is opened again, or taken away; gives whether it was opened.
+fn hold(shared: &Shared) -> bool {
+    while shared.state(|state| state.closed && !state.stop) {
         thread::sleep(Duration::from_millis(20));
     }
-    Ok(())
+    !shared.state(|state| state.stop)
 }
 
 pub(crate) fn request(client: &mut TcpStream) -> Result<(String, Vec<u8>)> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fs, process};
+use std::{fs, process, thread};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -36,10 +36,16 @@ impl Sandbox {
         Self::on(Host::shared().unwrap().search, name).registered(&[])
     }
 
-    /// On the shared server, with a repository that takes its time, a few hundred KB/s, and 4 MB to be saved.
+    /// On the shared server, with a repository that takes five seconds and more for the 2 MB that are to be saved. A server with
+    /// two cores saves one shard at a time, so that the tests wait for each other.
     pub fn slow(name: &str) -> Self {
-        let sandbox = Self::on(Host::shared().unwrap().search, name).registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
-        sandbox.noise("docs", 40);
+        Self::at_rate(name, "400kb")
+    }
+
+    /// On the shared server, with a repository that is braked at so many bytes a second, and 2 MB, 20 documents, to be saved.
+    pub fn at_rate(name: &str, rate: &str) -> Self {
+        let sandbox = Self::on(Host::shared().unwrap().search, name).registered(&[("max_snapshot_bytes_per_sec", rate)]);
+        sandbox.noise("docs", 20);
         sandbox
     }
 
@@ -132,6 +138,14 @@ impl Sandbox {
         name
     }
 
+    /// Makes an index whose shard is nowhere, and gives its name; the cluster is red while it is there.
+    pub fn red(&self, suffix: &str) -> String {
+        let name = self.name(suffix);
+        let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
+        self.ask("PUT", &format!("/{name}?wait_for_active_shards=0"), Some(nowhere));
+        name
+    }
+
     /// Writes the documents `from..to` into an index of the sandbox, by its full name.
     pub fn fill(&self, index: &str, from: usize, to: usize) {
         let lines: String = (from..to)
@@ -213,28 +227,47 @@ impl Sandbox {
     }
 }
 
-impl Drop for Sandbox {
-    fn drop(&mut self) {
+impl Sandbox {
+    /// Asks the server to take away all that is still there, and gives what was; nothing where it does not answer any more.
+    fn take_away(&self) -> Vec<String> {
         // A test that fails must not fail a second time here, nor where its server is gone.
-        let request = |method: &str, path: &str| self.search.request(method, path, None).unwrap_or_default().1;
-        let repository = format!("/_snapshot/{}", self.prefix);
+        let request = |method: &str, path: &str| self.search.request(method, path, None).unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        for snapshot in request("GET", &format!("{repository}/_all"))["snapshots"].as_array().into_iter().flatten() {
-            request("DELETE", &format!("{repository}/{}", text(&snapshot["snapshot"])));
+        let mut found = Vec::new();
+        let repository = format!("/_snapshot/{}", self.prefix);
+        if request("GET", &repository).0 == 200 {
+            found.push(format!("the repository {}", self.prefix));
+            let all = request("GET", &format!("{repository}/_all")).1;
+            for snapshot in all["snapshots"].as_array().into_iter().flatten() {
+                request("DELETE", &format!("{repository}/{}", text(&snapshot["snapshot"])));
+            }
+            request("DELETE", &repository);
         }
-        request("DELETE", &repository);
-        let all = request("GET", "/_resolve/index/*?expand_wildcards=all");
+        let all = request("GET", "/_resolve/index/*?expand_wildcards=all").1;
         let named = |key: &str| {
             let names = all[key].as_array().into_iter().flatten().map(|one| text(&one["name"]));
             names.filter(|name| name.contains(&self.prefix)).collect::<Vec<_>>()
         };
-        for stream in named("data_streams") {
+        let (streams, indices) = (named("data_streams"), named("indices"));
+        for stream in &streams {
             request("DELETE", &format!("/_data_stream/{stream}"));
         }
         request("DELETE", &format!("/_index_template/{}*", self.prefix));
-        for index in named("indices") {
+        for index in &indices {
             request("DELETE", &format!("/{index}"));
         }
+        found.into_iter().chain(streams).chain(indices).collect()
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        let mut left = Vec::new();
+        let gone = wait::gone(LONG, || {
+            left = self.take_away();
+            left.is_empty()
+        });
         let _ = fs::remove_dir_all(self.location());
+        assert!(gone || thread::panicking(), "it is still on the server: {left:?}");
     }
 }
