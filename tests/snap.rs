@@ -158,6 +158,33 @@ fn a_count_is_not_called_exact_when_something_was_written_meanwhile() {
 }
 
 #[test]
+fn a_look_that_fails_settles_nothing_and_the_next_one_does() {
+    let sandbox = Sandbox::slow("unsettled");
+    sandbox.run(&["create", "s", "--no-wait"]).ok();
+    let busy = json!({"error": {"type": "circuit_breaking_exception", "reason": "too much"}, "status": 429});
+    let stats = format!("GET /{}/_stats", sandbox.name("docs"));
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&stats, 1000, 429, &busy);
+    let waited = sandbox.tool(&["wait", "s"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("counts_not_proven");
+    assert_eq!(waited.result()["noted"][0]["docs_exact"], json!(false));
+    let shown = sandbox.run(&["show", "s"]).ok().unchanged();
+    let noted = &shown.result()["noted"][0];
+    assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(20), &json!(true)));
+}
+
+#[test]
+fn a_dry_run_leaves_no_state_folder() {
+    let sandbox = Sandbox::new("dry");
+    sandbox.simple("docs", 1);
+    sandbox.run(&["create", "s"]).ok();
+    let state = sandbox.state.path().join("none");
+    let location = sandbox.location().display().to_string();
+    for step in [&["create", "t"][..], &["prune"], &["delete", "s"], &["cleanup"], &["register", "--location", &location]] {
+        sandbox.tool(step).arg("--dry-run").env("SVC_STATE_DIR", &state).run().ok().unchanged();
+        assert!(!state.exists(), "{step:?}");
+    }
+}
+
+#[test]
 fn a_create_that_was_killed_is_gone_on_with_and_proves_what_it_noted() {
     let sandbox = Sandbox::slow("killed");
     let create = || sandbox.tool(&["create", "s"]).env("SVC_RUN_ID", "20261120t020003z-killed");

@@ -49,7 +49,7 @@ pub struct CleanedUp {
 pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.clone();
-    let _lock = repository::lock(call, &server, &repository)?;
+    let _lock = repository::lock(call, &server, &repository, &args.dry)?;
     if repository::definition(&server, &repository)?.is_none() {
         return Err(repository::not_found(&repository).into());
     }

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let location = location(&args.location)?;
     let config = config(args.config.as_deref())?;
     let user = OsUser::named(&os_user(args, &config)?)?;
-    let _lock = Lock::take(call, "search-config", &config.display().to_string())?;
+    let _lock = Lock::unless_dry(call, "search-config", &config.display().to_string(), args.dry.dry_run)?;
     let text = file::read_text("read the search database's configuration", &config, LARGEST)?;
     let edited = extend(&text, &location.display().to_string()).map_err(|why| not_understood(&config, &location, &why))?;
     let folder = Folder { path: &location, user: &user };

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let mark = args.mark.mark(call)?;
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.as_str();
-    let _lock = repository::lock(call, &server, repository)?;
+    let _lock = repository::lock(call, &server, repository, &args.dry)?;
     let live = live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
     for _ in 1..RACES {
         match create(args, call, &server, &mark, &live) {

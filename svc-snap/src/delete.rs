@@ -52,7 +52,7 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let source = args.source.read(call, Accept::Good)?;
     let server = Server::connect(&args.connection, call)?;
     source.check_server(&server, args.source.other)?;
-    let _lock = repository::lock(call, &server, &source.repository)?;
+    let _lock = repository::lock(call, &server, &source.repository, &args.dry)?;
     let found = snapshot::find(&server, &source.repository, &source.name)?;
     check(args, &source, found.as_ref())?;
     let left = Left::find(call, &server, Some(&source.repository))?;

@@ -139,6 +139,9 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
         let last = looked.map_or_else(|failure| failure.message, |_| "Indices of the service are not whole.".to_owned());
         call.pause(LOOK).map_err(|failure| failure.cause(last))?;
     };
+    // A preflight should know all that is wrong, most of all when something is.
+    Left::find(call, &server, Some(&health.repository.name))?.remark(call);
+    remark(call, &health, unverified);
     if !health.red_indices.is_empty() {
         let failure =
             Failure::invalid("indices_red", format!("Indices of the service are not whole: {}.", health.red_indices.join(", ")))
@@ -147,8 +150,6 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
         let failure = whys.fold(failure, Failure::cause);
         return Err(Stopped::with(failure, health));
     }
-    Left::find(call, &server, Some(&health.repository.name))?.remark(call);
-    remark(call, &health, unverified);
     Ok(health)
 }
 
@@ -163,7 +164,7 @@ struct Looked {
 /// What is no failure, and what a preflight should know.
 fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
     copies::remark(call, &health.copies);
-    if health.status == "red" {
+    if health.status == "red" && health.red_indices.is_empty() {
         call.warn("cluster_red", "The cluster is red: an index outside the scope lacks a primary shard.");
     }
     for one in health.not_whole.iter().filter(|one| one.in_scope && one.status == "yellow" && !one.too_few_nodes) {

@@ -140,7 +140,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let named = Named::read(&args.keep_from)?;
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.as_str();
-    let _lock = repository::lock(call, &server, repository)?;
+    let _lock = repository::lock(call, &server, repository, &args.dry)?;
     let found = snapshot::all(&server, repository)?;
     let kinds = kinds(&args.kinds);
     let pruned = planned(args, call, &server, &rules, &kinds, &named, &found);

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     let wanted = wanted(args)?;
     let server = Server::connect(&args.connection, call)?;
     let name = args.repository.repository.as_str();
-    let _lock = repository::lock(call, &server, name)?;
+    let _lock = repository::lock(call, &server, name, &args.dry)?;
     let found = repository::definition(&server, name)?;
     let note = found.as_ref().and_then(Definition::note);
     let is_left = note.as_ref().is_some_and(|note| note.life(call) == Life::Dead);

@@ -5,6 +5,7 @@ pub(crate) mod unusable;
 
 use clap::Args;
 use serde_json::Value;
+use svc_step::common::DryRun;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
@@ -20,12 +21,12 @@ pub struct RepositoryArg {
     pub repository: String,
 }
 
-/// One run at a time creates, deletes or registers in a repository of a cluster.
+/// One run at a time creates, deletes or registers in a repository of a cluster; a dry run does none of it.
 ///
 /// # Errors
 /// Another run is at it (8).
-pub(crate) fn lock(call: &Call, server: &Server, repository: &str) -> Result<Lock, Failure> {
-    Lock::take(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
+pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry: &DryRun) -> Result<Option<Lock>, Failure> {
+    Lock::unless_dry(call, "repository", &format!("{}.{repository}", server.cluster_uuid), dry.dry_run)
 }
 
 /// The repository's definition as the server has it, `None` where none of that name is registered.

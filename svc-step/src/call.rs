@@ -83,6 +83,12 @@ impl Call {
         &self.run_id
     }
 
+    /// The name of the host that it runs on; empty where the kernel does not say it.
+    #[must_use]
+    pub fn host() -> String {
+        nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     /// `$SVC_STATE_DIR`.
     #[must_use]
     pub fn state_dir(&self) -> &Path {
@@ -176,6 +182,9 @@ impl Call {
         let (result, failure) = match (ended, self.signals.came()) {
             (Ok(result), None) => (Some(result), None),
             (Ok(result), Some(signal)) => (Some(result), Some(self.finished_all_the_same(signal))),
+            (Err(Stopped { failure, result }), Some(signal)) if failure.signal.is_none() => {
+                (result, Some(failed_after(signal, failure)))
+            }
             (Err(Stopped { failure, result }), _) => (result, Some(failure)),
         };
         let remarks = std::mem::take(&mut *self.remarks());
@@ -187,7 +196,7 @@ impl Call {
             changed: self.effects.changed().as_json(),
             dry_run,
             run_id: self.run_id.to_string(),
-            host: nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            host: Self::host(),
             started_at: self.started_at.into(),
             finished_at: Timestamp::now().into(),
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -224,5 +233,29 @@ impl Call {
 
     fn remarks(&self) -> std::sync::MutexGuard<'_, Remarks> {
         self.remarks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A step that failed of something else once a signal had come ends by the signal all the same: what failed is its cause.
+fn failed_after(signal: i32, failure: Failure) -> Failure {
+    let mut interrupted = Failure::interrupted(signal);
+    interrupted.message = format!("{} came, and then the step failed: {}", crate::signals::name(signal), failure.message);
+    interrupted.hint = failure.hint.or(interrupted.hint);
+    interrupted.causes.push(format!("{}: {}", failure.code, failure.message));
+    interrupted.causes.extend(failure.causes);
+    interrupted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_after_a_signal_ends_by_the_signal_and_stays_its_cause() {
+        let failure = Failure::failed("disk_full", "The disk is full.").hint("Free some room.").cause("ENOSPC");
+        let ended = failed_after(15, failure);
+        assert_eq!((ended.code.as_str(), ended.exit_code(), ended.signal), ("interrupted", 143, Some(15)));
+        assert_eq!(ended.causes, ["disk_full: The disk is full.", "ENOSPC"]);
+        assert_eq!(ended.hint.as_deref(), Some("Free some room."));
     }
 }

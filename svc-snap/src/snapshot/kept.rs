@@ -55,12 +55,21 @@ impl Kept {
         (is_its && mark::is_same(&kept.mark, snapshot)).then_some(kept)
     }
 
-    /// Looks again at the indices of a snapshot that is finished, and keeps what that showed.
+    /// Looks again at the indices of a snapshot that is finished, and keeps what that showed. The snapshot is no worse for a
+    /// look that failed: that is a warning, and the next call looks again.
     pub(crate) fn settle(&mut self, call: &Call, server: &Server) {
-        if self.notes.settle(server)
-            && let Err(failure) = self.write(call)
-        {
-            call.warn("not_noted", format!("What this document says of the indices could not be kept: {}", failure.message));
+        match self.notes.settle(server).and_then(|looked| if looked { Ok(Some(self.write(call))) } else { Ok(None) }) {
+            Ok(None | Some(Ok(()))) => {}
+            Ok(Some(Err(failure))) => {
+                call.warn("not_noted", format!("What this document says of the indices could not be kept: {}", failure.message));
+            }
+            Err(failure) => call.warn(
+                "counts_not_proven",
+                format!(
+                    "Whether the counts of {0} are exact could not be looked up ({1}); svc-snap wait {0} --repository {2} looks again.",
+                    self.name, failure.message, self.repository
+                ),
+            ),
         }
     }
 }

@@ -93,24 +93,27 @@ impl Notes {
     /// Looks again after the snapshot, once: where nothing was written meanwhile, the count is exact. An index that cannot be
     /// looked at any more, or that is another one of the same name, is not exact; the snapshot is no worse for it. `false`
     /// where somebody had looked again already.
-    pub(crate) fn settle(&mut self, server: &Server) -> bool {
+    ///
+    /// # Errors
+    /// The look failed: nothing is settled, and the next call looks again.
+    pub(crate) fn settle(&mut self, server: &Server) -> Result<bool, Failure> {
         if self.settled {
-            return false;
+            return Ok(false);
         }
         let behind = self.behind.iter_mut().map(|(_, noted, first)| (noted, first));
         let mut all: Vec<(&mut Noted, &mut Option<Sequence>)> =
             self.indices.iter_mut().map(|(noted, first)| (noted, first)).chain(behind).collect();
         let names: Vec<&str> = all.iter().map(|(noted, _)| noted.name.as_str()).collect();
-        let found = look(server, &names).unwrap_or_default();
+        let found = look(server, &names)?;
         let is_same = |noted: &Noted| found.get(&noted.name).is_some_and(|index| index.uuid == noted.uuid);
-        let same: Vec<&str> =
-            all.iter().map(|(noted, _)| &**noted).filter(|noted| is_same(noted)).map(|noted| noted.name.as_str()).collect();
-        let mut now = sequences(server, &same).unwrap_or_default();
+        let same = all.iter().filter(|(noted, first)| first.is_some() && is_same(noted));
+        let same: Vec<&str> = same.map(|(noted, _)| noted.name.as_str()).collect();
+        let mut now = sequences(server, &same)?;
         for (noted, first) in &mut all {
             noted.docs_exact = first.is_some() && **first == now.remove(&noted.name);
         }
         self.settled = true;
-        true
+        Ok(true)
     }
 }
 
