@@ -197,6 +197,13 @@ fn a_prune_that_is_cut_or_killed_says_how_far_it_came_and_is_gone_on_with() {
     let whole = pruning(&sandbox, &gate).run().ok().changed();
     assert_eq!(whole.result()["deleted_count"], 2);
     assert_eq!(names(&sandbox), ["n4"]);
+    // One that somebody else has deleted meanwhile is not this call's.
+    take(&sandbox, "n4b", "nightly");
+    let missing = json!({"error": {"type": "snapshot_missing_exception", "reason": "[r:n4] is missing"}, "status": 404});
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 1, 404, &missing);
+    let gone = pruning(&sandbox, &gate).run().ok().unchanged();
+    assert_eq!((&told(&gone)[0], &gone.result()["deleted_count"]), (&of("n4", "gone", "max_age"), &json!(0)));
+    sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().ok().changed();
 
     for name in ["n5", "n6"] {
         take(&sandbox, name, "nightly");
@@ -234,6 +241,7 @@ fn nothing_goes_where_the_list_is_not_readable_whole() {
     fs::copy(&file, &away).unwrap();
     fs::remove_file(&file).unwrap();
     sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().fails(7, "repository_damaged").unchanged();
+    assert_eq!(sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").run().status, 2);
     fs::write(&file, fs::read(&away).unwrap()).unwrap();
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
     for wrong in [&["--min-count", "0"][..], &["--max-count", "3", "--min-count", "4"]] {

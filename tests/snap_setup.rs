@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
@@ -378,6 +378,13 @@ fn a_repository_whose_files_are_gone_is_damaged_whoever_asks() {
     sandbox.simple("docs", 1);
     sandbox.create("s");
     assert_eq!(sandbox.run(&["verify"]).ok().result()["snapshots_count"], 1);
+    // One whose own file is lost is removed by its name.
+    sandbox.create("lost");
+    let uuid = sandbox.run(&["show", "lost"]).ok().result()["snapshot"]["uuid"].as_str().unwrap().to_owned();
+    fs::remove_file(sandbox.location().join(format!("snap-{uuid}.dat"))).unwrap();
+    let deleted = sandbox.run(&["delete", "lost"]).ok().changed().warns("snapshot_not_read");
+    assert_eq!(deleted.result()["snapshot"], Value::Null);
+    sandbox.run(&["show", "lost"]).fails(4, "snapshot_not_found").unchanged();
     fs::remove_dir_all(sandbox.location()).unwrap();
     for step in [&["list"][..], &["show", "s"], &["wait", "s"], &["verify"], &["stage", "s"], &["prune"]] {
         let told = sandbox.run(step).fails(7, "repository_damaged").unchanged();

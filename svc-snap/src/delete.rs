@@ -42,7 +42,7 @@ pub struct Deleted {
     pub repository: String,
     /// The snapshot's name.
     pub name: String,
-    /// The snapshot as it was; `null` where the `--from` document's had gone already.
+    /// The snapshot as it was; `null` where the `--from` document's had gone already, or where its own file is lost.
     pub snapshot: Option<Snapshot>,
     /// What is done.
     pub plan: Vec<Action>,
@@ -53,21 +53,25 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let server = Server::connect(&args.connection, call)?;
     source.check_server(&server, args.source.other)?;
     let _lock = repository::lock(call, &server, &source.repository, &args.dry)?;
-    let found = snapshot::find(&server, &source.repository, &source.name)?;
-    check(args, &source, found.as_ref())?;
+    let (found, unread) = look(&server, &source)?;
+    match &unread {
+        Some(why) => call.warn("snapshot_not_read", format!("What the snapshot {} is could not be read: {why}", source.name)),
+        None => check(args, &source, found.as_ref())?,
+    }
+    let is_there = found.is_some() || unread.is_some();
     let left = Left::find(call, &server, Some(&source.repository))?;
     let request = path(&["_snapshot", &source.repository, &source.name]);
     let deleted = Deleted {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: source.repository.clone(),
         name: source.name.clone(),
-        plan: found.iter().map(|_| Action::request("DELETE", request.clone(), None)).chain(left.actions()).collect(),
+        plan: is_there.then(|| Action::request("DELETE", request.clone(), None)).into_iter().chain(left.actions()).collect(),
         snapshot: found,
     };
     if deleted.plan.is_empty() || args.dry.dry_run {
         return Ok(deleted);
     }
-    if deleted.snapshot.is_none() {
+    if !is_there {
         left.put_back(call, &server);
         return Ok(deleted);
     }
@@ -82,6 +86,15 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     // Only now, since OpenSearch 1 changes no repository while a snapshot runs.
     left.put_back(call, &server);
     Ok(deleted)
+}
+
+/// The snapshot; where it is meant by its name and its own file is lost, why it cannot be read: the server may remove it all
+/// the same.
+fn look(server: &Server, source: &Source) -> Result<(Option<Snapshot>, Option<Failure>), Failure> {
+    match snapshot::find(server, &source.repository, &source.name) {
+        Err(why) if why.code == "repository_damaged" && source.document.is_none() => Ok((None, Some(why))),
+        found => Ok((found?, None)),
+    }
 }
 
 fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {

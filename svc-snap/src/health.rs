@@ -24,7 +24,7 @@ use crate::server::{Product, Server};
 use crate::snapshot;
 use crate::verify::verify;
 
-pub use self::copies::Copy;
+pub use self::copies::OwnCopy;
 
 /// How long `--wait` waits where no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
@@ -85,7 +85,7 @@ pub struct Health {
     pub disks: Vec<NodeDisk>,
     /// Our own copies of indices of the scope: staged, set aside, kept.
     #[serde(default)]
-    pub copies: Vec<Copy>,
+    pub copies: Vec<OwnCopy>,
     /// The snapshots that are being taken, in whatever repository.
     #[serde(default)]
     pub snapshots_under_way: Vec<UnderWay>,

@@ -2,8 +2,9 @@
 //! told apart by the server's own answer.
 //!
 //! What lies where:
-//! - One file for each step, with a folder where it has parts: `configure/`, `create/`, `prune/`, `swap/`, `restore/`.
-//! - `connection`, `server/`: how the search database is reached, requests and what a refusal means, its disks.
+//! - One file for each step, with a folder where it has parts: `aside/`, `configure/`, `create/`, `health/`, `prune/`,
+//!   `register/`, `restore/`, `stage/`, `swap/`.
+//! - `connection/`, `server/`: how the search database is reached, requests and what a refusal means, its disks.
 //! - `repository/`: what is known of it, its settings without secrets.
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), says which one a step goes on with (`source`), what
 //!   its documents say (`backup`), what it does not hold (`noted`) and how this host remembers that (`kept`).

@@ -21,6 +21,7 @@ pub use self::rules::Reason;
 use self::rules::{Candidate, Rules, Worth};
 use crate::connection::Connection;
 use crate::create::mark::{self, Kind};
+use crate::rate::left::Left;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::server::path::path;
@@ -49,7 +50,7 @@ pub struct PruneArgs {
     #[arg(long = "kind", id = "kind", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
     /// Never those that these files name: documents of svc-snap or svc-backup, restore points
-    #[arg(long, value_name = "FILE", num_args = 0..)]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     keep_from: Vec<PathBuf>,
     /// Leave out the cleanup at the end
     #[arg(long)]
@@ -124,6 +125,8 @@ pub enum Becomes {
     UnderWay,
     /// This call has deleted it.
     Deleted,
+    /// It was to go, and somebody else has deleted it meanwhile.
+    Gone,
 }
 
 /// What a cleanup removed.
@@ -143,26 +146,26 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let _lock = repository::lock(call, &server, repository, &args.dry)?;
     let found = snapshot::all(&server, repository)?;
     let kinds = kinds(&args.kinds);
-    let pruned = planned(args, call, &server, &rules, &kinds, &named, &found);
+    let left = Left::find(call, &server, Some(repository))?;
+    let verdicts = {
+        let candidates: Vec<Candidate> = found.iter().map(|one| candidate(repository, one, &named)).collect();
+        let asked: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        rules::judge(&candidates, &asked, &rules, call.started_at())
+    };
+    let mut pruned = planned(args, &server, kinds, &found, verdicts);
+    let is_any_to_go = !pruned.plan.is_empty();
+    pruned.plan.extend(left.actions());
     if pruned.plan.is_empty() || args.dry.dry_run {
         return Ok(pruned);
     }
-    act::act(call, &server, pruned, !args.no_cleanup)
+    let ended = if is_any_to_go { act::act(call, &server, pruned, !args.no_cleanup) } else { Ok(pruned) };
+    // Only now, since OpenSearch 1 changes no repository while a snapshot is at work.
+    left.put_back(call, &server);
+    ended
 }
 
-fn planned(
-    args: &PruneArgs,
-    call: &Call,
-    server: &Server,
-    rules: &Rules,
-    kinds: &[String],
-    named: &Named,
-    found: &[Snapshot],
-) -> Pruned {
+fn planned(args: &PruneArgs, server: &Server, kinds: Vec<String>, found: &[Snapshot], verdicts: Vec<Reason>) -> Pruned {
     let repository = args.repository.repository.as_str();
-    let candidates: Vec<Candidate> = found.iter().map(|one| candidate(repository, one, named)).collect();
-    let asked: Vec<&str> = kinds.iter().map(String::as_str).collect();
-    let verdicts = rules::judge(&candidates, &asked, rules, call.started_at());
     let snapshots: Vec<Judged> = found.iter().zip(verdicts).map(|(one, reason)| judged(one, reason)).collect();
     let goes = snapshots.iter().filter(|one| one.fate == Becomes::Planned);
     let mut plan: Vec<Action> =
@@ -174,7 +177,7 @@ fn planned(
     Pruned {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.to_owned(),
-        kinds: kinds.to_vec(),
+        kinds,
         max_age_ms: args.max_age.0.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         max_count: args.max_count.0.map(|count| count as u64),
         min_count: args.min_count as u64,

@@ -129,7 +129,10 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
         hinted(failure, args, server.product)
     });
     // A repository that does not verify is refused and stays registered all the same.
-    let after = repository::definition(&server, name).unwrap_or_default().map(|value| Definition::read(&value));
+    let (after, unseen) = match repository::definition(&server, name) {
+        Ok(after) => (after.map(|value| Definition::read(&value)), None),
+        Err(why) => (None, Some(why)),
+    };
     let right = after.as_ref().is_some_and(|after| after.is_as(&wanted));
     if let Some(note) = note.filter(|_| is_left && right) {
         Lock::forget(call, LOCK, &note.token);
@@ -137,40 +140,56 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     match put {
         Ok(_) if right => match strangers::check(call, &server, name, args.readonly) {
             Ok(()) => Ok(registered),
-            Err(failure) => Err(put_back(call, &server, name, before.as_ref(), failure, registered)),
+            Err(failure) => Err(Putting { call, server: &server, name, before: before.as_ref() }.back(failure, registered)),
         },
-        Ok(_) => Err(Stopped::with(other_than_asked(name), registered)),
+        Ok(_) => Err(Stopped::with(unseen.map_or_else(|| other_than_asked(name), |why| not_seen(name, why)), registered)),
         Err(failure) if after != before && after.is_some() => {
             call.effects().happened();
             // Only the answer was lost.
             if right && failure.status == Status::Timeout { Ok(registered) } else { Err(Stopped::with(failure, registered)) }
         }
         Err(failure) if failure.status == Status::Timeout => Err(Stopped::with(failure, registered)),
+        // It is refused, and whether it is registered all the same nobody has seen.
+        Err(failure) if let Some(why) = unseen.filter(|_| failure.code == unusable::CODE) => {
+            drop(call.effects().attempt());
+            Err(Stopped::with(failure.cause(why.message), registered))
+        }
         Err(failure) => Err(failure.into()),
     }
 }
 
-/// Registers it as it was before, or not at all, where it must not be.
-fn put_back(
-    call: &Call,
-    server: &Server,
-    name: &str,
-    before: Option<&Definition>,
-    failure: Failure,
-    registered: Registered,
-) -> Stopped<Registered> {
-    let request = path(&["_snapshot", name]);
-    let back = match before {
-        Some(before) => server.change(call, "PUT", &request, Some(&json!({"type": before.kind, "settings": before.settings}))),
-        None => server.change(call, "DELETE", &request, None),
-    };
-    match back {
-        Ok(_) => {
-            call.effects().undone();
-            failure.into()
-        }
-        Err(why) => {
-            Stopped::with(failure.cause(format!("It is registered all the same, since taking it back failed: {why}")), registered)
+/// A repository that must not be registered so.
+struct Putting<'a> {
+    call: &'a Call,
+    server: &'a Server,
+    name: &'a str,
+    before: Option<&'a Definition>,
+}
+
+impl Putting<'_> {
+    /// Registers it as it was before, or not at all.
+    fn back(&self, failure: Failure, registered: Registered) -> Stopped<Registered> {
+        let (call, server, request) = (self.call, self.server, path(&["_snapshot", self.name]));
+        let back = match self.before {
+            Some(before) if before.hides_settings() => {
+                let why =
+                    "It stays registered so: what it was before may have secrets that no server shows, and they would be lost.";
+                return Stopped::with(failure.cause(why), registered);
+            }
+            Some(before) => {
+                server.change(call, "PUT", &request, Some(&json!({"type": before.kind, "settings": before.settings})))
+            }
+            None => server.change(call, "DELETE", &request, None),
+        };
+        match back {
+            Ok(_) => {
+                call.effects().undone();
+                failure.into()
+            }
+            Err(why) => {
+                let why = format!("It is registered all the same, since taking it back failed: {why}");
+                Stopped::with(failure.cause(why), registered)
+            }
         }
     }
 }
@@ -188,6 +207,11 @@ impl Definition {
         let asked: Map<String, Value> =
             wanted.settings.iter().filter(shown).map(|(name, value)| (name.clone(), value.clone())).collect();
         self.kind == wanted.kind && self.settings == asked
+    }
+
+    /// Whether the server may know settings of it that it does not show.
+    fn hides_settings(&self) -> bool {
+        !repository::SHOWN_WHOLE.contains(&self.kind.as_str())
     }
 
     /// The note of a run that has changed its rate.
@@ -248,6 +272,14 @@ fn other_than_asked(name: &str) -> Failure {
     .hint(format!("GET /_snapshot/{name} shows them; perhaps somebody else registered it at the same time."))
 }
 
+fn not_seen(name: &str, mut why: Failure) -> Failure {
+    why.message = format!(
+        "The repository {name} is registered, and whether with the settings that were sent was not seen: {}",
+        why.message
+    );
+    why
+}
+
 fn hinted(mut failure: Failure, args: &RegisterArgs, product: Product) -> Failure {
     let (name, kind) = (&args.repository.repository, &args.kind);
     match (failure.code.as_str(), &args.location) {
@@ -288,5 +320,24 @@ fn setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write a setting as KEY=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_types_without_hidden_settings_are_written_back() {
+        let of = |kind: &str| Definition { kind: kind.to_owned(), settings: Map::new() };
+        assert!(!of("fs").hides_settings() && !of("azure").hides_settings());
+        assert!(["s3", "tape"].iter().all(|kind| of(kind).hides_settings()));
+    }
+
+    #[test]
+    fn a_look_that_failed_is_what_the_sentence_says() {
+        let failure = not_seen("r", Failure::unavailable("search_unreachable", "Nobody answers."));
+        assert_eq!((failure.code.as_str(), failure.status.code()), ("search_unreachable", 5));
+        assert!(failure.message.contains("was not seen: Nobody answers."), "{failure}");
     }
 }

@@ -13,7 +13,7 @@ use crate::server::Server;
 
 /// A copy of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Copy {
+pub struct OwnCopy {
     /// Its name.
     pub name: String,
     /// The run that made it, which `unstage --run` takes; `null` where neither a note nor its name says it for sure.
@@ -42,7 +42,7 @@ pub enum Purpose {
 ///
 /// # Errors
 /// The server does not answer, or refuses.
-pub(super) fn left(call: &Call, server: &Server, scope: &Scope) -> Result<Vec<Copy>, Failure> {
+pub(super) fn left(call: &Call, server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
     let names = live::names(server)?;
     let (own, live): (Vec<_>, Vec<_>) = names.indices.into_iter().map(|index| index.name).partition(|name| copies::is_own(name));
     if own.is_empty() {
@@ -55,8 +55,8 @@ pub(super) fn left(call: &Call, server: &Server, scope: &Scope) -> Result<Vec<Co
         .collect();
     let of = |name: &String| begun.iter().find(|begun| begun.run().is_ok_and(|run| copies::is_own_of(name, &run)));
     let copy = |name: String| match of(&name) {
-        Some(begun) => Copy { run: begun.run().ok().map(|run| run.to_string()), purpose: purpose(begun), name },
-        None => Copy { run: copies::run_of(&name, &live), purpose: Purpose::Unknown, name },
+        Some(begun) => OwnCopy { run: begun.run().ok().map(|run| run.to_string()), purpose: purpose(begun), name },
+        None => OwnCopy { run: copies::run_of(&name, &live), purpose: Purpose::Unknown, name },
     };
     Ok(own.into_iter().filter(|name| copies::may_be_of(name, |index| scope.contains(index))).map(copy).collect())
 }
@@ -72,7 +72,7 @@ fn purpose(begun: &Begun) -> Purpose {
 }
 
 /// What is no failure, and what a preflight should know.
-pub(super) fn remark(call: &Call, copies: &[Copy]) {
+pub(super) fn remark(call: &Call, copies: &[OwnCopy]) {
     for (purpose, code, what) in [
         (Purpose::Unfinished, "copies_unfinished", "were left by a call that was killed, or is still at it"),
         (Purpose::Unknown, "copies_unknown", "are not noted on this host"),

@@ -37,9 +37,8 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
         call.check()?;
         one.fate = Becomes::UnderWay;
         match delete(call, server, &repository, &one.name) {
-            // One that somebody else has deleted meanwhile is gone all the same.
             Ok(()) => one.fate = Becomes::Deleted,
-            Err(failure) if failure.code == "snapshot_not_found" => one.fate = Becomes::Deleted,
+            Err(failure) if failure.code == "snapshot_not_found" => one.fate = Becomes::Gone,
             Err(failure) => {
                 let unknown = failure.signal.is_some() || failure.status == Status::Timeout;
                 if failure.code == "answer_lost" && matches!(snapshot::find(server, &repository, &one.name), Ok(None)) {
@@ -52,7 +51,7 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
                 }
             }
         }
-        pruned.deleted_count += 1;
+        pruned.deleted_count += u64::from(one.fate == Becomes::Deleted);
         kept::forget(call, server, &repository, &one.name);
     }
     Ok(())

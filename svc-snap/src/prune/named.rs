@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use svc_step::Failure;
 use svc_step::file;
-use svc_step::{Failure, Status};
 
 /// A file of documents is not larger.
 const LARGEST: u64 = 256 * 1024 * 1024;
@@ -31,7 +31,7 @@ impl Named {
     pub(crate) fn read(files: &[PathBuf]) -> Result<Self, Failure> {
         let mut named = Self::default();
         for path in files {
-            let found = read(path)?;
+            let found = read(path, Leads::On)?;
             if found.is_empty() {
                 return Err(bad("keep_from_names_none", format!("The --keep-from file {} names no snapshot.", path.display()))
                     .hint("Hand over documents of svc-snap (create, show, …), of svc-backup, or restore points."));
@@ -42,9 +42,16 @@ impl Named {
     }
 }
 
-fn read(path: &Path) -> Result<BTreeSet<String>, Failure> {
+/// Whether a document may lead to another one. That one names its snapshots itself, or two could lead to each other for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    On,
+    NoFurther,
+}
+
+fn read(path: &Path, leads: Leads) -> Result<BTreeSet<String>, Failure> {
     if path.is_dir() {
-        return read(&path.join(OF_POINT));
+        return read(&path.join(OF_POINT), leads);
     }
     let text = file::read_text("read what is to be kept", path, LARGEST).map_err(|failure| unreadable(path, failure))?;
     let mut found = BTreeSet::new();
@@ -53,10 +60,16 @@ fn read(path: &Path) -> Result<BTreeSet<String>, Failure> {
         let document = document.map_err(|error| damaged(path, &error.to_string()))?;
         let schema = document.get("schema").and_then(Value::as_str).unwrap_or_default();
         // A restore point's manifest and a script's document name no snapshot themselves: it stands in the restore point.
-        if schema.starts_with("svc-restore-point/") {
-            found.extend(read(&file::folder_of(path).join(OF_POINT))?);
-        } else if let Some(point) = document.pointer("/result/restore_point").and_then(Value::as_str) {
-            found.extend(read(&beside(path, Path::new(point)))?);
+        let next = if schema.starts_with("svc-restore-point/") {
+            Some(file::folder_of(path).join(OF_POINT))
+        } else {
+            document.pointer("/result/restore_point").and_then(Value::as_str).map(|point| beside(path, Path::new(point)))
+        };
+        if let Some(next) = next {
+            if leads == Leads::NoFurther {
+                return Err(damaged(path, "it names no snapshot itself, and another document leads to it"));
+            }
+            found.extend(read(&next, Leads::NoFurther)?);
         } else if schema.is_empty() {
             return Err(damaged(path, "it bears no schema"));
         } else {
@@ -100,7 +113,6 @@ fn unreadable(path: &Path, failure: Failure) -> Failure {
     )
     .hint("Name files that are there; a restore point may be named by its folder.");
     refusal.causes = failure.causes;
-    debug_assert_eq!(refusal.status, Status::Usage);
     refusal
 }
 
@@ -146,6 +158,7 @@ mod tests {
             ("half", created.trim_end_matches('}'), "keep_from_damaged"),
             ("other", "{}", "keep_from_damaged"),
             ("dump", &doc("svc-pgdump.dump/1", &json!({"name": "a", "repository": "x"})), "keep_from_names_none"),
+            ("snapshot.json", r#"{"schema":"svc-restore-point/1"}"#, "keep_from_damaged"),
             ("none", &doc("svc-backup.run/1", &json!({"restore_point": "/gone"})), "keep_from_unreadable"),
         ] {
             let failure = named(&[good.clone(), write(name, text)]).unwrap_err();

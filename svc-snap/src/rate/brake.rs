@@ -22,9 +22,6 @@ const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
 const REPOSITORY_NOTE: &str = "svc_tools_rate";
 /// Our note among the cluster's settings: everything below `cluster.metadata.` is free.
 const CLUSTER_NOTE: &str = "cluster.metadata.svc_tools.rate";
-/// Types of repositories whose settings the server shows whole. Others may have secrets in them that are never shown, and that a
-/// repository written anew would lose.
-const SHOWN_WHOLE: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 
 /// A brake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +149,7 @@ impl Seen {
         let kind = definition.get("type").and_then(Value::as_str).unwrap_or_default();
         let known = |key: &String| ["type", "settings", "uuid"].contains(&key.as_str());
         let settings = definition.get("settings").and_then(Value::as_object);
-        if !SHOWN_WHOLE.contains(&kind) || !definition.as_object().is_some_and(|all| all.keys().all(known)) {
+        if !repository::SHOWN_WHOLE.contains(&kind) || !definition.as_object().is_some_and(|all| all.keys().all(known)) {
             Some(format!(
                 "a repository of the type {kind} may have settings that the search database does not show, and would lose them"
             ))

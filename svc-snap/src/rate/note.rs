@@ -42,9 +42,8 @@ impl Note {
     /// The note of a change that this call makes.
     pub(crate) fn of(call: &Call, was: Option<String>, set: String, transient: bool) -> Self {
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let token = format!("{}.{}.{nanos}", call.run_id(), std::process::id());
-        Self { run: call.run_id().to_string(), host, token, was, set, transient }
+        Self { run: call.run_id().to_string(), host: Call::host(), token, was, set, transient }
     }
 
     /// Reads it. One that is not understood is somebody's all the same, and of no known run.

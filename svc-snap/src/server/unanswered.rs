@@ -27,7 +27,9 @@ impl Way<'_> {
         let never_left = |failure: Failure| Trouble { failure: failure.cause(&cause), fate: Fate::NoEffect };
         match error {
             ureq::Error::HostNotFound => never_left(self.host_not_found()),
-            ureq::Error::Tls(_) => never_left(self.not_trusted("No TLS connection can be made to the search database")),
+            ureq::Error::Tls(_) => {
+                never_left(self.not_trusted(format!("No TLS connection can be made to the search database at {}.", self.base)))
+            }
             ureq::Error::ConnectionFailed | ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => {
                 never_left(self.unreachable("does not answer"))
             }
@@ -54,10 +56,8 @@ impl Way<'_> {
 
     /// An answer has begun to come and did not come to its end.
     pub(crate) fn cut(self, error: std::io::Error) -> Trouble {
+        // Of TLS too: its handshake was over by then, and the request was sent.
         let error = ureq::Error::from(error);
-        if let Some(error) = tls_error(&error) {
-            return self.tls(error);
-        }
         match &error {
             ureq::Error::Timeout(_) => self.lost("has begun an answer and not ended it in time", &error.to_string()),
             _ => self.lost("broke off in the middle of an answer", &error.to_string()),
@@ -95,8 +95,8 @@ impl Way<'_> {
             .hint("Check the name in --url (SVC_SEARCH_URL), and that names are resolved: getent hosts NAME.")
     }
 
-    fn not_trusted(self, what: &str) -> Failure {
-        Failure::refused("search_not_trusted", format!("{what} at {}.", self.base)).hint(
+    fn not_trusted(self, message: String) -> Failure {
+        Failure::refused("search_not_trusted", message).hint(
             "Name the authority of its certificate with --ca-cert (SVC_SEARCH_CA), and check that --url says the name that is in the certificate.",
         )
     }
@@ -116,7 +116,7 @@ impl Way<'_> {
                 .hint("Let the server offer TLS 1.2 or 1.3, with the suites of today."),
                 Fate::NoEffect,
             ),
-            _ => (self.not_trusted("The TLS connection broke to the search database"), Fate::Unknown),
+            _ => (self.unreachable("broke the TLS connection"), Fate::Unknown),
         };
         Trouble { failure: failure.cause(error.to_string()), fate }
     }
@@ -160,9 +160,9 @@ impl Way<'_> {
                 }
             }
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                self.not_trusted("No trusted authority has signed the certificate of the search database")
+                self.not_trusted(format!("No trusted authority has signed the certificate of the search database at {base}."))
             }
-            _ => self.not_trusted("The certificate is not to be trusted of the search database"),
+            _ => self.not_trusted(format!("The certificate of the search database at {base} is not to be trusted.")),
         }
     }
 
@@ -185,7 +185,7 @@ impl Way<'_> {
                 .hint("See the cause; the server's own log says more."),
                 Fate::NoEffect,
             ),
-            _ => (self.not_trusted("The TLS connection broke to the search database"), Fate::Unknown),
+            _ => (self.unreachable("broke the TLS connection"), Fate::Unknown),
         }
     }
 
@@ -240,5 +240,30 @@ pub(crate) fn other_scheme(base: &str) -> String {
     match base.strip_prefix("https://") {
         Some(rest) => format!("http://{rest}"),
         None => base.replacen("http://", "https://", 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    const WAY: Way<'_> = Way { base: "https://h:9200", shows_certificate: false };
+
+    #[test]
+    fn a_tls_connection_that_breaks_is_5_and_nobody_knows_what_the_request_did() {
+        let broken = || rustls::Error::DecryptError;
+        let early = WAY.no_answer(&ureq::Error::Rustls(broken()));
+        for trouble in [
+            early,
+            WAY.cut(io::Error::other(broken())),
+            WAY.cut(io::Error::other(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType))),
+        ] {
+            assert_eq!((trouble.failure.status.code(), trouble.fate), (5, Fate::Unknown), "{}", trouble.failure);
+        }
+        let untrusted = WAY.no_answer(&ureq::Error::Rustls(rustls::Error::InvalidCertificate(CertificateError::Revoked)));
+        assert_eq!((untrusted.failure.code.as_str(), untrusted.fate), ("search_not_trusted", Fate::NoEffect));
+        assert_eq!(untrusted.failure.message, "The certificate of the search database at https://h:9200 is not to be trusted.");
     }
 }
