@@ -1,6 +1,7 @@
 //! `svc-snap create` under faults: whatever breaks on the way, it sends its request once and never says what is not so.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -47,19 +48,27 @@ impl Bench {
 
     /// Holds what a call said against what there is, and gives what there is.
     fn judge(&self, name: &str, ran: &Ran) -> Value {
+        // What hurts later, the looks of this test among it, was no excuse.
+        let hurts = self.faults.hurts();
         let truth = self.truth(name);
         let document = ran.doc();
         assert!(self.faults.takes() <= 1, "the request was sent twice\n{ran}");
+        assert!(hurts > 0 || ran.status == 0, "nothing was hurt, and the status is not 0\n{ran}");
+        let statuses: &[i32] = match &document["changed"] {
+            // Nobody was there (5), nobody answered in time (6), or something else did (3).
+            Value::Bool(false) => &[3, 5, 6],
+            Value::Bool(true) => &[0, 6],
+            _ => &[6],
+        };
+        assert!(statuses.contains(&ran.status), "the status is none of {statuses:?}\n{ran}");
         match &document["changed"] {
             Value::Bool(false) => assert!(truth.is_null(), "nothing was changed, and there is {truth:#}\n{ran}"),
             Value::Bool(true) => assert!(!truth.is_null(), "something was changed, and there is no snapshot\n{ran}"),
-            _ => assert!(ran.status == 6, "nobody knows, and the status is not 6\n{ran}"),
+            _ => {}
         }
         if document["ok"] == true {
             assert_eq!(document["changed"], true, "{ran}");
             self.is_good(&truth, ran);
-        } else if document["changed"] == true {
-            assert_eq!(ran.status, 6, "{ran}");
         }
         truth
     }
@@ -262,10 +271,11 @@ fn an_index_that_goes_just_before_it_is_taken_is_never_called_saved() {
     let bench = Bench::new(Sandbox::new("gone"));
     bench.sandbox.simple("docs", 1);
     let small = bench.sandbox.simple("small", 1);
-    bench.faults.hurt(Which::Take, Hurt::Late(Duration::from_secs(2)), 0, 1);
+    bench.faults.hurt(Which::Take, Hurt::Held, 0, 1);
     let create = bench.create("s", "gone").spawn();
     wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
     bench.sandbox.ask("DELETE", &format!("/{small}"), None);
+    bench.faults.release();
     let ran = create.wait().fails(7, "snapshot_incomplete").changed();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&small), "{ran}");
     let truth = bench.truth("s");
@@ -345,18 +355,28 @@ impl Random {
     }
 }
 
-/// One call with faults that the seed makes, and the same command again.
-fn at_random(bench: &Bench, seed: u64) {
+/// Whether the server has done what it was asked to, although its answer did not come back whole.
+fn is_carried(hurt: Hurt) -> bool {
+    matches!(hurt, Hurt::Cut(At::Answer(_), _) | Hurt::Gateway(_, true))
+}
+
+/// One call with faults that the seed makes, and the same command again; gives whether the first ended well. Where the looks are
+/// sound and the request has been carried it must, and each thousandth seed is one of those.
+fn at_random(bench: &Bench, seed: u64) -> bool {
     let mut random = Random(seed);
     let (name, run) = (format!("s{seed}"), format!("random-{seed}"));
     bench.faults.heal();
     let mut told = Vec::new();
+    let is_mild = seed.is_multiple_of(1000);
+    let mut must_end_well = true;
     if random.below(8) > 0 {
-        let hurt = random.hurt();
+        let hurt = if is_mild { Hurt::Cut(At::Answer(random.below(200)), End::Reset) } else { random.hurt() };
         bench.faults.hurt(Which::Take, hurt, 0, 1);
+        must_end_well = is_carried(hurt);
         told.push(format!("take: {hurt:?}"));
     }
-    if random.below(2) == 0 {
+    if !is_mild && random.below(2) == 0 {
+        must_end_well = false;
         let (hurt, skip, times) = (random.hurt(), random.below(25), 1 + random.below(12));
         // A look that is never answered costs the time limit; one of them is enough.
         let times = if matches!(hurt, Hurt::Cut(_, End::Stall)) { 1 } else { times };
@@ -368,19 +388,22 @@ fn at_random(bench: &Bench, seed: u64) {
         let text: String = (0..100_000).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap())).collect();
         bench.sandbox.ask("POST", &format!("/{}/_doc", bench.sandbox.name("docs")), Some(json!({"t": text})));
     }
-    let limit = format!("{}ms", 4000 + random.below(6000));
+    // What ends well takes a second, or several on a busy machine.
+    let limit = format!("{}ms", if must_end_well { 60_000 } else { 10_000 + random.below(6000) });
     println!("seed {seed}, --timeout {limit}, {}", told.join("; "));
     let ran = bench.create(&name, &run).args(["--timeout", &limit]).run();
     println!("seed {seed}: {} {} {}", ran.status, ran.doc()["changed"], ran.doc()["error"]["code"]);
+    assert!(!must_end_well || ran.status == 0, "the server did what it was asked to, and the status is not 0\n{ran}");
     let truth = bench.judge(&name, &ran);
     bench.again(&name, &run, &truth);
+    ran.status == 0
 }
 
 /// `SVC_TEST_SEED=N` runs that one only; `SVC_TEST_DEEP` a hundred.
 #[test]
 fn no_cut_anywhere_ever_leads_to_a_wrong_verdict() {
     let given = std::env::var("SVC_TEST_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
-    let deep = std::env::var_os("SVC_TEST_DEEP").is_some();
+    let deep = svc_tests::deep();
     let first = given.unwrap_or_else(|| u64::from(std::process::id()) * 1000);
     let count = if given.is_some() {
         1
@@ -390,16 +413,20 @@ fn no_cut_anywhere_ever_leads_to_a_wrong_verdict() {
         5
     };
     let lanes = if deep { 6 } else { 5 };
+    let good = AtomicUsize::new(0);
     thread::scope(|scope| {
         for lane in 0..lanes {
+            let good = &good;
             scope.spawn(move || {
                 let sandbox = Sandbox::on(Host::shared().unwrap().search, &format!("random{lane}"));
                 let bench = Bench::new(sandbox.registered(&[("max_snapshot_bytes_per_sec", "400kb")]));
                 bench.sandbox.noise("docs", 1);
                 for number in (lane..count).step_by(usize::try_from(lanes).unwrap()) {
-                    at_random(&bench, first + number);
+                    let is_good = at_random(&bench, first + number);
+                    good.fetch_add(usize::from(is_good), Ordering::Relaxed);
                 }
             });
         }
     });
+    assert!(given.is_some() || good.into_inner() > 0, "not one call of {count} ended well");
 }

@@ -218,15 +218,18 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
     assert_ne!(geoip(), uuid, "by its name it is restored");
 }
 
-/// `SVC_TEST_DEEP`: many cuts at places that nobody chose.
+/// `SVC_TEST_DEEP`: many cuts at places that nobody chose; `SVC_TEST_SEED=N` makes the same again.
 #[test]
 fn a_swap_cut_at_random_and_run_again_never_loses_a_document() {
     if !svc_tests::deep() {
         return svc_tests::skip("a swap cut at random: takes minutes, only with --deep");
     }
     let sandbox = Sandbox::new("random");
-    let mut seed = u64::from(std::process::id()) ^ 0x9e37_79b9_7f4a_7c15;
-    eprintln!("seed {seed}");
+    let given = std::env::var("SVC_TEST_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
+    let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("SVC_TEST_SEED={seed}");
+    // Never zero, which this generator would stay at.
+    let mut seed = u64::from(u32::try_from(seed % 0x1_0000_0000).unwrap()) ^ 0x9e37_79b9_7f4a_7c15;
     let mut random = move |below: u64| {
         seed ^= seed << 13;
         seed ^= seed >> 7;

@@ -302,7 +302,7 @@ fn a_server_starts_with_what_configure_wrote_and_knows_the_folder() {
         "path.repo:   # to be set\n".to_owned(),
     ];
     // Each start takes its time: the first form always, the others where there is time.
-    let count = if std::env::var_os("SVC_TEST_DEEP").is_some() { forms.len() } else { 1 };
+    let count = if svc_tests::deep() { forms.len() } else { 1 };
     for form in forms.iter().take(count) {
         fs::write(&server.config_file, format!("{plain}{form}")).unwrap();
         let location = server.repo_root.join("backup_repo");

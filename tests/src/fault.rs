@@ -13,9 +13,13 @@ use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::gate::request;
+use crate::wait;
 
 /// How long a thread waits for bytes before it looks whether its time has come.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a request is held back at most.
+const HELD: Duration = Duration::from_secs(120);
 
 /// Which requests are hurt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +59,8 @@ pub enum Hurt {
     Cut(At, End),
     /// A gateway answers in the server's place: after having carried the request, whose answer nobody hears, or without.
     Gateway(&'static str, bool),
-    /// It is held back so long, and then passes.
-    Late(Duration),
+    /// It is held back until [`Faults::release`], and then passes.
+    Held,
 }
 
 /// nginx, when the server's connection breaks.
@@ -90,6 +94,8 @@ struct State {
     rules: Vec<Rule>,
     takes: usize,
     asked: usize,
+    hurts: usize,
+    released: bool,
 }
 
 #[derive(Debug)]
@@ -137,17 +143,31 @@ impl Faults {
         self.state(|state| state.takes)
     }
 
+    /// How many requests have been hurt: a cut behind the end of an answer hurts nobody.
+    pub fn hurts(&self) -> usize {
+        self.state(|state| state.hurts)
+    }
+
+    /// Lets pass what is held back.
+    pub fn release(&self) {
+        self.state(|state| state.released = true);
+    }
+
     /// How many requests have come.
     pub fn asked(&self) -> usize {
         self.state(|state| state.asked)
     }
 
     fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
-        with(&mut self.shared.state.lock().expect("nobody panics with the lock"))
+        self.shared.state(with)
     }
 }
 
 impl Shared {
+    fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
+        with(&mut self.state.lock().expect("nobody panics with the lock"))
+    }
+
     /// Counts a request, and says what happens to it.
     fn count(&self, head: &str) -> Option<Hurt> {
         let is_take = head.starts_with("PUT /_snapshot/");
@@ -172,10 +192,11 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     let headers = head.lines().filter(|line| !line.to_lowercase().starts_with("connection:") && !line.is_empty());
     let head: String = headers.flat_map(|line| [line, "\r\n"]).collect();
     let whole = [format!("{head}connection: close\r\n\r\n").as_bytes(), &body].concat();
-    if let Some(Hurt::Late(time)) = hurt {
-        thread::sleep(time);
+    if hurt == Some(Hurt::Held) {
+        wait::until("the release", HELD, || shared.state(|state| state.released).then_some(()))?;
     }
     if let Some(Hurt::Gateway(answer, carried)) = hurt {
+        shared.state(|state| state.hurts += 1);
         if carried {
             let target = shared.target.clone();
             let mut server = TcpStream::connect(target)?;
@@ -187,7 +208,7 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     let mut server = TcpStream::connect(&shared.target)?;
     if let Some(Hurt::Cut(At::Request(bytes), end)) = hurt {
         server.write_all(whole.get(..bytes).unwrap_or(&whole))?;
-        return finish(&client, &server, end);
+        return finish(&client, &server, end, shared);
     }
     server.write_all(&whole)?;
     server.set_read_timeout(Some(PAUSE))?;
@@ -200,7 +221,7 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
         if let Some(Hurt::Cut(At::Time(time), end)) = hurt
             && began.elapsed() >= time
         {
-            return finish(&client, &server, end);
+            return finish(&client, &server, end, shared);
         }
         match server.read(&mut buffer) {
             Ok(0) => break,
@@ -209,7 +230,7 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
                 client.write_all(&buffer[..some])?;
                 left -= some;
                 if let (0, Some(Hurt::Cut(_, end))) = (left, hurt) {
-                    return finish(&client, &server, end);
+                    return finish(&client, &server, end, shared);
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
@@ -220,7 +241,8 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
 }
 
 /// Ends both sides of a connection in the same way.
-fn finish(client: &TcpStream, server: &TcpStream, end: End) -> Result<()> {
+fn finish(client: &TcpStream, server: &TcpStream, end: End, shared: &Shared) -> Result<()> {
+    shared.state(|state| state.hurts += 1);
     match end {
         End::Close => {
             server.shutdown(Shutdown::Both)?;

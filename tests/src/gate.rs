@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::tool::Tool;
 use crate::wait;
@@ -47,6 +48,7 @@ struct State {
     hangs_up: bool,
     answers: Vec<Answer>,
     seen: Vec<String>,
+    bodies: Vec<(String, Value)>,
 }
 
 /// An answer that the gate gives instead of the server.
@@ -134,6 +136,13 @@ impl Gate {
     pub fn seen(&self) -> Vec<String> {
         self.shared.state(|state| state.seen.clone())
     }
+
+    /// The bodies of the requests whose path ends so, in the order in which they came; null for one that is no JSON.
+    pub fn bodies(&self, end: &str) -> Vec<Value> {
+        let bodies = self.shared.state(|state| state.bodies.clone());
+        let is_meant = |line: &str| line.split('?').next().is_some_and(|line| line.ends_with(end));
+        bodies.into_iter().filter(|(line, _)| is_meant(line)).map(|(_, body)| body).collect()
+    }
 }
 
 impl Drop for Gate {
@@ -189,6 +198,10 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     let (head, body) = request(&mut client)?;
     let mut words = head.split_whitespace();
     let line = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    if changes_something(&line) {
+        let json = serde_json::from_slice(&body).unwrap_or_default();
+        shared.state(|state| state.bodies.push((line.clone(), json)));
+    }
     let side = shared.count(&line);
     let hangs_up = shared.state(|state| state.hangs_up);
     if let Some((status, body)) = shared.answer(&line) {
