@@ -34,14 +34,14 @@ pub struct RestoreArgs {
     /// Restore over what is live, without proof and without a way back, as there is no room for both
     #[arg(long, conflicts_with_all = ["exact", "drop_old"])]
     in_place: bool,
-    /// In place: what to do with open indices of the same names
+    /// In place: what to do with live indices of the same names
     #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "in_place")]
     on_conflict: OnConflict,
     #[command(flatten)]
     pub(crate) dry: DryRun,
 }
 
-/// What to do with open indices of the same names.
+/// What to do with live indices of the same names; one that is closed already is given up by `close` as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum OnConflict {
     /// Change nothing, and name all of them
@@ -112,7 +112,8 @@ pub enum RestoreWay {
 pub enum RestoreState {
     /// What was live is live, or nothing is as nothing was.
     Untouched,
-    /// What was live is closed, deleted or being exchanged, and the backup is not live yet.
+    /// What was live is closed, deleted or being exchanged, or is just about to be, or nothing was; and the backup is not live
+    /// yet.
     UnderWay,
     /// The backup is live, whole, with as many documents as were noted.
     Restored,

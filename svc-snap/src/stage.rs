@@ -2,11 +2,13 @@
 
 mod streams;
 
+use std::time::{Duration, Instant};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+use svc_step::{Call, Failure, Status, StepResult, Stopped, swaps};
 
 use crate::bring::chosen::{Chosen, WhatArgs};
 use crate::bring::origin::Origin;
@@ -24,6 +26,10 @@ use crate::server::Server;
 use crate::server::path::path;
 
 pub use streams::StagedStream;
+
+/// How long what a request was to bring is waited for when its answer was lost, and how often it is looked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Arguments of `svc-snap stage`.
 #[derive(Debug, clap::Args)]
@@ -291,18 +297,26 @@ pub(crate) fn bring_back(
     rates: &mut Rates<'_>,
 ) -> Result<(), Failure> {
     swaps::write(call, call.run_id(), "stage", staged)?;
-    let brought = rates.during(call, &chosen.server, || bring_and_prove(call, chosen, brings, staged));
+    let mut lost = Vec::new();
+    let brought = rates.during(call, &chosen.server, || bring_and_prove(call, chosen, brings, staged, &mut lost));
     staged.rate = rates.used();
     match brought {
         Ok(()) => {
             runs::note_end(call, call.run_id(), "stage", staged);
             Ok(())
         }
-        Err(failure) => Err(take_back(call, &chosen.server, staged, failure)),
+        Err(failure) => Err(take_back_all(call, &chosen.server, staged, &lost, failure)),
     }
 }
 
-fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut Staged) -> Result<(), Failure> {
+/// `lost` gets the names that a request was to bring whose answer was lost.
+fn bring_and_prove(
+    call: &Call,
+    chosen: &Chosen,
+    brings: &[Bring],
+    staged: &mut Staged,
+    lost: &mut Vec<String>,
+) -> Result<(), Failure> {
     call.check()?;
     let all = staged.with_proofs(brings);
     for request in bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &all) {
@@ -316,6 +330,9 @@ fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut 
         }
         let is_brought = |one: &StagedStream| one.brings().any(|proof| request.brings.contains(&proof.index));
         staged.streams.iter_mut().filter(|one| is_brought(one)).for_each(|one| one.proof = StageState::Restoring);
+        if sent.as_ref().is_err_and(|failure| failure.status == Status::Timeout) {
+            lost.extend(all.iter().filter(|one| request.brings.contains(&one.index)).map(|one| one.target.clone()));
+        }
         sent?;
     }
     let found = bring::follow(call, &chosen.server, &staged.names())?;
@@ -339,13 +356,23 @@ fn bring_and_prove(call: &Call, chosen: &Chosen, brings: &[Bring], staged: &mut 
     Ok(())
 }
 
-/// Removes what was brought. A request whose answer was lost may still be at work, so it is waited for first.
-pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, mut failure: Failure) -> Failure {
+/// Removes what was brought, all of which the server is known to have been asked for.
+pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, failure: Failure) -> Failure {
+    take_back_all(call, server, staged, &[], failure)
+}
+
+/// Removes what was brought. A request whose answer was lost may still be at work: what it was to bring (`lost`) is waited
+/// for first, and when it does not show, nobody says that nothing was changed.
+fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, lost: &[String], mut failure: Failure) -> Failure {
     let asked = staged.indices.iter().filter(|one| one.state != StageState::Planned);
     let proofs = staged.streams.iter().filter(|one| one.proof != StageState::Planned).flat_map(|one| &one.copies);
-    let names: Vec<&str> = asked.map(|one| &one.staged).chain(proofs).map(String::as_str).collect();
+    let names: Vec<String> = asked.map(|one| &one.staged).chain(proofs).cloned().collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let hasty = call.check().is_err().then(|| server.in_haste());
     let server = hasty.as_ref().unwrap_or(server);
+    // What lies under a live name may be a client's as well, so that it is neither waited for nor removed.
+    let own = |name: &String| names.contains(&name.as_str());
+    let unsure = !lost.is_empty() && !(lost.iter().all(own) && show(server, lost));
     let removed = bring::remove(call, server, &names).and_then(|removed| match look(server, &names)? {
         left if left.is_empty() => Ok(removed),
         left => Err(Failure::failed(
@@ -353,24 +380,46 @@ pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, mut f
             format!("These were not removed: {}.", left.into_keys().collect::<Vec<_>>().join(", ")),
         )),
     });
+    let is_lost = |name: &String| unsure && lost.contains(name);
+    staged.indices.iter_mut().filter(|one| is_lost(&one.staged)).for_each(|one| one.state = StageState::Restoring);
     match removed {
         Ok(_) => {
-            staged
-                .indices
-                .iter_mut()
-                .filter(|one| one.state != StageState::Planned)
-                .for_each(|one| one.state = StageState::Removed);
+            let asked = staged.indices.iter_mut().filter(|one| one.state != StageState::Planned);
+            asked.filter(|one| !is_lost(&one.staged)).for_each(|one| one.state = StageState::Removed);
             let proofs = staged.streams.iter_mut().filter(|one| one.proof != StageState::Planned);
-            proofs.for_each(|one| one.proof = StageState::Removed);
+            proofs.filter(|one| !one.copies.iter().any(is_lost)).for_each(|one| one.proof = StageState::Removed);
+            if unsure {
+                failure.causes.push(format!("These may still appear: {}.", lost.join(", ")));
+                failure.hint = Some(format!(
+                    "The same command again (--run-id {0}) finds out how things stand; svc-snap unstage --run {0} removes what is left of it.",
+                    staged.run
+                ));
+                return failure;
+            }
             call.effects().undone();
             if let Err(error) = swaps::remove(call, call.run_id()) {
                 failure.causes.push(error.message);
             }
         }
         Err(error) => {
-            failure.causes.push(format!("What had been staged could not be removed: {error}"));
+            failure.causes.push(format!("What had been staged could not be removed ({}): {error}", names.join(", ")));
             failure.hint = Some(format!("svc-snap unstage --run {} removes what is left of it.", staged.run));
         }
     }
     failure
+}
+
+/// Waits until all of `names` are there, so long as is worth it.
+fn show(server: &Server, names: &[String]) -> bool {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if look(server, &names).is_ok_and(|found| names.iter().all(|name| found.contains_key(*name))) {
+            return true;
+        }
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
 }

@@ -7,6 +7,7 @@ use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::bring::brought::{self, Brought, BroughtIndex};
+use crate::bring::streams::{self, StreamBack};
 use crate::connection::Connection;
 use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
@@ -50,6 +51,9 @@ pub struct Waited {
     pub backup: Backup,
     /// What was brought back from it, where a staging or a restore was waited for; else empty.
     pub brought: Vec<BroughtIndex>,
+    /// The data streams of that restore that the server was asked for; else empty.
+    #[serde(default)]
+    pub streams: Vec<StreamBack>,
 }
 
 /// What is waited for.
@@ -116,8 +120,21 @@ fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> Ste
             noted_streams: Vec::new(),
         },
         brought: brought.indices(),
+        streams: brought.streams(),
     };
-    match brought::prove(call, server, &mut waited.brought) {
+    let not_asked = brought.streams_not_asked_for();
+    if !not_asked.is_empty() {
+        call.review(
+            "streams_not_asked_for",
+            format!(
+                "The restore had not come to these data streams, and only the same restore again brings them: {}.",
+                not_asked.join(", ")
+            ),
+        );
+    }
+    let ended = brought::prove(call, server, &mut waited.brought)
+        .and_then(|()| waited.streams.iter_mut().try_for_each(|one| streams::prove(call, server, one)));
+    match ended {
         Ok(()) => Ok(waited),
         Err(failure) => Err(Stopped::with(left_at_work(failure), waited)),
     }
@@ -130,7 +147,7 @@ fn taken(args: &WaitArgs, call: &Call, server: &Server, source: &Source) -> Step
     let first = snapshot::get(server, repository, name)?;
     source.check_uuid(&first)?;
     let mut kept = Kept::read(call, server, repository, &first);
-    let mut waited = Waited { backup: source.backup(server, first, kept.as_ref()), brought: Vec::new() };
+    let mut waited = Waited { backup: source.backup(server, first, kept.as_ref()), brought: Vec::new(), streams: Vec::new() };
     let ended = Follow::new(call, server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
         if let Some(kept) = &mut kept {

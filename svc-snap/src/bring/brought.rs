@@ -6,6 +6,7 @@ use svc_step::from::Received;
 use svc_step::{Call, Failure};
 
 use crate::bring;
+use crate::bring::streams::{StreamBack, StreamState};
 use crate::server::Server;
 
 /// The documents that speak of it.
@@ -22,6 +23,8 @@ pub(crate) struct Brought {
     #[serde(default)]
     in_place: Option<bool>,
     indices: Vec<Item>,
+    #[serde(default)]
+    streams: Vec<StreamBack>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -60,7 +63,7 @@ impl Brought {
                 brought.run
             )));
         }
-        if brought.indices().is_empty() {
+        if brought.indices().is_empty() && brought.streams().is_empty() {
             return Err(
                 nothing("Nothing was asked of the search database, or it was removed again.").hint("Run that step again.")
             );
@@ -80,6 +83,25 @@ impl Brought {
         };
         asked.map(index).collect()
     }
+
+    /// The data streams that the server was asked for, each to be proven; a staging asks for none.
+    pub(crate) fn streams(&self) -> Vec<StreamBack> {
+        let asked = self.in_place_streams().filter(|one| is_asked_for(one));
+        asked.map(|one| StreamBack { state: StreamState::UnderWay, ..one.clone() }).collect()
+    }
+
+    /// Data streams that the restore had not come to: nobody but the same restore asks for them.
+    pub(crate) fn streams_not_asked_for(&self) -> Vec<&str> {
+        self.in_place_streams().filter(|one| !is_asked_for(one)).map(|one| one.stream.as_str()).collect()
+    }
+
+    fn in_place_streams(&self) -> impl Iterator<Item = &StreamBack> {
+        self.streams.iter().filter(|_| self.in_place == Some(true))
+    }
+}
+
+fn is_asked_for(stream: &StreamBack) -> bool {
+    matches!(stream.state, StreamState::UnderWay | StreamState::Restored)
 }
 
 /// Waits until the server has nothing more to restore of them, and counts them.

@@ -48,7 +48,7 @@ pub struct StreamBack {
 pub enum StreamState {
     /// What was live is live, or nothing is as nothing was.
     Untouched,
-    /// What was live is removed, and the server was not asked for the backup's yet.
+    /// What was live is removed, or is just about to be, and the server was not asked for the backup's yet.
     Absent,
     /// The server was asked for the backup's, or is just about to be, and it is not proven.
     UnderWay,
@@ -162,9 +162,14 @@ fn ask(
     match (is_live, one.state) {
         // Asked for by an earlier call that was cut.
         (true, StreamState::UnderWay) => return Ok(()),
-        (true, _) => {
-            server.change(call, "DELETE", &one.removal(), None)?;
+        (true, was) => {
+            let removal = one.removal();
             set(streams, at, StreamState::Absent);
+            note(streams)?;
+            if let Err(failure) = server.change(call, "DELETE", &removal, None) {
+                put_back(streams, at, was, &failure, note);
+                return Err(failure);
+            }
         }
         (false, _) => {}
     }
@@ -174,13 +179,24 @@ fn ask(
     let Some((path, body)) = streams.get(at).map(StreamBack::restoration) else { return Ok(()) };
     if let Err(failure) = server.change(call, "POST", &path, Some(&body)) {
         // A client's write may have made a new stream of that name just now; then the same command removes that one.
-        if failure.status != Status::Timeout {
-            set(streams, at, was);
-            let _ = note(streams);
-        }
+        put_back(streams, at, was, &failure, note);
         return Err(failure);
     }
     Ok(())
+}
+
+/// A request that the server refused has altered nothing; of one whose answer was lost nobody knows.
+fn put_back(
+    streams: &mut [StreamBack],
+    at: usize,
+    was: StreamState,
+    failure: &Failure,
+    note: &mut dyn FnMut(&[StreamBack]) -> Result<(), Failure>,
+) {
+    if failure.status != Status::Timeout {
+        set(streams, at, was);
+        let _ = note(streams);
+    }
 }
 
 fn set(streams: &mut [StreamBack], at: usize, state: StreamState) {
@@ -190,7 +206,10 @@ fn set(streams: &mut [StreamBack], at: usize, state: StreamState) {
 }
 
 /// The stream itself is there, with what is behind it whole, the documents and the aliases that were noted.
-fn prove(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failure> {
+///
+/// # Errors
+/// A signal, or the end of the time limit (6); it is not there or not whole, or holds something else (7).
+pub(crate) fn prove(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failure> {
     if one.state == StreamState::Restored {
         return Ok(());
     }

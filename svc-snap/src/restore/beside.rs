@@ -13,7 +13,7 @@ use crate::index::{Index, look};
 use crate::rate::Rates;
 use crate::runs::{self, Begun};
 use crate::server::path::path;
-use crate::stage::{self, Earlier, Staged, StreamsArg};
+use crate::stage::{self, Earlier, StageState, Staged, StreamsArg};
 use crate::swap::{self, HowArgs, Offer, State, Swapped};
 
 pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_run: bool) -> StepResult<Restored> {
@@ -67,7 +67,10 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     });
     let mut swapped = match ready {
         Ok(swapped) => swapped,
-        Err(failure) => return Err(earlier.account(call, failure, &rates, restored)),
+        Err(failure) => {
+            tell_left(&mut restored, &staged);
+            return Err(earlier.account(call, failure, &rates, restored));
+        }
     };
     let ended = swap::execute(call, server, &mut swapped);
     report(&mut restored, swapped, &staged);
@@ -149,6 +152,19 @@ fn has_held_alias(chosen: &Chosen, index: &str, held: &mut BTreeMap<String, bool
         }
     }
     Ok(false)
+}
+
+/// What a staging that failed, and could not be taken back, left under live names.
+fn tell_left(restored: &mut Restored, staged: &Staged) {
+    for one in &mut restored.indices {
+        let Some(left) = staged.indices.iter().find(|left| left.index == one.index && left.is_straight()) else { continue };
+        one.state = match left.state {
+            StageState::Proven => RestoreState::Restored,
+            StageState::Restoring => RestoreState::UnderWay,
+            StageState::Planned | StageState::Removed => continue,
+        };
+        one.docs_count = left.docs_count;
+    }
 }
 
 fn report(restored: &mut Restored, swapped: Swapped, staged: &Staged) {

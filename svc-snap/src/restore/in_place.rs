@@ -2,7 +2,7 @@
 //! nothing is kept.
 
 use svc_step::action::Action;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use super::{OnConflict, RestoreState, RestoreWay, Restored};
 use crate::bring::chosen::Chosen;
@@ -18,19 +18,19 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
     let streams = chosen.streams_back()?;
     let live = look(&chosen.server, &names)?;
-    // The server restores over a closed index by itself; only a deletion need not leave it.
-    let conflicts = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
-    let conflicts: Vec<String> = conflicts.map(|(name, _)| name.clone()).collect();
     let live_streams = streams.iter().filter(|one| one.was_live).map(|one| &one.stream);
-    let in_the_way: Vec<&str> = conflicts.iter().chain(live_streams).map(String::as_str).collect();
+    let in_the_way: Vec<&str> = live.keys().chain(live_streams).map(String::as_str).collect();
     if on_conflict == OnConflict::Fail && !in_the_way.is_empty() {
         return Err(Failure::refused(
             "index_in_the_way",
-            format!("Open indices or data streams of the same names are in the way: {}.", in_the_way.join(", ")),
+            format!("Indices or data streams of the same names are in the way: {}.", in_the_way.join(", ")),
         )
         .hint("Leave --in-place out, and they are kept; or say --on-conflict close or delete to give them up.")
         .into());
     }
+    // The server restores over a closed index by itself, whatever is in it; only a deletion need not leave it.
+    let conflicts = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
+    let conflicts: Vec<String> = conflicts.map(|(name, _)| name.clone()).collect();
     let mut restored = Restored::new(call, chosen, true, |_| RestoreWay::InPlace);
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
     let clear = clearing(on_conflict, &conflicts);
@@ -45,7 +45,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     if dry_run {
         return Ok(restored);
     }
-    if !conflicts.is_empty() {
+    if !live.is_empty() {
         call.warn("nothing_kept", "Restored in place: nothing was proven before, and nothing of what was live is kept.");
     }
     streams::warn(call, &restored.streams);
@@ -82,30 +82,50 @@ fn act(
     restored: &mut Restored,
 ) -> Result<(), Failure> {
     call.check()?;
-    for (name, (method, path)) in conflicts.iter().zip(clear) {
-        chosen.server.change(call, method, path, None)?;
+    for (at, (name, (method, path))) in conflicts.iter().zip(clear).enumerate() {
+        // Before the request: when its answer is lost, what was live may be gone.
         set(restored, name, RestoreState::UnderWay);
+        if let Err(failure) = chosen.server.change(call, method, path, None) {
+            if failure.status != Status::Timeout {
+                set(restored, name, RestoreState::Untouched);
+            }
+            return Err(reopen(call, chosen, conflicts.get(..=at).unwrap_or_default(), restored, failure));
+        }
     }
     for request in requests {
+        request.brings.iter().for_each(|name| set(restored, name, RestoreState::UnderWay));
         if let Err(failure) = chosen.server.change(call, "POST", &request.path, Some(&request.body)) {
+            if failure.status == Status::Timeout {
+                // It may be at work: what is closed must stay so, and nothing is as it was.
+                return Err(goes_on(failure));
+            }
+            let cleared = |name: &&String| !conflicts.contains(name);
+            request.brings.iter().filter(cleared).for_each(|name| set(restored, name, RestoreState::Untouched));
             return Err(reopen(call, chosen, conflicts, restored, failure));
         }
     }
-    restored.indices.iter_mut().for_each(|one| one.state = RestoreState::UnderWay);
     Ok(())
 }
 
-/// A restore that the server refused leaves closed indices whole: they are opened again.
-fn reopen(call: &Call, chosen: &Chosen, conflicts: &[String], restored: &mut Restored, failure: Failure) -> Failure {
-    let names: Vec<&str> = conflicts.iter().map(String::as_str).collect();
-    let Ok(found) = look(&chosen.server, &names) else { return failure };
+/// As long as the server was not asked to restore, or refused to, closed indices are whole: they are opened again.
+fn reopen(call: &Call, chosen: &Chosen, cleared: &[String], restored: &mut Restored, mut failure: Failure) -> Failure {
+    let names: Vec<&str> = cleared.iter().map(String::as_str).collect();
+    let found = look(&chosen.server, &names).unwrap_or_default();
     for name in found.iter().filter(|(_, index)| index.closed).map(|(name, _)| name) {
         if chosen.server.change(call, "POST", &path(&[name, "_open"]), None).is_ok() {
             set(restored, name, RestoreState::Untouched);
         }
     }
-    if restored.indices.iter().all(|one| one.state == RestoreState::Untouched) {
+    let left: Vec<&str> =
+        restored.indices.iter().filter(|one| one.state != RestoreState::Untouched).map(|one| one.index.as_str()).collect();
+    if left.is_empty() {
         call.effects().undone();
+    } else {
+        failure.causes.push(format!("These were closed or removed, or may be, and are not restored: {}.", left.join(", ")));
+        failure.hint = Some(
+            "The same command again finds out how things stand and goes on; POST /INDEX/_open opens what is only closed."
+                .to_owned(),
+        );
     }
     failure
 }
@@ -113,19 +133,22 @@ fn reopen(call: &Call, chosen: &Chosen, conflicts: &[String], restored: &mut Res
 fn prove(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
     bring::follow(call, &chosen.server, &names).map_err(goes_on)?;
-    for one in &mut restored.indices {
-        one.docs_count = bring::prove_counts(&chosen.server, &[(&one.index, one.docs_expected)])?.pop();
+    let brought: Vec<(&str, Option<u64>)> = restored.indices.iter().map(|one| (one.index.as_str(), one.docs_expected)).collect();
+    let counts = bring::prove_counts(&chosen.server, &brought)?;
+    for (one, count) in restored.indices.iter_mut().zip(counts) {
+        one.docs_count = Some(count);
         one.state = RestoreState::Restored;
     }
     Ok(())
 }
 
 fn goes_on(failure: Failure) -> Failure {
-    if failure.signal.is_none() && failure.status != svc_step::Status::Timeout {
+    if failure.signal.is_none() && failure.status != Status::Timeout {
         return failure;
     }
-    failure
-        .hint("The search database goes on with the restore by itself: GET /_cat/recovery?active_only=true shows how far it is.")
+    failure.hint(
+        "The search database goes on with what it was asked for by itself: svc-snap wait --from FILE, with this document in FILE, waits for it and proves it.",
+    )
 }
 
 fn set(restored: &mut Restored, name: &str, state: RestoreState) {

@@ -146,11 +146,19 @@ impl Swapping<'_> {
     /// What must hold before a request that cannot be taken back.
     fn prove(&self, item: &SwapIndex, act: &Act) -> Result<(), Failure> {
         match (act, &item.kept, &item.source) {
-            (Act::Exchange(_), Some(kept), _) if item.state == State::Old => {
-                self.server.refresh(&item.index)?;
-                let counts = counts(self.server, &[&item.index, kept])?;
-                let of = |name: &String| counts.get(name.as_str()).copied().unwrap_or_default();
-                same_count(&item.index, of(&item.index), kept, of(kept))
+            (Act::Exchange(_), kept, source) if item.state == State::Old => {
+                let mut names = Vec::new();
+                if let Some(kept) = kept {
+                    self.server.refresh(&item.index)?;
+                    names.extend([item.index.as_str(), kept]);
+                }
+                names.extend(source.as_ref().map(|source| source.name.as_str()));
+                let counts = counts(self.server, &names)?;
+                let of = |name: &str| counts.get(name).copied().unwrap_or_default();
+                if let Some(kept) = kept {
+                    same_count(&item.index, of(&item.index), kept, of(kept))?;
+                }
+                source.as_ref().map_or(Ok(()), |source| source.same_as_proven(of(&source.name)))
             }
             (Act::Settle { .. }, _, Some(source)) => {
                 same_count(&source.name, source.docs_count, &item.index, count(self.server, &item.index)?)

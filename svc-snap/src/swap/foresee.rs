@@ -164,6 +164,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_asked_for_while_the_copy_that_is_to_become_live_lacks_shards() {
+        for kept in [Some(BEFORE.to_owned()), None] {
+            let item = SwapIndex { kept, ..item() };
+            let mut seen = seen();
+            assert!(!foresee(&way(), &item, &seen).is_empty());
+            seen.indices.get_mut(STAGED).unwrap().whole = false;
+            assert!(matches!(next(&way(), &item, &seen), Next::Stuck(_)));
+        }
+    }
+
+    #[test]
     fn a_swap_takes_six_requests_and_ends_with_the_new_index_and_the_one_that_is_kept() {
         let acts = foresee(&way(), &item(), &seen());
         let paths: Vec<_> = acts.iter().map(|act| act.request().1).collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use svc_step::Failure;
 use svc_step::action::Action;
 
 use crate::bring::streams::{StreamBack, StreamState};
@@ -75,6 +76,23 @@ pub struct Source {
     pub uuid: String,
     /// How many documents it holds.
     pub docs_count: u64,
+}
+
+impl Source {
+    /// Refuses a copy that holds something else than when it was proven.
+    ///
+    /// # Errors
+    /// The counts differ (7).
+    pub(crate) fn same_as_proven(&self, docs_count: u64) -> Result<(), Failure> {
+        if docs_count == self.docs_count {
+            return Ok(());
+        }
+        Err(Failure::invalid(
+            "copy_differs",
+            format!("{} holds {docs_count} documents, but {} when it was proven.", self.name, self.docs_count),
+        )
+        .hint("What is live stays live; stage the snapshot again: svc-snap stage."))
+    }
 }
 
 /// How an index of a swap stands.

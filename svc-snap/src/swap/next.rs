@@ -171,8 +171,15 @@ pub(crate) fn next(way: &Way, item: &SwapIndex, seen: &Seen) -> Next {
 
 /// From `old`: keep it, then exchange it.
 fn leave(item: &SwapIndex, seen: &Seen, live: &Index) -> Next {
-    if let Some(source) = item.source.as_ref().filter(|_| seen.source(item).is_none()) {
-        return Next::Stuck(format!("the copy {} that was to become live is not there", source.name));
+    if let Some(source) = &item.source {
+        match seen.source(item) {
+            None => return Next::Stuck(format!("the copy {} that was to become live is not there", source.name)),
+            // It may have lost a shard since it was proven, and what is live is all there is then.
+            Some(copy) if !copy.whole => {
+                return Next::Stuck(format!("the copy {} that was to become live lacks shards", source.name));
+            }
+            Some(_) => {}
+        }
     }
     if let Some(kept) = &item.kept {
         let lifecycle = item.was.iter().flat_map(|was| was.lifecycle.keys().cloned()).collect();

@@ -44,6 +44,7 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer
         )
         .hint("Stage the snapshot again: svc-snap stage."));
     }
+    refuse_unsound(server, &wishes, &seen)?;
     let (swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
     tell(call, &doubts);
     let swapped = with_streams(server, offer, swapped)?;
@@ -53,6 +54,22 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer
     }
     streams::warn(call, &swapped.streams);
     Ok(Swapped { snapshot_uuid: offer.snapshot_uuid.clone(), straight: offer.straight.clone(), ..swapped })
+}
+
+/// What was proven may have lost a shard or been written to since: nothing that is live is given up for it.
+fn refuse_unsound(server: &Server, wishes: &[Wish], seen: &BTreeMap<String, Index>) -> Result<(), Failure> {
+    let sources: Vec<&Source> = wishes.iter().filter_map(|wish| wish.source.as_ref()).collect();
+    let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    let red: Vec<&str> = names.iter().copied().filter(|name| seen.get(*name).is_none_or(|copy| !copy.whole)).collect();
+    if !red.is_empty() {
+        return Err(Failure::refused(
+            "staged_copy_red",
+            format!("What was staged or set aside lacks shards by now: {}.", red.join(", ")),
+        )
+        .hint("GET /_cluster/allocation/explain says why; mend it, or stage the snapshot again: svc-snap stage."));
+    }
+    let counts = counts(server, &names)?;
+    sources.iter().try_for_each(|source| source.same_as_proven(counts.get(source.name.as_str()).copied().unwrap_or_default()))
 }
 
 /// Data streams come after the indices.
