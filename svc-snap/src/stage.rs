@@ -372,7 +372,8 @@ fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, lost: &[Stri
     let server = hasty.as_ref().unwrap_or(server);
     // What lies under a live name may be a client's as well, so that it is neither waited for nor removed.
     let own = |name: &String| names.contains(&name.as_str());
-    let unsure = !lost.is_empty() && !(lost.iter().all(own) && show(server, lost));
+    let is_settled = lost.is_empty() || (lost.iter().all(own) && show(server, lost));
+    let unsure = !is_settled;
     let removed = bring::remove(call, server, &names).and_then(|removed| match look(server, &names)? {
         left if left.is_empty() => Ok(removed),
         left => Err(Failure::failed(
