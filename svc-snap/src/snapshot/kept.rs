@@ -58,10 +58,13 @@ impl Kept {
     /// Looks again at the indices of a snapshot that is finished, and keeps what that showed. The snapshot is no worse for a
     /// look that failed: that is a warning, and the next call looks again.
     pub(crate) fn settle(&mut self, call: &Call, server: &Server) {
-        match self.notes.settle(server).and_then(|looked| if looked { Ok(Some(self.write(call))) } else { Ok(None) }) {
-            Ok(None | Some(Ok(()))) => {}
-            Ok(Some(Err(failure))) => {
-                call.warn("not_noted", format!("What this document says of the indices could not be kept: {}", failure.message));
+        match self.notes.settle(server) {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Err(failure) = self.write(call) {
+                    let why = failure.message;
+                    call.warn("not_noted", format!("What this document says of the indices could not be kept: {why}"));
+                }
             }
             Err(failure) => call.warn(
                 "counts_not_proven",
