@@ -305,26 +305,29 @@ pub(crate) fn by_hand(server: &Server, action: &Action) -> String {
     }
 }
 
+/// A rate below this one blocks every snapshot of the node for hours: the server sleeps in the brake, and cannot be cancelled.
+const LEAST_KB: u64 = 64;
+
 fn rate(text: &str) -> Result<Rate, String> {
     match text {
         "server" => return Ok(Rate::Server),
         "unlimited" => return Ok(Rate::Unlimited),
         _ => {}
     }
+    let no_rate = || format!("`{text}` is no rate: write unlimited, server, or a size a second such as 100mb");
     let lower = text.to_ascii_lowercase();
     let (number, unit) = lower.split_at(lower.find(|one: char| !one.is_ascii_digit()).unwrap_or(lower.len()));
-    let unit = match unit {
-        "" | "b" => "b",
-        "k" | "kb" => "kb",
-        "m" | "mb" => "mb",
-        "g" | "gb" => "gb",
-        _ => return Err(format!("`{text}` is no rate: write unlimited, server, or a size a second such as 100mb")),
+    let number: u64 = number.parse::<u32>().map_err(|_| no_rate())?.into();
+    let (unit, kilobytes) = match unit {
+        "k" | "kb" => ("kb", number),
+        "m" | "mb" => ("mb", number << 10),
+        "g" | "gb" => ("gb", number << 20),
+        _ => return Err(no_rate()),
     };
-    match number.parse::<u32>() {
-        Ok(1..) => Ok(Rate::Size(format!("{}{unit}", number.trim_start_matches('0')))),
-        Ok(0) => Err("a rate of nothing would never end: say unlimited to take the brake off".to_owned()),
-        Err(_) => Err(format!("`{text}` is no rate: write unlimited, server, or a size a second such as 100mb")),
+    if kilobytes < LEAST_KB {
+        return Err(format!("{text} a second would never end: say {LEAST_KB}kb or more, or unlimited to take the brake off"));
     }
+    Ok(Rate::Size(format!("{number}{unit}")))
 }
 
 #[cfg(test)]
@@ -333,11 +336,11 @@ mod tests {
 
     #[test]
     fn a_rate_is_a_word_or_a_size_a_second() {
-        for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2gb"), ("5", "5b"), ("007k", "7kb")] {
+        for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2gb"), ("64k", "64kb"), ("0070k", "70kb")] {
             assert_eq!(rate(text), Ok(Rate::Size(expected.to_owned())), "{text}");
         }
         assert_eq!((rate("unlimited"), rate("server")), (Ok(Rate::Unlimited), Ok(Rate::Server)));
-        for bad in ["", "fast", "0", "0mb", "-1", "1.5mb", "mb", "10mb/s"] {
+        for bad in ["", "fast", "0", "0mb", "5", "100b", "63kb", "-1", "1.5mb", "mb", "10mb/s", "99999999999g"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
     }
