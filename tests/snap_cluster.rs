@@ -52,6 +52,9 @@ fn shard_under_way(sandbox: &Sandbox, snapshot: &str, index: &str, shard: usize)
 
 #[test]
 fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
+    if !svc_tests::deep() {
+        return svc_tests::skip("a snapshot during which a node dies: it takes minutes, so only with --deep");
+    }
     let share = Share::new().unwrap();
     // Once a node that only holds data, once the elected manager itself.
     for (victim, asked) in [(3, 1), (1, 2)] {
@@ -110,6 +113,9 @@ impl Drop for Stopping<'_> {
 
 #[test]
 fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_index_never_notices() {
+    if !svc_tests::deep() {
+        return svc_tests::skip("a staging during which a node stops: it takes minutes, so only with --deep");
+    }
     let share = Share::new().unwrap();
     // A shard that may go to another node comes back there; one that may not is lost, as it has no replica.
     for (name, moves) in [("moves", true), ("stays", false)] {
