@@ -55,9 +55,11 @@ fn pruning(sandbox: &Sandbox, gate: &Gate) -> Tool {
 
 #[test]
 fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
-    // A server of its own: the cleanup keeps every snapshot of its server waiting.
+    // A server of its own: the cleanup keeps every snapshot of its server waiting. And its clock, which by default stands still
+    // for 200 ms at a time, is to tell apart when one snapshot was begun and the next.
     let host = Host::shared().unwrap();
-    let server = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let clock = ("thread_pool.estimated_time_interval".to_owned(), "1ms".to_owned());
+    let server = host.search_server(&host.search.key, &Settings { extra: vec![clock], ..Settings::default() }).unwrap();
     let sandbox = Sandbox::on(server.search.clone(), "prune").registered(&[]);
     sandbox.simple("docs", 1);
     let put = |name: &str, body: &Value| {
