@@ -1,15 +1,12 @@
 //! The throw-away host itself: its servers answer, its units stop and start, its network breaks on demand.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::process::Command;
 
 use serde_json::json;
 use svc_tests::content;
 use svc_tests::host::Host;
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::tool::{bin_dir, root};
-use svc_tests::{http, os, search};
+use svc_tests::{http, search};
 
 #[test]
 fn the_search_database_answers_and_its_content_can_be_compared() {
@@ -96,26 +93,4 @@ fn the_proxy_passes_cuts_resets_and_stalls() {
         proxy.set(Mode::Pass);
         assert_eq!(asked.join().unwrap().unwrap().0, 200);
     });
-}
-
-#[test]
-fn a_search_database_that_cannot_be_had_is_skipped_by_name_and_not_passed() {
-    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-    os::folder(dir.path(), 0o755, None).unwrap();
-    fs::create_dir(dir.path().join(".m2")).unwrap();
-    let nowhere = "<settings><mirrors><mirror><id>nowhere</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:1/</url></mirror></mirrors></settings>";
-    fs::write(dir.path().join(".m2/settings.xml"), nowhere).unwrap();
-    let suite = Command::new(bin_dir().join("svc-testhost"))
-        .args(["suite", "opensearch-2", "elasticsearch-8"])
-        .current_dir(root())
-        .env("SVC_TEST_CACHE", dir.path().join("cache"))
-        .env("MAVEN_OPTS", format!("-Duser.home={}", dir.path().display()))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&suite.stderr);
-    assert_eq!(suite.status.code(), Some(1), "{said}");
-    let told: Vec<Vec<_>> =
-        std::str::from_utf8(&suite.stdout).unwrap().lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(told, [["opensearch-2", "skipped"], ["elasticsearch-8", "skipped"]]);
-    assert!(said.contains("cannot fetch org.opensearch.distribution"), "{said}");
 }

@@ -1,31 +1,89 @@
-//! The programs that `svc-testhost` runs for its caller, so that a signal can be sent on to them.
+//! The programs that `svc-testhost` and the tests run for their callers: signals are sent on to them, and their time is limited.
 
 use std::io;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+use crate::wait;
 
-fn running() -> MutexGuard<'static, Vec<Pid>> {
+/// How long a group may take to end, and to clean up behind itself, when its time is over.
+const LEAVE: Duration = Duration::from_secs(60);
+
+/// A child, and whether it leads a process group of its own.
+static RUNNING: Mutex<Vec<(Pid, bool)>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<(Pid, bool)>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for the end of a child, which gets every signal of [`signal`] meanwhile.
-pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
-    let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
-    running().push(pid);
-    let status = child.wait();
-    running().retain(|one| *one != pid);
-    status
+fn pid(child: &Child) -> io::Result<Pid> {
+    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }
 
-/// Sends a signal to all of them.
-pub fn signal(signal: Signal) {
-    for pid in running().iter() {
+fn registered<T>(one: (Pid, bool), work: impl FnOnce() -> T) -> T {
+    running().push(one);
+    let done = work();
+    running().retain(|other| *other != one);
+    done
+}
+
+/// Waits for the end of a child of the caller's process group, which gets every signal of [`signal`] meanwhile.
+pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
+    registered((pid(child)?, false), || child.wait())
+}
+
+/// Makes a command run in a process group of its own, which is told to end when the caller dies.
+pub fn grouped(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command
+}
+
+/// Waits for the end of a child that leads a process group ([`grouped`]), which gets every signal of [`signal`] meanwhile. When
+/// its time is over, the whole group is told to end, and killed if it does not; then there is no status.
+pub fn within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let leader = pid(child)?;
+    registered((leader, true), || {
+        // A signal to the caller does not end the wait: the group gets it too, and cleans up.
+        if wait::gone(limit, || !matches!(child.try_wait(), Ok(None))) {
+            return child.wait().map(Some);
+        }
+        let _ = killpg(leader, Signal::SIGTERM);
+        wait::gone(LEAVE, || !matches!(child.try_wait(), Ok(None)));
+        // The leader is gone, or not; whoever is left of its group goes now.
+        let _ = killpg(leader, Signal::SIGKILL);
+        child.wait()?;
+        Ok(None)
+    })
+}
+
+/// Sends a signal to all of them; `to_own_groups` only to those which a terminal does not reach by itself.
+pub fn signal(signal: Signal, to_own_groups: bool) {
+    for (pid, leads) in running().iter() {
         // One that has just ended needs none.
-        let _ = kill(*pid, signal);
+        let _ = match leads {
+            true => killpg(*pid, signal),
+            false if to_own_groups => Ok(()),
+            false => kill(*pid, signal),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_whose_time_is_over_is_ended_and_has_no_status() {
+        let mut child = grouped("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        assert_eq!(within(&mut child, Duration::from_millis(200)).unwrap(), None);
+        assert!(wait::gone(Duration::from_secs(10), || killpg(Pid::from_raw(child.id().cast_signed()), None).is_err()));
+        let mut child = grouped("true").spawn().unwrap();
+        assert!(within(&mut child, LEAVE).unwrap().unwrap().success());
     }
 }

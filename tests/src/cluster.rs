@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::host::{Host, OwnSearch};
@@ -19,6 +19,9 @@ pub const OTHER_USER: &str = "svc-search-3";
 
 /// How long the nodes may take to find each other.
 const TOGETHER: Duration = Duration::from_secs(120);
+
+/// Where nodes are named that may not become the manager.
+const EXCLUSIONS: &str = "/_cluster/voting_config_exclusions";
 
 /// Three nodes; they are gone when it is dropped. The first one is the elected manager whenever the cluster is whole, and all of
 /// them hold data. What one of them writes into a repository the others can change, unless a test closes the repository's folder.
@@ -114,7 +117,8 @@ impl Cluster {
         self.systemd.stop(&self.node(number).unit)
     }
 
-    /// Starts what does not run, and waits until all three are one cluster and no shard is on its way.
+    /// Starts what does not run, puts back what a test that failed may have left set, and waits until all three are one cluster
+    /// and no shard is on its way.
     pub fn whole(&self) -> Result<()> {
         let started: Vec<Result<()>> = thread::scope(|scope| {
             let down = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit));
@@ -122,12 +126,32 @@ impl Cluster {
             starts.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a start panicked")))).collect()
         });
         started.into_iter().collect::<Result<()>>()?;
+        self.reset()?;
         let health = wait::until("three nodes in one cluster", TOGETHER, || {
             let path = "/_cluster/health?wait_for_nodes=3&wait_for_no_relocating_shards=true&wait_for_no_initializing_shards=true&timeout=10s";
             self.node(1).ask("GET", path, None).ok()
         })?;
         ensure!(health["number_of_nodes"] == 3, "{health}");
         self.elect_first()
+    }
+
+    /// Takes off what holds for the whole cluster: the brakes, without which shards are soon where they belong, and voting
+    /// exclusions.
+    fn reset(&self) -> Result<()> {
+        let none = json!({"indices.recovery.*": null, "cluster.routing.*": null});
+        let settings = json!({"persistent": none, "transient": none});
+        // The node that was started answers before it has found the others.
+        wait::until("a manager that resets the cluster's settings", TOGETHER, || {
+            let put = self.node(1).ask("PUT", "/_cluster/settings", Some(&settings)).ok()?;
+            self.include().ok()?;
+            Some(put)
+        })?;
+        Ok(())
+    }
+
+    /// Takes all voting exclusions off.
+    fn include(&self) -> Result<()> {
+        self.node(1).ask("DELETE", &format!("{EXCLUSIONS}?wait_for_removal=false"), None).map(drop)
     }
 
     /// The name of the elected manager, as that node sees it.
@@ -143,10 +167,11 @@ impl Cluster {
         if self.manager(1)? == "svc-1" {
             return Ok(());
         }
-        let exclusions = "/_cluster/voting_config_exclusions";
-        self.node(1).ask("POST", &format!("{exclusions}?node_names=svc-2,svc-3"), None)?;
-        wait::until("the election of the first node", TOGETHER, || (self.manager(1).ok()? == "svc-1").then_some(()))?;
-        self.node(1).ask("DELETE", &format!("{exclusions}?wait_for_removal=false"), None).map(drop)
+        self.node(1).ask("POST", &format!("{EXCLUSIONS}?node_names=svc-2,svc-3"), None)?;
+        let elected =
+            wait::until("the election of the first node", TOGETHER, || (self.manager(1).ok()? == "svc-1").then_some(()));
+        self.include()?;
+        elected
     }
 
     /// On which node a primary shard is or comes to be, in the words of `_cat/shards`; `null` where it is nowhere.

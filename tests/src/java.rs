@@ -3,11 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{download, os};
+use crate::download;
 
 /// Where Debian and others put their JDKs.
 const INSTALLED: &str = "/usr/lib/jvm";
@@ -31,18 +30,23 @@ pub fn at_least(major: u32) -> Result<Java> {
         Some((_, home)) => home,
         None => from_wheel().with_context(|| format!("no Java {major} under {INSTALLED}"))?,
     };
-    let modules = os::run(Command::new(home.join("bin/java")).arg("--list-modules"))?;
-    Ok(Java { has_vector: modules.contains("jdk.incubator.vector"), home })
+    let has_vector = said(&home, "MODULES").is_some_and(|modules| modules.split(' ').any(|one| one == "jdk.incubator.vector"));
+    Ok(Java { has_vector, home })
 }
 
-/// The major version, from the file in which every JDK says what it is.
+/// The major version.
 fn version(home: &Path) -> Option<u32> {
     if !home.join("bin/java").exists() {
         return None;
     }
+    said(home, "JAVA_VERSION")?.split(['.', '-', '+']).next()?.parse().ok()
+}
+
+/// What every JDK says of itself in a file, which takes no start of Java to read.
+fn said(home: &Path, key: &str) -> Option<String> {
     let release = fs::read_to_string(home.join("release")).ok()?;
-    let quoted = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
-    quoted.trim_matches('"').split(['.', '-', '+']).next()?.parse().ok()
+    let value = release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+    Some(value.trim_matches('"').to_owned())
 }
 
 fn from_wheel() -> Result<PathBuf> {

@@ -12,6 +12,7 @@ pub mod content;
 pub mod damage;
 pub mod download;
 pub mod fault;
+pub mod filter;
 pub mod gate;
 pub mod host;
 pub mod http;
@@ -29,6 +30,7 @@ pub mod stand_in;
 pub mod suite;
 pub mod systemd;
 pub mod tool;
+pub mod turns;
 pub mod wait;
 
 /// Whether the tests that take long are to run too: `tests/run --deep`, which sets `SVC_TEST_DEEP`.

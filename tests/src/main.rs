@@ -12,10 +12,12 @@ use clap::{Parser, Subcommand};
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use svc_tests::filter::Filter;
 use svc_tests::host::{Host, Running};
 use svc_tests::owner::{self, Owner};
 use svc_tests::search::{DISTRIBUTIONS, Distribution, Settings, distribution};
-use svc_tests::suite::{self, Lists, Outcome};
+use svc_tests::suite::{self, Lists};
+use svc_tests::turns::{self, Outcome, Verdict};
 use svc_tests::{children, download, wait};
 
 /// A search database, a PostgreSQL and a systemd user manager in one folder, for as long as a command runs.
@@ -46,18 +48,22 @@ enum Step {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Run the tests of the workspace in hosts, one for each search database, several at a time; print what came of each.
+    /// Run the tests of the workspace in hosts, one for each search database, several at a time; print what came of each, and
+    /// what was left out.
     Suite {
-        /// How many hosts at a time.
-        #[arg(long, value_name = "COUNT", default_value = "2")]
-        jobs: usize,
+        /// How many hosts at a time; default: as many as the free memory has room for (5 GB each), at most 3.
+        #[arg(long, value_name = "COUNT")]
+        jobs: Option<usize>,
+        /// After how many minutes a host whose tests have not ended is stopped; default: 25, with --deep 240.
+        #[arg(long, value_name = "MINUTES")]
+        limit: Option<u64>,
         /// Run on all of them also what is otherwise run on one of each product.
         #[arg(long)]
         deep: bool,
-        /// Which search databases; the first one's host runs all tests.
+        /// Which search databases, in the order of their turns.
         #[arg(required = true)]
         keys: Vec<String>,
-        /// Filter and options of cargo test.
+        /// `--test TARGET`, a part of a test's name, and behind a further `--` what is for the test programs.
         #[arg(last = true)]
         filter: Vec<String>,
     },
@@ -87,7 +93,10 @@ fn main() -> ExitCode {
             Ok(0)
         }
         Step::Fetch { keys } => fetch(&keys),
-        Step::Suite { jobs, deep, keys, filter } => run_suite(jobs, deep, &keys, &filter),
+        Step::Suite { jobs, limit, deep, keys, filter } => {
+            let limit = Duration::from_secs(60 * limit.unwrap_or(if deep { 240 } else { 25 }));
+            run_suite(jobs.unwrap_or_else(turns::jobs), limit, deep, &keys, &filter)
+        }
     };
     match outcome {
         Ok(status) => ExitCode::from(status),
@@ -106,24 +115,27 @@ fn fetch(keys: &[String]) -> Result<u8> {
     Ok(0)
 }
 
-fn run_suite(jobs: usize, deep: bool, keys: &[String], filter: &[String]) -> Result<u8> {
+fn run_suite(jobs: usize, limit: Duration, deep: bool, keys: &[String], filter: &[String]) -> Result<u8> {
     forward_signals()?;
-    let lists = Lists::read()?;
+    let (lists, filter) = (Lists::read()?, Filter::of(filter)?);
     let wanted = keys.iter().map(|key| distribution(key)).collect::<Result<Vec<_>>>()?;
     let had = |one: &&Distribution| {
         suite::fetch(one).inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
     };
     let ready: Vec<_> = wanted.iter().copied().filter(had).collect();
-    let parts = suite::parts(&ready, &lists, filter, deep);
+    let parts = suite::parts(&ready, &lists, &filter, deep)?;
+    let narrowed = suite::narrowed(&ready, &lists, &parts);
     let planned: Vec<&str> = parts.iter().map(|part| part.key).collect();
-    let outcomes = suite::run(parts, jobs)?;
+    let outcomes = turns::run(parts, jobs, limit)?;
     for one in wanted.iter().filter(|one| planned.contains(&one.key) || !ready.contains(one)) {
-        // What had no turn, since the run was broken off, has not passed.
-        let unrun = if ready.contains(one) { Outcome::Failed(Duration::ZERO) } else { Outcome::Skipped };
-        println!("{:16} {}", one.key, outcomes.get(one.key).unwrap_or(&unrun));
+        let without = Outcome::without_turn(if ready.contains(one) { Verdict::NotRun } else { Verdict::Skipped });
+        println!("{:16} {}", one.key, outcomes.get(one.key).unwrap_or(&without));
     }
-    let passed = planned.iter().all(|key| matches!(outcomes.get(key), Some(Outcome::Passed(_))));
+    turns::left_out(&outcomes).iter().chain(&narrowed).for_each(|one| println!("note: {one}"));
     anyhow::ensure!(!planned.is_empty(), "no search database could be had");
+    let passed = planned.iter().all(|key| outcomes.get(key).is_some_and(|one| one.verdict == Verdict::Passed));
+    let count: usize = outcomes.values().map(|one| one.passed).sum();
+    anyhow::ensure!(!passed || count > 0, "no test was run: none matches the filter");
     Ok(u8::from(!passed))
 }
 
@@ -177,10 +189,11 @@ fn forward_signals() -> Result<()> {
     thread::spawn(move || {
         for number in signals.forever() {
             wait::cancel();
-            // ^C on a terminal has reached the command too; a second INT might make it leave without cleaning up.
+            // ^C on a terminal has reached a command of this process group too; a second INT might make it leave without cleaning
+            // up.
             let from_terminal = number == SIGINT && std::io::IsTerminal::is_terminal(&std::io::stdin());
-            if let (Ok(signal), false) = (Signal::try_from(number), from_terminal) {
-                children::signal(signal);
+            if let Ok(signal) = Signal::try_from(number) {
+                children::signal(signal, from_terminal);
             }
         }
     });

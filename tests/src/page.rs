@@ -1,12 +1,18 @@
 //! The commands that a page shows, so that a test can run them as they stand there.
 
 use std::fs;
+use std::io::{Read, Seek};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::children;
 use crate::tool::{bin_dir, root};
+
+/// After how long commands that do not end are ended.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The block of commands of a page (its path in the workspace) that stands behind `<!-- recipe: NAME -->`.
 pub fn recipe(page: &str, name: &str) -> Result<String> {
@@ -20,7 +26,9 @@ pub fn recipe(page: &str, name: &str) -> Result<String> {
 /// first that fails. Gives what they wrote to stdout.
 pub fn bash(commands: &str, env: &[(String, String)], dir: &Path) -> Result<String> {
     let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").unwrap_or_default());
-    let out = Command::new("bash")
+    // Files, since a server that the commands started would hold pipes open.
+    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let mut child = children::grouped("bash")
         .args(["-euxo", "pipefail", "-c", commands])
         .env_clear()
         .env("PATH", path)
@@ -28,11 +36,21 @@ pub fn bash(commands: &str, env: &[(String, String)], dir: &Path) -> Result<Stri
         .envs(env.iter().map(|(name, value)| (name, value)))
         .current_dir(dir)
         .stdin(Stdio::null())
-        .output()
+        .stdout(stdout.try_clone()?)
+        .stderr(stderr.try_clone()?)
+        .spawn()
         .context("cannot run bash")?;
-    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    ensure!(out.status.success(), "the commands ended with {}\n{stderr}\n{stdout}", out.status);
-    Ok(stdout.into_owned())
+    let status = children::within(&mut child, LIMIT)?;
+    let said = |file: &mut fs::File| -> Result<String> {
+        let mut text = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    };
+    let (stdout, stderr) = (said(&mut stdout)?, said(&mut stderr)?);
+    let status = status.with_context(|| format!("the commands did not end within {LIMIT:?}\n{stderr}\n{stdout}"))?;
+    ensure!(status.success(), "the commands ended with {status}\n{stderr}\n{stdout}");
+    Ok(stdout)
 }
 
 /// The commands of a page's transcripts, block by block: the lines that begin with a prompt, `$ ` or `# `.

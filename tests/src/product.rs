@@ -150,7 +150,7 @@ impl Product {
         self.run(&self.installer(version))?;
         self.seed(items)?;
         self.tool("svc-setup-snapshots").run().ok();
-        self.tool("svc-unit").arg("start").run().ok();
+        self.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl Product {
         self.customise("bulk_size", "750")?;
         self.seed(items)?;
         self.tool("svc-setup-snapshots").run().ok();
-        self.tool("svc-unit").arg("start").run().ok();
+        self.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
         self.tool("svc-unit").arg("stop").run().ok();
         self.content()
     }

@@ -1,109 +1,155 @@
-//! Which tests run on which search database, and those of several databases side by side.
+//! Which tests run on which search database; [`crate::turns`] runs them.
 
-use std::collections::BTreeMap;
-use std::io::{Seek, SeekFrom};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
-use std::{env, fmt, io, thread};
+use std::cmp::Reverse;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::filter::Filter;
 use crate::search::{Distribution, Product};
-use crate::{children, download, java, os, wait};
+use crate::{download, java, os};
 
-/// The targets of `tests/Cargo.toml`, as its `[package.metadata.targets]` lists them.
+/// A test target, and about how many seconds it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// Only to share the targets out: nothing depends on it being right.
+    pub seconds: u64,
+}
+
+/// The targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// Those to which the search database is all one: on the first only.
-    pub once: Vec<String>,
-    /// Those that have to be seen on each product: on the first database of each, and on all with `--deep`.
-    pub product: Vec<String>,
     /// Those that have to be seen on each database.
-    pub search: Vec<String>,
+    pub search: Vec<Target>,
+    /// Those that have to be seen on each product: on the first database of each, and on all with `--deep`.
+    pub product: Vec<Target>,
+    /// Those to which the search database is all one: on any, once. Those of other packages are among them.
+    pub once: Vec<Target>,
 }
 
 impl Lists {
     /// As cargo reads them.
     ///
     /// # Errors
-    /// A target is in no list, or in two.
+    /// A target of `tests/Cargo.toml` is in no list, or in two.
     pub fn read() -> Result<Self> {
         let metadata = os::run(Command::new("cargo").args(["metadata", "--format-version", "1", "--no-deps"]))?;
         let metadata: Value = serde_json::from_str(&metadata)?;
-        let packages = metadata["packages"].as_array().context("no packages")?;
-        let package = packages.iter().find(|one| one["name"] == env!("CARGO_PKG_NAME")).context("no package of this name")?;
-        let targets = package["targets"].as_array().context("no targets")?.iter();
-        let tests = targets.filter(|one| one["kind"][0] == "test").filter_map(|one| one["name"].as_str());
-        Self::of(&package["metadata"]["targets"], &tests.collect::<Vec<_>>())
+        let (mut lists, mut ours, mut others) = (&Value::Null, Vec::new(), Vec::new());
+        for package in metadata["packages"].as_array().context("no packages")? {
+            let targets = package["targets"].as_array().context("no targets")?.iter();
+            let tests = targets.filter(|one| one["kind"][0] == "test").filter_map(|one| one["name"].as_str());
+            if package["name"] == env!("CARGO_PKG_NAME") {
+                lists = &package["metadata"]["targets"];
+                ours.extend(tests);
+            } else {
+                others.extend(tests);
+            }
+        }
+        Self::of(lists, &ours, &others)
     }
 
-    fn of(lists: &Value, tests: &[&str]) -> Result<Self> {
-        let list = |name: &str| -> Vec<String> {
-            lists[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    fn of(lists: &Value, ours: &[&str], others: &[&str]) -> Result<Self> {
+        let list = |name: &str| -> Vec<Target> {
+            let all = lists[name].as_object().into_iter().flatten();
+            all.map(|(name, seconds)| Target { name: name.clone(), seconds: seconds.as_u64().unwrap_or_default() }).collect()
         };
-        let this = Self { once: list("once"), product: list("product"), search: list("search") };
-        for test in tests {
-            let count = [&this.once, &this.product, &this.search].into_iter().flatten().filter(|one| one == test).count();
+        let mut this = Self { search: list("search"), product: list("product"), once: list("once") };
+        for test in ours {
+            let count = this.all().filter(|one| one.name == *test).count();
             ensure!(
                 count == 1,
                 "the target {test} of tests/Cargo.toml stands in {count} lists of [package.metadata.targets], not in one"
             );
         }
+        // They need no host at all.
+        this.once.extend(others.iter().map(|&name| Target { name: name.to_owned(), seconds: 0 }));
         Ok(this)
     }
+
+    fn all(&self) -> impl Iterator<Item = &Target> {
+        [&self.search, &self.product, &self.once].into_iter().flatten()
+    }
 }
 
-/// What is run with one search database.
-#[derive(Debug, PartialEq, Eq)]
+/// What is run in one host.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// The search database.
+    /// Its search database.
     pub key: &'static str,
-    /// The arguments of `cargo test`.
-    pub arguments: Vec<String>,
+    /// The targets.
+    pub targets: Vec<Target>,
+    /// Whether the unit tests of all packages go with them.
+    pub with_units: bool,
     /// Whether the sample service's own check goes first.
     pub with_check: bool,
+    words: Vec<String>,
 }
 
-/// What is run with each of them: all tests with the first one, with the others what its lists say. A filter (what stands
-/// behind `--` on the command line of `tests/run`) that names targets leaves of each what it names, and none may be left.
-pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &[String], deep: bool) -> Vec<Part> {
-    let named: Vec<&String> = filter.windows(2).filter(|pair| pair[0] == "--test").map(|pair| &pair[1]).collect();
+impl Part {
+    /// The arguments of `cargo test`.
+    pub fn arguments(&self) -> Vec<String> {
+        let units = self.with_units.then_some(["--lib", "--bins"]).into_iter().flatten();
+        let targets = self.targets.iter().flat_map(|one| ["--test", &one.name]);
+        let all = ["--workspace", "--no-fail-fast"].into_iter().chain(units).chain(targets);
+        all.map(str::to_owned).chain(self.words.iter().cloned()).collect()
+    }
+
+    fn runs(&self, target: &Target) -> bool {
+        self.targets.contains(target)
+    }
+
+    fn seconds(&self) -> u64 {
+        self.targets.iter().map(|one| one.seconds).sum()
+    }
+}
+
+/// What is run with each of them: what depends on the search database with each, or with one of each product; all else once, with
+/// the one that has the least to do. Of all that, what the filter wants.
+///
+/// # Errors
+/// The filter names a target that is not there.
+pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, deep: bool) -> Result<Vec<Part>> {
+    for name in &filter.targets {
+        ensure!(lists.all().any(|one| one.name == *name), "there is no test target {name}; tests/Cargo.toml names them");
+    }
+    let wanted = |list: &[Target]| -> Vec<Target> { list.iter().filter(|one| filter.wants(&one.name)).cloned().collect() };
     let mut seen: Vec<Product> = Vec::new();
-    let mut parts = Vec::new();
-    for (number, one) in all.iter().enumerate() {
-        let is_first = !seen.contains(&one.product);
-        seen.push(one.product);
-        let mut arguments = vec!["--workspace".to_owned()];
-        if number > 0 {
-            let also = if is_first || deep { lists.product.as_slice() } else { &[] };
-            let targets: Vec<&String> = lists.search.iter().chain(also).collect();
-            let wanted: Vec<&String> = targets.into_iter().filter(|one| named.is_empty() || named.contains(one)).collect();
-            if wanted.is_empty() {
-                continue;
-            }
-            arguments.extend(wanted.into_iter().flat_map(|one| ["--test".to_owned(), one.clone()]));
-            arguments.extend(without_targets(filter));
-        } else {
-            arguments.extend(filter.iter().cloned());
+    let mut parts: Vec<Part> = Vec::new();
+    for one in all {
+        let mut targets = wanted(&lists.search);
+        if deep || !seen.contains(&one.product) {
+            targets.extend(wanted(&lists.product));
         }
-        parts.push(Part { key: one.key, arguments, with_check: number == 0 && filter.is_empty() });
+        seen.push(one.product);
+        parts.push(Part { key: one.key, targets, words: filter.words.clone(), ..Part::default() });
     }
-    parts
+    let mut once = wanted(&lists.once);
+    // The longest first, or it would come last to a host that has enough to do by then.
+    once.sort_by_key(|one| Reverse(one.seconds));
+    for target in once {
+        if let Some(idle) = parts.iter_mut().min_by_key(|part| part.seconds()) {
+            idle.targets.push(target);
+        }
+    }
+    if let Some(idle) = parts.iter_mut().min_by_key(|part| part.seconds()) {
+        idle.with_units = filter.targets.is_empty();
+        idle.with_check = filter.is_empty();
+    }
+    parts.retain(|part| part.with_units || !part.targets.is_empty());
+    Ok(parts)
 }
 
-fn without_targets(filter: &[String]) -> Vec<String> {
-    let mut rest = Vec::new();
-    let mut words = filter.iter();
-    while let Some(word) = words.next() {
-        if word == "--test" {
-            words.next();
-        } else {
-            rest.push(word.clone());
-        }
-    }
-    rest
+/// Of those, the targets that have to be seen on each product and do not run on each of its databases, and where they do.
+pub fn narrowed(all: &[&'static Distribution], lists: &Lists, parts: &[Part]) -> Option<String> {
+    let places = |target: &Target| -> Vec<&str> { parts.iter().filter(|part| part.runs(target)).map(|part| part.key).collect() };
+    let is_narrow = |target: &&Target| (1..all.len()).contains(&places(target).len());
+    let targets: Vec<&Target> = lists.product.iter().filter(is_narrow).collect();
+    let names: Vec<&str> = targets.iter().map(|one| one.name.as_str()).collect();
+    Some(format!("{} only on {}", names.join(", "), places(targets.first()?).join(", ")))
 }
 
 /// Puts a search database and its Java into the cache.
@@ -115,72 +161,6 @@ pub fn fetch(one: &Distribution) -> Result<()> {
     java::at_least(one.java).map(drop)
 }
 
-/// What came of one search database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Everything that ran on it passed, in this time.
-    Passed(Duration),
-    /// Something did not, or the run was broken off.
-    Failed(Duration),
-    /// It cannot be had.
-    Skipped,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Passed(time) => write!(out, "passed {}s", time.as_secs()),
-            Self::Failed(time) => write!(out, "FAILED {}s", time.as_secs()),
-            Self::Skipped => out.write_str("skipped"),
-        }
-    }
-}
-
-/// Runs the parts, at most `jobs` at a time, in their order, each in a host of its own. What one says is kept until it ends,
-/// and then printed whole.
-///
-/// # Errors
-/// A part cannot be started.
-pub fn run(parts: Vec<Part>, jobs: usize) -> Result<BTreeMap<&'static str, Outcome>> {
-    let queue = Mutex::new(parts.into_iter());
-    let outcomes = Mutex::new(BTreeMap::new());
-    let next = || queue.lock().ok().and_then(|mut queue| queue.next()).filter(|_| !wait::is_cancelled());
-    let work = || -> Result<()> {
-        while let Some(part) = next() {
-            let begun = Instant::now();
-            eprintln!("\n== {}: begun", part.key);
-            let (status, mut said) = one(&part)?;
-            let outcome = if status.success() { Outcome::Passed(begun.elapsed()) } else { Outcome::Failed(begun.elapsed()) };
-            let mut outcomes = outcomes.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
-            eprintln!("\n== {}", part.key);
-            said.seek(SeekFrom::Start(0))?;
-            io::copy(&mut said, &mut io::stderr().lock())?;
-            eprintln!("== {}: {outcome}", part.key);
-            outcomes.insert(part.key, outcome);
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| bail!("a thread panicked")))
-    })?;
-    outcomes.into_inner().map_err(|_| anyhow::anyhow!("a thread panicked"))
-}
-
-/// One part, and all that it said.
-fn one(part: &Part) -> Result<(ExitStatus, std::fs::File)> {
-    let said = tempfile::tempfile()?;
-    let mut command = Command::new(env::current_exe()?);
-    command.args(["run", "--search", part.key, "--"]);
-    if part.with_check {
-        command.args(["bash", "-c", "tests/service/check >&2 && exec \"$@\"", "with-check"]);
-    }
-    command.args(["cargo", "test", "--no-fail-fast"]).args(&part.arguments);
-    command.stdout(said.try_clone()?).stderr(said.try_clone()?).stdin(Stdio::inherit());
-    let mut child = command.spawn().context("cannot start a host")?;
-    Ok((children::wait(&mut child)?, said))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -189,51 +169,72 @@ mod tests {
     use crate::search::distribution;
 
     fn lists() -> Lists {
-        let text = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        Lists { once: text(&["unit"]), product: text(&["upgrade"]), search: text(&["snap", "swap"]) }
+        let lists =
+            json!({"search": {"snap": 5, "swap": 5}, "product": {"upgrade": 20}, "once": {"unit": 1, "page": 6, "pg": 9}});
+        Lists::of(&lists, &["snap", "swap", "upgrade", "unit", "page", "pg"], &["laws"]).unwrap()
+    }
+
+    fn planned(keys: &[&str], filter: &str, deep: bool) -> Result<Vec<Part>> {
+        let all: Vec<_> = keys.iter().map(|key| distribution(key).unwrap()).collect();
+        let filter: Vec<String> = filter.split_whitespace().map(str::to_owned).collect();
+        parts(&all, &lists(), &Filter::of(&filter)?, deep)
     }
 
     fn told(keys: &[&str], filter: &str, deep: bool) -> Vec<String> {
-        let all: Vec<_> = keys.iter().map(|key| distribution(key).unwrap()).collect();
-        let filter: Vec<String> = filter.split_whitespace().map(str::to_owned).collect();
-        parts(&all, &lists(), &filter, deep).iter().map(|part| format!("{}: {}", part.key, part.arguments.join(" "))).collect()
+        let short = |part: Part| {
+            let arguments = part.arguments().join(" ").replace("--test ", "").replace("--workspace --no-fail-fast ", "");
+            format!("{}: {arguments}", part.key)
+        };
+        planned(keys, filter, deep).unwrap().into_iter().map(short).collect()
     }
 
     #[test]
-    fn the_first_runs_all_each_product_its_own_and_every_one_what_concerns_it() {
+    fn each_runs_what_concerns_it_and_who_has_the_least_to_do_what_concerns_none() {
+        let four = ["opensearch-2", "opensearch-3", "elasticsearch-8", "elasticsearch-9"];
         assert_eq!(
-            told(&["opensearch-2", "opensearch-3", "elasticsearch-8", "elasticsearch-9"], "", false),
+            told(&four, "", false),
             [
-                "opensearch-2: --workspace",
-                "opensearch-3: --workspace --test snap --test swap",
-                "elasticsearch-8: --workspace --test snap --test swap --test upgrade",
-                "elasticsearch-9: --workspace --test snap --test swap",
+                "opensearch-2: snap swap upgrade",
+                "opensearch-3: snap swap pg",
+                "elasticsearch-8: snap swap upgrade",
+                "elasticsearch-9: --lib --bins snap swap page unit laws",
             ]
         );
-        assert_eq!(
-            told(&["opensearch-2", "opensearch-3"], "", true)[1],
-            "opensearch-3: --workspace --test snap --test swap --test upgrade"
-        );
+        assert_eq!(told(&four[..2], "", true)[1], "opensearch-3: --lib --bins snap swap upgrade page unit laws");
+        assert_eq!(told(&four[..1], "", false), ["opensearch-2: --lib --bins snap swap upgrade pg page unit laws"]);
+        let checks = |filter| planned(&four, filter, false).unwrap().iter().filter(|part| part.with_check).count();
+        assert_eq!((checks(""), checks("a_node"), checks("--test snap")), (1, 0, 0));
     }
 
     #[test]
     fn a_filter_leaves_of_each_what_it_names() {
+        let two = ["opensearch-2", "elasticsearch-8"];
         assert_eq!(
-            told(&["opensearch-2", "elasticsearch-8"], "--test snap a_node -- --nocapture", false),
-            [
-                "opensearch-2: --workspace --test snap a_node -- --nocapture",
-                "elasticsearch-8: --workspace --test snap a_node -- --nocapture"
-            ]
+            told(&two, "--test snap a_node -- --nocapture", false),
+            ["opensearch-2: snap a_node -- --nocapture", "elasticsearch-8: snap a_node -- --nocapture"]
         );
-        assert_eq!(told(&["opensearch-2", "elasticsearch-8"], "--test unit", false), ["opensearch-2: --workspace --test unit"]);
+        for one in ["unit", "laws"] {
+            assert_eq!(told(&two, &format!("--test {one}"), false), [format!("opensearch-2: {one}")]);
+        }
+        assert!(told(&two, "a_node", false).iter().all(|part| part.ends_with(" a_node")));
+        assert!(planned(&two, "--test dance", false).is_err());
+    }
+
+    #[test]
+    fn what_ran_on_the_first_of_each_product_only_is_said() {
+        let keys = ["opensearch-2", "opensearch-3", "elasticsearch-8"];
+        let all = keys.map(|key| distribution(key).unwrap());
+        let said = |filter, deep| narrowed(&all, &lists(), &planned(&keys, filter, deep).unwrap());
+        assert_eq!(said("", false).unwrap(), "upgrade only on opensearch-2, elasticsearch-8");
+        assert_eq!((said("", true), said("--test snap", false)), (None, None));
     }
 
     #[test]
     fn a_target_stands_in_one_list() {
-        let lists = json!({"once": ["a"], "search": ["b", "c"], "product": ["c"]});
-        assert!(Lists::of(&lists, &["a", "b"]).is_ok());
+        let lists = json!({"once": {"a": 1}, "search": {"b": 1, "c": 1}, "product": {"c": 1}});
+        assert!(Lists::of(&lists, &["a", "b"], &[]).is_ok());
         for wrong in ["c", "d"] {
-            let error = Lists::of(&lists, &["a", wrong]).unwrap_err().to_string();
+            let error = Lists::of(&lists, &["a", wrong], &[]).unwrap_err().to_string();
             assert!(error.contains(&format!("the target {wrong} ")), "{error}");
         }
     }

@@ -6,15 +6,38 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How long a condition is left alone between two looks.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long a condition is left alone between the first two looks, and at most: most of what is waited for is a tool that ends
+/// within some milliseconds.
+const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
 
 static CANCELLED: AtomicBool = AtomicBool::new(false);
+
+/// The looks at a condition: soon after each other at first, then less and less often.
+struct Looks {
+    deadline: Instant,
+    pause: Duration,
+}
+
+impl Looks {
+    fn within(limit: Duration) -> Self {
+        Self { deadline: Instant::now() + limit, pause: PAUSES[0] }
+    }
+
+    /// Waits for the next look; false when the time for looks is over.
+    fn again(&mut self) -> bool {
+        let in_time = Instant::now() < self.deadline;
+        if in_time {
+            thread::sleep(self.pause);
+            self.pause = PAUSES[1].min(self.pause * 2);
+        }
+        in_time
+    }
+}
 
 /// Asks `probe` until it has an answer. Fails after `limit`, or as soon as [`cancel`] was called; `what` completes the sentence
 /// "gave up waiting for …".
 pub fn until<T>(what: &str, limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
-    let deadline = Instant::now() + limit;
+    let mut looks = Looks::within(limit);
     loop {
         if let Some(answer) = probe() {
             return Ok(answer);
@@ -22,25 +45,23 @@ pub fn until<T>(what: &str, limit: Duration, mut probe: impl FnMut() -> Option<T
         if CANCELLED.load(Ordering::SeqCst) {
             bail!("stopped waiting for {what}: interrupted");
         }
-        if Instant::now() >= deadline {
+        if !looks.again() {
             bail!("gave up waiting for {what} after {limit:?}");
         }
-        thread::sleep(PAUSE);
     }
 }
 
 /// Like [`until`], for a condition that has no answer but yes; also goes on when the program was interrupted, since it is used
 /// for taking things away.
 pub fn gone(limit: Duration, mut is_gone: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + limit;
+    let mut looks = Looks::within(limit);
     loop {
         if is_gone() {
             return true;
         }
-        if Instant::now() >= deadline {
+        if !looks.again() {
             return false;
         }
-        thread::sleep(PAUSE);
     }
 }
 

@@ -1,0 +1,29 @@
+//! `svc-testhost suite`, which runs all the others.
+
+use std::fs;
+use std::process::Command;
+
+use svc_tests::os;
+use svc_tests::tool::{bin_dir, root};
+
+#[test]
+fn a_search_database_that_cannot_be_had_is_skipped_by_name_and_not_passed() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    os::folder(dir.path(), 0o755, None).unwrap();
+    fs::create_dir(dir.path().join(".m2")).unwrap();
+    let nowhere = "<settings><mirrors><mirror><id>nowhere</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:1/</url></mirror></mirrors></settings>";
+    fs::write(dir.path().join(".m2/settings.xml"), nowhere).unwrap();
+    let suite = Command::new(bin_dir().join("svc-testhost"))
+        .args(["suite", "opensearch-2", "elasticsearch-8"])
+        .current_dir(root())
+        .env("SVC_TEST_CACHE", dir.path().join("cache"))
+        .env("MAVEN_OPTS", format!("-Duser.home={}", dir.path().display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&suite.stderr);
+    assert_eq!(suite.status.code(), Some(1), "{said}");
+    let told: Vec<Vec<_>> =
+        std::str::from_utf8(&suite.stdout).unwrap().lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(told, [["opensearch-2", "skipped"], ["elasticsearch-8", "skipped"]]);
+    assert!(said.contains("cannot fetch org.opensearch.distribution"), "{said}");
+}
