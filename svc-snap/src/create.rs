@@ -2,7 +2,6 @@
 
 mod cancel;
 mod lost;
-pub(crate) mod mark;
 mod take;
 
 use schemars::JsonSchema;
@@ -14,7 +13,6 @@ use svc_step::effects::Changed;
 use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use self::mark::{Mark, MarkArgs};
 use self::take::{Take, Taking};
 use crate::connection::Connection;
 use crate::index::live::{Live, live};
@@ -25,6 +23,7 @@ use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::kept::{self, Kept};
+use crate::snapshot::mark::{Mark, MarkArgs};
 use crate::snapshot::noted;
 use crate::snapshot::{self, Snapshot};
 use crate::snapshot::{name, verdict};

@@ -6,8 +6,9 @@
 //!   `register/`, `restore/`, `stage/`, `swap/`.
 //! - `connection/`, `server/`: how the search database is reached, requests and what a refusal means, its disks.
 //! - `repository/`: what is known of it, its settings without secrets.
-//! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), says which one a step goes on with (`source`), what
-//!   its documents say (`backup`), what it does not hold (`noted`) and how this host remembers that (`kept`).
+//! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
+//!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
+//!   that (`kept`).
 //! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
 //!   against what is `live` or `held` by a snapshot), and the names of our own `copies`.
 //! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.

@@ -20,11 +20,11 @@ use self::named::Named;
 pub use self::rules::Reason;
 use self::rules::{Candidate, Rules, Worth};
 use crate::connection::Connection;
-use crate::create::mark::{self, Kind};
 use crate::rate::left::Left;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::server::path::path;
+use crate::snapshot::mark::{self, Kind};
 use crate::snapshot::{self, Snapshot, verdict};
 
 /// Arguments of `svc-snap prune`.

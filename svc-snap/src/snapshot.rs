@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod fit;
 pub(crate) mod follow;
 pub(crate) mod kept;
+pub(crate) mod mark;
 pub(crate) mod name;
 pub(crate) mod noted;
 pub(crate) mod source;

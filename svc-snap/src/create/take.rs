@@ -7,13 +7,13 @@ use svc_step::action::Action;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
-use crate::create::mark::Mark;
 use crate::server::line::Pending;
 use crate::server::path::path;
 use crate::server::transport::{Fate, Trouble};
 use crate::server::{Server, failed};
 use crate::snapshot::Snapshot;
 use crate::snapshot::follow::Follow;
+use crate::snapshot::mark::Mark;
 
 /// How long a request may be under way while the server answers looks and shows no such snapshot. Servers themselves give up
 /// waiting for their cluster after 30 s; a large repository's list may have to be read before.

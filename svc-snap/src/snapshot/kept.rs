@@ -10,9 +10,9 @@ use svc_step::file::{self, Existing};
 use svc_step::lock::make_private_folder;
 use svc_step::{Call, Failure, run_id};
 
-use crate::create::mark;
 use crate::server::Server;
 use crate::snapshot::Snapshot;
+use crate::snapshot::mark;
 use crate::snapshot::noted::Notes;
 
 /// A file of notes is not larger.
