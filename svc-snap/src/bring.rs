@@ -19,6 +19,7 @@ use crate::index::count::counts;
 use crate::index::shape::lifecycle_patterns;
 use crate::index::{Index, look, portions};
 use crate::server::Server;
+use crate::server::json::{list, members, number, text};
 use crate::server::path::path;
 
 /// How long a restore under way is left alone: shortly at first, then longer.
@@ -122,11 +123,8 @@ pub(crate) fn wait_for(call: &Call, server: &Server, names: &[&str]) -> Result<(
 
 /// Whether the cluster's state speaks of a restore of one of `names`.
 fn under_way(state: &Value, names: &BTreeSet<&str>) -> bool {
-    let restores = state.pointer("/restore/snapshots").and_then(Value::as_array).into_iter().flatten();
-    restores
-        .filter_map(|restore| restore.get("indices").and_then(Value::as_array))
-        .flatten()
-        .any(|index| index.as_str().is_some_and(|index| names.contains(index)))
+    let mut indices = list(state, "/restore/snapshots").flat_map(|restore| list(restore, "/indices"));
+    indices.any(|index| index.as_str().is_some_and(|index| names.contains(index)))
 }
 
 /// How many bytes have come, and of how many, as far as the server knows yet; and how many shards are whole.
@@ -136,13 +134,12 @@ fn far(server: &Server, names: &[&str]) -> Result<(u64, u64, Parts), Failure> {
     for names in portions(names) {
         // The index may not be there for a moment yet.
         let Some(answer) = server.find(&path(&[&names.join(","), "_recovery"]))? else { continue };
-        let shards = answer.as_object().into_iter().flatten().filter_map(|(_, index)| index.get("shards")?.as_array()).flatten();
+        let shards = members(&answer).flat_map(|(_, index)| list(index, "/shards"));
         for shard in shards.filter(|shard| shard.get("primary") == Some(&Value::Bool(true))) {
-            let size = |field: &str| shard.pointer(&format!("/index/size/{field}")).and_then(Value::as_u64).unwrap_or(0);
-            done += size("recovered_in_bytes");
-            total += size("total_in_bytes");
+            done += number(shard, "/index/size/recovered_in_bytes").unwrap_or(0);
+            total += number(shard, "/index/size/total_in_bytes").unwrap_or(0);
             shards_whole.total += 1;
-            shards_whole.done += u64::from(shard.get("stage").and_then(Value::as_str) == Some("DONE"));
+            shards_whole.done += u64::from(text(shard, "/stage") == Some("DONE"));
         }
     }
     Ok((done, total, shards_whole))
@@ -158,15 +155,13 @@ fn not_whole(server: &Server, names: &[&str]) -> Failure {
             path(&["_cat", "shards", &names.join(",")])
         );
         let Ok(Some(Value::Array(shards))) = server.find(&shards) else { continue };
-        let text = |shard: &Value, key: &str| shard.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        for shard in shards.iter().filter(|shard| text(shard, "state") != "STARTED" && text(shard, "prirep") == "p") {
-            let why = innermost(&text(shard, "unassigned.details"));
-            failure = failure.cause(format!(
-                "{} shard {}: {} {why}",
-                text(shard, "index"),
-                text(shard, "shard"),
-                text(shard, "unassigned.reason")
-            ));
+        for shard in &shards {
+            let says = |pointer: &str| text(shard, pointer).unwrap_or_default();
+            if says("/state") == "STARTED" || says("/prirep") != "p" {
+                continue;
+            }
+            let why = innermost(says("/unassigned.details"));
+            failure = failure.cause(format!("{} shard {}: {} {why}", says("/index"), says("/shard"), says("/unassigned.reason")));
         }
     }
     failure

@@ -15,11 +15,11 @@ use self::nodes::{Node, nodes};
 use self::unassigned::{NotWhole, not_whole};
 use crate::configure::covers;
 use crate::connection::Connection;
-use crate::index::members;
 use crate::index::scope::ScopeArg;
 use crate::rate::left::Left;
 use crate::repository::{self, RepositoryArg};
 use crate::server::disk::{Level, NodeDisk, disks};
+use crate::server::json::{list, members, number, text};
 use crate::server::{Product, Server};
 use crate::snapshot;
 use crate::verify::verify;
@@ -231,7 +231,7 @@ fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
 fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
     let server = Server::connect(&args.connection, call)?;
     let cluster = server.get("/_cluster/health?level=indices&expand_wildcards=all")?;
-    let text = |key: &str| cluster.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let status = text(&cluster, "/status").unwrap_or_default().to_owned();
     let indices = cluster.get("indices").into_iter().flat_map(members);
     let red = indices
         .filter(|(name, index)| index.get("status").is_some_and(|status| status == "red") && args.scope.scope.contains(name));
@@ -241,14 +241,14 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
     let nodes = nodes(&server)?;
     let path_repo = nodes::common(&nodes);
     let in_scope = |name: &str| args.scope.scope.contains(name);
-    let not_whole = match text("status").as_str() {
+    let not_whole = match status.as_str() {
         "green" => Vec::new(),
         _ => not_whole(&server, in_scope, nodes.iter().filter(|node| node.holds_data).count())?,
     };
     let health = Health {
-        status: text("status"),
+        status,
         red_indices,
-        nodes_count: cluster.get("number_of_nodes").and_then(Value::as_u64).unwrap_or(0),
+        nodes_count: number(&cluster, "/number_of_nodes").unwrap_or(0),
         configured: configured(&repository, &path_repo),
         not_whole,
         nodes,
@@ -283,15 +283,15 @@ fn under_way(server: &Server) -> Result<Vec<UnderWay>, Failure> {
         Err(failure) if failure.code == "search_forbidden" => return Ok(Vec::new()),
         Err(failure) => return Err(failure),
     };
-    let text = |one: &Value, key: &str| one.get(key).and_then(Value::as_str).map(str::to_owned);
-    let all = answer.get("snapshots").and_then(Value::as_array).into_iter().flatten();
-    Ok(all.filter_map(|one| Some(UnderWay { repository: text(one, "repository")?, name: text(one, "snapshot")? })).collect())
+    let under_way = |one: &Value| {
+        Some(UnderWay { repository: text(one, "/repository")?.to_owned(), name: text(one, "/snapshot")?.to_owned() })
+    };
+    Ok(list(&answer, "/snapshots").filter_map(under_way).collect())
 }
 
 fn repository_health(server: &Server, name: &str) -> Result<(RepositoryHealth, Option<Failure>), Failure> {
     let definition = repository::definition(server, name)?;
-    let text =
-        |pointer: &str| definition.as_ref().and_then(|value| value.pointer(pointer)).and_then(Value::as_str).map(str::to_owned);
+    let said = |pointer: &str| text(definition.as_ref()?, pointer).map(str::to_owned);
     let (verdict, mut unverified) = if definition.is_some() { known(verify(server, name))? } else { (None, None) };
     let verified = verdict.as_ref().map(|verdict| verdict.unusable.is_none());
     let readable = if verified == Some(true) {
@@ -308,11 +308,11 @@ fn repository_health(server: &Server, name: &str) -> Result<(RepositoryHealth, O
     let health = RepositoryHealth {
         name: name.to_owned(),
         registered: definition.is_some(),
-        kind: text("/type"),
-        location: text("/settings/location"),
+        kind: said("/type"),
+        location: said("/settings/location"),
         verified,
         unusable_nodes: verdict.map(|verdict| verdict.unusable_nodes).unwrap_or_default(),
-        readonly: text("/settings/readonly").is_some_and(|value| value == "true"),
+        readonly: said("/settings/readonly").is_some_and(|value| value == "true"),
         readable,
     };
     Ok((health, unverified))

@@ -16,6 +16,7 @@ use svc_step::Failure;
 
 use crate::index::shape::Shape;
 use crate::server::Server;
+use crate::server::json::{members, number};
 use crate::server::path::path;
 
 /// What the server shows of one index.
@@ -91,20 +92,15 @@ pub(crate) fn portions<'a>(names: &'a [&'a str]) -> Vec<&'a [&'a str]> {
 
 fn index(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, health: Option<&Value>) -> Index {
     let text = |name: &str| settings.get(name).and_then(Value::as_str).unwrap_or_default();
-    let number = |name: &str| health.and_then(|health| health.get(name)).and_then(Value::as_u64);
+    let shards = |pointer: &str| number(health?, pointer);
     // A yellow index may have no primary yet: a restore that has not begun is yellow.
-    let whole = number("number_of_shards").is_some_and(|shards| number("active_primary_shards") == Some(shards));
+    let whole = shards("/number_of_shards").is_some_and(|all| shards("/active_primary_shards") == Some(all));
     Index {
         uuid: text("index.uuid").to_owned(),
         closed: text("index.verified_before_close") == "true",
         whole,
         shape: Shape::read(settings, aliases),
     }
-}
-
-/// The members of a JSON object; none of anything else.
-pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flatten()
 }
 
 #[cfg(test)]

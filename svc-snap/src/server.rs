@@ -1,6 +1,7 @@
 //! The search database that a step works with: which product and version it is, and the requests to it.
 
 pub(crate) mod disk;
+pub(crate) mod json;
 pub(crate) mod line;
 pub(crate) mod path;
 pub(crate) mod refusal;
@@ -21,6 +22,7 @@ use svc_step::{Call, Failure, Status};
 use self::line::{Line, Pending};
 use self::transport::{Answer, Fate, Transport, Trouble};
 use crate::connection::Connection;
+use crate::server::json::{members, text};
 use crate::server::path::path;
 
 /// How often signals and the time limit are looked at while a long request runs.
@@ -232,23 +234,16 @@ fn look(line: &Line, path: &str) -> Result<Answer, Failure> {
     line.look("GET", path, None).map_err(|trouble| trouble.failure)
 }
 
-fn text(value: &Value, pointer: &str) -> Option<String> {
-    value.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
-}
-
 fn by_root(line: Line, root: &Value) -> Result<Server, Failure> {
-    let product = match text(root, "/version/distribution").as_deref() {
+    let product = match text(root, "/version/distribution") {
         Some("opensearch") => Some(Product::OpenSearch),
         Some(_) => None,
-        None => text(root, "/tagline").filter(|line| line == "You Know, for Search").map(|_| Product::Elasticsearch),
+        None => text(root, "/tagline").filter(|line| *line == "You Know, for Search").map(|_| Product::Elasticsearch),
     };
-    let found = product.zip(text(root, "/version/number")).zip(text(root, "/cluster_name"));
+    let owned = |pointer: &str| text(root, pointer).map(str::to_owned);
+    let found = product.zip(owned("/version/number")).zip(owned("/cluster_name"));
     let ((product, version), cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(line.base()))?;
-    let cluster_uuid = match text(root, "/cluster_uuid").filter(|uuid| uuid != "_na_") {
-        Some(uuid) => uuid,
-        None => return Err(refusal::no_cluster(line.base())),
-    };
-    Ok(Server { line, product, version, cluster_uuid, cluster_name })
+    identified(line, product, version, cluster_name, root)
 }
 
 /// Distributions without the module that serves `GET /` say it in pieces.
@@ -257,16 +252,22 @@ fn by_nodes(line: Line, root: &Answer) -> Result<Server, Failure> {
         return Err(refusal::not_a_search_database(line.base()));
     }
     let good = |answer: Answer| line::good(answer).map_err(|trouble| trouble.failure);
-    let version = |answer: &Value| text(answer.get("nodes")?.as_object()?.values().next()?, "/version");
+    let version = |answer: &Value| text(members(answer.get("nodes")?).next()?.1, "/version").map(str::to_owned);
     let state = good(look(&line, "/_cluster/state/version,nodes?filter_path=cluster_uuid,cluster_name,nodes.*.version")?)?;
     let version = match version(&state) {
         Some(version) => Some(version),
         // The state of the first releases of Elasticsearch 8 does not name its nodes' versions.
         None => version(&good(look(&line, "/_nodes/_local?filter_path=nodes.*.version")?)?),
     };
-    let found = version.zip(text(&state, "/cluster_name"));
+    let found = version.zip(text(&state, "/cluster_name").map(str::to_owned));
     let (version, cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(line.base()))?;
-    let cluster_uuid =
-        text(&state, "/cluster_uuid").filter(|uuid| uuid != "_na_").ok_or_else(|| refusal::no_cluster(line.base()))?;
-    Ok(Server { line, product: Product::Elasticsearch, version, cluster_uuid, cluster_name })
+    identified(line, Product::Elasticsearch, version, cluster_name, &state)
+}
+
+/// A node that has not found its cluster yet says `_na_`.
+fn identified(line: Line, product: Product, version: String, cluster_name: String, said: &Value) -> Result<Server, Failure> {
+    match text(said, "/cluster_uuid").filter(|uuid| *uuid != "_na_").map(str::to_owned) {
+        Some(cluster_uuid) => Ok(Server { line, product, version, cluster_uuid, cluster_name }),
+        None => Err(refusal::no_cluster(line.base())),
+    }
 }

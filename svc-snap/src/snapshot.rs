@@ -17,9 +17,9 @@ use serde_json::{Map, Value, json};
 use svc_step::Failure;
 use svc_step::document::Time;
 
-use crate::index::members;
 use crate::repository;
 use crate::server::Server;
+use crate::server::json::{self, list, members, texts};
 use crate::server::path::path;
 use crate::server::refusal;
 use crate::snapshot::fit::Fit;
@@ -102,13 +102,13 @@ pub struct ShardFailure {
 impl Snapshot {
     /// Reads a snapshot object; what the server does not say is missing or empty.
     pub(crate) fn read(value: &Value) -> Option<Self> {
-        let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let number = |pointer: &str| value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        let text = |pointer: &str| json::text(value, pointer).map(str::to_owned);
+        let number = |pointer: &str| json::number(value, pointer).unwrap_or(0);
         let state = text("/state")?;
         let done = state != IN_PROGRESS && number("/end_time_in_millis") > 0;
-        let features = value.get("feature_states").and_then(Value::as_array).into_iter().flatten();
-        let mut feature_indices: Vec<String> = features.flat_map(|feature| strings(feature.get("indices"))).collect();
-        let mut indices = strings(value.get("indices"));
+        let mut feature_indices: Vec<String> =
+            list(value, "/feature_states").flat_map(|feature| texts(feature, "/indices")).collect();
+        let mut indices = texts(value, "/indices");
         indices.sort();
         feature_indices.sort();
         Some(Self {
@@ -116,7 +116,7 @@ impl Snapshot {
             uuid: text("/uuid")?,
             version: text("/version"),
             indices,
-            data_streams: strings(value.get("data_streams")),
+            data_streams: texts(value, "/data_streams"),
             feature_indices,
             include_global_state: value.get("include_global_state").and_then(Value::as_bool),
             started_at: moment(number("/start_time_in_millis")).map(Time::from),
@@ -128,7 +128,7 @@ impl Snapshot {
                 successful_count: number("/shards/successful"),
                 failed_count: number("/shards/failed"),
             },
-            failures: value.get("failures").and_then(Value::as_array).into_iter().flatten().map(failure).collect(),
+            failures: list(value, "/failures").map(failure).collect(),
             reason: text("/reason"),
             taken_by: text("/metadata/taken_by"),
             taken_because: text("/metadata/taken_because"),
@@ -146,22 +146,14 @@ impl Snapshot {
     }
 }
 
-fn strings(list: Option<&Value>) -> Vec<String> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
 fn moment(millis: u64) -> Option<Timestamp> {
     let millis = i64::try_from(millis).ok().filter(|millis| *millis > 0)?;
     Timestamp::from_millisecond(millis).ok()
 }
 
 fn failure(value: &Value) -> ShardFailure {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    ShardFailure {
-        index: text("index"),
-        shard: value.get("shard_id").and_then(Value::as_u64).unwrap_or(0),
-        reason: text("reason"),
-    }
+    let text = |pointer: &str| json::text(value, pointer).unwrap_or_default().to_owned();
+    ShardFailure { index: text("/index"), shard: json::number(value, "/shard_id").unwrap_or(0), reason: text("/reason") }
 }
 
 /// Looks one snapshot up; `None` where the repository has none of that name.
@@ -217,7 +209,7 @@ pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Fa
         return Err(repository::named(failure, repository));
     }
     // A part of the list is no list: nobody may count by it.
-    if answer.get("remaining").and_then(Value::as_u64).unwrap_or(0) > 0 {
+    if json::number(&answer, "/remaining").unwrap_or(0) > 0 {
         return Err(odd(&answer));
     }
     let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
@@ -240,7 +232,7 @@ pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
     }
     let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
     // What is known of the names is the server's memory; of one snapshot more, its file.
-    if let Some(name) = list.last().and_then(|one| one.get("snapshot")).and_then(Value::as_str) {
+    if let Some(name) = list.last().and_then(|one| json::text(one, "/snapshot")) {
         find(server, repository, name)?;
     }
     Ok(list.len() as u64)

@@ -3,14 +3,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::index::members;
 use crate::repository::unusable;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
+use crate::server::json::{members, text};
 use crate::server::path::path;
 use crate::snapshot;
 
@@ -78,8 +77,7 @@ pub(crate) fn verify(server: &Server, repository: &str) -> Result<Verdict, Failu
         Err(failure) => return Err(repository::named(failure, repository)),
     };
     let nodes = answer.get("nodes").into_iter().flat_map(members);
-    let mut nodes: Vec<String> =
-        nodes.map(|(id, node)| node.get("name").and_then(Value::as_str).unwrap_or(id).to_owned()).collect();
+    let mut nodes: Vec<String> = nodes.map(|(id, node)| text(node, "/name").unwrap_or(id).to_owned()).collect();
     nodes.sort();
     Ok(Verdict { nodes, ..Verdict::default() })
 }

@@ -7,9 +7,10 @@ use svc_step::Failure;
 
 use crate::bring::Bring;
 use crate::bring::chosen::Chosen;
-use crate::index::{members, portions};
+use crate::index::portions;
 use crate::server::Server;
 use crate::server::disk::{NodeDisk, disks};
+use crate::server::json::{members, number, text};
 use crate::server::path::path;
 
 /// What a restore brings.
@@ -65,8 +66,8 @@ fn shards_of(server: &Server, names: &[&str]) -> Result<u64, Failure> {
     let mut shards = 0;
     for names in portions(names) {
         let settings = format!("{}?flat_settings=true", path(&[&names.join(","), "_settings", "index.number_of_shards"]));
-        let number = |index: &Value| index.pointer("/settings/index.number_of_shards")?.as_str()?.parse::<u64>().ok();
-        shards += members(&server.get(&settings)?).filter_map(|(_, index)| number(index)).sum::<u64>();
+        let count = |index: &Value| text(index, "/settings/index.number_of_shards")?.parse::<u64>().ok();
+        shards += members(&server.get(&settings)?).filter_map(|(_, index)| count(index)).sum::<u64>();
     }
     Ok(shards)
 }
@@ -88,8 +89,8 @@ fn load(status: &Value, brings: &[Bring]) -> Load {
     let brought: BTreeSet<&str> = brings.iter().map(|one| one.index.as_str()).collect();
     let wanted = members(indices).filter(|(name, _)| brought.contains(name.as_str()));
     wanted.fold(Load::default(), |sum, (_, index)| {
-        let number = |pointer: &str| index.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
-        Load { bytes: sum.bytes + number("/stats/total/size_in_bytes"), shards: sum.shards + number("/shards_stats/total") }
+        let size = |pointer: &str| number(index, pointer).unwrap_or(0);
+        Load { bytes: sum.bytes + size("/stats/total/size_in_bytes"), shards: sum.shards + size("/shards_stats/total") }
     })
 }
 
@@ -110,8 +111,8 @@ fn shards_left(server: &Server, nodes: u64) -> Result<Option<u64>, Failure> {
         .find_map(|part| settings.get(part)?.get("cluster.max_shards_per_node")?.as_str())
         .and_then(|limit| limit.parse::<u64>().ok());
     let health = server.get("/_cluster/health?filter_path=active_shards,initializing_shards,unassigned_shards")?;
-    let number = |key: &str| health.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let used = number("active_shards") + number("initializing_shards") + number("unassigned_shards");
+    let shards = |pointer: &str| number(&health, pointer).unwrap_or(0);
+    let used = shards("/active_shards") + shards("/initializing_shards") + shards("/unassigned_shards");
     Ok(limit.map(|limit| (limit * nodes).saturating_sub(used)))
 }
 

@@ -7,6 +7,7 @@ use svc_step::action::Action;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
+use crate::server::json::text;
 use crate::server::line::Pending;
 use crate::server::path::path;
 use crate::server::transport::{Fate, Trouble};
@@ -155,7 +156,7 @@ impl Taking<'_> {
     }
 
     fn is_about_it(&self, answer: &Value) -> bool {
-        let name = answer.pointer("/snapshot/snapshot").and_then(Value::as_str);
+        let name = text(answer, "/snapshot/snapshot");
         answer.get("accepted") == Some(&Value::Bool(true)) || name == Some(self.take.name)
     }
 

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::index::members;
 use crate::server::Server;
 use crate::server::disk::holds_data;
+use crate::server::json::{members, text};
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,10 +32,9 @@ pub(super) fn nodes(server: &Server) -> Result<Vec<Node>, Failure> {
 }
 
 fn read(answer: &Value) -> Vec<Node> {
-    let text = |node: &Value, key: &str| node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let node = |node: &Value| Node {
-        name: text(node, "name"),
-        version: text(node, "version"),
+        name: text(node, "/name").unwrap_or_default().to_owned(),
+        version: text(node, "/version").unwrap_or_default().to_owned(),
         holds_data: holds_data(node),
         path_repo: folders(node.pointer("/settings/path/repo")),
     };

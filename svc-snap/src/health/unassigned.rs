@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use svc_step::Failure;
 
 use crate::server::Server;
+use crate::server::json::{list, text};
 
 /// So many indices are explained; each is a request.
 const MOST_EXPLAINED: usize = 20;
@@ -69,19 +70,19 @@ pub(super) fn not_whole(server: &Server, in_scope: impl Fn(&str) -> bool, data_n
 
 fn missing(shards: &Value) -> BTreeMap<String, Missing> {
     let mut all: BTreeMap<String, Missing> = BTreeMap::new();
-    for row in shards.as_array().into_iter().flatten() {
-        let text = |key: &str| row.get(key).and_then(Value::as_str).unwrap_or_default();
-        let primary = text("prirep") == "p";
+    for row in list(shards, "") {
+        let says = |pointer: &str| text(row, pointer).unwrap_or_default();
+        let primary = says("/prirep") == "p";
         // A replica that is on its way has a place.
-        if text("state") != "UNASSIGNED" && !(primary && text("state") == "INITIALIZING") {
+        if says("/state") != "UNASSIGNED" && !(primary && says("/state") == "INITIALIZING") {
             continue;
         }
-        let entry = all.entry(text("index").to_owned()).or_default();
+        let entry = all.entry(says("/index").to_owned()).or_default();
         // Of several, the one that is worst is explained.
         if entry.count == 0 || (primary && !entry.primary) {
-            entry.shard = text("shard").parse().unwrap_or(0);
+            entry.shard = says("/shard").parse().unwrap_or(0);
             entry.primary = primary;
-            text("unassigned.reason").clone_into(&mut entry.reason);
+            says("/unassigned.reason").clone_into(&mut entry.reason);
         }
         entry.count += 1;
     }
@@ -95,12 +96,9 @@ fn explain(server: &Server, index: &str, missing: &Missing) -> Result<Value, Fai
 
 /// What speaks against a place on some node: the decider and its explanation.
 fn objections(answer: &Value) -> impl Iterator<Item = (&str, &str)> {
-    let nodes = answer.get("node_allocation_decisions").and_then(Value::as_array).into_iter().flatten();
-    let deciders = nodes.flat_map(|node| node.get("deciders").and_then(Value::as_array).into_iter().flatten());
-    deciders.filter(|one| one.get("decision").is_some_and(|decision| decision != "YES")).map(|one| {
-        let text = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
-        (text("decider"), text("explanation"))
-    })
+    let deciders = list(answer, "/node_allocation_decisions").flat_map(|node| list(node, "/deciders"));
+    let against = deciders.filter(|one| one.get("decision").is_some_and(|decision| decision != "YES"));
+    against.map(|one| (text(one, "/decider").unwrap_or_default(), text(one, "/explanation").unwrap_or_default()))
 }
 
 fn only_for_want_of_nodes(answer: &Value) -> bool {
@@ -119,8 +117,8 @@ fn sentence(index: &str, missing: &Missing, answer: &Value, too_few_nodes: bool,
     }
     let what = if missing.primary { "primary" } else { "replica" };
     let told: Vec<&str> = objections(answer).filter(|(decider, _)| *decider != "same_shard").map(|(_, why)| why).collect();
-    let last = answer.pointer("/unassigned_info/details").and_then(Value::as_str);
-    let whole = answer.get("allocate_explanation").and_then(Value::as_str).map(|text| text.trim_end_matches('.'));
+    let last = text(answer, "/unassigned_info/details");
+    let whole = text(answer, "/allocate_explanation").map(|text| text.trim_end_matches('.'));
     let why = told.first().copied().or(last).or(whole).unwrap_or("the search database does not say why");
     let why: String = why.chars().take(300).collect();
     let since = if missing.reason.is_empty() { String::new() } else { format!(" ({})", missing.reason) };

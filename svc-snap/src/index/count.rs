@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use svc_step::{Failure, Status};
 
 use crate::server::Server;
+use crate::server::json::{list, number};
 use crate::server::path::path;
 
 /// So many indices are counted by one request.
@@ -30,9 +31,9 @@ pub(crate) fn count(server: &Server, index: &str) -> Result<u64, Failure> {
 
 /// The count, where every shard has its part in it: one that is nowhere is not counted, and not among the failed either.
 fn counted(answer: &Value, count: &str) -> Option<u64> {
-    let number = |pointer: &str| answer.pointer(pointer).and_then(Value::as_u64);
-    let whole = number("/_shards/failed") == Some(0) && number("/_shards/successful") == number("/_shards/total");
-    number(count).filter(|_| whole)
+    let shards = |pointer: &str| number(answer, pointer);
+    let whole = shards("/_shards/failed") == Some(0) && shards("/_shards/successful") == shards("/_shards/total");
+    number(answer, count).filter(|_| whole)
 }
 
 /// The same of several indices, in a few requests.
@@ -74,8 +75,7 @@ fn lines(names: &[&str]) -> String {
 }
 
 fn read(answer: &Value) -> Vec<Option<u64>> {
-    let responses = answer.get("responses").and_then(Value::as_array).into_iter().flatten();
-    responses.map(|one| counted(one, "/hits/total")).collect()
+    list(answer, "/responses").map(|one| counted(one, "/hits/total")).collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use svc_step::Failure;
 use crate::index::resolve::{Kind, PassedOver, Patterns, Unresolved, resolve};
 use crate::index::scope::Scope;
 use crate::server::Server;
+use crate::server::json::{list, text, texts};
 
 /// A name of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,22 +65,18 @@ pub(crate) fn live(server: &Server, scope: &Scope, patterns: &Patterns) -> Resul
 }
 
 fn read(answer: &Value) -> Names {
-    let list = |key: &str| answer.get(key).and_then(Value::as_array).into_iter().flatten();
-    let name = |value: &Value| value.get("name").and_then(Value::as_str).map(str::to_owned);
+    let name = |value: &Value| text(value, "/name").map(str::to_owned);
     let index = |value: &Value| {
-        let is =
-            |word: &str| value.get("attributes").and_then(Value::as_array).is_some_and(|all| all.iter().any(|one| one == word));
+        let is = |word: &str| list(value, "/attributes").any(|one| one == word);
         Some(Name { name: name(value)?, closed: is("closed"), system: is("system") })
     };
     let own = |value: &&Value| value.get("data_stream").is_none_or(Value::is_null);
-    let mut indices: Vec<Name> = list("indices").filter(own).filter_map(index).collect();
-    let mut streams: Vec<String> = list("data_streams").filter_map(name).collect();
+    let mut indices: Vec<Name> = list(answer, "/indices").filter(own).filter_map(index).collect();
+    let mut streams: Vec<String> = list(answer, "/data_streams").filter_map(name).collect();
     indices.sort_by(|one, other| one.name.cmp(&other.name));
     streams.sort();
-    let behind = list("data_streams").filter_map(|stream| {
-        let indices = stream.get("backing_indices")?.as_array()?.iter();
-        Some((name(stream)?, indices.filter_map(Value::as_str).map(str::to_owned).collect()))
-    });
+    let behind = list(answer, "/data_streams").filter(|stream| stream.get("backing_indices").is_some_and(Value::is_array));
+    let behind = behind.filter_map(|stream| Some((name(stream)?, texts(stream, "/backing_indices"))));
     Names { indices, streams, behind: behind.collect() }
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use svc_step::{Failure, Status};
 
 use crate::index::live::{self, Names};
-use crate::index::members;
 use crate::server::Server;
+use crate::server::json::members;
 use crate::server::path::path;
 
 /// What the server shows of one data stream.

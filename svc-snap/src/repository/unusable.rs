@@ -4,8 +4,8 @@
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::index::members;
 use crate::server::Server;
+use crate::server::json::{members, text};
 
 /// The code of the failure that this explains.
 pub(crate) const CODE: &str = "repository_unusable";
@@ -16,7 +16,7 @@ pub(crate) fn explained(server: &Server, repository: &str, failure: Failure) -> 
     let nodes = server.get("/_nodes?filter_path=nodes.*.name").unwrap_or_default();
     let nodes: Vec<(&str, &str)> = nodes.get("nodes").into_iter().flat_map(members).filter_map(named).collect();
     let manager = server.get("/_cluster/state/master_node?filter_path=master_node").unwrap_or_default();
-    let manager = manager.get("master_node").and_then(Value::as_str);
+    let manager = text(&manager, "/master_node");
     let names = spoken_of(&failure.causes, &nodes, manager);
     let message = match names.as_slice() {
         [] => return (names, failure),

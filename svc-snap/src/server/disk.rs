@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::index::members;
 use crate::server::Server;
+use crate::server::json::{members, number, text};
 
 /// The disk of one data node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,12 +86,11 @@ fn read(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
         free_needed(total, watermark, setting(&format!("watermark.{stage}.max_headroom")))
     };
     let disk = |node: &Value| {
-        let number = |key: &str| node.pointer(&format!("/fs/total/{key}")).and_then(Value::as_u64);
-        let total_bytes = number("total_in_bytes")?;
+        let total_bytes = number(node, "/fs/total/total_in_bytes")?;
         Some(NodeDisk {
-            node: node.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            node: text(node, "/name").unwrap_or_default().to_owned(),
             total_bytes,
-            available_bytes: number("available_in_bytes")?,
+            available_bytes: number(node, "/fs/total/available_in_bytes")?,
             low_watermark_bytes: must("low", total_bytes),
             high_watermark_bytes: must("high", total_bytes),
             flood_stage_bytes: must("flood_stage", total_bytes),

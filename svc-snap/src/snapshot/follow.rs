@@ -7,6 +7,7 @@ use svc_step::progress::{Parts, Progress, Unit};
 use svc_step::{Call, Failure, Status};
 
 use crate::server::Server;
+use crate::server::json;
 use crate::server::path::path;
 use crate::snapshot::{self, Snapshot};
 
@@ -151,7 +152,7 @@ struct Far {
 /// How far it is, from `_status`; nothing as long as the server does not know how many bytes there are.
 fn far(status: &Value) -> Option<Far> {
     let snapshot = status.pointer("/snapshots/0")?;
-    let number = |pointer: &str| snapshot.pointer(pointer).and_then(Value::as_u64);
+    let number = |pointer: &str| json::number(snapshot, pointer);
     let total = number("/stats/incremental/size_in_bytes").filter(|total| *total > 0)?;
     let shards = |name: &str| number(&format!("/shards_stats/{name}")).unwrap_or(0);
     Some(Far {

@@ -12,8 +12,9 @@ use crate::index::count::counts;
 use crate::index::live::Live;
 use crate::index::shape::Shape;
 use crate::index::stream::{self, Stream};
-use crate::index::{Index, look, members, portions};
+use crate::index::{Index, look, portions};
 use crate::server::Server;
+use crate::server::json::members;
 use crate::server::path::path;
 
 /// What was noted of one index when the snapshot was taken.

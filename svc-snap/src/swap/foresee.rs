@@ -8,6 +8,7 @@ use super::next::{Act, Next, Seen, next};
 use crate::index::Index;
 use crate::index::copies::Way;
 use crate::index::shape::Shape;
+use crate::server::json::text;
 
 /// More requests than any swap of one index needs; a machine that goes round would show here and not in a server.
 pub(crate) const MOST: usize = 40;
@@ -58,7 +59,7 @@ pub(crate) fn apply(item: &SwapIndex, act: &Act, seen: &mut Seen) {
 }
 
 fn alias_action(indices: &mut BTreeMap<String, Index>, action: &serde_json::Value) {
-    let text = |pointer: &str| action.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    let text = |pointer: &str| text(action, pointer).unwrap_or_default().to_owned();
     if action.get("remove_index").is_some() {
         indices.remove(&text("/remove_index/index"));
     } else if action.get("remove").is_some() {

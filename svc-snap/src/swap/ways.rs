@@ -18,9 +18,10 @@ use crate::index::live;
 use crate::index::resolve::{PassedOver, Patterns, Reason};
 use crate::index::scope::Scope;
 use crate::index::shape::{Shape, is_write_index};
-use crate::index::{Index, look, members, only};
+use crate::index::{Index, look, only};
 use crate::runs::Begun;
 use crate::server::Server;
+use crate::server::json::members;
 use crate::server::path::path;
 
 /// The plan by which what was staged or set aside becomes live.

@@ -1,0 +1,44 @@
+//! What is read of a server's answers: by JSON pointers (RFC 6901), and nothing where something is missing or of another type.
+
+use serde_json::Value;
+
+/// A text.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
+/// The texts of a list.
+pub(crate) fn texts(value: &Value, pointer: &str) -> Vec<String> {
+    list(value, pointer).filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// A number that is not negative.
+pub(crate) fn number(value: &Value, pointer: &str) -> Option<u64> {
+    value.pointer(pointer).and_then(Value::as_u64)
+}
+
+/// The items of a list.
+pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The members of an object.
+pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_or_of_another_type_is_nothing() {
+        let value = json!({"a": {"text": "t", "number": 7, "list": ["x", 1, "y"]}});
+        assert_eq!((text(&value, "/a/text"), text(&value, "/a/number"), text(&value, "/b")), (Some("t"), None, None));
+        assert_eq!((number(&value, "/a/number"), number(&value, "/a/text")), (Some(7), None));
+        assert_eq!((texts(&value, "/a/list"), list(&value, "/a/list").count()), (vec!["x".to_owned(), "y".to_owned()], 3));
+        assert!(texts(&value, "/a").is_empty() && members(&json!([1])).next().is_none());
+    }
+}
