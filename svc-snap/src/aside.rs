@@ -3,27 +3,23 @@
 
 mod act;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-pub(crate) use act::{blocked, release};
-
 use crate::bring::room;
 use crate::connection::Connection;
 use crate::guard;
+use crate::index::act::Act;
 use crate::index::copies;
 use crate::index::live::{self, Live};
-use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
+use crate::index::resolve::{DEFAULT, Patterns};
 use crate::index::scope::ScopeArg;
-use crate::index::shape::Shape;
 use crate::index::{Index, look};
+use crate::runs::aside::{Aside, AsideIndex, AsideState};
 use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::server::path::path;
-use crate::swap::Act;
 
 /// Arguments of `svc-snap aside`.
 #[derive(Debug, clap::Args)]
@@ -41,70 +37,6 @@ pub struct AsideArgs {
     pub(crate) dry: DryRun,
     #[command(flatten)]
     connection: Connection,
-}
-
-/// A standing copy of the live indices.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Aside {
-    /// The cluster.
-    pub cluster_uuid: String,
-    /// The run whose copies these are; their names hold it, and `--run` takes it.
-    pub run: String,
-    /// The patterns that were asked for.
-    pub asked_for: String,
-    /// Every index that is set aside.
-    pub indices: Vec<AsideIndex>,
-    /// What else is live, and why it is not set aside.
-    pub skipped: Vec<PassedOver>,
-    /// Live indices that take writes again: a call that was killed had left them blocked, and this one found it noted.
-    pub released: Vec<String>,
-    /// The requests, in their order.
-    pub plan: Vec<Action>,
-}
-
-/// One index that is set aside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AsideIndex {
-    /// The name of the live index.
-    pub index: String,
-    /// The name of its copy: hidden, without writes, replicas, aliases and lifecycle.
-    pub aside: String,
-    /// How far it has come.
-    pub state: AsideState,
-    /// The `uuid` of the live index.
-    pub live_uuid: String,
-    /// The `uuid` of the copy, or `null` before it is proven.
-    pub uuid: Option<String>,
-    /// How many documents both hold, counted while the live one took no writes; `null` before it is proven.
-    pub docs_count: Option<u64>,
-    /// What the live index has beside its documents; it has it again when its copy is swapped in.
-    pub shape: Shape,
-}
-
-/// How far an index has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AsideState {
-    /// Nothing was asked of the server yet.
-    Planned,
-    /// It is being cloned: the live index takes no writes until it is done.
-    Blocked,
-    /// Its copy is whole and holds as many documents, and the live index is as it was.
-    Proven,
-    /// Its copy was removed again, since the step did not succeed; the live index is as it was.
-    Removed,
-}
-
-impl Aside {
-    /// Whether all of it is proven.
-    pub(crate) fn is_proven(&self) -> bool {
-        self.indices.iter().all(|one| one.state == AsideState::Proven)
-    }
-
-    /// The names of the copies.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        self.indices.iter().map(|one| one.aside.as_str()).collect()
-    }
 }
 
 pub(crate) fn run(args: &AsideArgs, call: &Call) -> StepResult<Aside> {
@@ -257,19 +189,4 @@ fn refuse_uncloneable(found: &std::collections::BTreeMap<String, Index>) -> Resu
         )));
     }
     Ok(())
-}
-
-impl AsideIndex {
-    fn block(&self) -> Option<Act> {
-        (!self.shape.write_block).then(|| Act::Block(self.index.clone()))
-    }
-
-    fn unblock(&self) -> Option<Act> {
-        (!self.shape.write_block).then(|| Act::Unblock(self.index.clone()))
-    }
-
-    fn clone_it(&self) -> Act {
-        let lifecycle = self.shape.lifecycle.keys().cloned().collect();
-        Act::Keep { from: self.index.clone(), to: self.aside.clone(), lifecycle }
-    }
 }

@@ -1,5 +1,7 @@
 //! What the server shows of indices by their explicit names.
 
+pub(crate) mod act;
+pub(crate) mod clone;
 pub(crate) mod copies;
 pub(crate) mod count;
 pub(crate) mod held;

@@ -1,14 +1,22 @@
-//! What is noted of runs on this host: their stagings and swaps, so that `--run` and the same command again find them.
+//! What runs have begun, as their documents have it and as it is noted on this host, so that `--run` and the same command again
+//! find it.
+
+pub(crate) mod aside;
+pub(crate) mod given;
+pub(crate) mod restored;
+pub(crate) mod seen;
+pub(crate) mod staged;
+pub(crate) mod swapped;
 
 use serde::Serialize;
 use svc_step::from::Received;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
-use crate::aside::Aside;
+use self::aside::Aside;
+use self::staged::Staged;
+use self::swapped::Swapped;
 use crate::server::Server;
-use crate::stage::Staged;
-use crate::swap::Swapped;
 
 /// Under which schema a staging is noted.
 pub(crate) const STAGE: &str = "svc-snap.stage/1";

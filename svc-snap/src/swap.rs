@@ -3,20 +3,14 @@
 
 mod act;
 mod foresee;
-mod given;
-mod item;
 mod next;
 mod offer;
 mod plan;
 mod run;
 mod ways;
 
-pub(crate) use act::{same_count, wait_whole};
-pub(crate) use given::Given;
-pub use item::{State, Swapped};
-pub(crate) use next::Act;
 pub(crate) use offer::Offer;
-pub(crate) use run::{execute, refuse_other_plan, run, state};
+pub(crate) use run::{execute, refuse_other_plan, run};
 pub(crate) use ways::{foreseen, forward};
 
 use svc_step::common::DryRun;

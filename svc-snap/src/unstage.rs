@@ -11,18 +11,19 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::aside;
 use crate::connection::Connection;
 use crate::guard;
+use crate::index::act::Act;
 use crate::index::copies::{self, Way};
 use crate::index::live;
 use crate::index::scope::ScopeArg;
 use crate::index::{Index, look};
 use crate::rate::left::Left;
-use crate::runs::{self, Begun};
+use crate::runs::given::Given;
+use crate::runs::swapped::{State, Swapped};
+use crate::runs::{self, Begun, aside, seen};
 use crate::server::Server;
 use crate::server::path::path;
-use crate::swap::{self, Act, Given, State, Swapped};
 
 /// Arguments of `svc-snap unstage`.
 #[derive(Debug, clap::Args)]
@@ -213,7 +214,7 @@ fn refuse_unfinished(server: &Server, given: &Begun, run: &RunId) -> Result<(), 
         let found = look(server, &item.names())?;
         let begun = item.was.as_ref().is_some_and(|was| !was.write_block)
             && found.get(&item.index).is_some_and(|live| Some(&live.uuid) == item.live_uuid.as_ref() && live.shape.write_block);
-        let state = swap::state(&way, item, found);
+        let state = seen::state(&way, item, found);
         if (state == State::Absent && item.goal() != State::Absent) || begun {
             return Err(Failure::refused(
                 "swap_unfinished",

@@ -4,13 +4,15 @@
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, swaps};
 
-use super::{Aside, AsideIndex, AsideState, Before};
+use super::Before;
 use crate::bring;
+use crate::index::act::Act;
+use crate::index::clone::{same_count, wait_whole};
 use crate::index::count::count;
 use crate::index::look;
+use crate::runs::aside::{Aside, AsideIndex, AsideState, blocked, release};
 use crate::runs::{self, ASIDE, Begun};
 use crate::server::Server;
-use crate::swap::{Act, same_count, wait_whole};
 
 /// The requests that set one index aside.
 pub(super) fn requests(one: &AsideIndex) -> Vec<Act> {
@@ -56,26 +58,20 @@ fn each(call: &Call, server: &Server, aside: &mut Aside) -> Result<(), Failure> 
 
 fn one_aside(call: &Call, server: &Server, one: &mut AsideIndex) -> Result<(), Failure> {
     if let Some(block) = one.block() {
-        act(call, server, &block)?;
+        block.send(call, server)?;
     }
-    act(call, server, &one.clone_it())?;
+    one.clone_it().send(call, server)?;
     wait_whole(server, &one.aside, || call.check())?;
     server.refresh(&one.index)?;
     let docs_count = count(server, &one.index)?;
     same_count(&one.index, docs_count, &one.aside, count(server, &one.aside)?)?;
     if let Some(unblock) = one.unblock() {
-        act(call, server, &unblock)?;
+        unblock.send(call, server)?;
     }
     one.uuid = look(server, &[&one.aside])?.get(&one.aside).map(|index| index.uuid.clone());
     one.docs_count = Some(docs_count);
     one.state = AsideState::Proven;
     Ok(())
-}
-
-fn act(call: &Call, server: &Server, act: &Act) -> Result<(), Failure> {
-    let (method, path, body) = act.request();
-    call.people().detail(&format!("{method} {path}"));
-    server.change(call, method, &path, body.as_ref()).map(drop)
 }
 
 /// Removes the copies and takes the blocks off.
@@ -103,26 +99,6 @@ fn take_back(call: &Call, server: &Server, aside: &mut Aside, mut failure: Failu
     failure
 }
 
-/// The live indices that an unfinished aside left without writes.
-///
-/// # Errors
-/// The server refuses or does not answer.
-pub(crate) fn blocked(server: &Server, aside: &Aside) -> Result<Vec<String>, Failure> {
-    let begun = || aside.indices.iter().filter(|one| one.state == AsideState::Blocked && one.unblock().is_some());
-    let found = look(server, &begun().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
-    let is_blocked =
-        |one: &&AsideIndex| found.get(&one.index).is_some_and(|live| live.uuid == one.live_uuid && live.shape.write_block);
-    Ok(begun().filter(is_blocked).map(|one| one.index.clone()).collect())
-}
-
-/// Takes the blocks off them.
-///
-/// # Errors
-/// The server refuses or does not answer.
-pub(crate) fn release(call: &Call, server: &Server, blocked: &[String]) -> Result<(), Failure> {
-    blocked.iter().try_for_each(|name| act(call, server, &Act::Unblock(name.clone())))
-}
-
 /// Every aside that is noted here and was not finished, of whatever run, with the live indices that it left without writes:
 /// their calls are dead, since the lock is ours.
 ///
@@ -144,7 +120,7 @@ fn release_cut(
     released: &mut Vec<String>,
 ) -> Result<(), Failure> {
     for name in names {
-        act(call, server, &Act::Unblock(name.clone()))?;
+        Act::Unblock(name.clone()).send(call, server)?;
         released.push(name.clone());
     }
     if !names.is_empty() {

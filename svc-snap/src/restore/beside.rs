@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use super::{RestoreState, RestoreWay, Restored};
+use super::begun;
 use crate::bring::Bring;
 use crate::bring::chosen::Chosen;
 use crate::guard;
 use crate::index::copies;
 use crate::index::{Index, look};
 use crate::rate::Rates;
+use crate::runs::restored::{RestoreState, RestoreWay, Restored};
+use crate::runs::staged::{StageState, Staged};
+use crate::runs::swapped::{State, Swapped};
 use crate::runs::{self, Begun};
 use crate::server::path::path;
-use crate::stage::{self, Earlier, StageState, Staged, StreamsArg};
-use crate::swap::{self, HowArgs, Offer, State, Swapped};
+use crate::stage::{self, Earlier, StreamsArg};
+use crate::swap::{self, HowArgs, Offer};
 
 pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_run: bool) -> StepResult<Restored> {
     let server = &chosen.server;
@@ -42,7 +45,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     };
     let is_straight = |index: &str| staged.indices.iter().any(|one| one.index == index && one.is_straight());
     let mut restored =
-        Restored::new(call, chosen, false, |index| if is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped });
+        begun(call, chosen, false, |index| if is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped });
     // Whatever forbids the swap is found out before anything is staged.
     let foreseen = swap::foreseen(server, &chosen.scope, &Offer::staged(&staged)?, how)?;
     restored.plan = staged.plan.iter().chain(&foreseen.plan).cloned().collect();
@@ -113,14 +116,14 @@ fn go_on(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> S
         let is_straight = swapped.straight.iter().any(|one| one == index);
         if is_straight { RestoreWay::Straight } else { RestoreWay::Swapped }
     };
-    let mut restored = Restored::new(call, chosen, false, way);
+    let mut restored = begun(call, chosen, false, way);
     restored.plan.clone_from(&swapped.plan);
     let ended = if swapped.is_finished() || dry_run {
         Ok(())
     } else {
         call.check().and_then(|()| swap::execute(call, &chosen.server, &mut swapped))
     };
-    report(&mut restored, swapped, &Staged::plan(call, chosen, &[], Vec::new()));
+    report(&mut restored, swapped, &stage::plan(call, chosen, &[], Vec::new()));
     match ended {
         Ok(()) => Ok(restored),
         Err(failure) => Err(Stopped::with(failure, restored)),

@@ -4,12 +4,13 @@
 use svc_step::action::Action;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use super::{OnConflict, RestoreState, RestoreWay, Restored};
+use super::{OnConflict, begun};
 use crate::bring::chosen::Chosen;
 use crate::bring::{self, Bring, Request, streams};
 use crate::guard;
 use crate::index::look;
 use crate::runs;
+use crate::runs::restored::{RestoreState, RestoreWay, Restored};
 use crate::server::path::path;
 
 pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
@@ -31,7 +32,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     // The server restores over a closed index by itself, whatever is in it; only a deletion need not leave it.
     let conflicts = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
     let conflicts: Vec<String> = conflicts.map(|(name, _)| name.clone()).collect();
-    let mut restored = Restored::new(call, chosen, true, |_| RestoreWay::InPlace);
+    let mut restored = begun(call, chosen, true, |_| RestoreWay::InPlace);
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
     let clear = clearing(on_conflict, &conflicts);
     let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &brings);

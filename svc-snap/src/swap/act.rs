@@ -1,24 +1,19 @@
 //! A planned swap carried out, index by index, each proven before the next request that cannot be taken back.
 
-use std::time::{Duration, Instant};
-
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, swaps};
 
 use super::foresee::MOST;
-use super::item::{State, SwapIndex, Swapped};
-use super::next::{Act, Next, Rival, Seen, next, stray_name, undo};
+use super::next::{Next, next, stray_name, undo};
+use crate::index::act::Act;
+use crate::index::clone::{same_count, wait_whole};
 use crate::index::copies::Way;
 use crate::index::count::{count, counts};
 use crate::index::look;
 use crate::index::shape::is_write_index;
+use crate::runs::seen::{Rival, Seen};
+use crate::runs::swapped::{State, SwapIndex, Swapped};
 use crate::server::Server;
-
-/// How often a clone that is under way is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long a clone may take to become whole. It is made of hard links, in under a second; what is live takes no writes, or
-/// is not there, meanwhile.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How often a client may be faster with the live name than the clone, or an answer be lost.
 const RACES: u32 = 5;
@@ -86,7 +81,7 @@ impl Swapping<'_> {
                 Next::Wait(name) => wait_whole(self.server, &name, || Ok(()))?,
                 Next::Do(act) => {
                     self.prove(item, &act)?;
-                    match self.act(&act) {
+                    match act.send(self.call, self.server) {
                         // What the server shows says what became of a request whose answer was lost; and an index that a
                         // client made just now under the name of the clone is kept.
                         Err(failure) if races < RACES && (is_lost(&failure) || is_taken(&act, &failure)) => races += 1,
@@ -167,12 +162,6 @@ impl Swapping<'_> {
         }
     }
 
-    fn act(&self, act: &Act) -> Result<(), Failure> {
-        let (method, path, body) = act.request();
-        self.call.people().detail(&format!("{method} {path}"));
-        self.server.change(self.call, method, &path, body.as_ref()).map(drop)
-    }
-
     /// Takes back what was begun at an index that has not been exchanged: its copy, its block.
     ///
     /// # Errors
@@ -181,7 +170,7 @@ impl Swapping<'_> {
         for _ in 0..MOST {
             let seen = Seen { indices: look(self.server, &item.names())?, rivals: Vec::new() };
             match undo(item, &seen) {
-                Some(act) => self.act(&act)?,
+                Some(act) => act.send(self.call, self.server)?,
                 None => break,
             }
         }
@@ -199,39 +188,11 @@ impl Swapping<'_> {
                 item.state = state;
             }
             match act {
-                Some(act) if self.act(&act).is_ok() => {}
+                Some(act) if act.send(self.call, self.server).is_ok() => {}
                 _ => return,
             }
         }
     }
-}
-
-/// Waits until a clone is whole, and asks `check` between two looks whether to go on.
-///
-/// # Errors
-/// It is not whole in time (6), the server does not answer, or `check` says no.
-pub(crate) fn wait_whole(server: &Server, index: &str, check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-    let until = Instant::now() + PATIENCE;
-    while look(server, &[index])?.get(index).is_some_and(|seen| !seen.whole) {
-        if Instant::now() > until {
-            return Err(Failure::timeout("clone_not_whole", format!("The index {index} did not become whole in time."))
-                .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
-        }
-        std::thread::sleep(LOOK);
-        check()?;
-    }
-    Ok(())
-}
-
-/// Refuses a clone that holds other documents than what it is of.
-///
-/// # Errors
-/// The counts differ (7).
-pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -> Result<(), Failure> {
-    if count == other_count {
-        return Ok(());
-    }
-    Err(Failure::invalid("copy_differs", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
 }
 
 fn stuck(item: &SwapIndex, why: &str) -> Failure {

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::item::SwapIndex;
-use super::next::{Act, Next, Seen, next};
+use super::next::{Next, next};
 use crate::index::Index;
+use crate::index::act::Act;
 use crate::index::copies::Way;
 use crate::index::shape::Shape;
+use crate::runs::seen::Seen;
+use crate::runs::swapped::SwapIndex;
 use crate::server::json::text;
 
 /// More requests than any swap of one index needs; a machine that goes round would show here and not in a server.
@@ -89,10 +91,11 @@ fn whole(indices: &mut BTreeMap<String, Index>, name: &str) {
 mod tests {
     use serde_json::{Map, Value, json};
 
-    use super::super::item::{Source, State};
-    use super::super::next::{Rival, undo};
+    use super::super::next::undo;
     use super::*;
     use crate::index::copies;
+    use crate::runs::seen::Rival;
+    use crate::runs::swapped::{Source, State};
 
     const STAGED: &str = "svc-staged-20261120t020003z-hand-docs";
     const BEFORE: &str = "svc-before-20261120t020003z-hand-docs";

@@ -6,33 +6,14 @@
 //! cloned to the live name, with a marker alias by which it is known as ours; it is settled; one more `_aliases` call moves
 //! the aliases, consumes the staged copy and takes the marker off.
 
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
 
-use serde_json::{Map, Value, json};
-use svc_step::action::Action;
-
-use super::item::{State, SwapIndex};
 use crate::index::Index;
+use crate::index::act::Act;
 use crate::index::copies::{self, Way};
 use crate::index::shape::give;
-use crate::server::path::path;
-
-/// What the server shows of the names that one item speaks of; a name without an index is not in it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Seen {
-    pub indices: BTreeMap<String, Index>,
-    /// Aliases that other indices of the same swap hold and this one is to have, with what each such index is to have of it.
-    pub rivals: Vec<Rival>,
-}
-
-/// Another index of the swap that holds an alias of this one now.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Rival {
-    pub index: String,
-    pub alias: String,
-    /// What it is to have of it; `None`: nothing.
-    pub becomes: Option<Map<String, Value>>,
-}
+use crate::runs::seen::Seen;
+use crate::runs::swapped::SwapIndex;
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,105 +26,6 @@ pub(crate) enum Next {
     Finished,
     /// Nothing that would be safe; the sentence says why.
     Stuck(String),
-}
-
-/// One request of a swap.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Act {
-    /// Opens a closed index for its clone.
-    Open(String),
-    /// Closes it again.
-    Close(String),
-    /// Blocks writes, and waits for those under way.
-    Block(String),
-    /// Takes the block off again.
-    Unblock(String),
-    /// Clones what is live to a name of ours.
-    Keep { from: String, to: String, lifecycle: Vec<String> },
-    /// Removes an incomplete or outdated copy of ours.
-    Discard(String),
-    /// One call: what is live goes, its aliases come to the staged copy.
-    Exchange(Vec<Value>),
-    /// Clones the staged copy to the live name.
-    Clone { from: String, to: String, hidden: bool, marker: String },
-    /// Gives the clone its replicas and its lifecycle, and takes writes.
-    Settle { index: String, settings: Value },
-    /// One call: the aliases come to the new index, the staged copy goes, and the marker.
-    Finish(Vec<Value>),
-}
-
-impl Act {
-    /// The request that does it.
-    pub(crate) fn request(&self) -> (&'static str, String, Option<Value>) {
-        let aliases = |actions: &[Value]| Some(json!({ "actions": actions }));
-        match self {
-            Self::Open(index) => ("POST", path(&[index, "_open"]), None),
-            Self::Close(index) => ("POST", path(&[index, "_close"]), None),
-            Self::Block(index) => ("PUT", path(&[index, "_block", "write"]), None),
-            Self::Unblock(index) => ("PUT", path(&[index, "_settings"]), Some(json!({"index.blocks.write": null}))),
-            Self::Keep { from, to, lifecycle } => {
-                let mut settings = copy_settings(json!(true));
-                settings.extend(lifecycle.iter().map(|name| (name.clone(), Value::Null)));
-                ("POST", path(&[from, "_clone", to]), Some(json!({ "settings": settings })))
-            }
-            Self::Discard(index) => ("DELETE", path(&[index]), None),
-            Self::Exchange(actions) | Self::Finish(actions) => ("POST", "/_aliases".to_owned(), aliases(actions)),
-            Self::Clone { from, to, hidden, marker } => {
-                let settings = copy_settings(if *hidden { json!(true) } else { Value::Null });
-                let mut aliases = Map::new();
-                aliases.insert(marker.clone(), json!({"is_hidden": true}));
-                ("POST", path(&[from, "_clone", to]), Some(json!({"settings": settings, "aliases": aliases})))
-            }
-            Self::Settle { index, settings } => ("PUT", path(&[index, "_settings"]), Some(settings.clone())),
-        }
-    }
-
-    /// The request as a plan has it.
-    pub(crate) fn action(&self) -> Action {
-        let (method, path, body) = self.request();
-        Action::request(method, path, body)
-    }
-}
-
-/// A clone takes no writes and has no replicas until it is proven.
-fn copy_settings(hidden: Value) -> Map<String, Value> {
-    let mut settings = Map::new();
-    settings.insert("index.hidden".to_owned(), hidden);
-    settings.insert("index.number_of_replicas".to_owned(), json!(0));
-    settings.insert("index.auto_expand_replicas".to_owned(), json!("false"));
-    settings.insert("index.blocks.write".to_owned(), json!(true));
-    settings
-}
-
-impl Seen {
-    pub(crate) fn get(&self, name: &str) -> Option<&Index> {
-        self.indices.get(name)
-    }
-
-    fn source(&self, item: &SwapIndex) -> Option<&Index> {
-        let source = item.source.as_ref()?;
-        self.get(&source.name).filter(|seen| seen.uuid == source.uuid)
-    }
-
-    /// Whether the live index is the one that was live when the swap was planned.
-    fn is_old(&self, item: &SwapIndex) -> bool {
-        self.get(&item.index).is_some_and(|live| Some(&live.uuid) == item.live_uuid.as_ref())
-    }
-
-    /// Whether the live index is the clone of this swap, not finished yet.
-    fn is_ours(&self, way: &Way, item: &SwapIndex) -> bool {
-        self.get(&item.index).is_some_and(|live| live.shape.aliases.contains_key(&way.marker(&item.index)))
-    }
-
-    /// The state that the server shows.
-    pub(crate) fn state(&self, way: &Way, item: &SwapIndex) -> State {
-        match self.get(&item.index) {
-            Some(_) if self.is_old(item) && !self.is_ours(way, item) => State::Old,
-            // A clone that is not finished has no aliases yet: it is not live for those who use them.
-            Some(_) if item.source.is_some() && self.source(item).is_none() && !self.is_ours(way, item) => State::New,
-            _ => State::Absent,
-        }
-    }
 }
 
 /// What to do next with `item`.

@@ -3,12 +3,12 @@
 use svc_step::Failure;
 use svc_step::run_id::RunId;
 
-use super::item::Source;
-use crate::aside::Aside;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 use crate::runs::Begun;
-use crate::stage::{Staged, StagedStream};
+use crate::runs::aside::Aside;
+use crate::runs::staged::{Staged, StagedStream};
+use crate::runs::swapped::Source;
 
 /// What a swap forward starts from.
 #[derive(Debug, Clone)]
@@ -82,4 +82,10 @@ impl Offer {
             skipped: aside.skipped.clone(),
         })
     }
+}
+
+/// The refusal of a staging or an aside that was cut.
+pub(crate) fn not_proven(run: &RunId) -> Failure {
+    Failure::refused("not_proven", "What was staged or set aside was not proven to the end, so it must not become live.")
+        .hint(format!("Do that again; svc-snap unstage --run {run} removes what is left of it."))
 }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use svc_step::Failure;
 
 use super::foresee::foresee;
-use super::item::{Source, State, SwapIndex, Swapped};
-use super::next::Seen;
 use crate::guard;
 use crate::index::copies::{Way, is_marker};
 use crate::index::shape::{Shape, is_write_index};
 use crate::index::{Index, only};
+use crate::runs::seen::Seen;
+use crate::runs::swapped::{Source, State, SwapIndex, Swapped};
 
 /// What is asked for under one live name.
 #[derive(Debug, Clone, PartialEq)]

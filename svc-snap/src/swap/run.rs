@@ -1,22 +1,18 @@
 //! A swap begun, gone on with or taken back, by what it is given and what is noted of its run.
 
-use std::collections::BTreeMap;
-
 use svc_step::effects::Changed;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use super::act::Swapping;
-use super::given::{Given, not_proven};
-use super::item::{State, SwapIndex, Swapped};
-use super::next::Seen;
-use super::offer::Offer;
+use super::offer::{Offer, not_proven};
 use super::ways::{backward, forward};
 use super::{HowArgs, SwapArgs};
 use crate::bring::streams::{self, StreamBack};
 use crate::guard;
-use crate::index::Index;
 use crate::index::copies::Way;
 use crate::rate::left::Left;
+use crate::runs::given::Given;
+use crate::runs::swapped::Swapped;
 use crate::runs::{self, Begun};
 use crate::server::Server;
 
@@ -141,11 +137,6 @@ fn taken_back(noted: &Swapped) -> Failure {
     } else {
         failure.hint(format!("svc-snap swap --run {} finishes it.", noted.run))
     }
-}
-
-/// How an index of a swap stands, from what the server shows of its names.
-pub(crate) fn state(way: &Way, item: &SwapIndex, indices: BTreeMap<String, Index>) -> State {
-    Seen { indices, rivals: Vec::new() }.state(way, item)
 }
 
 /// Notes the plan, carries it out, and notes how it ended.

@@ -4,7 +4,7 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure};
 
-use crate::restore::Restored;
+use crate::runs::restored::Restored;
 use crate::runs::{self, ASIDE, Begun, STAGE, SWAP};
 
 /// Under which schema the documents of restores come.
@@ -56,10 +56,4 @@ fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
         None => Err(Failure::refused("not_proven", "That restore did not come to its swap, and nothing of it is noted here.")
             .hint("Run the restore again: svc-snap restore.")),
     }
-}
-
-/// The refusal of a staging or an aside that was cut.
-pub(crate) fn not_proven(run: &RunId) -> Failure {
-    Failure::refused("not_proven", "What was staged or set aside was not proven to the end, so it must not become live.")
-        .hint(format!("Do that again; svc-snap unstage --run {run} removes what is left of it."))
 }

@@ -1,0 +1,114 @@
+//! What an earlier call of the same run left of a staging: it is taken as it is, or cleared away.
+
+use svc_step::action::Action;
+use svc_step::{Call, Failure, Stopped};
+
+use super::plan;
+use crate::bring::chosen::Chosen;
+use crate::bring::streams::StreamBack;
+use crate::bring::{self, Bring, room};
+use crate::guard;
+use crate::index::{copies, look};
+use crate::rate::Rates;
+use crate::runs::staged::{Staged, StagedIndex};
+use crate::runs::{self, Begun};
+use crate::server::Server;
+use crate::server::path::path;
+
+/// What an earlier call of this run left of the same staging.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// All of it, proven and there.
+    pub proven: Option<Staged>,
+    /// Copies that it had not proven. They are removed, and it begins anew.
+    leftovers: Vec<String>,
+    /// What it may have been restoring straight under live names when it was killed.
+    straight: Vec<String>,
+}
+
+impl Earlier {
+    /// Looks at what is noted of this run.
+    ///
+    /// # Errors
+    /// It is a swap, or a staging of something else (3).
+    pub(crate) fn find(call: &Call, chosen: &Chosen) -> Result<Self, Failure> {
+        let staged = match runs::noted(call, call.run_id())? {
+            None => return Ok(Self::default()),
+            Some(Begun::Staged(staged)) => staged,
+            Some(Begun::Aside(_) | Begun::Swapped(_)) => return Err(runs::in_use(call.run_id())),
+        };
+        let found = look(&chosen.server, &staged.names())?;
+        let is_there = |one: &StagedIndex| found.get(&one.staged).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());
+        let whole = staged.is_proven() && staged.indices.iter().all(is_there);
+        let same = staged.origin.snapshot_uuid == chosen.origin.snapshot_uuid
+            && staged.origin.cluster_uuid == chosen.origin.cluster_uuid
+            && (!whole || staged.indices.iter().map(|one| &one.index).eq(&chosen.indices))
+            && (!whole || staged.streams.iter().map(|one| &one.back.stream).eq(&chosen.streams));
+        if !same {
+            return Err(runs::in_use(call.run_id()));
+        }
+        if whole {
+            return Ok(Self { proven: Some(staged), ..Self::default() });
+        }
+        let own = |name: &&String| copies::is_own_of(name, call.run_id());
+        let straight = staged.indices.iter().filter(|one| one.is_straight() && found.contains_key(&one.index));
+        Ok(Self {
+            proven: None,
+            straight: straight.map(|one| one.index.clone()).collect(),
+            leftovers: found.keys().filter(own).cloned().collect(),
+        })
+    }
+
+    /// Waits for what a killed call had asked the server to restore straight: it is live then, and treated so.
+    ///
+    /// # Errors
+    /// A signal, or the time limit.
+    pub(crate) fn settle(&self, call: &Call, server: &Server) -> Result<(), Failure> {
+        bring::wait_for(call, server, &self.straight.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The plan of a staging that begins anew.
+    ///
+    /// # Errors
+    /// Names are in use, or there is no room (3).
+    pub(crate) fn planned(
+        &self,
+        call: &Call,
+        chosen: &Chosen,
+        brings: &[Bring],
+        streams: Vec<StreamBack>,
+        rates: &Rates<'_>,
+    ) -> Result<Staged, Failure> {
+        let mut staged = plan(call, chosen, brings, streams);
+        let all = staged.with_proofs(brings);
+        let names: Vec<&str> = all.iter().filter(|one| one.target != one.index).map(|one| one.target.as_str()).collect();
+        let in_use = look(&chosen.server, &names)?;
+        let in_use: Vec<&str> = in_use.keys().filter(|name| !self.leftovers.contains(name)).map(String::as_str).collect();
+        guard::refuse_in_use("the staging", &in_use)?;
+        room::refuse_without(chosen, &all)?;
+        staged.rate = rates.used();
+        staged.plan = rates.around(staged.plan);
+        let removals = self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
+        staged.plan.splice(0..0, removals);
+        Ok(staged)
+    }
+
+    /// Removes what is left of it.
+    ///
+    /// # Errors
+    /// The server refuses or does not answer.
+    pub(crate) fn clear(&self, call: &Call, server: &Server, rates: &Rates<'_>) -> Result<(), Failure> {
+        call.check()?;
+        bring::remove(call, server, &self.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
+        rates.clear(call, server);
+        // A staging that is taken back leaves nothing; but what was left of an earlier one is gone all the same.
+        call.effects().stays();
+        Ok(())
+    }
+
+    /// A staging that was taken back left nothing, but a rate may not have been put back.
+    pub(crate) fn account<T>(&self, call: &Call, failure: Failure, rates: &Rates<'_>, result: T) -> Stopped<T> {
+        rates.account(call);
+        Stopped::with(failure, result)
+    }
+}
