@@ -18,7 +18,6 @@ use svc_step::user::OsUser;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use self::folder::{Folder, check_rights};
-pub(crate) use self::path_repo::covers;
 use self::path_repo::{Edited, extend};
 
 /// A configuration file is not larger.

@@ -3,6 +3,7 @@
 mod credentials;
 mod sourced;
 mod tls;
+mod url;
 
 use std::time::Duration;
 
@@ -14,7 +15,6 @@ use svc_step::secret::Secret;
 use ureq::tls::TlsConfig;
 
 use self::sourced::Sources;
-use crate::server::url;
 
 /// How the search database is reached.
 #[derive(Debug, Clone)]

@@ -13,16 +13,16 @@ use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use self::nodes::{Node, nodes};
 use self::unassigned::{NotWhole, not_whole};
-use crate::configure::covers;
 use crate::connection::Connection;
 use crate::index::scope::ScopeArg;
 use crate::rate::left::Left;
+use crate::repository::place::covers;
+use crate::repository::verdict::verify;
 use crate::repository::{self, RepositoryArg};
 use crate::server::disk::{Level, NodeDisk, disks};
 use crate::server::json::{list, members, number, text};
 use crate::server::{Product, Server};
 use crate::snapshot;
-use crate::verify::verify;
 
 pub use self::copies::OwnCopy;
 

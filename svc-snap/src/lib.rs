@@ -1,19 +1,22 @@
 //! Snapshots of the search database (procedure, 2.1 to 2.4, 4 and 4.1): Elasticsearch 7.17, 8 and 9, OpenSearch 1, 2 and 3,
 //! told apart by the server's own answer.
 //!
-//! What lies where:
-//! - One file for each step, with a folder where it has parts: `aside/`, `configure/`, `create/`, `health/`, `prune/`,
-//!   `register/`, `restore/`, `stage/`, `swap/`.
-//! - `connection/`, `server/`: how the search database is reached, requests and what a refusal means, its disks.
-//! - `repository/`: what is known of it, its settings without secrets.
+//! What lies where, from the ground up; each imports only what stands above it in this list:
+//! - `connection/`: how the search database is reached: address, credentials, TLS.
+//! - `server/`: requests and what a refusal means, what is read of an answer (`json`), the nodes' disks.
+//! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
+//!   against what is `live` or `held` by a snapshot), the names of our own `copies`, and the requests that clone, block and
+//!   exchange it (`act`, `clone`).
+//! - `repository/`: what is known of it, its settings without secrets, whether every node can use it (`verdict`).
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
 //!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
 //!   that (`kept`).
-//! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
-//!   against what is `live` or `held` by a snapshot), and the names of our own `copies`.
-//! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
 //! - `rate/`: the search database's brakes on snapshots and restores, taken off and put back.
-//! - `runs`, `guard`: the notes and the locks that keep two runs apart.
+//! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
+//! - `runs/`: what runs have begun, as documents and notes have it: `staged`, set `aside`, `swapped`, `restored`; what a step is
+//!   `given` of that, and how an index stands by what is `seen` of it. `guard`: the locks that keep two runs apart.
+//! - One file for each step, with a folder where it has parts: `aside/`, `configure/`, `create/`, `health/`, `prune/`,
+//!   `register/`, `restore/`, `stage/`, `swap/`. No step imports another, save `restore`, which chains `stage` and `swap`.
 
 mod aside;
 mod bring;

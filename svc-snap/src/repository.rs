@@ -1,7 +1,10 @@
 //! The snapshot repository that a step works with.
 
+pub(crate) mod name;
+pub(crate) mod place;
 pub(crate) mod redact;
 pub(crate) mod unusable;
+pub(crate) mod verdict;
 
 use clap::Args;
 use serde_json::Value;
@@ -11,7 +14,6 @@ use svc_step::{Call, Failure};
 
 use crate::server::Server;
 use crate::server::path::path;
-use crate::snapshot::name;
 
 /// Types of repositories whose settings the server shows whole. Others may have secrets in them that are never shown, and that a
 /// repository written anew would lose.

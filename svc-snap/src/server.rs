@@ -8,7 +8,6 @@ pub(crate) mod refusal;
 pub(crate) mod rights;
 pub(crate) mod transport;
 pub(crate) mod unanswered;
-pub(crate) mod url;
 pub(crate) mod within;
 
 use std::time::Duration;

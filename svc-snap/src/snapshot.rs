@@ -219,7 +219,7 @@ pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Fa
     Ok(all)
 }
 
-/// Looks whether the repository's files are there at all: a server writes its proof of [`crate::verify`] into an emptied
+/// Looks whether the repository's files are there at all: a server writes its proof of [`crate::repository::verdict`] into an emptied
 /// folder too. How many snapshots it holds.
 ///
 /// # Errors

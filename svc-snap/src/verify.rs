@@ -3,14 +3,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Call, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::repository::unusable;
-use crate::repository::{self, RepositoryArg};
+use crate::repository::RepositoryArg;
+use crate::repository::verdict::{Verdict, verify};
 use crate::server::Server;
-use crate::server::json::{members, text};
-use crate::server::path::path;
 use crate::snapshot;
 
 /// Arguments of `svc-snap verify`.
@@ -50,34 +48,4 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
         None => Ok(verified),
         Some(failure) => Err(Stopped::with(failure, verified)),
     }
-}
-
-/// What a verification says.
-#[derive(Debug, Default)]
-pub(crate) struct Verdict {
-    /// The nodes that can use the repository.
-    pub nodes: Vec<String>,
-    /// The nodes that cannot, as far as the server tells.
-    pub unusable_nodes: Vec<String>,
-    /// Why not all can (7).
-    pub unusable: Option<Failure>,
-}
-
-/// Asks the server to verify the repository.
-///
-/// # Errors
-/// It is not registered (4); the server refuses, or does not answer.
-pub(crate) fn verify(server: &Server, repository: &str) -> Result<Verdict, Failure> {
-    let answer = match server.ask("POST", &path(&["_snapshot", repository, "_verify"]), None) {
-        Ok(answer) => answer,
-        Err(failure) if failure.code == unusable::CODE => {
-            let (unusable_nodes, failure) = unusable::explained(server, repository, failure);
-            return Ok(Verdict { unusable_nodes, unusable: Some(failure), ..Verdict::default() });
-        }
-        Err(failure) => return Err(repository::named(failure, repository)),
-    };
-    let nodes = answer.get("nodes").into_iter().flat_map(members);
-    let mut nodes: Vec<String> = nodes.map(|(id, node)| text(node, "/name").unwrap_or(id).to_owned()).collect();
-    nodes.sort();
-    Ok(Verdict { nodes, ..Verdict::default() })
 }

@@ -10,6 +10,7 @@ mod settings;
 
 use self::place::Value;
 use self::settings::Settings;
+use crate::repository::place::covers;
 
 /// The setting's name.
 const NAME: &str = "path.repo";
@@ -20,12 +21,6 @@ pub(crate) struct Edited {
     pub text: String,
     /// The folders that it names.
     pub folders: Vec<String>,
-}
-
-/// Whether a server whose `path.repo` names `folders` may have a repository at `location`.
-pub(crate) fn covers(folders: &[String], location: &str) -> bool {
-    let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
-    folders.iter().any(|folder| with_slash(location).starts_with(&with_slash(folder)))
 }
 
 /// Adds `location` to the setting, unless it is covered already.

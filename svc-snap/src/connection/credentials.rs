@@ -9,7 +9,7 @@ use svc_step::secret::Secret;
 
 use super::Connection;
 use super::sourced::{Setting, Source};
-use crate::server::url::Address;
+use super::url::Address;
 
 const URL: Setting = Setting { id: "url", flag: "the user in --url", variable: "the user in SVC_SEARCH_URL" };
 const USER: Setting = Setting { id: "user", flag: "--user", variable: "SVC_SEARCH_USER" };

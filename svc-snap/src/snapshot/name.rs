@@ -1,6 +1,8 @@
-//! Names of snapshots and repositories: the servers' rules, checked before anything is sent, and names that are free.
+//! Names of snapshots: the servers' rules, checked before anything is sent, and names that are free.
 
 use jiff::Timestamp;
+
+use crate::repository::name::checked;
 
 /// The procedure's form of a snapshot's name (2.4): `snapshot_svc_<YYYYMMDD>`, the date in UTC.
 pub(crate) fn default_snapshot(service: &str, now: Timestamp) -> String {
@@ -24,34 +26,6 @@ pub(crate) fn snapshot(text: &str) -> Result<String, String> {
     checked("snapshot", text, true)
 }
 
-/// Checks a repository's name, which may have upper-case letters.
-///
-/// # Errors
-/// A sentence for clap.
-pub(crate) fn repository(text: &str) -> Result<String, String> {
-    checked("repository", text, false)
-}
-
-fn checked(what: &str, text: &str, lower: bool) -> Result<String, String> {
-    const FORBIDDEN: &[char] = &['\\', '/', '*', '?', '"', '<', '>', '|', ',', '#', ':'];
-    let wrong = |why: &str| Err(format!("`{text}` is no {what} name: {why}"));
-    if text.is_empty() {
-        wrong("it is empty")
-    } else if text.starts_with('_') || text.starts_with('-') {
-        wrong("it starts with _ or -")
-    } else if text == "." || text == ".." {
-        wrong("it is . or ..")
-    } else if text.contains(FORBIDDEN) || text.chars().any(|one| one.is_whitespace() || one.is_control()) {
-        wrong("it has white space or one of \\ / * ? \" < > | , # : in it")
-    } else if lower && text.chars().any(char::is_uppercase) {
-        wrong("it has upper-case letters")
-    } else if text.len() > 255 {
-        wrong("it is longer than 255 bytes")
-    } else {
-        Ok(text.to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,7 +36,6 @@ mod tests {
         for bad in ["", "_a", "-a", "A", "a b", "a/b", "a\\b", "a*", "a?", "a\"", "<a>", "a|", "a,b", "a#", ".", "..", "a\n"] {
             assert!(snapshot(bad).is_err(), "{bad:?}");
         }
-        assert!(repository("My_Backup").is_ok() && repository("a,b").is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use svc_step::secret::Secret;
 
 /// A checked address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(super) struct Address {
     /// Scheme, host, port and path, without user-info and without a slash at its end.
     pub base: String,
     /// The user that stood in it.
@@ -19,7 +19,7 @@ pub(crate) struct Address {
 ///
 /// # Errors
 /// It is no `http://` or `https://` address of a host (2).
-pub(crate) fn parse(url: &Secret) -> Result<Address, Failure> {
+pub(super) fn parse(url: &Secret) -> Result<Address, Failure> {
     let wrong = |why: &str| {
         Failure::usage("search_url_invalid", format!("The address of the search database is not right: {why}."))
             .hint("Write --url (SVC_SEARCH_URL) as http://HOST:PORT or https://HOST:PORT.")
