@@ -1,5 +1,7 @@
 //! `register`: make a repository known to the search database (procedure, 2.1 and 4.1 step 4).
 
+mod definition;
+mod refused;
 mod strangers;
 
 use std::path::PathBuf;
@@ -10,16 +12,17 @@ use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::lock::Lock;
-use svc_step::secret::is_secret_name;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
+use self::definition::Definition;
+use self::refused::{elsewhere, hinted, not_seen, other_than_asked};
 use crate::connection::Connection;
-use crate::rate::{LOCK, Life, Note, with_note, without_note};
+use crate::rate::{LOCK, Life, with_note};
 use crate::repository::redact::redacted;
 use crate::repository::unusable;
 use crate::repository::{self, RepositoryArg};
+use crate::server::Server;
 use crate::server::path::path;
-use crate::server::{Product, Server};
 
 /// Arguments of `svc-snap register`.
 #[derive(Debug, clap::Args)]
@@ -81,15 +84,8 @@ pub struct Before {
     pub settings: Map<String, Value>,
 }
 
-/// A definition (2.1). The server keeps every setting as a string.
-#[derive(Debug, Clone, PartialEq)]
-struct Definition {
-    kind: String,
-    settings: Map<String, Value>,
-}
-
 pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
-    let wanted = wanted(args)?;
+    let wanted = Definition::wanted(args)?;
     let server = Server::connect(&args.connection, call)?;
     let name = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, name, &args.dry)?;
@@ -194,150 +190,10 @@ impl Putting<'_> {
     }
 }
 
-impl Definition {
-    /// As it was registered: without what a run that takes a snapshot has changed for that time.
-    fn read(value: &Value) -> Self {
-        let (settings, _) = without_note(&settings(value));
-        Self { kind: value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned(), settings }
-    }
-
-    /// Whether the server has it as it was asked for. Some settings of plugins are secrets that no server gives out.
-    fn is_as(&self, wanted: &Self) -> bool {
-        let shown = |(name, _): &(&String, &Value)| self.settings.contains_key(*name) || !is_secret_name(name);
-        let asked: Map<String, Value> =
-            wanted.settings.iter().filter(shown).map(|(name, value)| (name.clone(), value.clone())).collect();
-        self.kind == wanted.kind && self.settings == asked
-    }
-
-    /// Whether the server may know settings of it that it does not show.
-    fn hides_settings(&self) -> bool {
-        !repository::SHOWN_WHOLE.contains(&self.kind.as_str())
-    }
-
-    /// The note of a run that has changed its rate.
-    fn note(value: &Value) -> Option<Note> {
-        without_note(&settings(value)).1
-    }
-
-    fn location(&self) -> Option<&str> {
-        self.settings.get("location").and_then(Value::as_str)
-    }
-
-    /// Whether it is another place than `other`, so that its snapshots would be out of sight.
-    fn is_elsewhere(&self, other: &Self) -> bool {
-        const PLACES: [&str; 8] = ["location", "url", "uri", "path", "bucket", "container", "base_path", "client"];
-        self.kind != other.kind || PLACES.iter().any(|place| self.settings.get(*place) != other.settings.get(*place))
-    }
-}
-
-fn settings(value: &Value) -> Map<String, Value> {
-    value.get("settings").and_then(Value::as_object).cloned().unwrap_or_default()
-}
-
-fn wanted(args: &RegisterArgs) -> Result<Definition, Failure> {
-    let mut settings = Map::new();
-    if args.kind == "fs" {
-        let location = args.location.as_ref().ok_or_else(|| {
-            Failure::usage("location_missing", "Nothing says which folder the repository has.")
-                .hint("Say --location DIR (SVC_BACKUP_REPO); other types than fs have settings (--type, --setting).")
-        })?;
-        let text = location.to_str().filter(|_| location.is_absolute()).ok_or_else(|| {
-            Failure::usage("location_not_absolute", "The repository's folder is not named by an absolute path.")
-                .hint("Write --location (SVC_BACKUP_REPO) as /DIR/backup_repo.")
-        })?;
-        settings.insert("location".to_owned(), json!(text.trim_end_matches('/')));
-        settings.insert("compress".to_owned(), json!("true"));
-    }
-    if args.readonly {
-        settings.insert("readonly".to_owned(), json!("true"));
-    }
-    settings.extend(args.settings.iter().map(|(key, value)| (key.clone(), json!(value))));
-    Ok(Definition { kind: args.kind.clone(), settings })
-}
-
-fn elsewhere(name: &str, before: &Definition) -> Failure {
-    let place = before.location().map(|location| format!(" at {location}")).unwrap_or_default();
-    Failure::refused(
-        "repository_elsewhere",
-        format!("A repository {name} is registered already, of type {}{place}.", before.kind),
-    )
-    .hint("Register the new one under another name (--repository), or say --replace; its snapshots stay in their folder.")
-}
-
-fn other_than_asked(name: &str) -> Failure {
-    Failure::failed(
-        "repository_other_than_asked",
-        format!("The repository {name} is registered, but not with the settings that were sent."),
-    )
-    .hint(format!("GET /_snapshot/{name} shows them; perhaps somebody else registered it at the same time."))
-}
-
-fn not_seen(name: &str, mut why: Failure) -> Failure {
-    why.message = format!(
-        "The repository {name} is registered, and whether with the settings that were sent was not seen: {}",
-        why.message
-    );
-    why
-}
-
-fn hinted(mut failure: Failure, args: &RegisterArgs, product: Product) -> Failure {
-    let (name, kind) = (&args.repository.repository, &args.kind);
-    match (failure.code.as_str(), &args.location) {
-        ("repository_type_unknown", _) => {
-            failure.message = format!("The search database has no repositories of the type {kind}.");
-            failure.hint(plugin(kind, product))
-        }
-        ("location_outside_path_repo" | unusable::CODE, Some(location)) if kind == "fs" => failure.hint(format!(
-            "svc-snap configure --location {} makes the folder and adds it to path.repo; then restart the search database.",
-            location.display()
-        )),
-        // It is refused, and registered all the same.
-        (unusable::CODE | "url_not_allowed", _) => {
-            let hint = failure.hint.take().unwrap_or_default();
-            failure.hint(format!("{hint} It is registered all the same: DELETE /_snapshot/{name} takes that back."))
-        }
-        _ => failure,
-    }
-}
-
-/// Which plugin knows a type of repository.
-fn plugin(kind: &str, product: Product) -> String {
-    let program = match product {
-        Product::Elasticsearch => "elasticsearch-plugin",
-        Product::OpenSearch => "opensearch-plugin",
-    };
-    match kind {
-        "s3" | "gcs" | "azure" | "hdfs" => format!(
-            "Its plugin is missing: bin/{program} install repository-{kind} on every node, then restart the search database."
-        ),
-        "url" => "Its module repository-url, which the vendors' packages hold, is missing on a node.".to_owned(),
-        _ => format!("The types are fs, url, s3, gcs, azure and hdfs, and what plugins add: bin/{program} list shows them."),
-    }
-}
-
 fn setting(text: &str) -> Result<(String, String), String> {
     // A setting may be a secret, so it is not repeated.
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write a setting as KEY=VALUE".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_types_without_hidden_settings_are_written_back() {
-        let of = |kind: &str| Definition { kind: kind.to_owned(), settings: Map::new() };
-        assert!(!of("fs").hides_settings() && !of("azure").hides_settings());
-        assert!(["s3", "tape"].iter().all(|kind| of(kind).hides_settings()));
-    }
-
-    #[test]
-    fn a_look_that_failed_is_what_the_sentence_says() {
-        let failure = not_seen("r", Failure::unavailable("search_unreachable", "Nobody answers."));
-        assert_eq!((failure.code.as_str(), failure.status.code()), ("search_unreachable", 5));
-        assert!(failure.message.contains("was not seen: Nobody answers."), "{failure}");
     }
 }

@@ -1,6 +1,7 @@
 //! The search database that a step works with: which product and version it is, and the requests to it.
 
 pub(crate) mod disk;
+mod identity;
 pub(crate) mod json;
 pub(crate) mod line;
 pub(crate) mod path;
@@ -12,30 +13,20 @@ pub(crate) mod within;
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure, Status};
 
+use self::identity::Identity;
+pub use self::identity::Product;
+pub(crate) use self::identity::product_name;
 use self::line::{Line, Pending};
-use self::transport::{Answer, Fate, Transport, Trouble};
+use self::transport::{Fate, Transport, Trouble};
 use crate::connection::Connection;
-use crate::server::json::{members, text};
 use crate::server::path::path;
 
 /// How often signals and the time limit are looked at while a long request runs.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// Which family a search database is of, by its own answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Product {
-    /// Elasticsearch.
-    Elasticsearch,
-    /// OpenSearch.
-    OpenSearch,
-}
 
 /// A search database that has said who it is. It is cheap to clone, and shared by the threads of a step.
 #[derive(Debug, Clone)]
@@ -52,7 +43,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Connects, and asks who is there: `GET /`, and where that is not served (405) `GET /_cluster/state`.
+    /// Connects, and asks who is there.
     ///
     /// # Errors
     /// Nobody answers (5), the credentials are refused (3), or it is no search database (3).
@@ -63,14 +54,9 @@ impl Server {
             call.warn("search_not_verified", format!("The certificate of {base} is taken as it comes (--insecure, SVC_SEARCH_INSECURE): anybody in between could read and alter everything."));
         }
         let line = Line::new(Transport::new(reach, *call.deadline()), call.watch());
-        let root = line.first_look("/")?;
-        let server = match root.status {
-            405 => by_nodes(line, &root)?,
-            200..300 => by_root(line, &root.body)?,
-            status => return Err(refusal::refusal(status, &root.body).failure),
-        };
-        call.people().detail(&format!("{} {} ({})", product_name(server.product), server.version, server.cluster_name));
-        Ok(server)
+        let Identity { product, version, cluster_uuid, cluster_name } = identity::ask(&line)?;
+        call.people().detail(&format!("{} {version} ({cluster_name})", product_name(product)));
+        Ok(Self { line, product, version, cluster_uuid, cluster_name })
     }
 
     /// The server's address, without credentials.
@@ -218,55 +204,5 @@ pub(crate) fn left_at_work(failure: Failure) -> Failure {
         "interrupted" | "timeout" | "answer_lost" => failure
             .hint("The search database goes on with it by itself; run the same command again, which finds out how things stand."),
         _ => failure,
-    }
-}
-
-/// The product as people write it.
-pub(crate) const fn product_name(product: Product) -> &'static str {
-    match product {
-        Product::Elasticsearch => "Elasticsearch",
-        Product::OpenSearch => "OpenSearch",
-    }
-}
-
-fn look(line: &Line, path: &str) -> Result<Answer, Failure> {
-    line.look("GET", path, None).map_err(|trouble| trouble.failure)
-}
-
-fn by_root(line: Line, root: &Value) -> Result<Server, Failure> {
-    let product = match text(root, "/version/distribution") {
-        Some("opensearch") => Some(Product::OpenSearch),
-        Some(_) => None,
-        None => text(root, "/tagline").filter(|line| *line == "You Know, for Search").map(|_| Product::Elasticsearch),
-    };
-    let owned = |pointer: &str| text(root, pointer).map(str::to_owned);
-    let found = product.zip(owned("/version/number")).zip(owned("/cluster_name"));
-    let ((product, version), cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(line.base()))?;
-    identified(line, product, version, cluster_name, root)
-}
-
-/// Distributions without the module that serves `GET /` say it in pieces.
-fn by_nodes(line: Line, root: &Answer) -> Result<Server, Failure> {
-    if root.product.as_deref() != Some("Elasticsearch") {
-        return Err(refusal::not_a_search_database(line.base()));
-    }
-    let good = |answer: Answer| line::good(answer).map_err(|trouble| trouble.failure);
-    let version = |answer: &Value| text(members(answer.get("nodes")?).next()?.1, "/version").map(str::to_owned);
-    let state = good(look(&line, "/_cluster/state/version,nodes?filter_path=cluster_uuid,cluster_name,nodes.*.version")?)?;
-    let version = match version(&state) {
-        Some(version) => Some(version),
-        // The state of the first releases of Elasticsearch 8 does not name its nodes' versions.
-        None => version(&good(look(&line, "/_nodes/_local?filter_path=nodes.*.version")?)?),
-    };
-    let found = version.zip(text(&state, "/cluster_name").map(str::to_owned));
-    let (version, cluster_name) = found.ok_or_else(|| refusal::not_a_search_database(line.base()))?;
-    identified(line, Product::Elasticsearch, version, cluster_name, &state)
-}
-
-/// A node that has not found its cluster yet says `_na_`.
-fn identified(line: Line, product: Product, version: String, cluster_name: String, said: &Value) -> Result<Server, Failure> {
-    match text(said, "/cluster_uuid").filter(|uuid| *uuid != "_na_").map(str::to_owned) {
-        Some(cluster_uuid) => Ok(Server { line, product, version, cluster_uuid, cluster_name }),
-        None => Err(refusal::no_cluster(line.base())),
     }
 }
