@@ -13,7 +13,7 @@ use svc_step::effects::Changed;
 use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use self::take::{Take, Taking};
+use self::take::{Take, Taking, in_use};
 use crate::connection::Connection;
 use crate::index::live::{Live, live};
 use crate::index::resolve::{PassedOver, Patterns};
@@ -161,16 +161,14 @@ fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Resul
         let candidate = name::free(&first, &taken);
         match snapshot::find(server, repository, &candidate)? {
             None if taken.is_empty() || args.unique => return Ok((candidate, None)),
-            None => return Err(in_use(repository, &first, &candidate)),
+            None => {
+                let hint = format!("Take a free name: svc-snap create {candidate}; --unique picks one by itself.");
+                return Err(in_use(repository, &first).hint(hint));
+            }
             Some(found) if mark.is_on(&found) => return Ok((candidate, Some(found))),
             Some(_) => taken.push(candidate),
         }
     }
-}
-
-fn in_use(repository: &str, name: &str, free: &str) -> Failure {
-    Failure::refused("snapshot_name_in_use", format!("The repository {repository} has a snapshot {name} already."))
-        .hint(format!("Take a free name: svc-snap create {free}; --unique picks one by itself."))
 }
 
 /// An earlier call of this run has begun it: it is waited for, and judged by what that call wanted, and never begun again.

@@ -63,11 +63,7 @@ impl Begun {
             Self::Aside(aside) => &aside.run,
             Self::Swapped(swapped) => &swapped.run,
         };
-        run.parse().map_err(|why: String| {
-            Failure::usage("from_damaged", "The document names no run.")
-                .hint("Hand over the document as the tool printed it.")
-                .cause(why)
-        })
+        named(run)
     }
 
     /// Notes it again, as what the run has come to.
@@ -87,6 +83,18 @@ impl Begun {
             Self::Swapped(swapped) => &swapped.cluster_uuid,
         }
     }
+}
+
+/// The run that a document names.
+///
+/// # Errors
+/// It names none (2).
+fn named(run: &str) -> Result<RunId, Failure> {
+    run.parse().map_err(|why: String| {
+        Failure::usage("from_damaged", "The document names no run.")
+            .hint("Hand over the document as the tool printed it.")
+            .cause(why)
+    })
 }
 
 /// What is noted of `run`, or `None`.

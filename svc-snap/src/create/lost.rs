@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use svc_step::effects::Attempt;
 use svc_step::{Failure, Status};
 
-use crate::create::take::Taking;
+use crate::create::take::{Taking, in_use};
 use crate::server::failed;
 use crate::server::transport::{Fate, Trouble};
 use crate::snapshot::Snapshot;
@@ -47,7 +47,7 @@ impl Taking<'_> {
                     attempt.refused();
                     return Err(match trouble.fate {
                         Fate::NoEffect => trouble.failure,
-                        Fate::Unknown => self.in_use(),
+                        Fate::Unknown => in_use(self.take.repository, self.take.name),
                     });
                 }
                 Ok(None) if follow.is_answered() => {
@@ -87,17 +87,11 @@ impl Taking<'_> {
     pub(crate) fn wait(&self) -> Result<Snapshot, Failure> {
         match self.follow().bearing(SILENCE).until_finished() {
             Ok(found) if self.take.mark.is_on(&found) => Ok(found),
-            Ok(_) => Err(self.gone(self.in_use())),
+            Ok(_) => Err(self.gone(in_use(self.take.repository, self.take.name))),
             Err(why) if why.signal.is_some() || why.status == Status::Timeout => Err(why),
             Err(why) if why.code == "snapshot_not_found" => Err(self.gone(why)),
             Err(why) => Err(self.out_of_sight(why)),
         }
-    }
-
-    fn in_use(&self) -> Failure {
-        let (repository, name) = (self.take.repository, self.take.name);
-        Failure::refused("snapshot_name_in_use", format!("The repository {repository} has a snapshot {name} already."))
-            .hint("Name another one, or say --unique to have a free name picked.")
     }
 
     /// It was begun, and is not there any more.

@@ -165,6 +165,12 @@ impl Taking<'_> {
     }
 }
 
+/// Somebody else has that name.
+pub(crate) fn in_use(repository: &str, name: &str) -> Failure {
+    Failure::refused("snapshot_name_in_use", format!("The repository {repository} has a snapshot {name} already."))
+        .hint("Name another one, or say --unique to have a free name picked.")
+}
+
 /// The request was sent, and nobody speaks of it.
 fn unheard() -> Trouble {
     let failure = Failure::timeout("answer_lost", "The server shows no such snapshot, and the request has no answer.");

@@ -46,12 +46,7 @@ fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
     if let Some(swapped) = restored.swap {
         return Ok(Begun::Swapped(swapped));
     }
-    let run: RunId = restored.run.parse().map_err(|why: String| {
-        Failure::usage("from_damaged", "The document names no run.")
-            .hint("Hand over the document as the tool printed it.")
-            .cause(why)
-    })?;
-    match runs::noted(call, &run)? {
+    match runs::noted(call, &runs::named(&restored.run)?)? {
         Some(begun) => Ok(begun),
         None => Err(Failure::refused("not_proven", "That restore did not come to its swap, and nothing of it is noted here.")
             .hint("Run the restore again: svc-snap restore.")),
