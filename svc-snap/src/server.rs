@@ -9,7 +9,6 @@ pub(crate) mod refusal;
 pub(crate) mod rights;
 pub(crate) mod transport;
 pub(crate) mod unanswered;
-pub(crate) mod within;
 
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use clap::Args;
@@ -14,6 +13,7 @@ use crate::call::Call;
 use crate::document::ErrorPart;
 use crate::failure::Failure;
 use crate::file;
+use crate::work::{Lost, Work};
 
 /// A document larger than this is none of ours.
 const LARGEST: u64 = 256 * 1024 * 1024;
@@ -161,21 +161,20 @@ fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Failure>
     };
     let origin = (from != Path::new("-")).then(|| from.to_owned());
     // In a thread of its own: whoever feeds a pipe may take hours, and a signal must not wait for him.
-    let (send, receive) = sync_channel(1);
     let file = origin.clone();
-    std::thread::spawn(move || {
+    let reading = Work::begin(move || {
         let mut bytes = Vec::new();
         let read = match file {
             None => std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes),
             Some(file) => File::open(file).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)),
         };
-        let _ = send.send(read.map(|_| bytes));
+        read.map(|_| bytes)
     });
     let bytes = loop {
-        match receive.recv_timeout(LOOK) {
-            Ok(read) => break read.map_err(fault)?,
-            Err(RecvTimeoutError::Timeout) => call.check()?,
-            Err(RecvTimeoutError::Disconnected) => return Err(unreadable("its reader ended")),
+        match reading.ended(LOOK) {
+            Ok(Some(read)) => break read.map_err(fault)?,
+            Ok(None) => call.check()?,
+            Err(Lost) => return Err(unreadable("its reader ended")),
         }
     };
     String::from_utf8(bytes).map(|text| (text, origin)).map_err(|_| unreadable("it is not UTF-8 text"))

@@ -28,6 +28,7 @@ pub mod swaps;
 pub mod tool;
 pub mod user;
 pub mod watch;
+pub mod work;
 
 pub use call::Call;
 pub use failure::{Failure, StepResult, Stopped};

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use svc_step::Failure;
 use svc_step::effects::Attempt;
+use svc_step::work::Work;
 
 use crate::create::take::Taking;
 use crate::server::line::Pending;
 use crate::server::path::path;
 use crate::server::transport::Fate;
-use crate::server::within::within;
 use crate::snapshot::{self, Snapshot, follow};
 
 /// How long a cancelled snapshot may take to go.
@@ -26,7 +26,8 @@ impl Taking<'_> {
     /// A last look, whatever has come: the snapshot of that name; `None` where the server does not answer.
     pub(crate) fn glance(&self) -> Option<Option<Snapshot>> {
         let (server, repository, name) = (self.server.clone(), self.take.repository.to_owned(), self.take.name.to_owned());
-        within(GLANCE, move || snapshot::find(&server, &repository, &name)).and_then(Result::ok)
+        let looked = Work::begin(move || snapshot::find(&server, &repository, &name)).ended(GLANCE);
+        looked.ok().flatten().and_then(Result::ok)
     }
 
     fn is_ours(&self, found: &Snapshot) -> bool {
@@ -65,7 +66,7 @@ impl Taking<'_> {
                     seen = true;
                     let request = path(&["_snapshot", self.take.repository, self.take.name]);
                     let server = self.server.clone();
-                    let _ = within(REMOVAL, move || server.ask("DELETE", &request, None));
+                    let _ = Work::begin(move || server.ask("DELETE", &request, None)).ended(REMOVAL);
                     continue;
                 }
                 // It was there once and does not come again; or it never was and the server has said no.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::watch::Watch;
+use svc_step::work::{Lost, Work};
 
 use crate::server::refusal;
 use crate::server::transport::{Answer, Fate, Patience, Transport, Trouble};
@@ -27,9 +27,7 @@ pub(crate) struct Line {
 
 /// A request under way.
 #[derive(Debug)]
-pub(crate) struct Pending {
-    answer: Receiver<Result<Answer, Trouble>>,
-}
+pub(crate) struct Pending(Work<Result<Answer, Trouble>>);
 
 impl Line {
     pub(crate) fn new(transport: Transport, watch: Watch) -> Self {
@@ -148,12 +146,7 @@ impl Line {
 
     fn start(&self, method: &str, path: &str, body: Option<Value>, patience: Patience) -> Pending {
         let (transport, method, path) = (self.transport.clone(), method.to_owned(), path.to_owned());
-        let (send, answer) = channel();
-        std::thread::spawn(move || {
-            // Nobody listens any more once the step has ended without it.
-            let _ = send.send(transport.exchange(&method, &path, body.as_ref(), patience));
-        });
-        Pending { answer }
+        Pending(Work::begin(move || transport.exchange(&method, &path, body.as_ref(), patience)))
     }
 }
 
@@ -164,10 +157,9 @@ impl Pending {
     }
 
     fn ended(&self, time: Duration) -> Option<Result<Answer, Trouble>> {
-        match self.answer.recv_timeout(time) {
-            Ok(ended) => Some(ended),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Err(Trouble {
+        match self.0.ended(time) {
+            Ok(ended) => ended,
+            Err(Lost) => Some(Err(Trouble {
                 failure: Failure::failed(
                     "thread_lost",
                     "The thread that waited for the search database has ended without a word.",
