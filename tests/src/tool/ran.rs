@@ -1,0 +1,162 @@
+//! What a call came to: its exit status, what it printed, and its document, held against its schema.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::{fmt, fs};
+
+use serde_json::Value;
+
+use super::root;
+
+/// What a call came to.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<OsString>,
+    /// The exit status; 128 and the signal's number for a tool that a signal ended.
+    pub status: i32,
+    /// All that it wrote to stdout.
+    pub stdout: String,
+    /// All that it wrote to stderr.
+    pub stderr: String,
+    /// The document; `None` for `--help`, `--version`, a wrong command line, and a tool that was killed.
+    pub document: Option<Value>,
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{} {:?}\nstatus: {}", self.program.display(), self.args, self.status)?;
+        match &self.document {
+            Some(document) => writeln!(out, "document: {document:#}")?,
+            None => writeln!(out, "stdout: {}", self.stdout)?,
+        }
+        write!(out, "stderr: {}", self.stderr)
+    }
+}
+
+impl Ran {
+    pub(super) fn judged(mut self, talks: bool) -> Self {
+        if self.stdout.trim_start().starts_with('{') {
+            let mut documents: Vec<Value> = serde_json::Deserializer::from_str(&self.stdout)
+                .into_iter()
+                .collect::<Result<_, _>>()
+                .unwrap_or_else(|error| panic!("stdout is not JSON to its end: {error}\n{self}"));
+            assert!(documents.len() == 1, "stdout has {} documents, not one\n{self}", documents.len());
+            self.document = documents.pop();
+            self.check_document();
+        }
+        assert!(talks || self.status != 0 || self.stderr.is_empty(), "it succeeded, and was not silent on stderr\n{self}");
+        self
+    }
+
+    fn check_document(&self) {
+        let document = self.doc();
+        let schema_file = schema_file(&self.schema());
+        let text = fs::read_to_string(&schema_file)
+            .unwrap_or_else(|error| panic!("no schema {}: {error}\n{self}", schema_file.display()));
+        let schema: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{} is not JSON: {error}", schema_file.display()));
+        let validator = jsonschema::validator_for(&schema)
+            .unwrap_or_else(|error| panic!("{} is no JSON Schema: {error}", schema_file.display()));
+        let errors: Vec<String> =
+            validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{} does not allow the document:\n{}\n{self}", schema_file.display(), errors.join("\n"));
+
+        let good = matches!(self.status, 0 | 9);
+        assert!(document["ok"] == good, "the exit status and `ok` disagree\n{self}");
+        assert!(document["error"].is_null() == good, "the exit status and `error` disagree\n{self}");
+        if self.status == 9 {
+            assert!(document["warnings"].as_array().is_some_and(|all| !all.is_empty()), "status 9 without a warning\n{self}");
+        }
+    }
+
+    /// The document; the test fails if there is none.
+    pub fn doc(&self) -> &Value {
+        self.document.as_ref().unwrap_or_else(|| panic!("no document\n{self}"))
+    }
+
+    /// The document's schema name, such as `svc-snap.create/1`.
+    pub fn schema(&self) -> String {
+        self.doc()["schema"].as_str().unwrap_or_else(|| panic!("the document names no schema\n{self}")).to_owned()
+    }
+
+    /// The document's `result`.
+    pub fn result(&self) -> &Value {
+        &self.doc()["result"]
+    }
+
+    /// The document as text, for the next tool's stdin.
+    pub fn text(&self) -> String {
+        self.stdout.clone()
+    }
+
+    /// Asserts that it is done (exit 0).
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert!(self.status == 0, "expected success\n{self}");
+        self.doc();
+        self
+    }
+
+    /// Asserts that it is done and that a person must look (exit 9), with a warning of that code.
+    #[track_caller]
+    pub fn review(self, code: &str) -> Self {
+        assert!(self.status == 9, "expected exit 9\n{self}");
+        self.warns(code)
+    }
+
+    /// Asserts that one of the warnings has that code.
+    #[track_caller]
+    pub fn warns(self, code: &str) -> Self {
+        let warnings = self.doc()["warnings"].as_array().cloned().unwrap_or_default();
+        assert!(warnings.iter().any(|warning| warning["code"] == code), "expected the warning {code}\n{self}");
+        self
+    }
+
+    /// Asserts that it failed with that status and that `error.code`, and that people are told in sentences what is wrong and
+    /// what helps, in the document and on stderr.
+    #[track_caller]
+    pub fn fails(self, status: i32, code: &str) -> Self {
+        assert!(self.status == status, "expected exit {status}\n{self}");
+        let error = &self.doc()["error"];
+        assert!(error["code"] == code, "expected error.code {code}\n{self}");
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.ends_with('.') && message.contains(' '), "error.message is no sentence\n{self}");
+        assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "error.hint says nothing\n{self}");
+        assert!(self.stderr.contains(message), "stderr does not say what is wrong\n{self}");
+        self
+    }
+
+    /// The same for a safety rule that said no (exit 3): nothing was changed.
+    #[track_caller]
+    pub fn refused(self, code: &str) -> Self {
+        self.fails(3, code).unchanged()
+    }
+
+    /// Asserts that the call altered something.
+    #[track_caller]
+    pub fn changed(self) -> Self {
+        assert!(self.doc()["changed"] == true, "expected changed:true\n{self}");
+        self
+    }
+
+    /// Asserts that the call altered nothing.
+    #[track_caller]
+    pub fn unchanged(self) -> Self {
+        assert!(self.doc()["changed"] == false, "expected changed:false\n{self}");
+        self
+    }
+}
+
+/// Where the schema of a document lies: `svc-snap.create/1` beside the tool, that of a script in `scripts/schema`.
+fn schema_file(name: &str) -> PathBuf {
+    let (tool_and_step, _major) = name.split_once('/').unwrap_or((name, ""));
+    let (tool, step) = tool_and_step.split_once('.').unwrap_or((tool_and_step, ""));
+    let of_tool = root().join(tool);
+    if of_tool.join("Cargo.toml").exists() {
+        return of_tool.join("schema").join(format!("{step}.json"));
+    }
+    let scripts = root().join("scripts/schema");
+    let of_step = scripts.join(format!("{tool_and_step}.json"));
+    if of_step.exists() { of_step } else { scripts.join(format!("{tool}.json")) }
+}
