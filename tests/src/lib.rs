@@ -17,6 +17,7 @@ pub mod gate;
 pub mod host;
 pub mod http;
 pub mod java;
+pub mod listener;
 pub mod os;
 pub mod owner;
 pub mod page;

@@ -1,13 +1,15 @@
 //! A network that breaks when a test wants it to: a TCP proxy in front of a real server.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+
+use crate::listener::{Listener, host_and_port};
 
 /// How long a thread leaves the mode unread while no bytes come.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -28,7 +30,7 @@ pub enum Mode {
 /// A proxy on a port of its own; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
-    port: u16,
+    listener: Listener,
     shared: Arc<Shared>,
 }
 
@@ -53,19 +55,18 @@ impl Shared {
 impl Proxy {
     /// A proxy for `host:port`, or for the server of an `http://host:port` address; it passes everything at first.
     pub fn to(target: &str) -> Result<Self> {
-        let target = target.trim_start_matches("http://").trim_start_matches("https://").trim_end_matches('/').to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
-        listener.set_nonblocking(true)?;
-        let port = listener.local_addr()?.port();
         let shared = Arc::new(Shared {
-            target,
+            target: host_and_port(target),
             mode: Mutex::new(Mode::Pass),
             stop: AtomicBool::new(false),
             accepted: AtomicUsize::new(0),
         });
-        let accepting = Arc::clone(&shared);
-        thread::spawn(move || accept(&listener, &accepting));
-        Ok(Self { port, shared })
+        let serving = Arc::clone(&shared);
+        let listener = Listener::new(move |client| {
+            serving.accepted.fetch_add(1, Ordering::SeqCst);
+            serve(client, &serving);
+        })?;
+        Ok(Self { listener, shared })
     }
 
     /// Changes what happens to bytes.
@@ -75,12 +76,12 @@ impl Proxy {
 
     /// The proxy's port, on 127.0.0.1.
     pub fn port(&self) -> u16 {
-        self.port
+        self.listener.port()
     }
 
     /// The proxy as the address of a search database.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        self.listener.url()
     }
 
     /// How many connections it has accepted.
@@ -92,19 +93,6 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-    }
-}
-
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    while !shared.stopped() {
-        match listener.accept() {
-            Ok((client, _)) => {
-                shared.accepted.fetch_add(1, Ordering::SeqCst);
-                let shared = Arc::clone(shared);
-                thread::spawn(move || serve(client, &shared));
-            }
-            Err(_) => thread::sleep(PAUSE),
-        }
     }
 }
 
@@ -120,7 +108,6 @@ fn serve(client: TcpStream, shared: &Arc<Shared>) {
 
 /// Carries bytes one way until either side closes, the mode says so, or the proxy stops; `over` tells the thread of the other way.
 fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, over: &AtomicBool, is_answer: bool) {
-    let _ = from.set_nonblocking(false);
     let _ = from.set_read_timeout(Some(PAUSE));
     let mut buffer = [0; 16 * 1024];
     let mut carried = 0;

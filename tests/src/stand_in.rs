@@ -2,14 +2,15 @@
 //! before a real server.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
-/// A listener on a port of its own; it ends with the test's process.
+use crate::listener::{Listener, host_and_port};
+
+/// Somebody who answers on a port of his own until he is dropped.
 #[derive(Debug)]
 pub struct StandIn {
-    address: String,
+    listener: Listener,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -21,21 +22,14 @@ impl StandIn {
 
     /// The same at an address, such as `[::1]:0`.
     pub fn at(address: &str, answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(address).unwrap_or_else(|error| panic!("cannot listen on {address}: {error}"));
-        let address = listener.local_addr().expect("it listens").to_string();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (noted, answer) = (Arc::clone(&seen), Arc::new(answer));
-        thread::spawn(move || {
-            for mut client in listener.incoming().flatten() {
-                let (noted, answer) = (Arc::clone(&noted), Arc::clone(&answer));
-                thread::spawn(move || {
-                    let request = first_words(&mut client);
-                    noted.lock().expect("nobody panics with the lock").push(request.clone());
-                    answer(&request, &mut client);
-                });
-            }
-        });
-        Self { address, seen }
+        let noted = Arc::clone(&seen);
+        let serve = move |mut client: TcpStream| {
+            let request = first_words(&mut client);
+            noted.lock().expect("nobody panics with the lock").push(request.clone());
+            answer(&request, &mut client);
+        };
+        Self { listener: Listener::at(address, serve).expect("a port is free"), seen }
     }
 
     /// One that always says the same.
@@ -47,7 +41,7 @@ impl StandIn {
     /// A reverse proxy before the server of an `http://host:port` address: what `look` makes of a request is sent on, or is
     /// the answer itself.
     pub fn before(target: &str, look: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static) -> Self {
-        let target = target.trim_start_matches("http://").to_owned();
+        let target = host_and_port(target);
         Self::new(move |request, client| match look(request) {
             Ok(request) => drop(carry(&request, client, &target)),
             Err(answer) => drop(client.write_all(answer.as_bytes())),
@@ -56,7 +50,7 @@ impl StandIn {
 
     /// Its address for `http://`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.listener.url()
     }
 
     /// What its clients have sent first, one text a connection.
