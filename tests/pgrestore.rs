@@ -3,193 +3,18 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::Child;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use svc_tests::content::postgres_dump;
-use svc_tests::host::Host;
-use svc_tests::postgres::{Postgres, identifier, literal};
-use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::postgres::{identifier, literal};
+use svc_tests::relational::{Case, SOON};
+use svc_tests::tool::{Ran, Tool};
 use svc_tests::{os, wait};
-use tempfile::TempDir;
-
-const SOON: Duration = Duration::from_secs(60);
-
-/// What the service's database may look like: a serial key, a constraint, an index, an enumeration, a view, a comment with traps.
-const CONTENT: &str = r"
-    SET ROLE %OWNER%;
-    CREATE TYPE public.kind AS ENUM ('one', 'two');
-    CREATE TABLE public.items (id serial PRIMARY KEY, name text NOT NULL UNIQUE, kind public.kind, body jsonb);
-    INSERT INTO public.items (name, kind, body) SELECT 'item ' || n, 'one', jsonb_build_object('n', n) FROM generate_series(1, 500) n;
-    CREATE TABLE public.notes (item int NOT NULL REFERENCES public.items (id), note text);
-    INSERT INTO public.notes SELECT n, E'back\\slash\ttab\nline \\.' FROM generate_series(1, 200) n;
-    CREATE INDEX notes_item ON public.notes (item);
-    CREATE VIEW public.named AS SELECT name FROM public.items;
-    COMMENT ON TABLE public.items IS E'a trap:\nCOPY public.notes (item) FROM stdin;\n\\.\n';
-";
-
-/// A database with its owner, a folder for files and a state folder, all of one test.
-struct Case {
-    pg: Postgres,
-    database: String,
-    owner: String,
-    dir: TempDir,
-}
-
-impl Case {
-    fn new(name: &str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let database = format!("{name}_{}_{number}", std::process::id());
-        let case = Self {
-            pg: Host::shared().unwrap().postgres,
-            owner: format!("{database}_o"),
-            database,
-            dir: tempfile::tempdir().unwrap(),
-        };
-        case.pg.create_role(&case.owner, "secret").unwrap();
-        case.pg.create_database(&case.database, &case.owner).unwrap();
-        case
-    }
-
-    /// The same, with content, and the dump of it.
-    fn filled(name: &str) -> (Self, PathBuf) {
-        let case = Self::new(name);
-        case.sql(&CONTENT.replace("%OWNER%", &identifier(&case.owner)));
-        let dump = case.dump();
-        (case, dump)
-    }
-
-    fn sql(&self, sql: &str) -> String {
-        self.pg.sql(&self.database, sql).unwrap()
-    }
-
-    fn admin(&self, sql: &str) -> String {
-        self.pg.sql("postgres", sql).unwrap()
-    }
-
-    /// A dump as the procedure takes it.
-    fn dump(&self) -> PathBuf {
-        let path = self.dir.path().join("svc_db.backup.sql");
-        let output = self.pg.administrator("pg_dump").arg(format!("--dbname={}", self.database)).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        fs::write(&path, output.stdout).unwrap();
-        path
-    }
-
-    /// The same dump with a statement more at its end, before the last comment.
-    fn dump_with(&self, dump: &Path, statement: &str) -> PathBuf {
-        let text = fs::read_to_string(dump).unwrap();
-        let end = text.rfind("--\n-- PostgreSQL database dump complete").unwrap();
-        let path = self.dir.path().join("altered.sql");
-        fs::write(&path, format!("{}{statement}\n\n{}", &text[..end], &text[end..])).unwrap();
-        path
-    }
-
-    fn text(&self) -> String {
-        postgres_dump(&self.pg, &self.database).unwrap()
-    }
-
-    fn tool(&self) -> Tool {
-        Tool::new("svc-pgrestore")
-            .env("PGHOST", &self.pg.socket_dir)
-            .env("PGPORT", self.pg.port.to_string())
-            .env("SVC_STATE_DIR", self.dir.path().join("state"))
-            .env("SVC_DATABASE", &self.database)
-            .env("SVC_DB_USER", &self.owner)
-    }
-
-    /// A backup by our own tool, which writes the database's properties beside it; gives its document's file.
-    fn backup(&self) -> PathBuf {
-        let ran = Tool::new("svc-pgdump")
-            .env("PGHOST", &self.pg.socket_dir)
-            .env("PGPORT", self.pg.port.to_string())
-            .env("SVC_STATE_DIR", self.dir.path().join("state"))
-            .args(["--as", "postgres", "--force", "--dbname", &self.database, "--output"])
-            .arg(self.dir.path().join("backup.sql"))
-            .run()
-            .ok();
-        let path = self.dir.path().join("pgdump.json");
-        fs::write(&path, ran.text()).unwrap();
-        path
-    }
-
-    /// Our own databases beside this one.
-    fn copies(&self) -> String {
-        let like = literal(&format!("{}\\_%", self.database.replace('_', "\\_")));
-        self.admin(&format!("SELECT datname FROM pg_database WHERE datname LIKE {like} ORDER BY 1"))
-    }
-
-    fn oid(&self, database: &str) -> String {
-        self.admin(&format!("SELECT oid FROM pg_database WHERE datname = {}", literal(database)))
-    }
-
-    fn keep(&self, name: &str, ran: &Ran) -> PathBuf {
-        let path = self.dir.path().join(name);
-        fs::write(&path, ran.text()).unwrap();
-        path
-    }
-
-    /// Waits until a session of the server runs such a query.
-    fn wait_for(&self, what: &str, condition: &str) {
-        let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}");
-        wait::until(what, SOON, || (self.admin(&sql) != "0").then_some(())).unwrap();
-    }
-
-    /// Starts a staging whose load sleeps at its end.
-    fn sleeping_stage(&self, dump: &Path) -> Spawned {
-        let slow = self.dump_with(dump, "SELECT pg_catalog.pg_sleep(120);");
-        let spawned = self.tool().arg("stage").arg(slow).spawn();
-        let like = literal(&format!("{}_staged_%", self.database));
-        self.wait_for("the sleeping load", &format!("datname LIKE {like} AND wait_event = 'PgSleep'"));
-        spawned
-    }
-
-    /// A session that holds a lock on the database as such, so that no rename gets through until it ends.
-    fn blocker(&self) -> Child {
-        let sql = format!("BEGIN; COMMENT ON DATABASE {} IS 'held'; SELECT pg_sleep(120)", identifier(&self.database));
-        let child = self.session("postgres", &sql);
-        self.wait_for(
-            "the lock",
-            &format!("query LIKE {} AND wait_event = 'PgSleep'", literal(&format!("%{}%held%", self.database))),
-        );
-        child
-    }
-
-    fn release(&self, mut blocker: Child) {
-        let like = literal(&format!("%{}%held%", self.database));
-        self.admin(&format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE {like} AND pid <> pg_backend_pid()"
-        ));
-        blocker.wait().unwrap();
-    }
-
-    fn wait_for_rename(&self) {
-        let like = literal(&format!("ALTER DATABASE%{}%", self.database));
-        self.wait_for("the rename", &format!("query LIKE {like} AND wait_event_type = 'Lock'"));
-    }
-
-    fn session(&self, database: &str, sql: &str) -> Child {
-        let mut psql = self.pg.administrator("psql");
-        psql.args(["-XAtq", "-d", database, "-c", sql]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-    }
-}
-
-impl Drop for Case {
-    fn drop(&mut self) {
-        let like = literal(&format!("{}%", self.database.replace('_', "\\_")));
-        let found = self.pg.sql("postgres", &format!("SELECT datname FROM pg_database WHERE datname LIKE {like}"));
-        for database in found.unwrap_or_default().lines() {
-            let _ = self.pg.drop_database(database);
-        }
-        let _ = self.pg.sql("postgres", &format!("DROP ROLE IF EXISTS {}", identifier(&self.owner)));
-    }
-}
 
 fn name_of(value: &Value) -> &str {
     value["name"].as_str().unwrap()
@@ -444,7 +269,7 @@ fn rows_that_do_not_arrive_are_noticed() {
 fn term_during_the_staging_leaves_nothing() {
     let (case, dump) = Case::filled("pgr_term");
     let before = case.oid(&case.database);
-    let spawned = case.sleeping_stage(&dump);
+    let spawned = case.sleeping_stage(&dump, &[]);
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait();
     assert_eq!(ran.status, 128 + 15, "{ran}");
@@ -456,7 +281,7 @@ fn term_during_the_staging_leaves_nothing() {
 #[test]
 fn an_interrupt_from_the_terminal_reaches_psql_too_and_is_told_as_what_it_is() {
     let (case, dump) = Case::filled("pgr_int");
-    let spawned = case.sleeping_stage(&dump);
+    let spawned = case.sleeping_stage(&dump, &["--loader", "psql"]);
     spawned.signal_group(Signal::SIGINT);
     let ran = spawned.wait();
     assert_eq!((ran.status, &ran.doc()["error"]["code"]), (128 + 2, &Value::from("interrupted")), "{ran}");
@@ -492,7 +317,7 @@ fn term_during_the_swap_lets_it_finish() {
 fn killed_during_the_staging_the_next_one_removes_what_is_left_and_goes_on() {
     let (case, dump) = Case::filled("pgr_kill");
     let before = case.text();
-    let spawned = case.sleeping_stage(&dump);
+    let spawned = case.sleeping_stage(&dump, &[]);
     let left = case.copies();
     spawned.signal(Signal::SIGKILL);
     assert_eq!(spawned.wait().status, 128 + 9);
@@ -847,9 +672,11 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     let before = case.oid(&case.database);
     let ran = case.tool().arg("--dry-run").arg(&dump).run().ok().unchanged();
     let plan = ran.result()["plan"].to_string();
-    for part in ["CREATE DATABASE", "GRANT ALL PRIVILEGES", "psql", "RENAME TO", "COMMIT"] {
+    for part in ["CREATE DATABASE", "GRANT ALL PRIVILEGES", "2 COPY", "RENAME TO", "COMMIT"] {
         assert!(plan.contains(part), "{part} is not in {plan}");
     }
+    let psql = case.tool().args(["--dry-run", "--loader", "psql"]).arg(&dump).run().ok().unchanged();
+    assert!(psql.result()["plan"].to_string().contains("\"psql\""), "{psql}");
     case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
     // Neither leaves a trace of itself, a state folder for example.
@@ -863,7 +690,10 @@ fn a_server_that_is_not_there_and_a_file_that_is_not_there_are_told_apart() {
     let (case, dump) = Case::filled("pgr_away");
     case.tool().args(["--port", "1"]).arg(&dump).run().fails(5, "postgres_unreachable").unchanged();
     case.tool().arg(case.dir.path().join("nothing.sql")).run().fails(4, "file_not_found").unchanged();
-    case.tool().env("PATH", case.dir.path()).arg(&dump).run().fails(4, "program_not_found").unchanged();
+    // psql is needed only where it is to load.
+    let without = || case.tool().arg("stage").env("PATH", case.dir.path());
+    without().args(["--loader", "psql"]).arg(&dump).run().fails(4, "program_not_found").unchanged();
+    without().arg(&dump).run().ok();
 }
 
 #[test]
@@ -947,7 +777,7 @@ fn another_servers_document_is_refused_unless_that_is_meant() {
 #[test]
 fn two_at_once_on_one_database_exclude_each_other() {
     let (case, dump) = Case::filled("pgr_lock");
-    let spawned = case.sleeping_stage(&dump);
+    let spawned = case.sleeping_stage(&dump, &[]);
     case.tool().arg("stage").arg(&dump).run().fails(8, "locked").unchanged();
     case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
     spawned.signal(Signal::SIGTERM);

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, file};
 
+use crate::lexer::Piece;
 use crate::whole::{Dump, Examiner};
 
 /// How much of a file is read at once.
@@ -56,6 +57,14 @@ impl DumpFile {
     /// # Errors
     /// It cannot be read, a signal, or the end of the time limit.
     pub fn examine(&self, call: &Call) -> Result<Dump, Failure> {
+        self.examine_beside(call, &mut |_| ())
+    }
+
+    /// The same; `beside` is given the pieces too.
+    ///
+    /// # Errors
+    /// As [`DumpFile::examine`].
+    pub fn examine_beside(&self, call: &Call, beside: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
         let (size, _) = self.opened;
         let progress = call.progress("verify", Unit::Bytes);
         let mut examiner = Examiner::default();
@@ -64,7 +73,7 @@ impl DumpFile {
             call.check()?;
             match (&self.file).read(&mut chunk) {
                 Ok(0) => return Ok(examiner.finish()),
-                Ok(read) => examiner.feed(chunk.get(..read).unwrap_or_default()),
+                Ok(read) => examiner.feed_beside(chunk.get(..read).unwrap_or_default(), beside),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(Failure::io("read the dump", &self.path, &error)),
             }

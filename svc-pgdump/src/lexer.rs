@@ -6,6 +6,7 @@
 //! Bytes are pushed in as they come ([`Lexer::feed`]) and handed on as pieces of units; memory does not grow with the dump.
 //! The pieces, joined, are the input.
 
+use std::fmt;
 use std::io::Read;
 
 use memchr::memmem;
@@ -18,7 +19,7 @@ const CHUNK: usize = 256 * 1024;
 /// What a unit of a dump is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// White space between units.
+    /// White space between units, and a byte-order mark before the first one.
     Space,
     /// A comment between statements, with its line end.
     Comment,
@@ -34,6 +35,33 @@ pub enum Kind {
     Unread,
 }
 
+/// A place in a dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// How many bytes come before it.
+    pub byte: u64,
+    /// Its line; the first one is 1.
+    pub line: u64,
+}
+
+impl Position {
+    /// The start of a dump.
+    pub const START: Self = Self { byte: 0, line: 1 };
+
+    /// The place behind these bytes.
+    #[must_use]
+    pub fn behind(self, bytes: &[u8]) -> Self {
+        let lines = memchr::memchr_iter(b'\n', bytes).count();
+        Self { byte: self.byte + bytes.len() as u64, line: self.line + lines as u64 }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}, byte {}", self.line, self.byte)
+    }
+}
+
 /// A part of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
@@ -43,6 +71,8 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
     /// Whether the unit ends with it.
     pub last: bool,
+    /// Where its first byte stands.
+    pub at: Position,
 }
 
 /// Why the rest of a dump is not read.
@@ -73,15 +103,32 @@ pub enum End {
     After(Trouble),
 }
 
+/// The end of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// What it is inside of.
+    pub end: End,
+    /// Where that has begun (of a COPY block, its statement); the end itself where it is between two units.
+    pub at: Position,
+}
+
 /// The state of reading. See the module's own words.
 #[derive(Debug)]
 pub struct Lexer {
     state: State,
     sql: Sql,
+    /// Where the next byte stands that is handed on.
+    at: Position,
+    /// Where the last unit has begun; rows belong to the statement before them.
+    begun: Position,
+    /// Whether that unit goes on.
+    open: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
+    /// At the start of the input, with this much of a byte-order mark held back.
+    Start(&'static [u8]),
     Between,
     /// One byte that may start a comment, held back until the next one is seen.
     MaybeComment(&'static [u8]),
@@ -120,7 +167,8 @@ impl Step {
 
 impl Default for Lexer {
     fn default() -> Self {
-        Self { state: State::Between, sql: Sql::default() }
+        let start = Position::START;
+        Self { state: State::Start(b""), sql: Sql::default(), at: start, begun: start, open: false }
     }
 }
 
@@ -139,43 +187,60 @@ impl Lexer {
             };
             let (bytes, after) = rest.split_at_checked(size).unwrap_or((rest, &[]));
             if !held.is_empty() {
-                take(Piece { kind, bytes: held, last: last && bytes.is_empty() })?;
+                take(self.piece(kind, held, last && bytes.is_empty()))?;
             }
             if !bytes.is_empty() {
-                take(Piece { kind, bytes, last })?;
+                take(self.piece(kind, bytes, last))?;
             }
             rest = after;
         }
         Ok(())
     }
 
+    /// The input goes on elsewhere: what lies between was handed on before, or is left out. Only between two units.
+    pub const fn go_on_at(&mut self, place: Position) {
+        self.at = place;
+    }
+
+    fn piece<'a>(&mut self, kind: Kind, bytes: &'a [u8], last: bool) -> Piece<'a> {
+        let at = self.at;
+        if !self.open && matches!(kind, Kind::Comment | Kind::Statement | Kind::Command) {
+            self.begun = at;
+            self.open = true;
+        }
+        if last {
+            self.open = false;
+        }
+        self.at = at.behind(bytes);
+        Piece { kind, bytes, last, at }
+    }
+
     /// The input has ended; what was held back is given out.
     ///
     /// # Errors
     /// What `take` says.
-    pub fn finish<E>(self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<End, E> {
-        let mut give = |kind, bytes: &[u8]| if bytes.is_empty() { Ok(()) } else { take(Piece { kind, bytes, last: false }) };
-        Ok(match self.state {
-            State::Between => End::Between,
-            State::MaybeComment(held) => {
-                give(Kind::Statement, held)?;
-                End::InStatement
-            }
-            State::LineComment | State::BlockComment { .. } => End::InComment,
-            State::Command => End::InCommand,
-            State::Statement => End::InStatement,
-            State::RowStart(held) => {
-                give(Kind::Rows, held)?;
-                End::InRows
-            }
-            State::CopyLineEnd | State::Row => End::InRows,
-            State::Stopped(trouble) => End::After(trouble),
-        })
+    pub fn finish<E>(mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E> {
+        let (end, kind, held): (End, Kind, &[u8]) = match self.state {
+            State::Between => (End::Between, Kind::Space, b""),
+            State::Start(b"") => (End::Between, Kind::Space, b""),
+            State::Start(held) | State::MaybeComment(held) => (End::InStatement, Kind::Statement, held),
+            State::LineComment | State::BlockComment { .. } => (End::InComment, Kind::Comment, b""),
+            State::Command => (End::InCommand, Kind::Command, b""),
+            State::Statement => (End::InStatement, Kind::Statement, b""),
+            State::RowStart(held) => (End::InRows, Kind::Rows, held),
+            State::CopyLineEnd | State::Row => (End::InRows, Kind::Rows, b""),
+            State::Stopped(trouble) => (End::After(trouble), Kind::Unread, b""),
+        };
+        if !held.is_empty() {
+            take(self.piece(kind, held, false))?;
+        }
+        Ok(Ended { end, at: if end == End::Between { self.at } else { self.begun } })
     }
 
     /// One step on input that starts with `first`; `None` where that byte alone is held back.
     fn step(&mut self, first: u8, rest: &[u8]) -> Option<Step> {
         match self.state {
+            State::Start(held) => self.start(held, first, rest),
             State::Between => self.between(first, rest),
             State::MaybeComment(held) => Some(self.maybe_comment(held, first)),
             State::LineComment => Some(self.line(Kind::Comment, rest)),
@@ -187,6 +252,24 @@ impl Lexer {
             State::Row => Some(self.row(rest)),
             State::Stopped(_) => Some(Step::of(Kind::Unread, rest.len())),
         }
+    }
+
+    fn start(&mut self, held: &'static [u8], first: u8, rest: &[u8]) -> Option<Step> {
+        let next: &'static [u8] = match (held, first) {
+            (b"", 0xEF) => b"\xEF",
+            (b"\xEF", 0xBB) => b"\xEF\xBB",
+            (b"\xEF\xBB", 0xBF) => {
+                self.state = State::Between;
+                return Some(Step { kind: Kind::Space, held, size: 1, last: false });
+            }
+            (b"", _) => {
+                self.state = State::Between;
+                return self.between(first, rest);
+            }
+            _ => return Some(self.statement_after(held)),
+        };
+        self.state = State::Start(next);
+        None
     }
 
     fn between(&mut self, first: u8, rest: &[u8]) -> Option<Step> {
@@ -214,17 +297,20 @@ impl Lexer {
         let (state, kind, size) = match (held, first) {
             (b"-", b'-') => (State::LineComment, Kind::Comment, 1),
             (b"/", b'*') => (State::BlockComment { depth: 1, previous: 0 }, Kind::Comment, 1),
-            _ => {
-                self.sql.start();
-                // An operator's first byte: what it is decides nothing later on, but that it stood there does.
-                for byte in held {
-                    self.sql.byte(*byte);
-                }
-                (State::Statement, Kind::Statement, 0)
-            }
+            _ => return self.statement_after(held),
         };
         self.state = state;
         Step { kind, held, size, last: false }
+    }
+
+    /// What was held back is the start of a statement: what it is decides nothing later on, but that it stood there does.
+    fn statement_after(&mut self, held: &'static [u8]) -> Step {
+        self.sql.start();
+        for byte in held {
+            self.sql.byte(*byte);
+        }
+        self.state = State::Statement;
+        Step { kind: Kind::Statement, held, size: 0, last: false }
     }
 
     fn line(&mut self, kind: Kind, rest: &[u8]) -> Step {
@@ -325,7 +411,7 @@ pub(crate) const fn nest(depth: u32, previous: u8, byte: u8) -> (u32, u8) {
 ///
 /// # Errors
 /// The input cannot be read, or what `take` says.
-pub fn read<E>(mut input: impl Read, mut take: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<End, E>
+pub fn read<E>(mut input: impl Read, mut take: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E>
 where
     E: From<std::io::Error>,
 {

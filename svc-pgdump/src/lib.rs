@@ -21,7 +21,7 @@ mod sql;
 mod target;
 mod terminal;
 mod tls;
-mod tokens;
+pub mod tokens;
 mod verify;
 pub mod whole;
 
@@ -35,7 +35,7 @@ pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings};
 pub use dump::{DumpArgs, Dumped};
 pub use dump_file::DumpFile;
 pub use properties::Properties;
-pub use target::{Place, Server, Target, identify};
+pub use target::{Listener, Place, Server, Target, identify};
 pub use verify::{Verified, VerifyArgs};
 pub use whole::{Dump, TableRows};
 

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use postgres::error::DbError;
 use postgres::{Client, Config, NoTls};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,9 @@ use crate::tls::Tls;
 
 /// How often signals are looked at while connecting.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Is told what the server remarks.
+pub type Listener = Arc<dyn Fn(&DbError) + Send + Sync>;
 
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,13 +127,23 @@ impl Target {
     /// # Errors
     /// Nobody answers, or the server says busy (5); it does not let this user in (3); the database is not there (4).
     pub fn connect(&self, call: &Call, dbname: &str) -> Result<Client, Failure> {
+        // Notices ("already exists, skipping") are not for anybody's eyes.
+        let unheard: Listener = Arc::new(|_| {});
+        self.connect_heard(call, dbname, &unheard)
+    }
+
+    /// The same; `listener` is told what the server remarks (`NOTICE`, `WARNING`).
+    ///
+    /// # Errors
+    /// As [`Target::connect`].
+    pub fn connect_heard(&self, call: &Call, dbname: &str, listener: &Listener) -> Result<Client, Failure> {
         let password = self.password(dbname);
         let had_one = password.is_some();
-        match self.attempt(call, dbname, password)? {
+        match self.attempt(call, dbname, password, listener)? {
             Ok(client) => Ok(client),
             Err(error) if !had_one && refusal::wants_password(&error) => match self.passwords.ask(call)? {
                 Some(secret) => {
-                    self.attempt(call, dbname, Some(secret))?.map_err(|error| refusal::of_connect(&error, self, dbname))
+                    self.attempt(call, dbname, Some(secret), listener)?.map_err(|error| refusal::of_connect(&error, self, dbname))
                 }
                 None => Err(refusal::of_connect(&error, self, dbname)),
             },
@@ -137,8 +152,16 @@ impl Target {
     }
 
     /// One attempt, in a thread of its own: the library waits without end for a server that accepts and says nothing.
-    fn attempt(&self, call: &Call, dbname: &str, password: Option<Secret>) -> Result<Result<Client, postgres::Error>, Failure> {
-        let config = self.config(dbname, password);
+    fn attempt(
+        &self,
+        call: &Call,
+        dbname: &str,
+        password: Option<Secret>,
+        listener: &Listener,
+    ) -> Result<Result<Client, postgres::Error>, Failure> {
+        let mut config = self.config(dbname, password);
+        let listener = Arc::clone(listener);
+        config.notice_callback(move |notice| listener(&notice));
         let connector = self.tls.connector()?;
         let started = Instant::now();
         let work = || {
@@ -179,8 +202,6 @@ impl Target {
         if let Some(password) = password {
             config.password(password.expose());
         }
-        // Notices ("already exists, skipping") are not for anybody's eyes here.
-        config.notice_callback(|_| {});
         config
     }
 

@@ -2,7 +2,7 @@
 
 /// A token; comments and space are gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Token {
+pub enum Token {
     /// A bare word, in lower case.
     Word(String),
     /// A quoted identifier, unquoted.
@@ -15,12 +15,14 @@ pub(crate) enum Token {
 
 impl Token {
     /// Whether it is this keyword.
-    pub(crate) fn is(&self, word: &str) -> bool {
+    #[must_use]
+    pub fn is(&self, word: &str) -> bool {
         matches!(self, Self::Word(own) if own == word)
     }
 
     /// What it names, as an identifier.
-    pub(crate) fn name(&self) -> Option<&str> {
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
         match self {
             Self::Word(name) | Self::Name(name) => Some(name),
             Self::Text(_) | Self::Mark(_) => None,
@@ -30,7 +32,8 @@ impl Token {
 
 /// Splits a statement. Comments and dollar quotes do not occur in the statements that this is for; they come out as marks
 /// and words.
-pub(crate) fn tokens(statement: &str) -> Vec<Token> {
+#[must_use]
+pub fn tokens(statement: &str) -> Vec<Token> {
     let mut out = Vec::new();
     let mut rest = statement;
     while let Some(first) = rest.chars().next() {

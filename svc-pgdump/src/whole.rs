@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use svc_step::{Failure, file};
 
-use crate::lexer::{End, Kind, Lexer, Piece, Trouble};
+use crate::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
 use crate::quote::quoted;
 use crate::tokens::{self, copy_target};
 
@@ -127,6 +127,11 @@ pub struct Examiner {
 impl Examiner {
     /// The next bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
+        self.feed_beside(bytes, &mut |_| ());
+    }
+
+    /// The same; `beside` is given the pieces too.
+    pub fn feed_beside(&mut self, bytes: &[u8], beside: &mut impl FnMut(Piece<'_>)) {
         self.hash.update(bytes);
         self.size += bytes.len() as u64;
         if self.seen.start.len() < 8 {
@@ -135,6 +140,7 @@ impl Examiner {
         let seen = &mut self.seen;
         let fed: Result<(), Infallible> = self.lexer.feed(bytes, &mut |piece| {
             seen.piece(piece);
+            beside(piece);
             Ok(())
         });
         match fed {
@@ -159,12 +165,12 @@ impl Examiner {
     #[must_use]
     pub fn finish(self) -> Dump {
         let Self { lexer, hash, size, seen } = self;
-        let end: Result<End, Infallible> = lexer.finish(&mut |_| Ok(()));
-        let end = match end {
-            Ok(end) => end,
+        let ended: Result<Ended, Infallible> = lexer.finish(&mut |_| Ok(()));
+        let ended = match ended {
+            Ok(ended) => ended,
             Err(never) => match never {},
         };
-        let reason = seen.reason(end);
+        let reason = seen.reason(ended);
         Dump {
             size_bytes: size,
             sha256: file::hex(&hash.finalize()),
@@ -312,21 +318,26 @@ impl Seen {
         self.tables.push(TableRows { table, schema, name, columns, row_count: 0 });
     }
 
-    /// Why it is not whole.
-    fn reason(&self, end: End) -> Option<String> {
+    /// Why it is not whole, and where that begins which is not.
+    fn reason(&self, Ended { end, at }: Ended) -> Option<String> {
+        let begun = |reason: &str| Some(format!("{reason} (begun at {at})"));
         let reason = match end {
             _ if self.start.is_empty() => "it is empty",
             _ if self.start.starts_with(b"PGDMP") => "it is in pg_dump's custom format, not plain SQL",
             _ if self.start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || self.start.starts_with(&[0x1f, 0x8b]) => "it is compressed",
             _ if self.cluster => "it is of a whole cluster (pg_dumpall), not of one database",
             _ if !self.header => "it does not start as pg_dump's plain dumps do",
-            End::InRows => "it ends inside a COPY block, so rows are missing",
-            End::InStatement => "it ends inside a statement",
-            End::InComment => "it ends inside a comment",
-            End::InCommand => "it ends inside a psql command",
-            End::After(Trouble::BackslashInStatement) => "a backslash stands inside a statement, which pg_dump never writes",
-            End::After(Trouble::CopyOptions) => "it has a COPY with options, which pg_dump never writes",
-            End::After(Trouble::CopyLine) => "something stands behind a COPY on its line, which pg_dump never writes",
+            End::InRows => return begun("it ends inside a COPY block, so rows are missing"),
+            End::InStatement => return begun("it ends inside a statement"),
+            End::InComment => return begun("it ends inside a comment"),
+            End::InCommand => return begun("it ends inside a psql command"),
+            End::After(Trouble::BackslashInStatement) => {
+                return begun("a backslash stands inside a statement, which pg_dump never writes");
+            }
+            End::After(Trouble::CopyOptions) => return begun("it has a COPY with options, which pg_dump never writes"),
+            End::After(Trouble::CopyLine) => {
+                return begun("something stands behind a COPY on its line, which pg_dump never writes");
+            }
             End::Between if self.trailer != Trailer::Closed => {
                 "its last comment, `PostgreSQL database dump complete`, is missing"
             }

@@ -13,7 +13,7 @@ use crate::proof;
 /// # Errors
 /// The server says no, the load fails, or the proof does; a signal or the end of the time limit.
 pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
-    let Prepared { admin, input, creation, expected, staged, .. } = prepared;
+    let Prepared { admin, input, creation, expected, chosen, plan, staged, .. } = prepared;
     call.check()?;
     admin.alter(call, &creation.create().sql, &format!("create the database {}", creation.name))?;
     let catalog = databases(&mut admin.client)?;
@@ -21,13 +21,12 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     admin.alter(call, &creation.grant().sql, "grant the owner's rights")?;
     call.check()?;
     let load = Load {
-        target: &admin.target,
         server: admin.server.version_num,
         database: &creation.name,
         dump: input.dump.file(),
         size_bytes: staged.dump.size_bytes,
     };
-    loader::load(call, &load)?;
+    loader::load(call, admin, &load, chosen, plan)?;
     input.dump.unaltered()?;
     let progress = call.progress("prove", Unit::Items("tables"));
     let mut client = admin.target.connect(call, &creation.name)?;

@@ -6,6 +6,7 @@ use svc_pgdump::{Dump, DumpFile, Dumped, Properties};
 use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::{Call, Failure, file};
 
+use crate::loader::{Plan, Planner};
 use crate::outcome::Source;
 
 /// Which dump.
@@ -73,13 +74,14 @@ fn recorded_properties(received: &Received, recorded: &Dumped) -> Result<Option<
 }
 
 impl Input {
-    /// Reads the dump through: is it whole, and is it the one of the document?
+    /// Reads the dump through: is it whole, is it the one of the document, and in which order is it loaded?
     ///
     /// # Errors
     /// It is not (7), it orders psql about (3), or it cannot be read.
-    pub(crate) fn examine(&self, call: &Call) -> Result<Dump, Failure> {
+    pub(crate) fn examine(&self, call: &Call) -> Result<(Dump, Plan), Failure> {
         let path = self.dump.path();
-        let dump = self.dump.examine(call)?.require_whole(path)?;
+        let mut planner = Planner::default();
+        let dump = self.dump.examine_beside(call, &mut |piece| planner.piece(piece))?.require_whole(path)?;
         if let Some(recorded) = &self.recorded {
             same(path, recorded, &dump)?;
         }
@@ -90,7 +92,7 @@ impl Input {
             )
             .hint("Dump one database without --create: svc-pgdump does."));
         }
-        Ok(dump)
+        Ok((dump, planner.finish()))
     }
 
     /// As documents have it.

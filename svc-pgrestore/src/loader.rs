@@ -1,18 +1,29 @@
-//! Loading a plain dump into a fresh database. One function, behind which a faster loader may stand.
+//! Loading a plain dump into a fresh database: by ourselves over several connections, or by psql.
 
+mod choice;
 mod complaint;
+mod fast;
 mod filter;
+mod plan;
 mod psql;
+mod statement;
 
 use std::fs::File;
 
-use svc_pgdump::{Dump, Target};
+use svc_pgdump::Dump;
+use svc_pgdump::admin::Admin;
+use svc_step::action::Action;
 use svc_step::{Call, Failure};
+
+pub(crate) use choice::Chosen;
+pub use choice::{Loader, LoaderArgs};
+pub(crate) use plan::{Plan, Planner};
+
+/// How many of a load's warnings are told.
+const WARNINGS: usize = 5;
 
 /// What is loaded, and where to.
 pub(crate) struct Load<'a> {
-    /// The server, and as whom.
-    pub(crate) target: &'a Target,
     /// `server_version_num`.
     pub(crate) server: u32,
     /// The fresh database.
@@ -23,29 +34,32 @@ pub(crate) struct Load<'a> {
     pub(crate) size_bytes: u64,
 }
 
-/// The name of the loader, as documents have it.
-pub(crate) const NAME: &str = "psql";
-
-/// The command, as an operator would type it.
-pub(crate) fn command(database: &str, path: &str) -> Vec<String> {
-    let words = ["psql", "-X", "--no-password", "-v", "ON_ERROR_STOP=1", "-f", path, "-d", database];
-    words.map(str::to_owned).to_vec()
-}
-
-/// Whether the loader can be run at all, found out before anything is altered.
-///
-/// # Errors
-/// psql is not installed (4).
-pub(crate) fn available(call: &Call) -> Result<(), Failure> {
-    psql::available(call)
+/// What the load does, as an operator would type it.
+pub(crate) fn action(chosen: &Chosen, plan: &Plan, database: &str, path: &str) -> Action {
+    match chosen.loader {
+        Loader::Psql => Action::command(psql::command_line(database, path)),
+        Loader::Auto | Loader::Fast => {
+            let counts = plan.counts();
+            Action::statement(format!(
+                "-- the statements of {path} in {database}, in order; of these over {} connections side by side: {} COPY (into \
+                 fresh ordinary tables as BEGIN; TRUNCATE ONLY t; COPY t FROM stdin WITH (FREEZE); COMMIT), then {} indexes and \
+                 keys, then {} foreign keys",
+                chosen.jobs, counts.copies, counts.indexes, counts.foreign_keys
+            ))
+        }
+    }
 }
 
 /// Loads the dump whole, or fails; what is in the database after a failure is of no use.
 ///
 /// # Errors
-/// The server refuses a statement (1) or is lost (5), the dump cannot be read, a signal, or the end of the time limit.
-pub(crate) fn load(call: &Call, load: &Load<'_>) -> Result<(), Failure> {
-    psql::load(call, load)
+/// The server refuses a statement (1) or is lost (5), rows did not arrive (7), the dump cannot be read, a signal, or the end of
+/// the time limit.
+pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, chosen: &Chosen, plan: &Plan) -> Result<(), Failure> {
+    match chosen.loader {
+        Loader::Psql => psql::load(call, &admin.target, load),
+        Loader::Auto | Loader::Fast => fast::load(call, admin, load, plan, chosen.jobs),
+    }
 }
 
 /// What of a dump is passed over, as a sentence; `None` where nothing is.
@@ -53,4 +67,10 @@ pub(crate) fn passed_over(dump: &Dump, server: u32) -> Option<&'static str> {
     (dump.sets_transaction_timeout && filter::leaves_timeout_out(server)).then_some(
         "The dump is by a pg_dump that is newer than the server: its line `SET transaction_timeout = 0;`, which changes nothing, is passed over.",
     )
+}
+
+fn unreadable(error: &std::io::Error) -> Failure {
+    Failure::failed("dump_unreadable", "The dump cannot be read to its end and sent to the server.")
+        .hint("Look at the disk that it lies on; another copy of the dump may be whole.")
+        .cause(error.to_string())
 }

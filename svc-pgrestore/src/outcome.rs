@@ -67,8 +67,14 @@ pub struct Staged {
     pub dump: Source,
     /// Where the properties came from that a dump does not hold.
     pub properties_from: PropertiesFrom,
-    /// What loaded the dump: `psql`.
+    /// What loads the dump: `fast` (by ourselves, over several connections) or `psql`.
     pub loader: String,
+    /// Why it is that one, as a sentence; `null` in documents of before there was a choice.
+    #[serde(default)]
+    pub loader_because: Option<String>,
+    /// Over how many connections it loads; `null` in documents of before there was a choice.
+    #[serde(default)]
+    pub jobs_count: Option<usize>,
     /// What is done.
     pub plan: Vec<Action>,
 }

@@ -10,10 +10,11 @@ use svc_step::lock::Lock;
 use svc_step::{Call, Failure, file};
 
 use crate::input::{Input, InputArgs};
+use crate::loader::{self, Chosen, LoaderArgs, Plan};
 use crate::outcome::{PropertiesFrom, Staged};
 use crate::proof::Expected;
 use crate::settings::{DatabaseArgs, OwnerArg};
-use crate::{loader, names, preflight, server};
+use crate::{names, preflight, server};
 
 /// What staging and restoring need to know.
 #[derive(Debug, clap::Args)]
@@ -24,6 +25,8 @@ pub struct RestoreArgs {
     pub(crate) database: DatabaseArgs,
     #[command(flatten)]
     pub(crate) owner: OwnerArg,
+    #[command(flatten)]
+    pub(crate) loader: LoaderArgs,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
 }
@@ -43,6 +46,10 @@ pub(crate) struct Prepared {
     pub(crate) input: Input,
     pub(crate) creation: Creation,
     pub(crate) expected: Expected,
+    /// What loads the dump.
+    pub(crate) chosen: Chosen,
+    /// In which order.
+    pub(crate) plan: Plan,
     /// What the document says, with nothing done yet.
     pub(crate) staged: Staged,
     _lock: Option<Lock>,
@@ -58,13 +65,13 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
     let owner = args.owner.name(&args.database);
     preflight::database(&database)?;
-    loader::available(call)?;
     let mut admin = Admin::connect(&args.admin, call)?;
     if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref()) {
         admin.is_meant(args.input.other, identifier)?;
     }
     let lock = admin.lock(call, &database, dry_run)?;
-    let dump = input.examine(call)?;
+    let (dump, plan) = input.examine(call)?;
+    let chosen = args.loader.choose(&plan, call)?;
     needs(&mut admin, &dump, &owner)?;
     let live = server::live(&mut admin.client, &database)?;
     if let Some(live) = &live {
@@ -95,6 +102,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         }
         first.push(Action::statement(drop_statement(&database)));
     }
+    let load = loader::action(&chosen, &plan, &name, &input.dump.path().display().to_string());
     let staged = Staged {
         database,
         system_identifier: admin.server.system_identifier.clone(),
@@ -105,10 +113,12 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         proof: None,
         dump: input.source(&dump),
         properties_from,
-        loader: loader::NAME.to_owned(),
-        plan: first.into_iter().chain(plan(&creation, input.dump.path())).collect(),
+        loader: chosen.name().to_owned(),
+        loader_because: Some(chosen.because.clone()),
+        jobs_count: Some(chosen.jobs),
+        plan: first.into_iter().chain(actions(&creation, load)).collect(),
     };
-    Ok(Prepared { admin, input, creation, expected: expected(&dump), staged, _lock: lock })
+    Ok(Prepared { admin, input, creation, expected: expected(&dump), chosen, plan, staged, _lock: lock })
 }
 
 /// What the server must have.
@@ -170,8 +180,7 @@ fn remarks(call: &Call, admin: &Admin, dump: &Dump) {
 }
 
 /// Everything in order, as an operator would type it.
-fn plan(creation: &Creation, path: &Path) -> Vec<Action> {
-    let load = Action::command(loader::command(&creation.name, &path.display().to_string()));
+fn actions(creation: &Creation, load: Action) -> Vec<Action> {
     let mut plan = vec![creation.create().action(), creation.grant().action(), load, Action::statement("ANALYZE")];
     plan.extend(creation.finish().iter().map(Statement::action));
     plan

@@ -32,11 +32,12 @@ pub struct Parts {
     pub total: u64,
 }
 
-/// When lines came.
+/// When lines came, and what is at work.
 #[derive(Debug, Default)]
 struct Pace {
     started: Option<Instant>,
     last: Option<Instant>,
+    at: String,
 }
 
 /// The progress of one piece of work; it disappears when it is dropped.
@@ -80,7 +81,9 @@ impl Progress {
                 }
                 bar.set_position(done);
             }
-            Shown::Lines { json, pace } => self.write_now_and_then(pace, |since| self.line(*json, done, total, None, since)),
+            Shown::Lines { json, pace } => {
+                self.write_now_and_then(pace, |at, since| self.line(*json, done, total, None, at, since))
+            }
             Shown::Nothing => {}
         }
     }
@@ -93,7 +96,7 @@ impl Progress {
                 self.set(done, total);
             }
             Shown::Lines { json, pace } => {
-                self.write_now_and_then(pace, |speed| self.line(*json, done, total, Some(parts), speed))
+                self.write_now_and_then(pace, |at, since| self.line(*json, done, total, Some(parts), at, since))
             }
             Shown::Nothing => {}
         }
@@ -101,29 +104,33 @@ impl Progress {
 
     /// What is at work just now, such as the table of a dump.
     pub fn at(&self, text: &str) {
-        if let Shown::Bar(bar) = &self.shown {
-            bar.set_message(text.to_owned());
+        match &self.shown {
+            Shown::Bar(bar) => bar.set_message(text.to_owned()),
+            Shown::Lines { pace, .. } => text.clone_into(&mut locked(pace).at),
+            Shown::Nothing => {}
         }
     }
 
-    fn write_now_and_then(&self, pace: &Mutex<Pace>, line: impl FnOnce(Duration) -> String) {
-        let mut pace = pace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    fn write_now_and_then(&self, pace: &Mutex<Pace>, line: impl FnOnce(&str, Duration) -> String) {
+        let mut pace = locked(pace);
         let started = *pace.started.get_or_insert_with(Instant::now);
         if pace.last.is_none_or(|last| last.elapsed() >= PACE) {
             pace.last = Some(Instant::now());
-            write_line(&line(started.elapsed()));
+            write_line(&line(&pace.at, started.elapsed()));
         }
     }
 
-    fn line(&self, json: bool, done: u64, total: u64, parts: Option<&Parts>, since: Duration) -> String {
+    fn line(&self, json: bool, done: u64, total: u64, parts: Option<&Parts>, at: &str, since: Duration) -> String {
         let unit = match self.unit {
             Unit::Bytes => "bytes",
             Unit::Items(name) => name,
         };
         let speed = Speed::of(done, total, since);
+        let at = Some(at).filter(|at| !at.is_empty());
         if json {
             let mut line = serde_json::json!({"progress": self.what, "unit": unit, "done": done, "total": total,
-                "per_second": speed.per_second, "left_ms": speed.left.map(|left| left.as_millis())});
+                "per_second": speed.per_second, "left_ms": speed.left.map(|left| left.as_millis()),
+                "at": at});
             if let (Some(line), Some(parts)) = (line.as_object_mut(), parts) {
                 line.insert(parts.name.to_owned(), serde_json::json!({"done": parts.done, "total": parts.total}));
             }
@@ -137,6 +144,7 @@ impl Progress {
             parts.map(Parts::to_string),
             speed.per_second.map(|rate| format!("{rate} {unit}/s")),
             speed.left.map(|left| format!("{} s left", left.as_secs())),
+            at.map(str::to_owned),
         ];
         more.into_iter().flatten().for_each(|more| text.push_str(&format!(", {more}")));
         text
@@ -147,6 +155,10 @@ impl fmt::Display for Parts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} of {} {}", self.done, self.total, self.name)
     }
+}
+
+fn locked(pace: &Mutex<Pace>) -> std::sync::MutexGuard<'_, Pace> {
+    pace.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// How fast a piece of work goes, as far as it can be told.
@@ -208,9 +220,10 @@ mod tests {
     fn a_line_says_bytes_parts_rate_and_time_left() {
         let progress = Progress { what: "restore".to_owned(), unit: Unit::Bytes, shown: Shown::Nothing };
         let parts = Parts { name: "shards", done: 1, total: 4 };
-        let line = |json| progress.line(json, 100, 300, Some(&parts), Duration::from_secs(2));
-        assert_eq!(line(false), "restore: 100 of 300 bytes, 1 of 4 shards, 50 bytes/s, 4 s left");
+        let line = |json| progress.line(json, 100, 300, Some(&parts), "COPY t", Duration::from_secs(2));
+        assert_eq!(line(false), "restore: 100 of 300 bytes, 1 of 4 shards, 50 bytes/s, 4 s left, COPY t");
         let json: serde_json::Value = serde_json::from_str(&line(true)).unwrap();
+        assert_eq!((&json["at"], json["unit"].as_str()), (&serde_json::json!("COPY t"), Some("bytes")));
         assert_eq!(json["shards"], serde_json::json!({"done": 1, "total": 4}));
         assert_eq!((&json["per_second"], &json["left_ms"]), (&serde_json::json!(50), &serde_json::json!(4000)));
     }

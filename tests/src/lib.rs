@@ -24,6 +24,7 @@ pub mod page;
 pub mod postgres;
 pub mod product;
 pub mod proxy;
+pub mod relational;
 pub mod sandbox;
 pub mod search;
 pub mod secured;

@@ -95,20 +95,36 @@ impl Admin {
             .query_one("SELECT pg_backend_pid()", &[])
             .and_then(|row| row.try_get(0))
             .map_err(|error| refusal::of_query(&error, "ask for the session's number"))?;
+        self.supervised(call, &[pid], &|| false, || work(client))
+    }
+
+    /// Lets `work` go on for as long as it takes; a signal, the end of the time limit, or its own word that it has `failed` ends
+    /// these sessions.
+    ///
+    /// # Errors
+    /// What `work` says, a signal, or the end of the time limit.
+    pub fn supervised<T: Send>(
+        &mut self,
+        call: &Call,
+        pids: &[i32],
+        failed: &dyn Fn() -> bool,
+        work: impl FnOnce() -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
         let (ended, end) = channel();
         std::thread::scope(|scope| {
             let worker = scope.spawn(move || {
-                let result = work(client);
+                let result = work();
                 let _ = ended.send(());
                 result
             });
-            let mut stopped = None;
+            let (mut stopped, mut cut) = (None, false);
             while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(LOOK) {
-                if stopped.is_none()
-                    && let Err(failure) = call.check()
-                {
-                    stopped = Some(failure);
-                    let _ = self.client.execute("SELECT pg_terminate_backend($1)", &[&pid]);
+                if stopped.is_none() {
+                    stopped = call.check().err();
+                }
+                if !cut && (stopped.is_some() || failed()) {
+                    cut = true;
+                    let _ = self.client.execute("SELECT pg_terminate_backend(pid) FROM unnest($1::int4[]) pid", &[&pids]);
                 }
             }
             let result = worker.join().map_err(|_| Failure::failed("internal", "A thread of the step ended by a fault of ours."));

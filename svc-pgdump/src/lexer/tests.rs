@@ -18,7 +18,7 @@ fn units(input: &[u8], chunk: usize) -> (Vec<(Kind, String)>, End) {
     for piece in input.chunks(chunk) {
         lexer.feed(piece, &mut take).unwrap();
     }
-    let end = lexer.finish(&mut take).unwrap();
+    let Ended { end, .. } = lexer.finish(&mut take).unwrap();
     (units.into_iter().map(|(kind, bytes)| (kind, String::from_utf8_lossy(&bytes).into_owned())).collect(), end)
 }
 
@@ -149,6 +149,68 @@ fn commands_are_lines() {
     );
 }
 
+#[test]
+fn every_piece_says_where_it_stands_and_the_end_where_it_began() {
+    let dump = "-- c\nSELECT 1,\n 2;\nCOPY t FROM stdin;\n1\n2\n\\.\n\nSELECT 'half\n\n";
+    for chunk in [1, 2, 5, 4096] {
+        let mut starts = Vec::new();
+        let mut open = false;
+        let mut take = |piece: Piece<'_>| {
+            if !open && piece.kind != Kind::Space {
+                starts.push((piece.kind, piece.at.line));
+            }
+            let at = usize::try_from(piece.at.byte).unwrap();
+            assert_eq!(dump.as_bytes().get(at..at + piece.bytes.len()), Some(piece.bytes));
+            open = !piece.last && piece.kind != Kind::Space;
+            Ok::<(), ()>(())
+        };
+        let mut lexer = Lexer::default();
+        dump.as_bytes().chunks(chunk).for_each(|part| lexer.feed(part, &mut take).unwrap());
+        let ended = lexer.finish(&mut take).unwrap();
+        let wanted = [(Kind::Comment, 1), (Kind::Statement, 2), (Kind::Statement, 4), (Kind::Rows, 5), (Kind::Statement, 9)];
+        assert_eq!(starts, wanted);
+        assert_eq!((ended.end, ended.at.line, ended.at.byte), (End::InStatement, 9, 46));
+    }
+    let begun = |text: &str| {
+        let mut lexer = Lexer::default();
+        lexer.feed(text.as_bytes(), &mut |_| Ok::<(), ()>(())).unwrap();
+        let ended = lexer.finish(&mut |_| Ok::<(), ()>(())).unwrap();
+        (ended.end, ended.at.line)
+    };
+    // Of a COPY block, the statement is what began.
+    assert_eq!(begun("\nCOPY t FROM stdin;\n1\n2\n"), (End::InRows, 2));
+    assert_eq!(begun("\n\nSELECT 1;\n\n/* a\nb"), (End::InComment, 5));
+    assert_eq!(begun("SELECT 1;\n\n"), (End::Between, 3));
+    assert_eq!(begun("SELECT 1;\nSELECT 2 \\gx\nSELECT 3;\n"), (End::After(Trouble::BackslashInStatement), 2));
+}
+
+#[test]
+fn reading_goes_on_elsewhere_with_what_the_dump_has_set() {
+    let mut lexer = Lexer::default();
+    let mut seen = Vec::new();
+    let mut take = |piece: Piece<'_>| {
+        seen.push((piece.last, piece.at));
+        Ok::<(), ()>(())
+    };
+    lexer.feed(b"SET standard_conforming_strings = off;", &mut take).unwrap();
+    let elsewhere = Position { byte: 900, line: 30 };
+    lexer.go_on_at(elsewhere);
+    lexer.feed(b"SELECT 'a\\';';", &mut take).unwrap();
+    assert_eq!(seen, [(true, Position::START), (true, elsewhere)]);
+}
+
+#[test]
+fn a_byte_order_mark_is_space_before_the_first_unit_and_nowhere_else() {
+    let (found, end) = units(b"\xEF\xBB\xBF-- c\nSELECT 1;", 2);
+    assert_eq!((found[1].0, found[2].1.as_str(), end), (Kind::Comment, "SELECT 1;", End::Between));
+    assert_eq!(found[0].0, Kind::Space);
+    let statement = "\u{feff}SELECT 1;";
+    assert_eq!(statements(&format!(";{statement}")), [";", statement]);
+    for half in [&b"\xEF"[..], b"\xEF\xBB"] {
+        assert_eq!(units(half, 1).1, End::InStatement);
+    }
+}
+
 /// Input of the parts that dumps and traps are made of.
 fn nasty() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
@@ -186,6 +248,7 @@ fn nasty() -> impl Strategy<Value = Vec<u8>> {
             "1",
             "e",
             "\0",
+            "\u{feff}",
         ])
         .prop_map(|text| text.as_bytes().to_vec()),
         proptest::collection::vec(any::<u8>(), 0..4),
@@ -193,8 +256,13 @@ fn nasty() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(part, 0..60).prop_map(|parts| parts.concat())
 }
 
+/// `tests/run --deep` tries a hundred times as many.
+fn cases() -> u32 {
+    if std::env::var_os("SVC_TEST_DEEP").is_some_and(|value| !value.is_empty()) { 200_000 } else { 2000 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_pieces_are_the_input_and_do_not_depend_on_how_it_was_cut(input in nasty(), chunk in 1_usize..9) {

@@ -36,6 +36,8 @@ impl Filter {
             // The numbers of the lines stay right.
             Kind::Command if piece.bytes.ends_with(b"\n") => out.write_all(b"\n"),
             Kind::Command => Ok(()),
+            // A byte-order mark, which psql knows only where the database is in UTF-8.
+            Kind::Space if !piece.bytes.iter().all(u8::is_ascii_whitespace) => Ok(()),
             Kind::Statement if self.holding => self.hold(piece, out),
             Kind::Statement => {
                 self.holding = piece.last && self.leaves_timeout_out;
@@ -63,6 +65,11 @@ impl Filter {
         out.write_all(&self.held)?;
         out.flush()
     }
+}
+
+/// Whether this statement is left out for a server of that `server_version_num`.
+pub(crate) fn left_out(statement: &[u8], server: u32) -> bool {
+    statement == TRANSACTION_TIMEOUT && leaves_timeout_out(server)
 }
 
 /// Whether the parameter is left out for a server of that `server_version_num`.

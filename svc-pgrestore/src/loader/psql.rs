@@ -3,19 +3,18 @@
 use std::io::{BufWriter, ErrorKind, Read, Seek};
 use std::process::{ChildStdin, Command, Stdio};
 
-use svc_pgdump::lexer;
+use svc_pgdump::{Target, lexer};
 use svc_step::child::{Ended, Running, capture};
 use svc_step::progress::{Progress, Unit};
 use svc_step::{Call, Failure};
 
 use super::filter::Filter;
-use super::{Load, complaint};
+use super::{Load, WARNINGS, complaint, unreadable};
 
 /// How much is sent at once.
 const PIECE: usize = 256 * 1024;
-/// How many of a load's warnings are told.
-const WARNINGS: usize = 5;
 
+/// Whether psql can be run at all.
 pub(super) fn available(call: &Call) -> Result<(), Failure> {
     match capture(call, Command::new("psql").arg("--version")) {
         Err(failure) if failure.code == "program_not_found" => Err(failure.hint("Install it: apt install postgresql-client.")),
@@ -23,8 +22,14 @@ pub(super) fn available(call: &Call) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn load(call: &Call, load: &Load<'_>) -> Result<(), Failure> {
-    let mut running = Running::start(&mut command(load))?;
+/// The command, as an operator would type it.
+pub(super) fn command_line(database: &str, path: &str) -> Vec<String> {
+    let words = ["psql", "-X", "--no-password", "-v", "ON_ERROR_STOP=1", "-f", path, "-d", database];
+    words.map(str::to_owned).to_vec()
+}
+
+pub(super) fn load(call: &Call, target: &Target, load: &Load<'_>) -> Result<(), Failure> {
+    let mut running = Running::start(&mut command(target, load))?;
     let stdin = running.stdin();
     let progress = call.progress("load", Unit::Bytes);
     let (fed, ended) = std::thread::scope(|scope| {
@@ -46,9 +51,9 @@ pub(super) fn load(call: &Call, load: &Load<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn command(load: &Load<'_>) -> Command {
+fn command(target: &Target, load: &Load<'_>) -> Command {
     let mut command = Command::new("psql");
-    load.target.child_env(&mut command, load.database);
+    target.child_env(&mut command, load.database);
     // Sentences are read from its stderr, so it is to speak English.
     command.env("LC_ALL", "C.UTF-8").env_remove("PSQLRC");
     command.args(["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]).stdin(Stdio::piped());
@@ -85,11 +90,7 @@ fn feed(load: &Load<'_>, psql: ChildStdin, progress: &Progress) -> Result<(), Fa
     // What is left in the buffer is for nobody; a drop would try to write it once more.
     let (_, _) = psql.into_parts();
     match fed {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::failed("dump_unreadable", "The dump cannot be read to its end and sent to psql.")
-                .hint("Look at the disk that it lies on; another copy of the dump may be whole.")
-                .cause(error.to_string()))
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unreadable(&error)),
         _ => Ok(()),
     }
 }

@@ -1,0 +1,103 @@
+//! Which loader, and over how many connections.
+
+use clap::{Args, ValueEnum, value_parser};
+use svc_step::{Call, Failure};
+
+use super::plan::Plan;
+use super::psql;
+
+/// How a dump is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
+pub enum Loader {
+    /// Fast where the dump allows it, else psql
+    #[default]
+    Auto,
+    /// By ourselves, over several connections
+    Fast,
+    /// By psql, over one
+    Psql,
+}
+
+/// How the dump is loaded.
+#[derive(Debug, Clone, Args)]
+pub struct LoaderArgs {
+    /// What loads the dump
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    loader: Loader,
+    /// Over how many connections the fast loader works; default: as many as this host has cores
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
+}
+
+/// What loads a dump, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// Not [`Loader::Auto`] any more.
+    pub(crate) loader: Loader,
+    /// Why it is this one, as a sentence.
+    pub(crate) because: String,
+    /// Over how many connections.
+    pub(crate) jobs: usize,
+}
+
+impl Chosen {
+    /// Its name, as documents have it.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self.loader {
+            Loader::Psql => "psql",
+            Loader::Auto | Loader::Fast => "fast",
+        }
+    }
+}
+
+impl LoaderArgs {
+    /// Chooses, before anything is altered.
+    ///
+    /// # Errors
+    /// The fast loader was asked for and cannot load this dump (3), or psql is needed and not installed (4).
+    pub(crate) fn choose(&self, plan: &Plan, call: &Call) -> Result<Chosen, Failure> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let chosen = judge(self.loader, plan.obstacle, self.jobs.map_or(cores, usize::from))?;
+        if chosen.loader == Loader::Psql {
+            psql::available(call)?;
+        }
+        Ok(chosen)
+    }
+}
+
+fn judge(asked: Loader, obstacle: Option<&str>, jobs: usize) -> Result<Chosen, Failure> {
+    let fast = |because: &str| Ok(Chosen { loader: Loader::Fast, because: because.to_owned(), jobs });
+    let psql = |because: &str| Ok(Chosen { loader: Loader::Psql, because: because.to_owned(), jobs: 1 });
+    match (asked, obstacle) {
+        (Loader::Psql, _) => psql("It was asked for (--loader psql)."),
+        (Loader::Fast, None) => fast("It was asked for (--loader fast)."),
+        (Loader::Auto, None) => fast("The dump is one that it can load."),
+        (Loader::Auto, Some(obstacle)) => psql(&format!("The fast loader is not for this dump: {}", uncapitalised(obstacle))),
+        (Loader::Fast, Some(obstacle)) => Err(Failure::refused(
+            "loader_not_for_this",
+            format!("The fast loader is not for this dump: {}", uncapitalised(obstacle)),
+        )
+        .hint("Leave --loader out, or say --loader psql.")),
+    }
+}
+
+/// A sentence as the second half of another one.
+fn uncapitalised(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fast_one_is_taken_where_nothing_speaks_against_it() {
+        assert_eq!(judge(Loader::Auto, None, 4).unwrap().name(), "fast");
+        let chosen = judge(Loader::Auto, Some("It holds INSERT statements."), 4).unwrap();
+        assert_eq!((chosen.name(), chosen.jobs), ("psql", 1));
+        assert_eq!(chosen.because, "The fast loader is not for this dump: it holds INSERT statements.");
+        assert_eq!(judge(Loader::Psql, None, 4).unwrap().name(), "psql");
+        assert_eq!(judge(Loader::Fast, Some("It is odd."), 4).unwrap_err().code, "loader_not_for_this");
+    }
+}

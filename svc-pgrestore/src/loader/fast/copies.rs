@@ -1,0 +1,99 @@
+//! The rows of COPY blocks: into fresh ordinary tables side by side and frozen, into anything else alone and as it stands.
+
+use std::io::Write;
+
+use postgres::{Client, CopyInWriter, Error};
+use svc_step::Failure;
+
+use super::super::plan::CopyBlock;
+use super::queue::{self, Task};
+use super::refused;
+use super::sessions::Sessions;
+use super::targets::{self, Round};
+use super::work::{Unread, Work};
+
+/// Loads all blocks.
+pub(super) fn run(work: &Work<'_>, sessions: &mut Sessions, blocks: &[CopyBlock]) -> Result<(), Failure> {
+    let facts = targets::ask(&mut sessions.first, blocks)?;
+    for round in targets::rounds(blocks, &facts) {
+        match round {
+            Round::Alone(block) => plain(work, &mut sessions.first, block)?,
+            Round::Together(blocks) => {
+                let tasks = blocks.iter().map(|block| Task { item: *block, tables: Vec::new(), weight: block.rows.size });
+                queue::run(work, sessions, tasks.collect(), |client, block: &CopyBlock| frozen(work, client, block))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Loads a block in a transaction of its own that empties the table first, which it is: then the server need not note for each
+/// row who may see it, now and in the first cleaning after it.
+fn frozen(work: &Work<'_>, client: &mut Client, block: &CopyBlock) -> Result<(), Failure> {
+    let Some(table) = block.table.as_ref().filter(|_| block.row_count > 0) else { return plain(work, client, block) };
+    let at = block.statement.at;
+    let begin = format!("BEGIN; TRUNCATE ONLY {table}");
+    client.batch_execute(&begin).map_err(|error| refused::statement(&error, "", at))?;
+    let header = work.text(block.statement)?;
+    let copy = format!("{} WITH (FREEZE)", header.trim_end_matches(';'));
+    send(work, client, block, &copy)?;
+    client.batch_execute("COMMIT").map_err(|error| refused::statement(&error, "", at))
+}
+
+/// Loads a block as psql would.
+fn plain(work: &Work<'_>, client: &mut Client, block: &CopyBlock) -> Result<(), Failure> {
+    let copy = work.text(block.statement)?;
+    send(work, client, block, &copy)
+}
+
+fn send(work: &Work<'_>, client: &mut Client, block: &CopyBlock, copy: &str) -> Result<(), Failure> {
+    let name = block.table.as_deref().unwrap_or("rows");
+    let what = format!("COPY {name}");
+    work.at(&what);
+    let writer = client.copy_in(copy).map_err(|error| refused::statement(&error, copy, block.statement.at))?;
+    work.advance(block.statement.size);
+    let arrived = match write(work, writer, block, &what) {
+        Ok(arrived) => arrived,
+        Err(Stopped::Unread(unread)) => return Err(unread.into()),
+        Err(Stopped::Server(error)) => return Err(refused::rows(&error, block.rows.at)),
+        Err(Stopped::Connection(words)) => {
+            return Err(super::super::complaint::lost(Some(block.statement.at.line), &words));
+        }
+    };
+    if arrived == block.row_count {
+        return Ok(());
+    }
+    Err(Failure::invalid("rows_differ", "What was loaded does not hold the rows of the dump.")
+        .hint("The dump or the load is no good: check it with svc-pgdump verify, and restore another dump if it is.")
+        .cause(format!(
+            "{name}: {} rows in the dump (line {}), {arrived} arrived at the server",
+            block.row_count, block.statement.at.line
+        )))
+}
+
+/// Why the rows did not get through.
+enum Stopped {
+    Unread(Unread),
+    Server(Error),
+    Connection(String),
+}
+
+impl From<Unread> for Stopped {
+    fn from(unread: Unread) -> Self {
+        Self::Unread(unread)
+    }
+}
+
+/// The server's own count of the rows.
+fn write(work: &Work<'_>, mut writer: CopyInWriter<'_>, block: &CopyBlock, what: &str) -> Result<u64, Stopped> {
+    work.read(block.rows, &mut Vec::new(), |bytes| {
+        writer.write_all(bytes).map_err(|error| match error.into_inner().map(|inner| inner.downcast::<Error>()) {
+            Some(Ok(error)) => Stopped::Server(*error),
+            Some(Err(error)) => Stopped::Connection(error.to_string()),
+            None => Stopped::Connection("the connection takes no more".to_owned()),
+        })?;
+        work.rows_sent(bytes, what);
+        Ok::<(), Stopped>(())
+    })?;
+    writer.finish().map_err(Stopped::Server)
+}

@@ -1,0 +1,124 @@
+//! The connections of a load. All of them have the same settings, those at the head of the dump included.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+use svc_pgdump::admin::Admin;
+use svc_pgdump::{Listener, Target, refusal};
+use svc_step::{Call, Failure};
+
+use super::super::{Load, WARNINGS};
+
+/// What a load must not inherit from the role or the server: how dates are read, a limit of idleness (a connection waits while
+/// another one builds), and waiting for the disk at each statement. What was loaded is on the disk all the same when it is
+/// proven: `ANALYZE` and the database's own properties follow on other connections, which do wait.
+const OWN_SETTINGS: &str = "SET synchronous_commit = off; SET default_transaction_read_only = off; SET datestyle = 'ISO, MDY'; \
+    SET intervalstyle = 'postgres'";
+/// How long sessions may take to go, and how often that is looked at.
+const GOING: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(10);
+/// From this `server_version_num` on there is a limit of idle sessions, and a look at whether the client is still there.
+const IDLE_SESSIONS: u32 = 140_000;
+
+/// The connections, at least one.
+pub(super) struct Sessions {
+    /// The one that statements run on which run alone.
+    pub(super) first: Client,
+    /// Those that work beside it.
+    pub(super) others: Vec<Client>,
+    warnings: Warnings,
+}
+
+impl Sessions {
+    /// Connects. Where the server has no room for as many, fewer are enough, and a warning says so.
+    pub(super) fn open(call: &Call, target: &Target, load: &Load<'_>, jobs: usize) -> Result<Self, Failure> {
+        let warnings = Warnings::default();
+        let connect = || prepared(target.connect_heard(call, load.database, &warnings.listener())?, load.server);
+        let first = connect()?;
+        let mut others = Vec::new();
+        while others.len() + 1 < jobs {
+            match connect() {
+                Ok(client) => others.push(client),
+                Err(failure) if failure.code == "postgres_busy" => {
+                    let got = others.len() + 1;
+                    call.warn(
+                        "fewer_connections",
+                        format!("The server has room for {got} of {jobs} connections, and the load goes on with these."),
+                    );
+                    break;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(Self { first, others, warnings })
+    }
+
+    /// The server's numbers of the sessions.
+    pub(super) fn pids(&mut self) -> Result<Vec<i32>, Failure> {
+        let pid = |client: &mut Client| {
+            let row = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
+            row.map_err(|error| refusal::of_query(&error, "ask for the session's number"))
+        };
+        self.all().map(pid).collect()
+    }
+
+    /// All of them.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
+    }
+
+    /// What the server warns of.
+    pub(super) fn warnings(&self) -> Warnings {
+        self.warnings.clone()
+    }
+}
+
+fn prepared(mut client: Client, server: u32) -> Result<Client, Failure> {
+    client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
+    if server >= IDLE_SESSIONS {
+        let set = client.batch_execute("SET idle_session_timeout = 0");
+        set.map_err(|error| refusal::of_query(&error, "prepare the session"))?;
+        // So that a statement of hours ends with us, also where we are killed; not every system can.
+        let _ = client.batch_execute("SET client_connection_check_interval = '2s'");
+    }
+    Ok(client)
+}
+
+/// Waits until the server has let go of sessions that were ended: what comes next connects too, and may need their places.
+pub(super) fn gone(call: &Call, admin: &mut Admin, pids: &[i32]) -> Result<(), Failure> {
+    let started = Instant::now();
+    loop {
+        let count = admin.client.query_one("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)", &[&pids]);
+        let count: i64 =
+            count.and_then(|row| row.try_get(0)).map_err(|error| refusal::of_query(&error, "look at the sessions"))?;
+        // A session that will not go is in nobody's way but for its place.
+        if count == 0 || started.elapsed() > GOING {
+            return Ok(());
+        }
+        call.pause(LOOK)?;
+    }
+}
+
+/// The first warnings of the server.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    fn listener(&self) -> Listener {
+        let heard = Arc::clone(&self.0);
+        Arc::new(move |notice| {
+            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            if notice.severity() == "WARNING" && heard.len() < WARNINGS {
+                heard.push(notice.message().trim_end_matches('.').to_owned());
+            }
+        })
+    }
+
+    /// Tells them.
+    pub(super) fn tell(&self, call: &Call) {
+        for warning in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            call.warn("load_warning", format!("The server warned during the load: {warning}."));
+        }
+    }
+}

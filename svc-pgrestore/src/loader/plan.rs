@@ -1,0 +1,251 @@
+//! The order in which a dump is loaded, made of the dump alone while it is examined: what may run side by side, and what is
+//! loaded alone, where it stands. Headings and other comments play no part in it.
+//!
+//! Only what is surely independent of its neighbours runs beside them: COPY into different tables, then indexes and keys, then
+//! foreign keys. Every other statement waits for all before it, and all after it wait for it.
+
+use std::collections::BTreeMap;
+
+use svc_pgdump::lexer::{Kind, Piece, Position};
+
+use super::statement::{Nature, Setting, Table, nature};
+
+/// A statement longer than this is not held in memory, so psql has to load it.
+const LONGEST_STATEMENT: usize = 16 * 1024 * 1024;
+
+/// A part of the dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Where it begins.
+    pub(crate) at: Position,
+    /// Its bytes.
+    pub(crate) size: u64,
+}
+
+/// A COPY block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CopyBlock {
+    /// Its table; `None` where the statement is not as pg_dump writes it, or stands in a transaction of the dump's own. It is
+    /// loaded as it stands then, alone.
+    pub(crate) table: Option<Table>,
+    /// `COPY … FROM stdin;`.
+    pub(crate) statement: Span,
+    /// Its rows, without the line that ends them.
+    pub(crate) rows: Span,
+    /// How many they are.
+    pub(crate) row_count: u64,
+}
+
+/// An index, a key or a foreign key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Build {
+    /// The statement.
+    pub(crate) statement: Span,
+    /// The tables at which it is, and whether it must be alone there.
+    pub(crate) tables: Vec<(Table, Sharing)>,
+    /// How much work it is, in bytes of rows.
+    pub(crate) weight: u64,
+}
+
+/// Who else may be at a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Others of this kind.
+    Shared,
+    /// Nobody.
+    Alone,
+}
+
+/// A part of the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Item {
+    /// Statements one after another.
+    Serial(Span),
+    /// COPY blocks, of which those into fresh ordinary tables run side by side.
+    Copies(Vec<CopyBlock>),
+    /// Indexes and keys, or foreign keys, side by side.
+    Builds(Vec<Build>),
+}
+
+/// The plan of a load.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// What is loaded, in order.
+    pub(crate) items: Vec<Item>,
+    /// Why the dump is better loaded by psql, as a sentence; `None` where nothing speaks for that.
+    pub(crate) obstacle: Option<&'static str>,
+}
+
+/// How many statements of a kind run side by side.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// COPY blocks.
+    pub(crate) copies: usize,
+    /// Indexes and keys.
+    pub(crate) indexes: usize,
+    /// Foreign keys.
+    pub(crate) foreign_keys: usize,
+}
+
+impl Plan {
+    /// What runs side by side.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for item in &self.items {
+            match item {
+                Item::Serial(_) => {}
+                Item::Copies(blocks) => counts.copies += blocks.len(),
+                Item::Builds(builds) if builds.iter().any(|build| build.tables.len() > 1) => counts.foreign_keys += builds.len(),
+                Item::Builds(builds) => counts.indexes += builds.len(),
+            }
+        }
+        counts
+    }
+}
+
+/// Makes the plan while the dump passes by.
+#[derive(Debug, Default)]
+pub(crate) struct Planner {
+    plan: Plan,
+    /// The statement that passes by, and where it began.
+    unit: Vec<u8>,
+    begun: Option<Position>,
+    /// The block whose rows pass by.
+    block: Option<CopyBlock>,
+    in_transaction: bool,
+    /// Bytes of rows of each table.
+    sizes: BTreeMap<Table, u64>,
+}
+
+impl Planner {
+    /// The next piece of the dump.
+    pub(crate) fn piece(&mut self, piece: Piece<'_>) {
+        match piece.kind {
+            Kind::Statement => self.statement_piece(piece),
+            Kind::Rows => self.rows(piece),
+            Kind::RowsEnd if piece.last => self.block_ended(),
+            Kind::RowsEnd | Kind::Space | Kind::Comment | Kind::Command | Kind::Unread => {}
+        }
+    }
+
+    /// The dump has ended.
+    pub(crate) fn finish(mut self) -> Plan {
+        self.without_rows();
+        let Self { mut plan, sizes, .. } = self;
+        for item in &mut plan.items {
+            let Item::Builds(builds) = item else { continue };
+            for build in builds.iter_mut() {
+                build.weight = build.tables.iter().map(|(table, _)| sizes.get(table).copied().unwrap_or_default()).sum();
+            }
+        }
+        plan
+    }
+
+    fn statement_piece(&mut self, piece: Piece<'_>) {
+        self.begun.get_or_insert(piece.at);
+        if self.unit.len() + piece.bytes.len() <= LONGEST_STATEMENT {
+            self.unit.extend_from_slice(piece.bytes);
+        } else {
+            self.obstacle("It has a statement of more than 16 MiB.");
+        }
+        if !piece.last {
+            return;
+        }
+        let end = piece.at.byte + piece.bytes.len() as u64;
+        let at = self.begun.take().unwrap_or(piece.at);
+        let unit = std::mem::take(&mut self.unit);
+        self.statement(Span { at, size: end - at.byte }, &unit);
+        // The same memory serves the next one, unless this one was out of the ordinary.
+        if unit.capacity() <= 64 * 1024 {
+            self.unit = unit;
+            self.unit.clear();
+        }
+    }
+
+    fn statement(&mut self, statement: Span, bytes: &[u8]) {
+        self.without_rows();
+        let Some(text) = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')) else {
+            self.obstacle("Its statements are not all UTF-8.");
+            return self.serial(statement);
+        };
+        let build = |tables: Vec<(Table, Sharing)>| Build { statement, tables, weight: 0 };
+        match nature(text) {
+            Nature::Copy(table) => return self.copy(statement, Some(table)),
+            Nature::Index(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Shared)])),
+            Nature::Key(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Alone)])),
+            Nature::ForeignKey(table, other) if !self.in_transaction => {
+                return self.build(build(vec![(table, Sharing::Alone), (other, Sharing::Alone)]));
+            }
+            Nature::Begin => self.in_transaction = true,
+            Nature::End => self.in_transaction = false,
+            Nature::Setting(Setting::Encoding { is_utf8: false }) => self.obstacle("It is in another encoding than UTF-8."),
+            Nature::Drop => self.obstacle("It drops what is not there (--clean)."),
+            Nature::Other if starts_with(text, "COPY") => return self.copy(statement, None),
+            Nature::Other if starts_with(text, "INSERT") => {
+                self.obstacle("It holds its rows as INSERT statements (--inserts).");
+            }
+            _ => {}
+        }
+        self.serial(statement);
+    }
+
+    fn obstacle(&mut self, sentence: &'static str) {
+        self.plan.obstacle.get_or_insert(sentence);
+    }
+
+    fn serial(&mut self, statement: Span) {
+        match self.plan.items.last_mut() {
+            Some(Item::Serial(span)) => span.size = statement.at.byte + statement.size - span.at.byte,
+            _ => self.plan.items.push(Item::Serial(statement)),
+        }
+    }
+
+    /// A COPY that has had no rows, not even the line that ends them, is a statement like others (`FROM '/a/file'`).
+    fn without_rows(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.serial(block.statement);
+        }
+    }
+
+    fn copy(&mut self, statement: Span, table: Option<Table>) {
+        let table = table.filter(|_| !self.in_transaction);
+        self.block = Some(CopyBlock { table, statement, rows: Span { at: statement.at, size: 0 }, row_count: 0 });
+    }
+
+    fn rows(&mut self, piece: Piece<'_>) {
+        let Some(block) = &mut self.block else { return };
+        if block.rows.size == 0 {
+            block.rows.at = piece.at;
+        }
+        block.rows.size += piece.bytes.len() as u64;
+        block.row_count += memchr::memchr_iter(b'\n', piece.bytes).count() as u64;
+    }
+
+    fn block_ended(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        if let Some(table) = &block.table {
+            *self.sizes.entry(table.clone()).or_default() += block.rows.size;
+        }
+        match self.plan.items.last_mut() {
+            Some(Item::Copies(blocks)) => blocks.push(block),
+            _ => self.plan.items.push(Item::Copies(vec![block])),
+        }
+    }
+
+    fn build(&mut self, build: Build) {
+        match self.plan.items.last_mut() {
+            // A foreign key needs the keys before it, and is made when all of them are there.
+            Some(Item::Builds(builds)) if builds.last().is_some_and(|last| last.tables.len() == build.tables.len()) => {
+                builds.push(build);
+            }
+            _ => self.plan.items.push(Item::Builds(vec![build])),
+        }
+    }
+}
+
+fn starts_with(text: &str, word: &str) -> bool {
+    text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! What a statement of a dump is to the loader, judged by its first tokens. What is not surely one of these is [`Nature::Other`].
+
+use svc_pgdump::quote::quoted;
+use svc_pgdump::tokens::{Token, tokens};
+
+/// A table, as SQL names it: `public.items`.
+pub(crate) type Table = String;
+
+/// What a statement does, as far as its place among the others depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Nature {
+    /// `COPY table [(columns)] FROM stdin`, without anything more.
+    Copy(Table),
+    /// `CREATE [UNIQUE] INDEX`: others may be built on that table at the same time.
+    Index(Table),
+    /// `ADD CONSTRAINT … PRIMARY KEY` or `UNIQUE`: nobody else is at the table meanwhile.
+    Key(Table),
+    /// `ADD CONSTRAINT … FOREIGN KEY`: the table, and the one that it refers to.
+    ForeignKey(Table, Table),
+    /// A transaction begins.
+    Begin,
+    /// A transaction ends.
+    End,
+    /// A setting of the session, which holds for every statement after it.
+    Setting(Setting),
+    /// Something is dropped, which in a fresh database is not there (`--clean`).
+    Drop,
+    /// Anything else.
+    Other,
+}
+
+/// What a setting of the session says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// In which encoding the dump is: whether it is UTF-8.
+    Encoding {
+        /// It is.
+        is_utf8: bool,
+    },
+    /// Anything else.
+    Other,
+}
+
+/// Judges a whole statement.
+pub(crate) fn nature(statement: &str) -> Nature {
+    const FIRST: [&str; 11] =
+        ["COPY", "CREATE", "ALTER", "SET", "RESET", "SELECT", "BEGIN", "START", "COMMIT", "END", "ROLLBACK"];
+    let first = statement.split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default();
+    if first.eq_ignore_ascii_case("DROP") {
+        return Nature::Drop;
+    }
+    if !FIRST.iter().any(|word| first.eq_ignore_ascii_case(word)) || is_of_no_interest(first, statement) {
+        return Nature::Other;
+    }
+    let tokens = tokens(statement);
+    let readings = [copy, index, constraint, transaction, setting];
+    readings.iter().find_map(|read| read(Words(&tokens))).unwrap_or(Nature::Other)
+}
+
+/// Most statements are of a few kinds that need not be taken apart.
+fn is_of_no_interest(first: &str, statement: &str) -> bool {
+    let rest = statement.get(first.len()..).unwrap_or_default().trim_start();
+    let second = rest.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next().unwrap_or_default();
+    let of_interest: &[&str] = match first.to_ascii_uppercase().as_str() {
+        "CREATE" => &["INDEX", "UNIQUE"],
+        "ALTER" => &["TABLE"],
+        "SELECT" => &["pg_catalog"],
+        _ => return false,
+    };
+    !of_interest.iter().any(|word| second.eq_ignore_ascii_case(word))
+}
+
+/// The tokens that are left to read.
+#[derive(Debug, Clone, Copy)]
+struct Words<'a>(&'a [Token]);
+
+impl Words<'_> {
+    fn next(&mut self) -> Option<&Token> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn word(&mut self, word: &str) -> bool {
+        let here = self.0.first().is_some_and(|token| token.is(word));
+        if here {
+            self.next();
+        }
+        here
+    }
+
+    fn mark(&mut self, mark: char) -> bool {
+        let here = self.0.first() == Some(&Token::Mark(mark));
+        if here {
+            self.next();
+        }
+        here
+    }
+
+    fn words(&mut self, words: &[&str]) -> Option<()> {
+        words.iter().all(|word| self.word(word)).then_some(())
+    }
+
+    fn name(&mut self) -> Option<String> {
+        self.next()?.name().map(quoted)
+    }
+
+    fn table(&mut self) -> Option<Table> {
+        let first = self.name()?;
+        if self.mark('.') { Some(format!("{first}.{}", self.name()?)) } else { Some(first) }
+    }
+
+    /// A list of names in parentheses.
+    fn names(&mut self) -> Option<()> {
+        if !self.mark('(') {
+            return None;
+        }
+        loop {
+            self.name()?;
+            if self.mark(')') {
+                return Some(());
+            }
+            if !self.mark(',') {
+                return None;
+            }
+        }
+    }
+
+    /// Nothing but the semicolon is left.
+    fn is_over(mut self) -> bool {
+        self.mark(';') && self.0.is_empty()
+    }
+
+    /// Whether a comma stands outside of parentheses: a second subcommand.
+    fn has_more_parts(self) -> bool {
+        let mut depth = 0_u32;
+        self.0.iter().any(|token| {
+            match token {
+                Token::Mark('(') => depth += 1,
+                Token::Mark(')') => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0 && *token == Token::Mark(',')
+        })
+    }
+}
+
+fn copy(mut words: Words<'_>) -> Option<Nature> {
+    words.words(&["copy"])?;
+    let table = words.table()?;
+    if words.0.first() == Some(&Token::Mark('(')) {
+        words.names()?;
+    }
+    words.words(&["from", "stdin"])?;
+    words.is_over().then_some(Nature::Copy(table))
+}
+
+fn index(mut words: Words<'_>) -> Option<Nature> {
+    words.words(&["create"])?;
+    words.word("unique");
+    words.words(&["index"])?;
+    words.name()?;
+    words.words(&["on"])?;
+    // Of a partitioned table: the index is made without those of its partitions.
+    words.word("only");
+    let table = words.table()?;
+    words.word("using").then_some(Nature::Index(table))
+}
+
+fn constraint(mut words: Words<'_>) -> Option<Nature> {
+    words.words(&["alter", "table"])?;
+    // Without ONLY it reaches down to partitions, each of which is locked too.
+    words.words(&["only"])?;
+    let table = words.table()?;
+    words.words(&["add", "constraint"])?;
+    words.name()?;
+    if words.has_more_parts() {
+        return None;
+    }
+    if words.word("unique") || (words.word("primary") && words.word("key")) {
+        return Some(Nature::Key(table));
+    }
+    words.words(&["foreign", "key"])?;
+    words.names()?;
+    words.words(&["references"])?;
+    Some(Nature::ForeignKey(table, words.table()?))
+}
+
+fn transaction(mut words: Words<'_>) -> Option<Nature> {
+    match words.next()? {
+        word if word.is("begin") || word.is("start") => Some(Nature::Begin),
+        word if word.is("commit") || word.is("end") || word.is("rollback") => Some(Nature::End),
+        _ => None,
+    }
+}
+
+fn setting(mut words: Words<'_>) -> Option<Nature> {
+    if words.word("reset") {
+        return Some(Nature::Setting(Setting::Other));
+    }
+    if words.word("select") {
+        let set = words.word("pg_catalog") && words.mark('.') && words.word("set_config");
+        return set.then_some(Nature::Setting(Setting::Other));
+    }
+    words.words(&["set"])?;
+    if !words.word("client_encoding") {
+        return Some(Nature::Setting(Setting::Other));
+    }
+    if !words.mark('=') {
+        words.word("to");
+    }
+    let is_utf8 = match words.next()? {
+        Token::Text(name) => name.eq_ignore_ascii_case("UTF8") || name.eq_ignore_ascii_case("UNICODE"),
+        _ => false,
+    };
+    Some(Nature::Setting(Setting::Encoding { is_utf8 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str) -> Table {
+        name.to_owned()
+    }
+
+    #[test]
+    fn what_may_run_beside_others_is_told_by_its_first_tokens() {
+        for (sql, wanted) in [
+            ("COPY public.items (id, \"odd; name\") FROM stdin;", Nature::Copy(table("public.items"))),
+            ("COPY \"S.\"\"1\".\"T\"  FROM stdin;", Nature::Copy(table("\"S.\"\"1\".\"T\""))),
+            ("CREATE INDEX i ON public.t USING btree (a, lower(b));", Nature::Index(table("public.t"))),
+            ("CREATE UNIQUE INDEX \"ON\" ON ONLY public.\"on\" USING btree (a);", Nature::Index(table("public.\"on\""))),
+            ("ALTER TABLE ONLY public.t\n    ADD CONSTRAINT t_pkey PRIMARY KEY (a, b);", Nature::Key(table("public.t"))),
+            (
+                "ALTER TABLE ONLY public.t ADD CONSTRAINT u UNIQUE NULLS NOT DISTINCT (a) INCLUDE (b) DEFERRABLE;",
+                Nature::Key(table("public.t")),
+            ),
+            (
+                "ALTER TABLE ONLY public.t\n    ADD CONSTRAINT f FOREIGN KEY (a, \"B\") REFERENCES o.u(x, y) ON DELETE CASCADE;",
+                Nature::ForeignKey(table("public.t"), table("o.u")),
+            ),
+        ] {
+            assert_eq!(nature(sql), wanted, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_surely_such_a_statement_is_none() {
+        for sql in [
+            "COPY public.items (id) FROM stdin WITH (FORMAT csv);",
+            "COPY public.items (id /* one */) FROM stdin;",
+            "COPY (SELECT 1) TO stdout;",
+            "CREATE INDEX CONCURRENTLY i ON public.t USING btree (a);",
+            "CREATE INDEX IF NOT EXISTS i ON public.t USING btree (a);",
+            "CREATE INDEX i -- ON public.a USING\n ON public.t USING btree (a);",
+            "ALTER TABLE public.parted ADD CONSTRAINT p PRIMARY KEY (a);",
+            "ALTER TABLE ONLY public.t ADD CONSTRAINT p PRIMARY KEY (a), ADD FOREIGN KEY (a) REFERENCES public.u(b);",
+            "ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK ((a > 0));",
+            "ALTER TABLE ONLY public.t ADD CONSTRAINT e EXCLUDE USING gist (a WITH &&);",
+            "ALTER TABLE public.t OWNER TO svc;",
+            "COMMENT ON INDEX public.i IS 'CREATE INDEX i ON t USING btree (a)';",
+            "SELECT pg_catalog.setval('public.s', 1, true);",
+            "create function f() returns int language sql begin atomic select 1; end;",
+        ] {
+            assert_eq!(nature(sql), Nature::Other, "{sql}");
+        }
+    }
+
+    #[test]
+    fn settings_and_transactions_are_known() {
+        let setting = |sql: &str| nature(sql) == Nature::Setting(Setting::Other);
+        assert!(setting("SET statement_timeout = 0;") && setting("SET default_tablespace = '';") && setting("RESET ROLE;"));
+        assert!(setting("SELECT pg_catalog.set_config('search_path', '', false);"));
+        assert_eq!(nature("SET client_encoding = 'UTF8';"), Nature::Setting(Setting::Encoding { is_utf8: true }));
+        assert_eq!(nature("SET client_encoding = 'LATIN1';"), Nature::Setting(Setting::Encoding { is_utf8: false }));
+        assert_eq!(
+            (nature("BEGIN;"), nature("COMMIT;"), nature("START TRANSACTION;")),
+            (Nature::Begin, Nature::End, Nature::Begin)
+        );
+        assert_eq!(nature("DROP TABLE public.t;"), Nature::Drop);
+    }
+}

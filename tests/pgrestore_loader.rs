@@ -1,0 +1,343 @@
+//! The two loaders of `svc-pgrestore` on a real PostgreSQL: the fast one brings back what psql does, and says no where psql would.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use svc_tests::postgres::{identifier, literal};
+use svc_tests::relational::Case;
+use svc_tests::{deep, skip};
+
+const LOADERS: [&str; 2] = ["fast", "psql"];
+/// One of every kind of object.
+const EVERY_KIND: &str = include_str!("pgrestore/every_kind.sql");
+
+/// Runs a script of psql in the case's database.
+fn script(case: &Case, text: &str) {
+    let mut psql = case.pg.administrator("psql");
+    psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &case.database, "-v", &format!("owner={}", case.owner), "-f", "-"]);
+    let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+fn write(case: &Case, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = case.dir.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// The dump with a statement more before the first rows.
+fn before_the_rows(case: &Case, dump: &Path, statement: &str) -> PathBuf {
+    let text = fs::read_to_string(dump).unwrap();
+    let at = text.find("\n\nCOPY public.").unwrap();
+    write(case, "before.sql", format!("{}\n{statement}\n{}", &text[..at], &text[at..]))
+}
+
+/// Stages the dump by a loader with further arguments, and gives what the copy is in the words of pg_dump.
+fn staged(case: &Case, dump: &Path, loader: &str, more: &[&str]) -> String {
+    let ran = case.tool().args(["stage", "--loader", loader]).args(more).arg(dump).run().ok().changed();
+    assert_eq!(ran.result()["loader"], loader);
+    let name = ran.result()["staged"]["name"].as_str().unwrap();
+    let text = svc_tests::content::postgres_dump(&case.pg, name).unwrap();
+    case.pg.drop_database(name).unwrap();
+    text
+}
+
+fn causes(document: &Value) -> String {
+    document["error"]["causes"].to_string()
+}
+
+#[test]
+fn every_kind_of_object_comes_back_the_same_by_both_loaders() {
+    let case = Case::new("pgl_kinds");
+    script(&case, EVERY_KIND);
+    let before = case.text();
+    let dump = case.dump();
+    for (loader, jobs) in [("psql", "1"), ("fast", "1"), ("fast", "2"), ("fast", "7")] {
+        let run = format!("20300101t000000z-{loader}-{jobs}");
+        let after = staged(&case, &dump, loader, &["--jobs", jobs, "--run-id", &run]);
+        assert!(after == before, "{loader} with {jobs} jobs:\n{}", difference(&before, &after));
+    }
+    case.tool().arg("--drop-old").arg(&dump).run().ok().changed();
+    assert!(case.text() == before, "{}", difference(&before, &case.text()));
+}
+
+/// The first lines that differ.
+fn difference(before: &str, after: &str) -> String {
+    let pairs = before.lines().zip(after.lines()).enumerate();
+    let lines = pairs.filter(|(_, (one, other))| one != other).take(5);
+    lines.map(|(line, (one, other))| format!("{}: {one}\n   now {other}\n", line + 1)).collect()
+}
+
+#[test]
+fn psql_and_the_fast_loader_differ_only_in_how_rows_are_kept() {
+    let (case, dump) = Case::filled("pgl_frozen");
+    // ANALYZE, which the proof does, counts the pages of which everybody may see all rows.
+    let visible = |loader: &str| {
+        let ran = case.tool().args(["stage", "--loader", loader]).arg(&dump).run().ok();
+        let name = ran.result()["staged"]["name"].as_str().unwrap();
+        let visible = case.pg.sql(name, "SELECT relallvisible > 0 FROM pg_class WHERE relname = 'items'").unwrap();
+        case.pg.drop_database(name).unwrap();
+        visible
+    };
+    assert_eq!(LOADERS.map(visible), ["t", "f"]);
+}
+
+#[test]
+fn the_document_says_which_loader_it_was_and_why() {
+    let (case, dump) = Case::filled("pgl_choice");
+    let ran = case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok();
+    assert_eq!(ran.result()["loader"], "fast");
+    assert!(ran.result()["jobs_count"].as_u64().unwrap() >= 1);
+    let ran = case.tool().args(["stage", "--dry-run", "--jobs", "3"]).arg(&dump).run().ok();
+    assert_eq!(ran.result()["jobs_count"], 3);
+    let inserts = case.dump_with(&dump, "INSERT INTO public.notes VALUES (1, 'COPY');");
+    let latin = fs::read_to_string(&dump).unwrap().replace("SET client_encoding = 'UTF8';", "SET client_encoding = 'LATIN1';");
+    let latin = write(&case, "latin.sql", latin);
+    for (dump, word) in [(&inserts, "INSERT"), (&latin, "UTF-8")] {
+        let ran = case.tool().args(["stage", "--dry-run"]).arg(dump).run().ok();
+        assert_eq!((&ran.result()["loader"], &ran.result()["jobs_count"]), (&Value::from("psql"), &Value::from(1)));
+        assert!(ran.result()["loader_because"].as_str().unwrap().contains(word), "{ran}");
+        let ran = case.tool().args(["stage", "--loader", "fast"]).arg(dump).run().refused("loader_not_for_this");
+        assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("--loader psql"), "{ran}");
+    }
+    case.tool().args(["stage", "--run-id", "20300101t000000z-latin"]).arg(&latin).run().ok().changed();
+    assert_eq!(case.tool().args(["stage", "--jobs", "0"]).arg(&dump).run().status, 2);
+}
+
+#[test]
+fn what_the_server_says_no_to_is_told_with_its_line() {
+    let (case, dump) = Case::filled("pgl_lines");
+    let text = fs::read_to_string(&dump).unwrap();
+    let line_of = |text: &str, part: &str| text[..text.find(part).unwrap()].lines().count() as u64 + 1;
+    let row = text.replace("\n77\titem 77\t", "\nx77\titem 77\t");
+    let statement =
+        text.replace("    ADD CONSTRAINT items_name_key UNIQUE (name);", "    ADD CONSTRAINT items_name_key UNIQUE (nobody);");
+    let function = case.dump_with(&dump, "SELECT 1,\n    no_such_function();");
+    let function = fs::read_to_string(function).unwrap();
+    for (name, text, part, word) in [
+        ("row", &row, "x77\titem 77", "invalid input syntax"),
+        ("statement", &statement, "ALTER TABLE ONLY public.items\n    ADD CONSTRAINT items_name_key", "nobody"),
+        ("function", &function, "    no_such_function()", "no_such_function"),
+    ] {
+        let path = write(&case, name, text);
+        let ran = case.tool().args(["stage", "--loader", "fast"]).arg(path).run().fails(1, "load_failed").unchanged();
+        let message = ran.doc()["error"]["message"].as_str().unwrap();
+        let line = format!("(line {} of the dump)", line_of(text, part));
+        assert!(message.contains(&line) && message.contains(word), "{line} is not in {message}");
+    }
+    assert_eq!(case.copies(), "");
+}
+
+#[test]
+fn rows_that_the_server_did_not_take_are_noticed_by_its_own_count() {
+    let (case, dump) = Case::filled("pgl_count");
+    let swallows = "CREATE FUNCTION public.swallow() RETURNS trigger LANGUAGE plpgsql AS \
+        'BEGIN IF NEW.item = 7 THEN RETURN NULL; END IF; RETURN NEW; END';\n\
+        CREATE TRIGGER swallow BEFORE INSERT ON public.notes FOR EACH ROW EXECUTE FUNCTION public.swallow();";
+    let fewer = before_the_rows(&case, &dump, swallows);
+    let ran = case.tool().args(["stage", "--loader", "fast"]).arg(fewer).run().fails(7, "rows_differ").unchanged();
+    assert!(causes(ran.doc()).contains("public.notes: 200 rows in the dump"), "{ran}");
+    assert_eq!(case.copies(), "");
+}
+
+#[test]
+fn a_table_that_is_not_empty_keeps_what_it_has() {
+    let (case, dump) = Case::filled("pgl_notfresh");
+    let row = "CREATE FUNCTION public.fill() RETURNS void LANGUAGE sql AS 'INSERT INTO public.notes VALUES (1, ''own'')';\n\
+        SELECT public.fill();";
+    let more = before_the_rows(&case, &dump, row);
+    for loader in LOADERS {
+        let ran = case.tool().args(["stage", "--loader", loader]).arg(&more).run().fails(7, "rows_differ").unchanged();
+        assert!(causes(ran.doc()).contains("200 rows in the dump, 201 in the database"), "{loader}: {ran}");
+    }
+}
+
+#[test]
+fn settings_of_the_dump_hold_on_every_connection() {
+    let (case, dump) = Case::filled("pgl_settings");
+    // Each index asks for the setting as often as there are rows, on whatever connection it is built.
+    let setting = "SET svc.word = 'word';\n\
+        CREATE FUNCTION public.word(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$\n\
+        BEGIN IF current_query() LIKE 'CREATE INDEX%' AND current_setting('svc.word', true) IS NULL THEN RAISE 'no word'; END IF;\n\
+        RETURN $1; END $$;";
+    let text = fs::read_to_string(before_the_rows(&case, &dump, setting)).unwrap();
+    let indexes: String =
+        (0..8).map(|n| format!("CREATE INDEX own_{n} ON public.items USING btree (public.word(name));\n")).collect();
+    let at = text.find("--\n-- Name: notes_item; Type: INDEX").unwrap();
+    let dump = write(&case, "settings.sql", format!("{}{indexes}\n{}", &text[..at], &text[at..]));
+    case.tool().args(["stage", "--jobs", "4", "--loader", "fast"]).arg(dump).run().ok().changed();
+}
+
+#[test]
+fn names_that_psql_takes_for_the_start_of_a_body_are_no_trap() {
+    // psql 15 takes everything behind this for one statement, and then cannot read the rows.
+    let case = Case::new("pgl_begin");
+    case.sql("CREATE FUNCTION public.begin() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE t AS SELECT 1 AS a");
+    let before = case.text();
+    assert_eq!(staged(&case, &case.dump(), "fast", &[]), before);
+}
+
+#[test]
+fn line_ends_of_another_system_and_a_byte_order_mark_are_no_obstacle() {
+    let (case, dump) = Case::filled("pgl_crlf");
+    let text = fs::read_to_string(&dump).unwrap();
+    let marked = write(&case, "marked.sql", format!("\u{feff}{text}"));
+    let before = case.text();
+    for loader in LOADERS {
+        assert_eq!(staged(&case, &marked, loader, &["--run-id", &format!("20300101t000000z-{loader}")]), before, "{loader}");
+    }
+    let crlf = write(&case, "crlf.sql", text.replace('\n', "\r\n"));
+    let rows = |text: &str| text[text.find("\nCOPY public.items").unwrap()..text.rfind("\n\\.\n").unwrap()].to_owned();
+    assert_eq!(rows(&staged(&case, &crlf, "fast", &["--run-id", "20300101t000000z-crlf"])), rows(&before));
+}
+
+/// A dump that builds two indexes side by side which take two minutes each.
+fn slow_builds(case: &Case, dump: &Path) -> PathBuf {
+    let function = "CREATE FUNCTION public.slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
+        'BEGIN IF $1 = 3 THEN PERFORM pg_catalog.pg_sleep(120); END IF; RETURN $1; END';";
+    let text = fs::read_to_string(before_the_rows(case, dump, function)).unwrap();
+    let at = text.find("--\n-- Name: notes_item; Type: INDEX").unwrap();
+    let indexes = "CREATE INDEX slow_1 ON public.items USING btree (public.slow(id));\n\
+        CREATE INDEX slow_2 ON public.notes USING btree (public.slow(item));\n";
+    write(case, "slow.sql", format!("{}{indexes}\n{}", &text[..at], &text[at..]))
+}
+
+/// Waits until so many sessions of the case's copy sleep.
+fn wait_for_sleepers(case: &Case, count: usize) {
+    let sleepers = format!("datname LIKE {} AND wait_event = 'PgSleep'", literal(&format!("{}_staged_%", case.database)));
+    let all = format!("{sleepers} AND (SELECT count(*) FROM pg_stat_activity WHERE {sleepers}) = {count}");
+    case.wait_for("the slow builds", &all);
+}
+
+#[test]
+fn a_signal_ends_every_session_and_leaves_nothing() {
+    let (case, dump) = Case::filled("pgl_term");
+    let before = (case.text(), case.oid(&case.database));
+    let slow = slow_builds(&case, &dump);
+    let spawned = case.tool().args(["stage", "--jobs", "2"]).arg(slow).spawn();
+    wait_for_sleepers(&case, 2);
+    spawned.signal(Signal::SIGTERM);
+    let ran = spawned.wait();
+    assert_eq!((ran.status, &ran.doc()["error"]["code"]), (128 + 15, &Value::from("interrupted")), "{ran}");
+    ran.unchanged();
+    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE {}", literal(&format!("{}_%", case.database)));
+    assert_eq!(case.admin(&left), "0");
+    assert_eq!((case.text(), case.oid(&case.database), case.copies().as_str()), (before.0, before.1, ""));
+}
+
+#[test]
+fn one_that_fails_does_not_wait_for_the_others() {
+    let (case, dump) = Case::filled("pgl_first");
+    let slow = fs::read_to_string(slow_builds(&case, &dump)).unwrap();
+    // The heavier one is begun first; the other one fails while it is at work.
+    let failing = slow.replace(
+        "CREATE INDEX slow_2 ON public.notes USING btree (public.slow(item));",
+        "CREATE INDEX slow_2 ON public.notes USING btree (((item / 0)));",
+    );
+    let path = write(&case, "failing.sql", failing);
+    let ran = case.tool().args(["stage", "--jobs", "2"]).arg(path).run().fails(1, "load_failed").unchanged();
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
+    assert_eq!(case.copies(), "");
+}
+
+#[test]
+fn a_session_that_the_server_ends_is_a_lost_connection() {
+    let (case, dump) = Case::filled("pgl_lost");
+    let slow = slow_builds(&case, &dump);
+    let spawned = case.tool().args(["stage", "--jobs", "2"]).arg(slow).spawn();
+    wait_for_sleepers(&case, 2);
+    case.admin(&format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE {} AND query LIKE '%slow_1%'",
+        literal(&format!("{}_staged_%", case.database))
+    ));
+    let ran = spawned.wait().fails(5, "connection_lost").unchanged();
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("line "), "{ran}");
+    assert_eq!(case.copies(), "");
+}
+
+#[test]
+fn fewer_connections_than_wanted_are_enough() {
+    let (case, dump) = Case::filled("pgl_few");
+    let before = case.text();
+    let admin = format!("{}_adm", case.database);
+    case.admin(&format!(
+        "CREATE ROLE {admin} LOGIN PASSWORD 'x' CREATEDB CONNECTION LIMIT 3 IN ROLE {}",
+        identifier(&case.owner)
+    ));
+    case.admin(&format!("ALTER DATABASE {} OWNER TO {}", identifier(&case.database), identifier(&case.owner)));
+    let password = case.dir.path().join("password");
+    svc_tests::os::file(&password, "x\n", 0o600, None).unwrap();
+    let owned = fs::read_to_string(&dump).unwrap();
+    let dump = write(&case, "owned.sql", owned);
+    let tool = case.tool().args(["stage", "--jobs", "8", "--host", "127.0.0.1", "--username", &admin]);
+    let ran = tool.arg("--password-file").arg(&password).arg(&dump).run();
+    let staged = case.copies();
+    let text = svc_tests::content::postgres_dump(&case.pg, &staged);
+    case.pg.drop_database(&staged).unwrap();
+    case.admin(&format!("DROP ROLE {admin}"));
+    ran.ok().warns("fewer_connections");
+    assert_eq!(text.unwrap(), before);
+}
+
+#[test]
+fn a_damaged_dump_is_refused_or_undone_or_holds_what_it_says() {
+    let (case, dump) = Case::filled("pgl_damage");
+    let whole = fs::read(&dump).unwrap();
+    let before = (case.text(), case.oid(&case.database));
+    let rounds = if deep() { 300 } else { 12 };
+    if !deep() {
+        skip("a dump with a flipped byte at 300 places: only with --deep");
+    }
+    // Spread over the dump by a step that meets every place in the end.
+    for round in 0..rounds {
+        let at = (round * 7919 + 31) % whole.len();
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (round % 7);
+        let path = write(&case, "damaged.sql", damaged);
+        let ran = case.tool().args(["stage", "--run-id", &format!("20300101t000000z-flip-{round}")]).arg(&path).run();
+        if ran.status == 0 {
+            case.pg.drop_database(ran.result()["staged"]["name"].as_str().unwrap()).unwrap();
+        } else {
+            assert!([1, 3, 4, 7].contains(&ran.status), "flipped at {at}: {ran}");
+            ran.unchanged();
+        }
+        assert_eq!(case.copies(), "", "flipped at {at}");
+    }
+    assert_eq!((case.text(), case.oid(&case.database)), before);
+}
+
+#[test]
+fn progress_says_what_is_at_work() {
+    let (case, dump) = Case::filled("pgl_progress");
+    let ran = case.tool().args(["stage", "--progress", "json"]).arg(&dump).talks().run().ok();
+    let lines: Vec<Value> = ran.stderr.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let load = lines.iter().find(|line| line["progress"] == "load").unwrap_or_else(|| panic!("{ran}"));
+    assert!(load["at"].as_str().unwrap().contains("rows/s") && load["unit"] == "bytes", "{load}");
+}
+
+#[test]
+fn thousands_of_tables_come_back() {
+    if !deep() {
+        return skip("a database of 5,000 tables: only with --deep");
+    }
+    let case = Case::new("pgl_many");
+    // Some at a time, or the server runs out of room for locks.
+    for part in 0..50 {
+        case.sql(&format!(
+            "DO $$ BEGIN FOR n IN {0} * 100 .. {0} * 100 + 99 LOOP EXECUTE format('CREATE TABLE t%s (id int PRIMARY KEY, t text); \
+             INSERT INTO t%s SELECT n, n FROM generate_series(1, %s) n; CREATE INDEX ON t%s (t)', n, n, n % 7, n); END LOOP; END $$",
+            part
+        ));
+    }
+    let before = case.text();
+    let dump = case.dump();
+    for loader in LOADERS {
+        let after = staged(&case, &dump, loader, &["--run-id", &format!("20300101t000000z-{loader}")]);
+        assert!(after == before, "{loader}:\n{}", difference(&before, &after));
+    }
+}

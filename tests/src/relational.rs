@@ -1,0 +1,204 @@
+//! One test's own database on the shared PostgreSQL, with its owner, and `svc-pgrestore` set up for it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use std::{fs, process};
+
+use tempfile::TempDir;
+
+use crate::content::postgres_dump;
+use crate::host::Host;
+use crate::postgres::{Postgres, identifier, literal};
+use crate::tool::{Ran, Spawned, Tool};
+use crate::wait;
+
+/// How long a test waits for what it has asked for.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// What the service's database may look like: a serial key, a constraint, an index, an enumeration, a view, a comment with traps.
+const CONTENT: &str = r"
+    SET ROLE %OWNER%;
+    CREATE TYPE public.kind AS ENUM ('one', 'two');
+    CREATE TABLE public.items (id serial PRIMARY KEY, name text NOT NULL UNIQUE, kind public.kind, body jsonb);
+    INSERT INTO public.items (name, kind, body) SELECT 'item ' || n, 'one', jsonb_build_object('n', n) FROM generate_series(1, 500) n;
+    CREATE TABLE public.notes (item int NOT NULL REFERENCES public.items (id), note text);
+    INSERT INTO public.notes SELECT n, E'back\\slash\ttab\nline \\.' FROM generate_series(1, 200) n;
+    CREATE INDEX notes_item ON public.notes (item);
+    CREATE VIEW public.named AS SELECT name FROM public.items;
+    COMMENT ON TABLE public.items IS E'a trap:\nCOPY public.notes (item) FROM stdin;\n\\.\n';
+";
+
+/// A database with its owner, a folder for files and a state folder, all of one test.
+#[derive(Debug)]
+pub struct Case {
+    /// The server.
+    pub pg: Postgres,
+    /// The database; the names of its copies begin with it.
+    pub database: String,
+    /// Its owner.
+    pub owner: String,
+    /// A folder for files.
+    pub dir: TempDir,
+}
+
+impl Case {
+    /// An empty database, owned by a role of its own.
+    pub fn new(name: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let database = format!("{name}_{}_{number}", process::id());
+        let case = Self {
+            pg: Host::shared().unwrap().postgres,
+            owner: format!("{database}_o"),
+            database,
+            dir: tempfile::tempdir().unwrap(),
+        };
+        case.pg.create_role(&case.owner, "secret").unwrap();
+        case.pg.create_database(&case.database, &case.owner).unwrap();
+        case
+    }
+
+    /// The same, with content, and the dump of it.
+    pub fn filled(name: &str) -> (Self, PathBuf) {
+        let case = Self::new(name);
+        case.sql(&CONTENT.replace("%OWNER%", &identifier(&case.owner)));
+        let dump = case.dump();
+        (case, dump)
+    }
+
+    /// Runs SQL in the database.
+    pub fn sql(&self, sql: &str) -> String {
+        self.pg.sql(&self.database, sql).unwrap()
+    }
+
+    /// Runs SQL in the maintenance database.
+    pub fn admin(&self, sql: &str) -> String {
+        self.pg.sql("postgres", sql).unwrap()
+    }
+
+    /// A dump as the procedure takes it.
+    pub fn dump(&self) -> PathBuf {
+        let path = self.dir.path().join("svc_db.backup.sql");
+        let output = self.pg.administrator("pg_dump").arg(format!("--dbname={}", self.database)).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::write(&path, output.stdout).unwrap();
+        path
+    }
+
+    /// The same dump with a statement more at its end, before the last comment.
+    pub fn dump_with(&self, dump: &Path, statement: &str) -> PathBuf {
+        let text = fs::read_to_string(dump).unwrap();
+        let end = text.rfind("--\n-- PostgreSQL database dump complete").unwrap();
+        let path = self.dir.path().join("altered.sql");
+        fs::write(&path, format!("{}{statement}\n\n{}", &text[..end], &text[end..])).unwrap();
+        path
+    }
+
+    /// The database as `pg_dump` writes it.
+    pub fn text(&self) -> String {
+        postgres_dump(&self.pg, &self.database).unwrap()
+    }
+
+    /// `svc-pgrestore` with its settings.
+    pub fn tool(&self) -> Tool {
+        Tool::new("svc-pgrestore")
+            .env("PGHOST", &self.pg.socket_dir)
+            .env("PGPORT", self.pg.port.to_string())
+            .env("SVC_STATE_DIR", self.dir.path().join("state"))
+            .env("SVC_DATABASE", &self.database)
+            .env("SVC_DB_USER", &self.owner)
+    }
+
+    /// A backup by our own tool, which writes the database's properties beside it; gives its document's file.
+    pub fn backup(&self) -> PathBuf {
+        let ran = Tool::new("svc-pgdump")
+            .env("PGHOST", &self.pg.socket_dir)
+            .env("PGPORT", self.pg.port.to_string())
+            .env("SVC_STATE_DIR", self.dir.path().join("state"))
+            .args(["--as", "postgres", "--force", "--dbname", &self.database, "--output"])
+            .arg(self.dir.path().join("backup.sql"))
+            .run()
+            .ok();
+        let path = self.dir.path().join("pgdump.json");
+        fs::write(&path, ran.text()).unwrap();
+        path
+    }
+
+    /// Our own databases beside this one.
+    pub fn copies(&self) -> String {
+        let like = literal(&format!("{}\\_%", self.database.replace('_', "\\_")));
+        self.admin(&format!("SELECT datname FROM pg_database WHERE datname LIKE {like} ORDER BY 1"))
+    }
+
+    /// A database's OID; empty where there is none.
+    pub fn oid(&self, database: &str) -> String {
+        self.admin(&format!("SELECT oid FROM pg_database WHERE datname = {}", literal(database)))
+    }
+
+    /// Keeps the document of a call in a file.
+    pub fn keep(&self, name: &str, ran: &Ran) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::write(&path, ran.text()).unwrap();
+        path
+    }
+
+    /// Waits until a session of the server runs such a query.
+    pub fn wait_for(&self, what: &str, condition: &str) {
+        let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}");
+        wait::until(what, SOON, || (self.admin(&sql) != "0").then_some(())).unwrap();
+    }
+
+    /// Starts a staging whose load sleeps at its end.
+    pub fn sleeping_stage(&self, dump: &Path, more: &[&str]) -> Spawned {
+        let slow = self.dump_with(dump, "SELECT pg_catalog.pg_sleep(120);");
+        let spawned = self.tool().arg("stage").args(more).arg(slow).spawn();
+        let like = literal(&format!("{}_staged_%", self.database));
+        self.wait_for("the sleeping load", &format!("datname LIKE {like} AND wait_event = 'PgSleep'"));
+        spawned
+    }
+
+    /// A session that holds a lock on the database as such, so that no rename gets through until it ends.
+    pub fn blocker(&self) -> Child {
+        let sql = format!("BEGIN; COMMENT ON DATABASE {} IS 'held'; SELECT pg_sleep(120)", identifier(&self.database));
+        let child = self.session("postgres", &sql);
+        self.wait_for(
+            "the lock",
+            &format!("query LIKE {} AND wait_event = 'PgSleep'", literal(&format!("%{}%held%", self.database))),
+        );
+        child
+    }
+
+    /// Ends a blocker.
+    pub fn release(&self, mut blocker: Child) {
+        let like = literal(&format!("%{}%held%", self.database));
+        self.admin(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE {like} AND pid <> pg_backend_pid()"
+        ));
+        blocker.wait().unwrap();
+    }
+
+    /// Waits until a swap waits for the lock of a blocker.
+    pub fn wait_for_rename(&self) {
+        let like = literal(&format!("ALTER DATABASE%{}%", self.database));
+        self.wait_for("the rename", &format!("query LIKE {like} AND wait_event_type = 'Lock'"));
+    }
+
+    /// A session of psql that runs such SQL.
+    pub fn session(&self, database: &str, sql: &str) -> Child {
+        let mut psql = self.pg.administrator("psql");
+        psql.args(["-XAtq", "-d", database, "-c", sql]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        let like = literal(&format!("{}%", self.database.replace('_', "\\_")));
+        let found = self.pg.sql("postgres", &format!("SELECT datname FROM pg_database WHERE datname LIKE {like}"));
+        for database in found.unwrap_or_default().lines() {
+            let _ = self.pg.drop_database(database);
+        }
+        let _ = self.pg.sql("postgres", &format!("DROP ROLE IF EXISTS {}", identifier(&self.owner)));
+    }
+}
