@@ -12,6 +12,7 @@ pub(crate) mod unanswered;
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure, Status};
@@ -82,6 +83,14 @@ impl Server {
     /// limit (6), also ends the request; later on, what is begun is carried to its end.
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
         self.ask("GET", path, None)
+    }
+
+    /// The same, read as what it is to be.
+    ///
+    /// # Errors
+    /// As [`Server::get`].
+    pub(crate) fn get_as<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.line.look_for(path).map_err(|trouble| trouble.failure)
     }
 
     /// A `GET` of something that may not be there.

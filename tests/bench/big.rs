@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ground::Ground;
 use crate::measure::{Line, settle_disk};
@@ -27,6 +27,13 @@ impl Rate {
         }
     }
 
+    /// What was measured is what was asked for: where a brake must be left as it is, the tool goes on with a warning.
+    fn ensure_used(self, printed: &Value) -> Result<()> {
+        let used = printed.pointer("/result/rate/set").is_some_and(|set| !set.is_null());
+        ensure!(used == (self == Self::Unlimited), "the rate is not as it was asked for: {}", printed["warnings"]);
+        Ok(())
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Unlimited => " --rate unlimited",
@@ -41,7 +48,9 @@ pub fn create(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate) ->
     let ours = |copied: bool| {
         settle_disk();
         let seconds = ground.snap(&[&["create", "ours"], rate.args()].concat()).time(&ground.output())?;
-        ensure!(ground.printed()?["result"]["snapshot"]["state"] == "SUCCESS", "ours is no SUCCESS");
+        let printed = ground.printed()?;
+        ensure!(printed["result"]["snapshot"]["state"] == "SUCCESS", "ours is no SUCCESS");
+        rate.ensure_used(&printed)?;
         if copied {
             copies.borrow_mut().push(copy(ground)?);
         }
@@ -79,7 +88,9 @@ pub fn restore(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate, i
         let run = format!("20260101t000000z-bench-{}-{round}", rate.name().len());
         let args = [&["restore", "base", "--run-id", &run], rate.args()].concat();
         let seconds = ground.snap(&args).time(&ground.output())?;
-        ensure!(ground.printed()?["ok"] == true, "ours is not ok");
+        let printed = ground.printed()?;
+        ensure!(printed["ok"] == true, "ours is not ok");
+        rate.ensure_used(&printed)?;
         ground.sandbox.run(&["unstage", "--run", &run]).ok();
         Ok(seconds)
     };

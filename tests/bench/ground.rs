@@ -36,13 +36,14 @@ impl Ground {
         Ok(Self { sandbox, _server: server, scratch: tempfile::tempdir()? })
     }
 
-    /// `svc-snap` with the sandbox's settings.
+    /// `svc-snap` with the sandbox's settings, and with the whole server as its scope: of a server that is not the service's alone
+    /// it leaves the brake on restores as it is.
     pub fn snap(&self, args: &[&str]) -> Line {
         let program = tool::bin_dir().join("svc-snap");
         Line::new([program.into_os_string()].into_iter().chain(args.iter().map(Into::into)))
             .env("SVC_SEARCH_URL", &self.sandbox.search.url)
             .env("SVC_REPOSITORY", &self.sandbox.prefix)
-            .env("SVC_INDICES", format!("{}-*", self.sandbox.prefix))
+            .env("SVC_INDICES", "*")
             .env("SVC_STATE_DIR", self.sandbox.state.path())
     }
 

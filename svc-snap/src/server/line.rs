@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::watch::Watch;
 use svc_step::work::{Lost, Work};
 
 use crate::server::refusal;
-use crate::server::transport::{Answer, Fate, Patience, Transport, Trouble};
+use crate::server::transport::{Answer, Fate, Patience, Raw, Transport, Trouble};
 
 /// How often signals and the time limit are looked at while a request runs.
 const LOOK: Duration = Duration::from_millis(50);
@@ -27,7 +28,10 @@ pub(crate) struct Line {
 
 /// A request under way.
 #[derive(Debug)]
-pub(crate) struct Pending(Work<Result<Answer, Trouble>>);
+pub(crate) struct Pending {
+    answer: Work<Result<Raw, Trouble>>,
+    transport: Transport,
+}
 
 impl Line {
     pub(crate) fn new(transport: Transport, watch: Watch) -> Self {
@@ -55,8 +59,25 @@ impl Line {
     /// # Errors
     /// No answer came; and while nothing was altered yet, a signal, or the end of the time limit (6).
     pub(crate) fn look(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Trouble> {
+        self.fetch(method, path, body).and_then(|raw| self.transport.answer(raw))
+    }
+
+    /// The same for an answer that is no refusal, and is read as what it is to be: of one that is long, the whole as a tree
+    /// would take many times the memory.
+    ///
+    /// # Errors
+    /// As [`Line::look`]; and the server refuses.
+    pub(crate) fn look_for<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+        let raw = self.fetch("GET", path, None)?;
+        match is_good(raw.status) {
+            true => self.transport.parse(&raw),
+            false => Err(refusal::refusal(raw.status, &self.transport.parse::<Value>(&raw)?)),
+        }
+    }
+
+    fn fetch(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Raw, Trouble> {
         if self.acting.load(Ordering::SeqCst) {
-            return self.transport.exchange(method, path, body, Patience::Short);
+            return self.transport.fetch(method, path, body, Patience::Short);
         }
         let pending = self.start(method, path, body.cloned(), Patience::Short);
         loop {
@@ -105,7 +126,7 @@ impl Line {
         let other = Self { transport: self.transport.by_the_other_scheme(), ..self.for_looks() };
         let pending = other.start("GET", path, None, Patience::Trial);
         loop {
-            match pending.ended(LOOK) {
+            match pending.answered(LOOK) {
                 Some(Ok(_)) => return Ok(true),
                 Some(Err(trouble)) => {
                     let nothing = ["search_unreachable", "search_speaks_no_tls", "search_speaks_no_http", "thread_lost"];
@@ -146,18 +167,23 @@ impl Line {
 
     fn start(&self, method: &str, path: &str, body: Option<Value>, patience: Patience) -> Pending {
         let (transport, method, path) = (self.transport.clone(), method.to_owned(), path.to_owned());
-        Pending(Work::begin(move || transport.exchange(&method, &path, body.as_ref(), patience)))
+        let answer = Work::begin(move || transport.fetch(&method, &path, body.as_ref(), patience));
+        Pending { answer, transport: self.transport.clone() }
     }
 }
 
 impl Pending {
     /// Waits so long for its end; `None` while it runs.
     pub(crate) fn wait(&self, time: Duration) -> Option<Result<Value, Trouble>> {
-        self.ended(time).map(|ended| ended.and_then(good))
+        self.answered(time).map(|ended| ended.and_then(good))
     }
 
-    fn ended(&self, time: Duration) -> Option<Result<Answer, Trouble>> {
-        match self.0.ended(time) {
+    fn answered(&self, time: Duration) -> Option<Result<Answer, Trouble>> {
+        self.ended(time).map(|ended| ended.and_then(|raw| self.transport.answer(raw)))
+    }
+
+    fn ended(&self, time: Duration) -> Option<Result<Raw, Trouble>> {
+        match self.answer.ended(time) {
             Ok(ended) => ended,
             Err(Lost) => Some(Err(Trouble {
                 failure: Failure::failed(
@@ -175,5 +201,9 @@ impl Pending {
 /// # Errors
 /// As [`refusal`] maps the server's.
 pub(crate) fn good(answer: Answer) -> Result<Value, Trouble> {
-    if (200..300).contains(&answer.status) { Ok(answer.body) } else { Err(refusal::refusal(answer.status, &answer.body)) }
+    if is_good(answer.status) { Ok(answer.body) } else { Err(refusal::refusal(answer.status, &answer.body)) }
+}
+
+const fn is_good(status: u16) -> bool {
+    matches!(status, 200..300)
 }

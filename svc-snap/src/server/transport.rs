@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::deadline::Deadline;
@@ -74,6 +75,15 @@ pub(crate) struct Transport {
     deadline: Deadline,
 }
 
+/// An answer as it came: what begins as JSON does.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    pub status: u16,
+    /// What the header `X-elastic-product` says.
+    product: Option<String>,
+    bytes: Vec<u8>,
+}
+
 /// An answer that is JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -133,6 +143,14 @@ impl Transport {
     /// # Errors
     /// No answer came, or one that no search database gives.
     pub(crate) fn exchange(&self, method: &str, path: &str, body: Option<&Value>, patience: Patience) -> Result<Answer, Trouble> {
+        self.fetch(method, path, body, patience).and_then(|raw| self.answer(raw))
+    }
+
+    /// The same, not yet taken apart.
+    ///
+    /// # Errors
+    /// As [`Transport::exchange`].
+    pub(crate) fn fetch(&self, method: &str, path: &str, body: Option<&Value>, patience: Patience) -> Result<Raw, Trouble> {
         let answer = self.send(method, path, body, patience).map_err(|error| self.way().no_answer(&error))?;
         let status = answer.status().as_u16();
         if (300..400).contains(&status) {
@@ -140,11 +158,27 @@ impl Transport {
         }
         let product = answer.headers().get("x-elastic-product").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let bytes = self.read(answer, status)?;
-        match serde_json::from_slice(&bytes) {
-            Ok(body) => Ok(Answer { status, product, body }),
-            Err(error) if error.is_eof() && !bytes.is_empty() => Err(self.way().half(&error)),
-            Err(_) => Err(refusal::not_json(&self.base, status)),
-        }
+        Ok(Raw { status, product, bytes })
+    }
+
+    /// Takes an answer apart.
+    ///
+    /// # Errors
+    /// It is no JSON, or not the whole of it.
+    pub(crate) fn answer(&self, raw: Raw) -> Result<Answer, Trouble> {
+        let body = self.parse(&raw)?;
+        Ok(Answer { status: raw.status, product: raw.product, body })
+    }
+
+    /// Reads an answer as what it is to be.
+    ///
+    /// # Errors
+    /// It is not, or not the whole of it.
+    pub(crate) fn parse<T: DeserializeOwned>(&self, raw: &Raw) -> Result<T, Trouble> {
+        serde_json::from_slice(&raw.bytes).map_err(|error| match error.is_eof() && !raw.bytes.is_empty() {
+            true => self.way().half(&error),
+            false => refusal::not_json(&self.base, raw.status),
+        })
     }
 
     /// Reads an answer to its end; what does not begin as JSON is not read further.

@@ -1,6 +1,7 @@
 //! Snapshots looked up on the server: one, or all of a repository.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use svc_step::Failure;
 
@@ -53,22 +54,39 @@ fn one(server: &Server, answer: &Value) -> Result<Snapshot, Failure> {
     Ok(snapshot)
 }
 
+/// The answer that names all snapshots; each is read as it comes.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    snapshots: Option<Vec<Each>>,
+    #[serde(flatten)]
+    rest: Value,
+}
+
+/// A snapshot, or what is not understood as one.
+#[derive(Debug)]
+struct Each(Result<Snapshot, Value>);
+
+impl<'de> Deserialize<'de> for Each {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(|value| Self(Snapshot::read(&value).ok_or(value)))
+    }
+}
+
 /// All snapshots of a repository, oldest first.
 ///
 /// # Errors
 /// The repository is not registered (4), or the list is not readable whole.
 pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
-    let answer =
-        server.get(&path(&["_snapshot", repository, "_all"])).map_err(|failure| repository::named(failure, repository))?;
-    if let Some(failure) = refused(&answer) {
+    let answer: Listed = server
+        .get_as(&path(&["_snapshot", repository, "_all"]))
+        .map_err(|failure| repository::named(failure, repository))?;
+    if let Some(failure) = refused(&answer.rest) {
         return Err(repository::named(failure, repository));
     }
     // A part of the list is no list: nobody may count by it.
-    if number(&answer, "/remaining").unwrap_or(0) > 0 {
-        return Err(odd(&answer));
-    }
-    let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
-    let mut all = list.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
+    let is_part = number(&answer.rest, "/remaining").unwrap_or(0) > 0;
+    let list = answer.snapshots.filter(|_| !is_part).ok_or_else(|| odd(&answer.rest))?;
+    let mut all = list.into_iter().map(|Each(one)| one.map_err(|one| odd(&one))).collect::<Result<Vec<_>, _>>()?;
     all.iter_mut().for_each(|snapshot| fit::settle(server, snapshot));
     all.sort_by(|one, other| key(one).cmp(&key(other)));
     Ok(all)
