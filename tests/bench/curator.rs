@@ -104,7 +104,7 @@ impl<'a> Curator<'a> {
     }
 
     fn prune(&self) -> Value {
-        json!({"action": "delete_snapshots", "options": {"repository": self.ground.sandbox.prefix, "retry_count": 0},
+        json!({"action": "delete_snapshots", "options": {"repository": self.ground.sandbox.prefix, "retry_count": 1},
             "filters": [{"filtertype": "pattern", "kind": "prefix", "value": "nightly-"},
                 {"filtertype": "count", "count": KEPT, "use_age": true, "source": "creation_date"}]})
     }
