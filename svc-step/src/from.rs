@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use crate::call::Call;
@@ -63,8 +64,30 @@ pub enum Accept {
 /// A document that came in, and was good.
 #[derive(Debug, Clone)]
 pub struct Received {
-    value: Value,
+    envelope: Envelope,
+    /// Its result is read from it when it is known as what: a tree of a result of thousands of parts would be many times its
+    /// size.
+    text: String,
     origin: Option<PathBuf>,
+}
+
+/// What a reader wants to know of a document before its result, whatever stands there.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Envelope {
+    schema: Value,
+    step: Value,
+    run_id: Value,
+    ok: Value,
+    dry_run: Value,
+    result: Option<IgnoredAny>,
+    error: Value,
+}
+
+/// A document as a reader of its result sees it.
+#[derive(Debug, Deserialize)]
+struct Whole<T> {
+    result: T,
 }
 
 impl Received {
@@ -76,12 +99,12 @@ impl Received {
     /// Only a signal or the end of the time limit, while the input does not end, are what they are elsewhere.
     pub fn read(call: &Call, from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
         let (text, origin) = input(call, from)?;
-        Self::parse(&text, origin, schemas, accept)
+        Self::parse(text, origin, schemas, accept)
     }
 
-    fn parse(text: &str, origin: Option<PathBuf>, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
-        let value = one_document(text)?;
-        let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default();
+    fn parse(text: String, origin: Option<PathBuf>, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
+        let envelope = one_document(&text)?;
+        let schema = envelope.schema.as_str().unwrap_or_default();
         if !schemas.contains(&schema) {
             return Err(bad(
                 "from_wrong_schema",
@@ -89,40 +112,38 @@ impl Received {
             )
             .hint(format!("Hand over the document of one of: {}.", schemas.join(", "))));
         }
-        if value.get("dry_run") != Some(&Value::Bool(false)) {
+        if envelope.dry_run != false {
             return Err(bad("from_dry_run", "The --from document is of a dry run, in which nothing was done.")
                 .hint("Run that step without --dry-run and hand over its document."));
         }
-        let ok = value.get("ok") == Some(&Value::Bool(true));
-        let told = value.get("result").is_some_and(|result| !result.is_null());
-        if !told || (!ok && accept == Accept::Good) {
-            return Err(repeat(&value));
+        if envelope.result.is_none() || (envelope.ok != true && accept == Accept::Good) {
+            return Err(repeat(&envelope));
         }
-        Ok(Self { value, origin })
+        Ok(Self { envelope, text, origin })
     }
 
     /// Whether the call that made it was good. A note of a swap never says so.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.value.get("ok") == Some(&Value::Bool(true))
+        self.envelope.ok == true
     }
 
     /// `<tool>.<step>/<major>`.
     #[must_use]
     pub fn schema(&self) -> &str {
-        self.text("schema")
+        self.envelope.schema.as_str().unwrap_or_default()
     }
 
     /// The step that made it.
     #[must_use]
     pub fn step(&self) -> &str {
-        self.text("step")
+        self.envelope.step.as_str().unwrap_or_default()
     }
 
     /// The run that it belongs to.
     #[must_use]
     pub fn run_id(&self) -> &str {
-        self.text("run_id")
+        self.envelope.run_id.as_str().unwrap_or_default()
     }
 
     /// Its result; keys that the reader does not know are passed over.
@@ -130,8 +151,7 @@ impl Received {
     /// # Errors
     /// The result lacks what its schema promises (2).
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        let result = self.value.get("result").cloned().unwrap_or_default();
-        serde_json::from_value(result).map_err(|error| {
+        serde_json::from_str::<Whole<T>>(&self.text).map(|whole| whole.result).map_err(|error| {
             bad("from_damaged", format!("The --from document says {} but its result is not of that shape.", self.schema()))
                 .hint("Hand over the document as the tool printed it.")
                 .cause(error.to_string())
@@ -146,10 +166,6 @@ impl Received {
         }
         let moved = self.origin.as_deref().zip(named.file_name()).map(|(origin, name)| file::folder_of(origin).join(name));
         moved.filter(|moved| moved.exists()).unwrap_or_else(|| named.to_owned())
-    }
-
-    fn text(&self, key: &str) -> &str {
-        self.value.get(key).and_then(Value::as_str).unwrap_or_default()
     }
 }
 
@@ -180,15 +196,17 @@ fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Failure>
     String::from_utf8(bytes).map(|text| (text, origin)).map_err(|_| unreadable("it is not UTF-8 text"))
 }
 
-fn one_document(text: &str) -> Result<Value, Failure> {
-    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+fn one_document(text: &str) -> Result<Envelope, Failure> {
+    if !text.trim_start().is_empty() && !text.trim_start().starts_with('{') {
+        return Err(unreadable("it is no JSON object"));
+    }
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Envelope>();
     let first = match documents.next() {
         None => return Err(bad("from_empty", "The --from document is empty: the step before printed nothing.").hint(LOOK_BEFORE)),
         Some(first) => first.map_err(|error| unreadable(&error.to_string()))?,
     };
     match documents.next() {
-        None if first.is_object() => Ok(first),
-        None => Err(unreadable("it is no JSON object")),
+        None => Ok(first),
         Some(Ok(_)) => Err(bad("from_several", "The --from input holds more than one document.").hint("Hand over exactly one.")),
         Some(Err(error)) => Err(unreadable(&error.to_string())),
     }
@@ -205,10 +223,9 @@ fn unreadable(why: &str) -> Failure {
 }
 
 /// The refusal of a document that failed repeats what it said.
-fn repeat(value: &Value) -> Failure {
-    let step = value.get("step").and_then(Value::as_str).unwrap_or("before");
-    let error = value.get("error").cloned().and_then(|error| serde_json::from_value::<ErrorPart>(error).ok());
-    match error {
+fn repeat(envelope: &Envelope) -> Failure {
+    let step = envelope.step.as_str().unwrap_or("before");
+    match ErrorPart::deserialize(&envelope.error).ok() {
         Some(error) => {
             let mut failure = bad(&error.code, format!("The step {step} before had failed: {}", error.message));
             failure.hint = error.hint;
@@ -226,7 +243,7 @@ mod tests {
     const GOOD: &str = r#"{"schema":"a.b/1","step":"b","ok":true,"dry_run":false,"result":{"n":1},"error":null}"#;
 
     fn parse(text: &str, accept: Accept) -> Result<Received, Failure> {
-        Received::parse(text, None, &["a.b/1"], accept)
+        Received::parse(text.to_owned(), None, &["a.b/1"], accept)
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn point(size: usize, cost: Cost, curl_seconds: Option<f64>) -> Point {
 
 fn add(report: &mut Report, what: &str, points: Vec<Point>) {
     let power = |value: fn(&Point) -> f64| exponent(&points.iter().map(|one| (one.size, value(one))).collect::<Vec<_>>());
-    report.growth.push(Growth {
+    report.growth(Growth {
         what: what.to_owned(),
         time_exponent: power(|one| one.seconds),
         // Less than the clock's 10 ms is none.

@@ -25,7 +25,7 @@ use crate::report::Report;
 #[command(name = "svc-bench", bin_name = "tests/bench/run snap")]
 struct Arguments {
     /// How many pairs of each
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = at_least_one)]
     pairs: usize,
     /// How many MB are saved and brought back
     #[arg(long, default_value_t = 300)]
@@ -83,40 +83,49 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<Vec<String>> {
     let host = Host::shared()?;
     let key = arguments.search.clone().unwrap_or_else(|| host.search.key.clone());
-    let wanted = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
-    let mut report = Report::default();
-    let (pairs, report_to) = (arguments.pairs, &mut report);
-    {
-        let ground = Ground::new(&host, &key)?;
-        report_to.measured_on = ground.described()?;
-        if wanted(Part::List) {
-            small::list(&ground, report_to, pairs)?;
-        }
-        if wanted(Part::Unlimited) || wanted(Part::Equal) {
-            let indices = ground.fill(3, arguments.megabytes);
-            for (part, rate) in [(Part::Unlimited, Rate::Unlimited), (Part::Equal, Rate::Equal)] {
-                if wanted(part) {
-                    big::create(&ground, report_to, pairs, rate)?;
-                    big::restore(&ground, report_to, pairs, rate, &indices)?;
-                }
-            }
-        }
-    }
-    if wanted(Part::Curator) {
-        curator::compare(&Ground::new(&host, curator::SERVER)?, report_to, pairs, arguments.megabytes / 3)?;
-    }
-    if wanted(Part::Snapshots) {
-        growth::snapshots(&Ground::new(&host, &key)?, report_to, &arguments.snapshots)?;
-    }
-    if wanted(Part::Indices) {
-        growth::indices(&Ground::new(&host, &key)?, report_to, &arguments.indices)?;
-    }
+    let ground = Ground::new(&host, &key)?;
+    let mut report = Report::of(ground.described()?, arguments.json.as_deref());
+    let measured = measure(arguments, &host, &key, ground, &mut report);
     println!("{}", report.table());
+    // What was measured is kept, whatever came then.
     if let Some(path) = &arguments.json {
         report.write_json(path)?;
     }
+    measured?;
     if let Some(path) = &arguments.page {
         report.write_page(path)?;
     }
     Ok(report.missed())
+}
+
+fn measure(arguments: &Arguments, host: &Host, key: &str, ground: Ground, report: &mut Report) -> Result<()> {
+    let wanted = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
+    let pairs = arguments.pairs;
+    if wanted(Part::List) {
+        small::list(&ground, report, pairs)?;
+    }
+    if wanted(Part::Unlimited) || wanted(Part::Equal) {
+        let indices = ground.fill(3, arguments.megabytes);
+        for (part, rate) in [(Part::Unlimited, Rate::Unlimited), (Part::Equal, Rate::Equal)] {
+            if wanted(part) {
+                big::create(&ground, report, pairs, rate)?;
+                big::restore(&ground, report, pairs, rate, &indices)?;
+            }
+        }
+    }
+    drop(ground);
+    if wanted(Part::Curator) {
+        curator::compare(&Ground::new(host, curator::SERVER)?, report, pairs, arguments.megabytes / 3)?;
+    }
+    if wanted(Part::Snapshots) {
+        growth::snapshots(&Ground::new(host, key)?, report, &arguments.snapshots)?;
+    }
+    if wanted(Part::Indices) {
+        growth::indices(&Ground::new(host, key)?, report, &arguments.indices)?;
+    }
+    Ok(())
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|pairs| *pairs > 0).ok_or_else(|| "at least one pair is measured".to_owned())
 }

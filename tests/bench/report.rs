@@ -1,11 +1,10 @@
 //! What was measured, as a table and as JSON. No figure is written by hand: the tool's page gets the table from here.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::sample::{Sample, median};
 
@@ -13,8 +12,13 @@ use crate::sample::{Sample, median};
 const BEGIN: &str = "<!-- measured: written by tests/bench/run, not by hand -->";
 const END: &str = "<!-- measured: end -->";
 
-/// All that a run measured.
-#[derive(Debug, Clone, Default, Serialize)]
+/// Time that grows by at most this power is linear, as far as a few sizes and a busy server tell.
+const LINEAR: f64 = 1.2;
+/// Memory that grows by at most this power is flat: a document names everything that it speaks of, and so grows a little.
+const FLAT: f64 = 0.5;
+
+/// All that was measured on one machine and server.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The machine and the server.
     pub measured_on: String,
@@ -27,7 +31,7 @@ pub struct Report {
 }
 
 /// One thing beside another.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ratio {
     /// Ours.
     pub what: String,
@@ -45,7 +49,7 @@ pub struct Ratio {
 }
 
 /// One thing at several sizes.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Growth {
     /// What was done.
     pub what: String,
@@ -58,7 +62,7 @@ pub struct Growth {
 }
 
 /// What it took at one size.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Point {
     pub size: usize,
     pub seconds: f64,
@@ -69,9 +73,17 @@ pub struct Point {
 }
 
 impl Report {
+    /// What earlier runs measured on the same machine and server, so that a part can be measured by itself (`--only`); nothing
+    /// where there is no such file.
+    pub fn of(measured_on: String, path: Option<&Path>) -> Self {
+        let text = path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let earlier = serde_json::from_str::<Self>(&text).ok().filter(|earlier| earlier.measured_on == measured_on);
+        earlier.unwrap_or(Self { measured_on, ..Self::default() })
+    }
+
     /// Adds one thing beside another.
     pub fn ratio(&mut self, what: &str, against: &str, target: Option<f64>, sample: &Sample) {
-        self.ratios.push(Ratio {
+        self.add(Ratio {
             what: what.to_owned(),
             against: against.to_owned(),
             ratio: sample.ratio(),
@@ -80,12 +92,25 @@ impl Report {
             ours_seconds: median(sample.ours.iter().copied()),
             theirs_seconds: median(sample.theirs.iter().copied()),
         });
-        eprintln!("{}", self.ratios.last().map(row).unwrap_or_default());
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, ratio: Ratio) {
+        eprintln!("{}", row(&ratio));
+        replace(&mut self.ratios, ratio, |one, other| (&one.what, &one.against) == (&other.what, &other.against));
+    }
+
+    /// Adds one thing at several sizes.
+    pub fn growth(&mut self, growth: Growth) {
+        eprintln!("{}", line(&growth));
+        replace(&mut self.growth, growth, |one, other| one.what == other.what);
     }
 
     /// What missed its target.
     pub fn missed(&self) -> Vec<String> {
-        self.ratios.iter().filter(|one| one.target.is_some_and(|target| one.ratio > target)).map(row).collect()
+        let ratios = self.ratios.iter().filter(|one| one.target.is_some_and(|target| one.ratio > target)).map(row);
+        let grows = |one: &&Growth| one.time_exponent > LINEAR || one.cpu_exponent > LINEAR || one.memory_exponent > FLAT;
+        ratios.chain(self.growth.iter().filter(grows).map(line)).collect()
     }
 
     /// The table, in Markdown.
@@ -97,12 +122,7 @@ impl Report {
         }
         if !self.growth.is_empty() {
             text.push_str("\n| | size: seconds, memory | time | computing | memory |\n|---|---|---|---|---|\n");
-            for one in &self.growth {
-                let points: Vec<String> = one.points.iter().map(point).collect();
-                let power = |exponent: f64| format!("n^{exponent:.2}");
-                let (time, cpu, memory) = (power(one.time_exponent), power(one.cpu_exponent), power(one.memory_exponent));
-                let _ = writeln!(text, "| {} | {} | {time} | {cpu} | {memory} |", one.what, points.join("; "));
-            }
+            self.growth.iter().for_each(|one| text.extend([line(one), "\n".to_owned()]));
         }
         self.left_out.iter().for_each(|one| text.push_str(&format!("\nNot measured: {one}.\n")));
         text
@@ -121,6 +141,21 @@ impl Report {
         ensure!(!tail.contains(BEGIN), "{} has two places for the table", path.display());
         Ok(fs::write(path, format!("{head}{BEGIN}\n{}{END}{tail}", self.table()))?)
     }
+}
+
+/// What is measured again stands in its place.
+fn replace<T>(all: &mut Vec<T>, one: T, is_same: impl Fn(&T, &T) -> bool) {
+    match all.iter_mut().find(|other| is_same(other, &one)) {
+        Some(other) => *other = one,
+        None => all.push(one),
+    }
+}
+
+fn line(one: &Growth) -> String {
+    let points: Vec<String> = one.points.iter().map(point).collect();
+    let power = |exponent: f64, most: f64| format!("n^{exponent:.2}{}", if exponent > most { " **missed**" } else { "" });
+    let (time, cpu) = (power(one.time_exponent, LINEAR), power(one.cpu_exponent, LINEAR));
+    format!("| {} | {} | {time} | {cpu} | {} |", one.what, points.join("; "), power(one.memory_exponent, FLAT))
 }
 
 fn row(one: &Ratio) -> String {

@@ -22,7 +22,7 @@ pub fn list(ground: &Ground, report: &mut Report, pairs: usize) -> Result<()> {
     let sample = Sample::take(pairs * 10, || ours.time(&output), || theirs.time(&output))?;
     report.ratio("`list`", "`curl …/_snapshot/<repository>/_all`", Some(1.2), &sample);
     let memory = ours.weigh(&output)?.memory_bytes as f64 / 1e6;
-    report.ratios.push(Ratio {
+    report.add(Ratio {
         what: "`list`, MB of memory".to_owned(),
         against: "–".to_owned(),
         ratio: memory,
