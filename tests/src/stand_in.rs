@@ -84,8 +84,10 @@ fn first_words(client: &mut TcpStream) -> String {
             }
             continue;
         };
-        let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
-        if body.len() >= length.unwrap_or(0) {
+        let field = |name: &str| head.lines().find_map(|line| Some(line.to_lowercase().strip_prefix(name)?.trim().to_owned()));
+        let length = field("content-length:").and_then(|length| length.parse().ok()).unwrap_or(0);
+        let is_whole = field("transfer-encoding:").is_none() || body.ends_with("0\r\n\r\n");
+        if is_whole && body.len() >= length {
             break;
         }
     }
