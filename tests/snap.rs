@@ -381,6 +381,27 @@ fn a_snapshot_is_begun_without_waiting_and_cancelled_by_delete() {
 }
 
 #[test]
+fn a_create_whose_document_was_lost_is_waited_for_by_its_run() {
+    let sandbox = Sandbox::slow("byrun");
+    let run = "20261120t020003z-byrun";
+    let (create, _) = sandbox.begun(sandbox.tool(&["create", "s1", "--run-id", run]), "s1");
+    create.signal(Signal::SIGKILL);
+    create.wait();
+    // What else the run has noted is nothing that the server goes on with.
+    sandbox.run(&["aside", "--run-id", run]).ok();
+    let waited = sandbox.run(&["wait", "--run", run]).ok().unchanged();
+    let noted = &waited.result()["noted"][0];
+    assert_eq!((&waited.result()["name"], &noted["docs_count"], &noted["docs_exact"]), (&json!("s1"), &json!(20), &json!(true)));
+    sandbox.run(&["wait", "--run", "20261120t020003z-other"]).fails(4, "run_not_found").unchanged();
+
+    sandbox.run(&["create", "s2", "--run-id", run]).ok();
+    let two = sandbox.run(&["wait", "--run", run]).fails(2, "run_ambiguous").unchanged();
+    let hint = two.doc()["error"]["hint"].as_str().unwrap();
+    assert!(["svc-snap wait s1 ", "svc-snap wait s2 "].iter().all(|command| hint.contains(command)), "{two}");
+    sandbox.run(&["unstage", "--run", run]).ok();
+}
+
+#[test]
 fn what_a_killed_staging_and_an_abandoned_restore_left_to_the_server_is_waited_for() {
     let sandbox = Sandbox::on(Host::shared().unwrap().search, "brought");
     sandbox
@@ -400,7 +421,7 @@ fn what_a_killed_staging_and_an_abandoned_restore_left_to_the_server_is_waited_f
     let brought = json!([{"index": sandbox.name("docs"), "name": copy, "docs_count": 20, "docs_expected": 20}]);
     assert_eq!((&waited.result()["brought"], &waited.result()["name"]), (&brought, &json!("s")));
     sandbox.run(&["unstage", "--run", run]).ok().changed();
-    sandbox.run(&["wait", "--run", run]).fails(4, "swap_not_found");
+    sandbox.run(&["wait", "--run", run]).fails(4, "run_not_found");
 
     let restore = ["restore", "--in-place", "--on-conflict", "delete", "--timeout", "10s"];
     let left = sandbox.from(&restore, &created).fails(6, "timeout").changed();

@@ -508,6 +508,43 @@ fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_envi
     assert_eq!(proxy.seen(), Vec::<String>::new());
 }
 
+#[test]
+fn a_path_that_is_not_the_search_databases_own_is_a_sentence() {
+    let sandbox = shared("path");
+    let index = sandbox.simple("docs", 1);
+    for path in ["nowhere", "nowhere/at/all", "_cat", "_cluster/health", &index] {
+        let url = format!("{}/{path}", sandbox.search.url);
+        let ran = sandbox.tool(&["list", "--url", &url]).run().refused("not_a_search_database");
+        let error = &ran.doc()["error"];
+        assert_eq!(error["message"], format!("{url} is not the address of a search database."));
+        assert!(error["hint"].as_str().unwrap().contains(&format!(" as {} if", sandbox.search.url)), "{ran}");
+    }
+}
+
+#[test]
+fn what_a_setting_may_say_is_what_the_page_says() {
+    let list = |value: &str| {
+        Tool::new("svc-snap").args(["list", "--url", "https://127.0.0.1:1"]).env("SVC_SEARCH_INSECURE", value).run()
+    };
+    let page = fs::read_to_string(svc_tests::tool::root().join("svc-snap/README.md")).unwrap();
+    let row = page.lines().find(|line| line.contains("`SVC_SEARCH_INSECURE`")).unwrap();
+    for (values, insecure) in [(["yes", "true", "on", "1"], true), (["no", "false", "off", "0"], false)] {
+        for value in values {
+            assert!(row.contains(&format!("`{value}`")), "{row}");
+            let ran = list(value).fails(5, "search_unreachable");
+            assert_eq!(!ran.doc()["warnings"].as_array().unwrap().is_empty(), insecure, "{value}\n{ran}");
+        }
+    }
+    for value in ["perhaps", "2"] {
+        let ran = list(value);
+        assert!(ran.status == 2 && ran.stderr.contains("SVC_SEARCH_INSECURE"), "{ran}");
+    }
+    for rate in ["-1mb", "-v", "1.5mb"] {
+        let ran = Tool::new("svc-snap").args(["create", "--rate", rate]).run();
+        assert!(ran.status == 2 && ran.stderr.contains("is no rate: write unlimited, server, or a size"), "{ran}");
+    }
+}
+
 /// The first line of what an operator reads is what a script reads too.
 #[test]
 fn the_settings_of_the_environment_reach_the_tool_through_the_scripts() {

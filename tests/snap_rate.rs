@@ -1,16 +1,22 @@
 //! `svc-snap --rate`: the search database's brakes, taken off or set for one step and put back on every way out; and the bar
 //! that a terminal sees meanwhile.
 
-use std::fs;
+use std::fs::{self, File};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{Product, Settings};
+use svc_tests::stand_in::StandIn;
 use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::wait;
 
@@ -125,7 +131,7 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     };
     killed("s1");
     let health = sandbox.run(&["health"]).ok().unchanged().warns("rate_left_changed");
-    assert!(health.doc()["warnings"].to_string().contains("was killed"), "{health}");
+    assert!(health.doc()["warnings"].to_string().contains("has left the rate"), "{health}");
     let (_state, other) = elsewhere(&sandbox, &["delete", "s1", "--cancel", "--dry-run"]);
     let foreign = other.run().ok().warns("rate_left_changed");
     assert_eq!(foreign.result()["plan"].as_array().unwrap().len(), 1, "another host cannot tell that it is dead\n{foreign}");
@@ -213,6 +219,265 @@ fn while_another_snapshot_runs_the_rate_is_left_as_it_is_with_a_warning() {
     let unwaited = sandbox.run(&["create", "s2", "--indices", "*-few", "--rate", "unlimited", "--no-wait"]).ok();
     assert_eq!(codes(&unwaited), ["rate_not_changed"]);
     sandbox.run(&["wait", "s2"]).ok();
+}
+
+/// A way to the sandbox's server on which nobody answers the request that takes a brake off. It is carried at once, or held back;
+/// either way the test gets its path and its body.
+fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (StandIn, Receiver<(String, Value)>) {
+    let (send, came) = channel();
+    let search = sandbox.search.clone();
+    let way = StandIn::before(&sandbox.search.url, move |request| {
+        let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request, ""));
+        // The one that puts it back has no note.
+        if !(head.starts_with("PUT ") && body.contains("token")) {
+            return Ok(request.to_owned());
+        }
+        let path = head.split(' ').nth(1).unwrap().to_owned();
+        let body: Value = serde_json::from_str(body).unwrap();
+        if is_carried {
+            search.ask("PUT", &path, Some(&body)).unwrap();
+        }
+        send.send((path, body)).unwrap();
+        loop {
+            thread::park();
+        }
+    });
+    (way, came)
+}
+
+/// Files by which a run shows that it has not ended.
+fn signs_of_life(sandbox: &Sandbox) -> usize {
+    let locks = fs::read_dir(sandbox.state.path().join("locks")).unwrap().flatten();
+    locks.filter(|lock| lock.file_name().to_string_lossy().starts_with("rate-")).count()
+}
+
+#[test]
+fn a_call_that_ends_while_the_brake_is_being_taken_off_leaves_it_as_it_was_or_says_that_nobody_knows() {
+    let sandbox = Sandbox::new("half").registered(&[(SNAPSHOT, "3mb")]);
+    sandbox.simple("docs", 3);
+    let before = settings(&sandbox);
+    let create =
+        |name: &str, way: &StandIn| sandbox.tool(&["create", name, "--rate", "unlimited"]).env("SVC_SEARCH_URL", way.url());
+
+    // The server has done it: it is put back at once.
+    let (way, came) = unanswered(&sandbox, true);
+    let spawned = create("s1", &way).spawn();
+    came.recv_timeout(LONG).unwrap();
+    assert_eq!(settings(&sandbox)[SNAPSHOT], "0");
+    spawned.signal(Signal::SIGTERM);
+    let term = spawned.wait().fails(143, "interrupted").unchanged();
+    assert_eq!((&rate(&term)["set"], &rate(&term)["put_back"]), (&json!("0"), &json!(true)), "{term}");
+    assert_eq!((settings(&sandbox), signs_of_life(&sandbox), sandbox.snapshots().len()), (before.clone(), 0, 0));
+
+    // The server does it only when the call has ended: the next one puts it back.
+    let (way, came) = unanswered(&sandbox, false);
+    let late = create("s1", &way).args(["--timeout", "8s"]).run().fails(6, "timeout").warns("rate_unknown");
+    assert_eq!((&rate(&late)["put_back"], &late.doc()["changed"]), (&Value::Null, &Value::Null), "{late}");
+    sandbox.run(&["health"]).ok();
+    let (path, body) = came.recv_timeout(LONG).unwrap();
+    sandbox.ask("PUT", &path, Some(body));
+    assert_eq!(settings(&sandbox)[SNAPSHOT], "0");
+    let created = sandbox.run(&["create", "s2", "--rate", "unlimited"]).ok().warns("rate_put_back");
+    assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("3mb"), &json!(true)), "{created}");
+    assert_eq!((settings(&sandbox), signs_of_life(&sandbox)), (before, 0));
+}
+
+/// A way to the sandbox's server on which somebody rewrites the repository just before a request that holds `word` is carried, once.
+fn rewritten(sandbox: &Sandbox, word: &'static str, rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> StandIn {
+    let (search, path, done) = (sandbox.search.clone(), format!("/_snapshot/{}", sandbox.prefix), AtomicBool::new(false));
+    StandIn::before(&sandbox.search.url, move |request| {
+        if request.contains(word) && !done.swap(true, Ordering::SeqCst) {
+            let mut all = search.ask("GET", &path, None).unwrap();
+            let definition = all.as_object_mut().unwrap().values_mut().next().unwrap();
+            rewrite(&mut definition["settings"]);
+            let body = json!({"type": "fs", "settings": definition["settings"]});
+            search.ask("PUT", &path, Some(&body)).unwrap();
+        }
+        Ok(request.to_owned())
+    })
+}
+
+#[test]
+fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
+    let sandbox = Sandbox::new("rewrite");
+    sandbox.simple("docs", 3);
+    let create = |name: &str, way: &StandIn| {
+        let tool = sandbox.tool(&["create", name, "--rate", "unlimited"]).env("SVC_SEARCH_URL", way.url());
+        tool.run().ok().changed()
+    };
+    // Between the plan and the brake.
+    let way = rewritten(&sandbox, "_refresh", |settings| {
+        settings["chunk_size"] = json!("10mb");
+        settings[SNAPSHOT] = json!("9mb");
+    });
+    let created = create("s1", &way);
+    assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("9mb"), &json!(true)), "{created}");
+    let now = settings(&sandbox);
+    assert_eq!((&now["chunk_size"], &now[SNAPSHOT], &now["svc_tools_rate"]), (&json!("10mb"), &json!("9mb"), &Value::Null));
+    // While it is off: what else was set stays, and so does another rate.
+    let way = rewritten(&sandbox, "wait_for_completion", |settings| settings["chunk_size"] = json!("20mb"));
+    assert_eq!(rate(&create("s2", &way))["put_back"], true);
+    let now = settings(&sandbox);
+    assert_eq!((&now["chunk_size"], &now[SNAPSHOT], &now["svc_tools_rate"]), (&json!("20mb"), &json!("9mb"), &Value::Null));
+    let way = rewritten(&sandbox, "wait_for_completion", |settings| settings[SNAPSHOT] = json!("8mb"));
+    create("s3", &way);
+    assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("8mb"), &Value::Null));
+    // And where we could write it only together with a secret, an operator does.
+    let way = rewritten(&sandbox, "wait_for_completion", |settings| settings["address"] = json!("http://me:s3cret@far/"));
+    let secret = create("s4", &way).warns("rate_not_put_back");
+    assert_eq!((&rate(&secret)["put_back"], &settings(&sandbox)[SNAPSHOT]), (&json!(false), &json!("0")), "{secret}");
+    let health = sandbox.run(&["health"]).ok().warns("rate_left_changed");
+    for ran in [&secret, &health] {
+        let said = ran.doc()["warnings"].to_string();
+        assert!(said.contains("PUT /_snapshot/") && said.contains("with max_snapshot_bytes_per_sec 8mb"), "{ran}");
+        assert!(!format!("{ran}").contains("s3cret"), "{ran}");
+    }
+}
+
+#[test]
+fn a_repository_with_secrets_among_its_settings_keeps_its_brake_and_no_document_shows_them() {
+    let sandbox = Sandbox::new("secret");
+    sandbox.simple("docs", 3);
+    let note = json!({"run": "20261120t020003z-far", "host": "far", "token": "far.1", "was": "7mb", "set": "0"}).to_string();
+    for (secrets, noted) in [
+        ([("address", "http://me:s3cret@far:1/x"), ("other", "ftp://far/?token=s3cret")], false),
+        ([("client.secret_key", "s3cret"), ("address", "hdfs://me:s3cret@far")], true),
+    ] {
+        let mut all = secrets.to_vec();
+        if noted {
+            all.extend([(SNAPSHOT, "0"), ("svc_tools_rate", note.as_str())]);
+        }
+        let all: serde_json::Map<String, Value> = all.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        let mut body = json!({"type": "fs", "settings": all});
+        body["settings"]["location"] = json!(sandbox.location());
+        sandbox.ask("PUT", &format!("/_snapshot/{}", sandbox.prefix), Some(body));
+        let before = settings(&sandbox);
+        let name = format!("s-{noted}");
+        for args in
+            [&["create", &name, "--rate", "unlimited", "--dry-run"][..], &["create", &name, "--rate", "unlimited"], &["health"]]
+        {
+            let ran = sandbox.run(args).ok();
+            assert!(!format!("{ran}").contains("s3cret"), "{ran}");
+            let left = codes(&ran).contains(&"rate_left_changed".to_owned());
+            let unchanged = codes(&ran).contains(&"rate_not_changed".to_owned());
+            assert_eq!((left, unchanged), (noted, args.len() > 1), "{ran}");
+        }
+        assert_eq!(settings(&sandbox), before);
+    }
+}
+
+/// The note of a run that has ended, under this state folder.
+fn left_by_a_dead_run(sandbox: Sandbox) -> Sandbox {
+    let locks = sandbox.state.path().join("locks");
+    fs::create_dir_all(&locks).unwrap();
+    File::create(locks.join("rate-dead.1")).unwrap();
+    let note = json!({"run": "20261120t020003z-dead", "host": "here", "token": "dead.1", "was": "7mb", "set": "0"}).to_string();
+    sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)])
+}
+
+#[test]
+fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_at_work_there() {
+    let sandbox = Sandbox::new("waits");
+    sandbox.simple("docs", 3);
+    sandbox.create("good");
+    sandbox.red("lost");
+    let partial = json!({"indices": format!("{}-*", sandbox.prefix), "partial": true});
+    sandbox.ask("PUT", &format!("/_snapshot/{}/part?wait_for_completion=true", sandbox.prefix), Some(partial));
+
+    let sandbox = left_by_a_dead_run(sandbox);
+    let left = settings(&sandbox);
+    // It ends before it has seen anything.
+    let proxy = Proxy::to(&sandbox.search.url).unwrap();
+    proxy.set(Mode::Stall);
+    let silent = sandbox.tool(&["wait", "good"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
+    wait::until("the wait", LONG, || (proxy.accepted() > 0).then_some(())).unwrap();
+    silent.signal(Signal::SIGTERM);
+    silent.wait().fails(143, "interrupted").unchanged();
+    assert_eq!(settings(&sandbox), left);
+    // Another run is at work in the repository.
+    let cluster = sandbox.run(&["show", "good"]).ok().result()["cluster_uuid"].as_str().unwrap().to_owned();
+    let lock = File::create(sandbox.state.path().join("locks").join(format!("repository-{cluster}.{}", sandbox.prefix))).unwrap();
+    lock.lock().unwrap();
+    sandbox.run(&["wait", "good"]).ok().unchanged().warns("rate_left_changed");
+    assert_eq!(settings(&sandbox), left);
+    drop(lock);
+
+    sandbox.run(&["wait", "part"]).fails(7, "snapshot_partial").changed().warns("rate_put_back");
+    assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("7mb"), &Value::Null));
+    let sandbox = left_by_a_dead_run(sandbox);
+    sandbox.run(&["wait", "good"]).ok().changed().warns("rate_put_back");
+    assert_eq!(settings(&sandbox)[SNAPSHOT], "7mb");
+}
+
+/// What a call may take behind a time limit: what is named on the page, and what a loaded machine needs besides.
+const GRACE: Duration = Duration::from_secs(10 + 15);
+
+#[test]
+fn a_server_that_falls_silent_does_not_keep_a_call_much_longer_than_its_time_limit() {
+    let calls: [(&[&str], usize, Side); 4] = [
+        (&["create", "s", "--rate", "unlimited"], 1, Side::After),
+        (&["create", "s", "--rate", "unlimited"], 2, Side::Before),
+        (&["delete", "begun", "--cancel"], 1, Side::Before),
+        (&["cleanup"], 1, Side::Before),
+    ];
+    // Each in a repository of its own, all at once: their time goes by in waiting.
+    thread::scope(|scope| {
+        for (at, (args, number, side)) in calls.into_iter().enumerate() {
+            scope.spawn(move || {
+                let sandbox = Sandbox::new(&format!("silence-{at}"));
+                sandbox.simple("docs", 3);
+                sandbox.create("begun");
+                let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
+                let tool = sandbox.tool(args).args(["--timeout", "6s"]).env("SVC_SEARCH_URL", gate.url());
+                let ran = tool.run().fails(6, "timeout");
+                assert!(gate.is_closed(), "it did not come to its request: {:?}\n{ran}", gate.seen());
+                let took = Duration::from_millis(ran.doc()["duration_ms"].as_u64().unwrap());
+                assert!(took < Duration::from_secs(6) + GRACE, "{took:?}\n{ran}");
+            });
+        }
+    });
+}
+
+#[test]
+fn what_may_take_hours_ends_on_a_signal_and_says_what_goes_on_by_itself() {
+    let sandbox = Sandbox::at_rate("hours", "100kb");
+    let interrupted = |args: &[&str], url: String, came: &dyn Fn() -> bool| {
+        let spawned = sandbox.tool(args).env("SVC_SEARCH_URL", url).spawn();
+        wait::until("the chosen request", LONG, || came().then_some(())).unwrap();
+        spawned.signal(Signal::SIGTERM);
+        let since = Instant::now();
+        let ran = spawned.wait().fails(143, "interrupted");
+        assert!(since.elapsed() < GRACE, "{:?}\n{ran}", since.elapsed());
+        ran
+    };
+    let goes_on = |ran: &Ran, what: &str| {
+        assert!(ran.doc()["changed"].is_null(), "{ran}");
+        let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+        assert!(hint.contains("goes on by itself") && hint.contains(what), "{ran}");
+    };
+    sandbox.run(&["create", "s1", "--no-wait"]).ok();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    let ran = interrupted(&["delete", "s1", "--cancel"], gate.url(), &|| gate.is_closed());
+    goes_on(&ran, "the removal of the snapshot s1");
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    let ran = interrupted(&["cleanup"], gate.url(), &|| gate.is_closed());
+    goes_on(&ran, "the cleanup of the repository");
+
+    // The server says that it is removed, and then nothing more.
+    let (is_deleted, is_silent) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+    let silent = Arc::clone(&is_silent);
+    let way = StandIn::before(&sandbox.search.url, move |request| {
+        if is_deleted.load(Ordering::SeqCst) {
+            silent.store(true, Ordering::SeqCst);
+            loop {
+                thread::park();
+            }
+        }
+        is_deleted.store(request.starts_with("DELETE "), Ordering::SeqCst);
+        Ok(request.to_owned())
+    });
+    interrupted(&["delete", "s1", "--cancel"], way.url(), &|| is_silent.load(Ordering::SeqCst)).changed();
+    assert!(sandbox.snapshots().is_empty());
 }
 
 /// What the cluster has of the brake and of our note.

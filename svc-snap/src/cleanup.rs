@@ -72,7 +72,7 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
             cleaned.deleted_blobs_count = number(&answer, "deleted_blobs");
             Ok(cleaned)
         }
-        Err(failure) => Err(Stopped::with(left_at_work(failure), cleaned)),
+        Err(failure) => Err(Stopped::with(failure, cleaned)),
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn clean(call: &Call, server: &Server, request: &str) -> Result<Value
         let ended = server.change_slowly(call, "POST", request, |answer| number(answer, "deleted_blobs") != Some(0));
         match ended {
             Err(failure) if failure.code == "search_busy" && Instant::now() < until => call.pause(PAUSE)?,
-            ended => return ended,
+            ended => return ended.map_err(|failure| left_at_work(failure, "the cleanup of the repository")),
         }
     }
 }

@@ -7,7 +7,6 @@ mod url;
 
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::path::PathBuf;
 use svc_step::Failure;
@@ -52,7 +51,7 @@ struct ConnectionArgs {
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CLIENT_KEY")]
     client_key: Option<PathBuf>,
     /// Trust whatever certificate the server shows: anybody in between may read and alter everything
-    #[arg(long, env = "SVC_SEARCH_INSECURE", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "SVC_SEARCH_INSECURE", value_parser = yes_or_no)]
     insecure: bool,
     /// Give up connecting after this long
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = svc_step::deadline::parse)]
@@ -121,6 +120,15 @@ impl Args for Connection {
 #[allow(clippy::unnecessary_wraps)]
 fn secret(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text.to_owned()))
+}
+
+/// A variable that is empty is as good as none.
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" | "true" | "on" | "1" => Ok(true),
+        "" | "no" | "false" | "off" | "0" => Ok(false),
+        _ => Err("write SVC_SEARCH_INSECURE as yes (true, on, 1) or no (false, off, 0)".to_owned()),
+    }
 }
 
 #[cfg(test)]

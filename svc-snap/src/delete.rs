@@ -75,12 +75,20 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
         left.put_back(call, &server);
         return Ok(deleted);
     }
-    let gone = server.change_slowly(call, "DELETE", &request, |_| true).and_then(|_| prove(&server, &source));
-    match gone {
-        Ok(()) => {}
+    let sent = server.change_slowly(call, "DELETE", &request, |_| true);
+    // The server may fall silent behind it, and nothing is left to be carried to its end: a signal is heard all the same.
+    let looks = server.for_looks();
+    let gone = match sent {
+        Ok(_) => prove(&looks, &source),
         // Only the answer was lost.
-        Err(failure) if failure.code == "answer_lost" && prove(&server, &source).is_ok() => call.effects().happened(),
-        Err(failure) => return Err(Stopped::with(left_at_work(failure), deleted)),
+        Err(failure) if failure.code == "answer_lost" && prove(&looks, &source).is_ok() => {
+            call.effects().happened();
+            Ok(())
+        }
+        Err(failure) => Err(left_at_work(failure, &format!("the removal of the snapshot {}", source.name))),
+    };
+    if let Err(failure) = gone {
+        return Err(Stopped::with(failure, deleted));
     }
     kept::forget(call, &server, &source.repository, &source.name);
     // Only now, since OpenSearch 1 changes no repository while a snapshot runs.
@@ -114,6 +122,7 @@ fn prove(server: &Server, source: &Source) -> Result<(), Failure> {
         Some(_) => Err(Failure::failed(
             "snapshot_still_there",
             format!("The snapshot {} is still there although its removal was acknowledged.", source.name),
-        )),
+        )
+        .hint("Run the same command again.")),
     }
 }

@@ -32,7 +32,15 @@ pub struct RepositoryArg {
 /// # Errors
 /// Another run is at it (8).
 pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry: &DryRun) -> Result<Option<Lock>, Failure> {
-    Lock::unless_dry(call, "repository", &format!("{}.{repository}", server.cluster_uuid), dry.dry_run)
+    if dry.dry_run { Ok(None) } else { hold(call, server, repository).map(Some) }
+}
+
+/// The same for whoever only puts something back there.
+///
+/// # Errors
+/// Another run is at it (8).
+pub(crate) fn hold(call: &Call, server: &Server, repository: &str) -> Result<Lock, Failure> {
+    Lock::take(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
 }
 
 /// The repository's definition as the server has it, `None` where none of that name is registered.

@@ -1,6 +1,7 @@
 //! The search database that a step works with: which product and version it is, and the requests to it.
 
 pub(crate) mod disk;
+pub(crate) mod grace;
 mod identity;
 pub(crate) mod json;
 pub(crate) mod line;
@@ -122,6 +123,20 @@ impl Server {
         self.line.look(method, path, body).and_then(line::good).map_err(|trouble| trouble.failure)
     }
 
+    /// A request of which no account is kept, ended by a signal or the end of the time limit, with what is known of its effect
+    /// where it failed: nothing, where it was given up.
+    ///
+    /// # Errors
+    /// As [`refusal`] maps them; a signal, or the end of the time limit.
+    pub(crate) fn attempt(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Trouble> {
+        self.line.for_looks().look(method, path, body).and_then(line::good)
+    }
+
+    /// So long, and no longer than a step may wait whose time is over: see [`grace`].
+    pub(crate) fn at_most(&self, wanted: Duration) -> Duration {
+        self.line.at_most(wanted)
+    }
+
     /// A request that is given so long and no longer, whatever signal or time limit has come, and of which no account is kept:
     /// it takes back what must not be left.
     ///
@@ -206,11 +221,12 @@ fn answer_lost(why: Failure) -> Failure {
     failure
 }
 
-/// A server goes on by itself with work that nobody waits for any more.
-pub(crate) fn left_at_work(failure: Failure) -> Failure {
+/// A server goes on by itself with work that nobody waits for any more: `what`, such as `the cleanup of the repository my_backup`.
+pub(crate) fn left_at_work(failure: Failure, what: &str) -> Failure {
     match failure.code.as_str() {
-        "interrupted" | "timeout" | "answer_lost" => failure
-            .hint("The search database goes on with it by itself; run the same command again, which finds out how things stand."),
+        "interrupted" | "timeout" | "answer_lost" => failure.hint(format!(
+            "The search database goes on by itself with {what}; run the same command again, which finds out how things stand."
+        )),
         _ => failure,
     }
 }

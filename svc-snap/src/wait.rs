@@ -11,11 +11,12 @@ use crate::bring::streams::{self, StreamBack};
 use crate::connection::Connection;
 use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
+use crate::runs;
 use crate::server::{Server, left_at_work};
 use crate::snapshot;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::follow::Follow;
-use crate::snapshot::kept::Kept;
+use crate::snapshot::kept::{self, Kept};
 use crate::snapshot::source::{self, Source};
 use crate::snapshot::{name, verdict};
 
@@ -32,7 +33,7 @@ pub struct WaitArgs {
     name: Option<String>,
     #[command(flatten)]
     from: FromArg,
-    /// Wait for the staging of that run, whose document was lost
+    /// Wait for the staging of that run, or else for its snapshot; its document was lost
     #[arg(id = "of_run", long = "run", value_name = "RUN")]
     run: Option<RunId>,
     #[command(flatten)]
@@ -64,45 +65,72 @@ enum What {
 
 impl WaitArgs {
     fn read(&self, call: &Call) -> Result<What, Failure> {
-        let received = match (&self.from.from, &self.run, &self.name) {
+        let source = match (&self.from.from, &self.run, &self.name) {
             (Some(from), _, _) => {
                 let schemas = [source::SCHEMAS.as_slice(), &brought::SCHEMAS].concat();
-                Received::read(call, from, &schemas, Accept::Unfinished)?
+                let received = Received::read(call, from, &schemas, Accept::Unfinished)?;
+                if brought::SCHEMAS.contains(&received.schema()) {
+                    return Brought::read(&received).map(What::Brought);
+                }
+                Source::received(&received)?
             }
-            (None, Some(run), _) => swaps::read(call, run, &brought::SCHEMAS)?,
-            (None, None, name) => {
-                let source = Source::named(&self.repository.repository, name.as_deref().unwrap_or_default());
-                return Ok(What::Snapshot(Box::new(source)));
-            }
+            (None, Some(run), _) => match staged_by(call, run)? {
+                Some(brought) => return Ok(What::Brought(brought)),
+                None => taken_by(call, run)?,
+            },
+            (None, None, name) => Source::named(&self.repository.repository, name.as_deref().unwrap_or_default()),
         };
-        if brought::SCHEMAS.contains(&received.schema()) {
-            return Brought::read(&received).map(What::Brought);
+        Ok(What::Snapshot(Box::new(source)))
+    }
+}
+
+/// The staging that a run has noted; an aside or a swap is nothing that the server goes on with.
+fn staged_by(call: &Call, run: &RunId) -> Result<Option<Brought>, Failure> {
+    if !swaps::path(call, run).exists() {
+        return Ok(None);
+    }
+    let noted = swaps::read(call, run, &runs::SCHEMAS)?;
+    if brought::SCHEMAS.contains(&noted.schema()) { Brought::read(&noted).map(Some) } else { Ok(None) }
+}
+
+/// The snapshot that a run noted before it asked for it.
+fn taken_by(call: &Call, run: &RunId) -> Result<Source, Failure> {
+    let kept = kept::of_run(call, run);
+    match kept.as_slice() {
+        [] => Err(Failure::not_found("run_not_found", format!("Neither a staging nor a snapshot of the run {run} is noted here."))
+            .hint("svc-snap list shows the snapshots and their runs, and svc-snap wait NAME waits for one; svc-snap swap --run finishes a swap.")),
+        [one] => Ok(Source::of_kept(one)),
+        several => {
+            let names: Vec<String> =
+                several.iter().map(|one| format!("svc-snap wait {} --repository {}", one.name, one.repository)).collect();
+            Err(Failure::usage("run_ambiguous", format!("The run {run} has noted {} snapshots.", several.len()))
+                .hint(format!("Name the one: {}.", names.join("; "))))
         }
-        Source::received(&received).map(|source| What::Snapshot(Box::new(source)))
     }
 }
 
 pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
     let what = args.read(call)?;
     let server = Server::connect(&args.connection, call)?;
-    match what {
-        What::Snapshot(source) => {
-            let waited = taken(args, call, &server, &source)?;
-            rate_back(call, &server, &source.repository);
-            Ok(waited)
-        }
-        What::Brought(brought) => {
-            let waited = back(args, call, &server, &brought)?;
-            rate_back(call, &server, &brought.repository);
-            Ok(waited)
-        }
+    let (ended, repository) = match &what {
+        What::Snapshot(source) => (taken(args, call, &server, source), &source.repository),
+        What::Brought(brought) => (back(args, call, &server, brought), &brought.repository),
+    };
+    // Also behind a verdict that is no good; but where there is no result there must be no effect.
+    let is_known = match &ended {
+        Ok(_) => true,
+        Err(stopped) => stopped.result.is_some(),
+    };
+    if is_known && call.check().is_ok() {
+        rate_back(call, &server, repository);
     }
+    ended
 }
 
 /// A call that gave up waiting may not have been able to put the rate back while the snapshot was at work (OpenSearch 1).
 fn rate_back(call: &Call, server: &Server, repository: &str) {
     if let Ok(left) = Left::find(call, server, Some(repository)) {
-        left.put_back(call, server);
+        left.put_back_alone(call, server);
     }
 }
 
@@ -136,7 +164,7 @@ fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> Ste
         .and_then(|()| waited.streams.iter_mut().try_for_each(|one| streams::prove(call, server, one)));
     match ended {
         Ok(()) => Ok(waited),
-        Err(failure) => Err(Stopped::with(left_at_work(failure), waited)),
+        Err(failure) => Err(Stopped::with(left_at_work(failure, "the restore"), waited)),
     }
 }
 

@@ -22,6 +22,12 @@ impl Deadline {
         self.limit.map(|limit| limit.saturating_sub(self.started.elapsed()))
     }
 
+    /// What is left of it and of `grace` behind it, `None` where there is no limit.
+    #[must_use]
+    pub fn remaining_with(&self, grace: Duration) -> Option<Duration> {
+        self.limit.map(|limit| limit.saturating_add(grace).saturating_sub(self.started.elapsed()))
+    }
+
     /// The shorter of `wanted` and what is left.
     #[must_use]
     pub fn at_most(&self, wanted: Duration) -> Duration {

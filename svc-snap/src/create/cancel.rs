@@ -26,7 +26,7 @@ impl Taking<'_> {
     /// A last look, whatever has come: the snapshot of that name; `None` where the server does not answer.
     pub(crate) fn glance(&self) -> Option<Option<Snapshot>> {
         let (server, repository, name) = (self.server.clone(), self.take.repository.to_owned(), self.take.name.to_owned());
-        let looked = Work::begin(move || snapshot::find(&server, &repository, &name)).ended(GLANCE);
+        let looked = Work::begin(move || snapshot::find(&server, &repository, &name)).ended(self.server.at_most(GLANCE));
         looked.ok().flatten().and_then(Result::ok)
     }
 
@@ -54,7 +54,7 @@ impl Taking<'_> {
 
     /// Takes back what was begun. Only a snapshot that bears this run's mark is deleted.
     pub(crate) fn cancelled(&self, pending: Option<&Pending>, why: Failure) -> Failure {
-        let until = Instant::now() + CANCEL;
+        let until = Instant::now() + self.server.at_most(CANCEL);
         let mut refused = false;
         let mut seen = false;
         while Instant::now() < until {
@@ -66,7 +66,7 @@ impl Taking<'_> {
                     seen = true;
                     let request = path(&["_snapshot", self.take.repository, self.take.name]);
                     let server = self.server.clone();
-                    let _ = Work::begin(move || server.ask("DELETE", &request, None)).ended(REMOVAL);
+                    let _ = Work::begin(move || server.ask("DELETE", &request, None)).ended(self.server.at_most(REMOVAL));
                     continue;
                 }
                 // It was there once and does not come again; or it never was and the server has said no.

@@ -112,7 +112,7 @@ fn clean_up(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), Fai
 }
 
 fn hinted(failure: Failure, pruned: &Pruned) -> Failure {
-    let failure = left_at_work(failure);
+    let failure = left_at_work(failure, "what it was asked for");
     if is_busy(&failure) {
         return failure.hint(format!(
             "{} snapshots are deleted; run the same command again in a while, which goes on, or allow more time with --timeout.",

@@ -6,11 +6,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use svc_step::Failure;
 use svc_step::action::Action;
-use svc_step::secret::is_secret_name;
 
 use crate::rate::Rate;
 use crate::rate::note::Note;
-use crate::repository;
+use crate::repository::{self, redact};
 use crate::server::Server;
 use crate::server::path::path;
 
@@ -143,8 +142,16 @@ impl Seen {
         }
     }
 
-    /// Why it cannot be changed without harm.
+    /// Why it is to be left as it is.
     pub(crate) fn obstacle(&self) -> Option<String> {
+        let Self::Repository(_, definition) = self else { return None };
+        let readonly = definition.pointer("/settings/readonly").and_then(Value::as_str) == Some("true");
+        self.harm().or_else(|| readonly.then(|| "the repository is registered read-only".to_owned()))
+    }
+
+    /// Why it cannot be written anew without harm. Since nothing that a document must not show is ever written anew, plans and
+    /// warnings may show the requests as they are sent.
+    pub(crate) fn harm(&self) -> Option<String> {
         let Self::Repository(_, definition) = self else { return None };
         let kind = definition.get("type").and_then(Value::as_str).unwrap_or_default();
         let known = |key: &String| ["type", "settings", "uuid"].contains(&key.as_str());
@@ -153,9 +160,7 @@ impl Seen {
             Some(format!(
                 "a repository of the type {kind} may have settings that the search database does not show, and would lose them"
             ))
-        } else if settings.is_some_and(|all| all.get("readonly").and_then(Value::as_str) == Some("true")) {
-            Some("the repository is registered read-only".to_owned())
-        } else if settings.is_some_and(has_secrets) {
+        } else if settings.is_some_and(|all| redact::redacted(all) != *all) {
             Some("the repository has secrets among its settings, and is not written anew".to_owned())
         } else {
             None
@@ -213,10 +218,6 @@ pub(crate) fn with_note(settings: &Map<String, Value>, note: Note) -> Map<String
     settings.insert(SNAPSHOT.to_owned(), json!(note.set));
     settings.insert(REPOSITORY_NOTE.to_owned(), json!(Note { was, ..note }.text()));
     settings
-}
-
-fn has_secrets(settings: &Map<String, Value>) -> bool {
-    settings.iter().any(|(name, value)| is_secret_name(name) || value.as_object().is_some_and(has_secrets))
 }
 
 #[cfg(test)]
@@ -289,7 +290,10 @@ mod tests {
         assert!(of("fs", json!({"location": "/x"})).obstacle().is_none());
         assert!(of("s3", json!({"bucket": "b"})).obstacle().is_some());
         assert!(of("hdfs", json!({"conf": {"secret_key": "s"}})).obstacle().is_some());
-        assert!(of("fs", json!({"readonly": "true"})).obstacle().is_some());
+        assert!(of("hdfs", json!({"uri": "hdfs://me:pw@host/"})).obstacle().is_some());
+        assert!(of("hdfs", json!({"conf": {"uri": "hdfs://me:pw@host/"}})).harm().is_some());
+        let readonly = of("fs", json!({"readonly": "true"}));
+        assert!(readonly.obstacle().is_some() && readonly.harm().is_none());
         let crypto = json!({"type": "fs", "settings": {}, "crypto_settings": {}});
         assert!(Seen::Repository("r".to_owned(), crypto).obstacle().is_some());
     }

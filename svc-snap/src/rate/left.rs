@@ -1,4 +1,4 @@
-//! Brakes that a run which was killed has left off: found by the next call, and put back.
+//! Brakes that a run has left off which was killed, or was cut off from the server: found by the next call, and put back.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,7 +7,9 @@ use svc_step::action::Action;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, Status};
 
-use super::{Back, Brake, LOCK, Life, Note, by_hand, put_back};
+use super::back::{Back, PutBack, by_hand};
+use super::{Brake, LOCK, Life, Note, Seen};
+use crate::repository;
 use crate::server::Server;
 
 /// How long a server may be busy with the snapshot that the dead run began; then it is the next call's.
@@ -26,9 +28,18 @@ pub(crate) struct Left<'a> {
 struct One<'a> {
     brake: Brake<'a>,
     note: Note,
-    back: Action,
+    seen: Seen,
+}
+
+impl One<'_> {
+    fn back(&self) -> Action {
+        self.seen.with(self.seen.was().as_deref(), None)
+    }
+
     /// Whether the rate itself is changed, and not only the note left: a run that gave up waiting could not take that away.
-    changed: bool,
+    fn is_changed(&self) -> bool {
+        self.seen.is_changed()
+    }
 }
 
 impl<'a> Left<'a> {
@@ -46,14 +57,17 @@ impl<'a> Left<'a> {
                 Err(_) => continue,
             };
             let Some(note) = seen.note() else { continue };
-            let back = seen.with(seen.was().as_deref(), None);
             match note.life(call) {
                 Life::Alive => {}
-                Life::Dead => left.found.push(One { brake, note, back, changed: seen.is_changed() }),
+                _ if let Some(why) = seen.harm() => call.warn("rate_left_changed", format!(
+                    "The run {} has changed the rate of {}, and it cannot be put back: {why}. {}.",
+                    note.run, brake.name(), by_hand(server, &seen)
+                )),
+                Life::Dead => left.found.push(One { brake, note, seen }),
                 Life::Unknown if !seen.is_changed() => {}
                 Life::Unknown => call.warn("rate_left_changed", format!(
                     "The run {} on {} has changed the rate of {}, and whether it is still at work cannot be told here. If it is not: {}",
-                    note.run, note.host, brake.name(), by_hand(server, &back)
+                    note.run, note.host, brake.name(), by_hand(server, &seen)
                 )),
             }
         }
@@ -62,31 +76,64 @@ impl<'a> Left<'a> {
 
     /// The requests that put them back.
     pub(crate) fn actions(&self) -> impl Iterator<Item = Action> + '_ {
-        self.found.iter().map(|one| one.back.clone())
+        self.found.iter().map(One::back)
     }
 
-    /// Puts them back; what the server refuses is a warning, and the next call's.
-    pub(crate) fn put_back(&self, call: &Call, server: &Server) {
-        for One { brake, note, back, changed } in &self.found {
-            let what = brake.name();
-            match put_back(call, server, *brake, note, PATIENCE) {
-                Ok(back) => {
-                    self.done.set(*changed || back == Back::Whole);
-                    self.account(call);
-                    if back == Back::Whole {
-                        Lock::forget(call, LOCK, &note.token);
-                    }
-                    if !changed {
-                        continue;
-                    }
-                    let was = note.was.as_deref().unwrap_or("unset");
-                    call.warn("rate_put_back", format!("The run {} was killed and had left the rate of {what} changed; it was put back ({was}).", note.run));
-                }
-                Err(failure) => call.warn("rate_not_put_back", format!(
-                    "The run {} was killed and has left the rate of {what} changed, and it could not be put back ({failure}); by hand: {}",
-                    note.run, by_hand(server, back)
+    /// The same for a step that does not hold the repository's lock, which is taken meanwhile: a repository is written anew as
+    /// a whole. One that another run is at work with is passed over, with a warning (`rate_left_changed`).
+    pub(crate) fn put_back_alone(&self, call: &Call, server: &Server) {
+        for one in &self.found {
+            let Brake::Repository(repository) = one.brake else {
+                self.put_one_back(call, server, one);
+                continue;
+            };
+            match repository::hold(call, server, repository) {
+                Ok(_lock) => self.put_one_back(call, server, one),
+                Err(_) if !one.is_changed() => {}
+                Err(failure) => call.warn("rate_left_changed", format!(
+                    "The run {} has left the rate of {} changed; the next call puts it back, since it could not be done now: {}",
+                    one.note.run, one.brake.name(), failure.message
                 )),
             }
+        }
+    }
+
+    /// Puts them back; what the server refuses is a warning, and the next call's. The caller holds the repository's lock.
+    pub(crate) fn put_back(&self, call: &Call, server: &Server) {
+        self.found.iter().for_each(|one| self.put_one_back(call, server, one));
+    }
+
+    fn put_one_back(&self, call: &Call, server: &Server, one: &One<'_>) {
+        let One { brake, note, seen } = one;
+        let what = brake.name();
+        match (PutBack { brake: *brake, note, patience: PATIENCE, unanswered: None }).run(call, server) {
+            Ok(Back::NotThere) => Lock::forget(call, LOCK, &note.token),
+            Ok(Back::Harm(why)) => call.warn(
+                "rate_left_changed",
+                format!("The run {} has left the rate of {what} changed, and it cannot be put back: {why}.", note.run),
+            ),
+            Ok(back) => {
+                self.done.set(self.done.get() || one.is_changed() || back == Back::Whole);
+                self.account(call);
+                if back == Back::Whole {
+                    Lock::forget(call, LOCK, &note.token);
+                }
+                if one.is_changed() {
+                    let was = note.was.as_deref().unwrap_or("unset");
+                    call.warn(
+                        "rate_put_back",
+                        format!("The run {} had left the rate of {what} changed; it was put back ({was}).", note.run),
+                    );
+                }
+            }
+            Err(failure) => call.warn(
+                "rate_not_put_back",
+                format!(
+                    "The run {} has left the rate of {what} changed, and it could not be put back ({failure}); by hand: {}",
+                    note.run,
+                    by_hand(server, seen)
+                ),
+            ),
         }
     }
 
@@ -99,9 +146,9 @@ impl<'a> Left<'a> {
 
     /// Only says that they are there (`rate_left_changed`).
     pub(crate) fn remark(&self, call: &Call) {
-        for One { brake, note, .. } in self.found.iter().filter(|one| one.changed) {
+        for One { brake, note, .. } in self.found.iter().filter(|one| one.is_changed()) {
             call.warn("rate_left_changed", format!(
-                "The run {} was killed and has left the rate of {} changed; the next svc-snap create, stage, restore, swap, unstage, delete, cleanup or register puts it back.",
+                "The run {} has left the rate of {} changed; the next svc-snap create, wait, stage, restore, swap, unstage, delete, cleanup or register puts it back.",
                 note.run, brake.name()
             ));
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use svc_step::Failure;
 
 use crate::server::json::{members, text};
-use crate::server::line::{self, Line};
+use crate::server::line::Line;
 use crate::server::refusal;
 use crate::server::transport::Answer;
 
@@ -38,7 +38,7 @@ pub(super) fn ask(line: &Line) -> Result<Identity, Failure> {
     match root.status {
         405 => by_nodes(line, &root),
         200..300 => by_root(line, &root.body),
-        status => Err(refusal::refusal(status, &root.body).failure),
+        _ => Err(refusal::stranger(line.base(), &root)),
     }
 }
 
@@ -63,7 +63,10 @@ fn by_nodes(line: &Line, root: &Answer) -> Result<Identity, Failure> {
     if root.product.as_deref() != Some("Elasticsearch") {
         return Err(refusal::not_a_search_database(line.base()));
     }
-    let good = |answer: Answer| line::good(answer).map_err(|trouble| trouble.failure);
+    let good = |answer: Answer| match answer.status {
+        200..300 => Ok(answer.body),
+        _ => Err(refusal::stranger(line.base(), &answer)),
+    };
     let version = |answer: &Value| text(members(answer.get("nodes")?).next()?.1, "/version").map(str::to_owned);
     let state = good(look(line, "/_cluster/state/version,nodes?filter_path=cluster_uuid,cluster_name,nodes.*.version")?)?;
     let version = match version(&state) {

@@ -10,6 +10,7 @@ use svc_step::Failure;
 use svc_step::watch::Watch;
 use svc_step::work::{Lost, Work};
 
+use crate::server::grace;
 use crate::server::refusal;
 use crate::server::transport::{Answer, Fate, Patience, Raw, Transport, Trouble};
 
@@ -54,6 +55,11 @@ impl Line {
         Self { transport: self.transport.in_haste(), ..self.clone() }
     }
 
+    /// So long, and no longer than a step may wait whose time is over.
+    pub(crate) fn at_most(&self, wanted: Duration) -> Duration {
+        grace::at_most(self.transport.deadline(), wanted)
+    }
+
     /// A request that alters nothing; its answer, whatever its HTTP status.
     ///
     /// # Errors
@@ -84,7 +90,8 @@ impl Line {
             if let Some(ended) = pending.ended(LOOK) {
                 return ended;
             }
-            self.watch.check().map_err(|failure| Trouble { failure, fate: Fate::NoEffect })?;
+            // Whatever was asked for may come to pass all the same.
+            self.watch.check().map_err(|failure| Trouble { failure, fate: Fate::Unknown })?;
         }
     }
 
@@ -144,6 +151,7 @@ impl Line {
     /// The server refuses, or no answer came in time.
     pub(crate) fn within(&self, time: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Trouble> {
         let pending = self.start(method, path, body.cloned(), Patience::Short);
+        let time = self.at_most(time);
         pending.wait(time).unwrap_or_else(|| {
             let message = format!("The search database did not answer within {} s.", time.as_secs_f64());
             Err(Trouble { failure: Failure::unavailable("search_unreachable", message), fate: Fate::Unknown })

@@ -11,7 +11,7 @@ use svc_step::Failure;
 
 use self::table::{RULES, Rule};
 use crate::server::rights;
-use crate::server::transport::{Fate, Trouble};
+use crate::server::transport::{Answer, Fate, Trouble};
 
 /// An error of the server, flattened.
 #[derive(Debug, Default)]
@@ -106,10 +106,27 @@ pub(crate) fn not_json(base: &str, status: u16) -> Trouble {
     }
 }
 
-/// Somebody else answers at that address.
+/// Somebody else answers at that address, or a search database at a path that is not its own: there it may well have no index of
+/// that name, or take the path for a request that it does not know.
 pub(crate) fn not_a_search_database(base: &str) -> Failure {
-    Failure::refused("not_a_search_database", format!("What answers at {base} is neither Elasticsearch nor OpenSearch."))
-        .hint("Check --url (SVC_SEARCH_URL): it is the search database's own address and port.")
+    let failure =
+        Failure::refused("not_a_search_database", format!("What answers at {base} is neither Elasticsearch nor OpenSearch."));
+    let host_ends = base.split_once("://").and_then(|(scheme, rest)| rest.find('/').map(|at| scheme.len() + 3 + at));
+    match host_ends.and_then(|at| base.get(..at)) {
+        None => failure.hint("Check --url (SVC_SEARCH_URL): it is the search database's own address and port."),
+        Some(host) => Failure { message: format!("{base} is not the address of a search database."), ..failure }.hint(format!(
+            "Write --url (SVC_SEARCH_URL) as {host} if nothing is between here and the search database; a path belongs to it only where a reverse proxy has one."
+        )),
+    }
+}
+
+/// A refusal of the first question, who is there. To that no search database says that there is no such thing.
+pub(crate) fn stranger(base: &str, answer: &Answer) -> Failure {
+    let refused = refusal(answer.status, &answer.body).failure;
+    match answer.status {
+        400 | 404 | 405 => refused.causes.into_iter().fold(not_a_search_database(base), Failure::cause),
+        _ => refused,
+    }
 }
 
 /// A node that has not found its cluster yet.
@@ -230,5 +247,18 @@ mod tests {
         for status in [400, 401, 403, 404, 405, 413, 429] {
             assert_eq!(refusal(status, &Value::Null).fate, Fate::NoEffect, "{status}");
         }
+    }
+
+    #[test]
+    fn a_wrong_path_behind_the_host_is_told_from_a_wrong_host() {
+        let of = |base: &str, status| {
+            stranger(base, &Answer { status, product: None, body: error("index_not_found_exception", "no such index [nowhere]") })
+        };
+        let path = of("https://h:9200/nowhere", 404);
+        assert_eq!((path.status.code(), path.code.as_str()), (3, "not_a_search_database"));
+        assert!(path.hint.is_some_and(|hint| hint.contains(" https://h:9200 ")));
+        assert!(path.causes.contains(&"no such index [nowhere]".to_owned()));
+        assert!(of("https://h:9200", 404).hint.is_some_and(|hint| hint.contains("address and port")));
+        assert_eq!(stranger("https://h", &Answer { status: 503, product: None, body: Value::Null }).status.code(), 5);
     }
 }

@@ -13,6 +13,7 @@ use ureq::http::{HeaderValue, Request, Response, header};
 use ureq::tls::TlsConfig;
 
 use crate::connection::Reach;
+use crate::server::grace;
 use crate::server::refusal;
 use crate::server::unanswered::{Way, other_scheme};
 
@@ -23,9 +24,8 @@ const ANSWER_LIMIT: u64 = 128 << 20;
 const BEGINNING: u64 = 512;
 /// How long somebody is asked whether he speaks the other scheme.
 const TRIAL: Duration = Duration::from_secs(2);
-/// A step whose time is nearly over, or over, still finishes or takes back what it has begun. Whoever has begun nothing does
-/// not wait so long: see [`crate::server::line::Line::look`].
-const GRACE: Duration = Duration::from_secs(10);
+/// Servers give up by themselves after 30 s of waiting for the cluster and 30 s more for its nodes.
+const ANSWER: Duration = Duration::from_secs(90);
 
 /// How long a request may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,8 @@ pub(crate) enum Patience {
 impl Patience {
     fn limit(self, deadline: &Deadline) -> Option<Duration> {
         match self {
-            // Servers give up by themselves after 30 s of waiting for the cluster and 30 s more for its nodes.
-            Self::Short => Some(deadline.at_most(Duration::from_secs(90)).max(GRACE)),
-            Self::Long => deadline.remaining().map(|left| left.max(GRACE)),
+            Self::Short => Some(grace::at_most(deadline, ANSWER)),
+            Self::Long => grace::left(deadline),
             Self::Trial => Some(TRIAL),
         }
     }
@@ -123,9 +122,15 @@ impl Transport {
         )
     }
 
-    /// The same way as if the time limit were over: for requests that may take no longer than it takes to end well.
+    /// The same way as if the time limit were over, where it is not: for requests that may take no longer than it takes to end
+    /// well.
     pub(crate) fn in_haste(&self) -> Self {
-        Self { deadline: Deadline::new(Some(Duration::ZERO)), ..self.clone() }
+        if self.deadline.passed() { self.clone() } else { Self { deadline: Deadline::new(Some(Duration::ZERO)), ..self.clone() } }
+    }
+
+    /// The step's time limit.
+    pub(crate) fn deadline(&self) -> &Deadline {
+        &self.deadline
     }
 
     /// The server's address, without credentials.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::file::{self, Existing};
 use svc_step::lock::make_private_folder;
+use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, run_id};
 
 use crate::server::Server;
@@ -75,6 +76,16 @@ impl Kept {
             ),
         }
     }
+}
+
+/// What is kept of the snapshots that a run has asked for, on whatever cluster; one that cannot be read is passed over.
+pub(crate) fn of_run(call: &Call, run: &RunId) -> Vec<Kept> {
+    let files = std::fs::read_dir(call.state_dir().join("snapshots")).into_iter().flatten().flatten();
+    let kept = files.filter_map(|file| {
+        let text = file::read_text("read the notes", &file.path(), LARGEST).ok()?;
+        serde_json::from_str::<Kept>(&text).ok()
+    });
+    kept.filter(|kept| kept.mark.get("run_id").and_then(Value::as_str) == Some(run.as_str())).collect()
 }
 
 /// Forgets a snapshot that is not there any more. Nobody misses what cannot be removed: it is held against the mark.

@@ -77,9 +77,8 @@ impl<'de> Deserialize<'de> for Each {
 /// # Errors
 /// The repository is not registered (4), or the list is not readable whole.
 pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
-    let answer: Listed = server
-        .get_as(&path(&["_snapshot", repository, "_all"]))
-        .map_err(|failure| repository::named(failure, repository))?;
+    let answer: Listed =
+        server.get_as(&path(&["_snapshot", repository, "_all"])).map_err(|failure| repository::named(failure, repository))?;
     if let Some(failure) = refused(&answer.rest) {
         return Err(repository::named(failure, repository));
     }

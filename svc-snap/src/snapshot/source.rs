@@ -62,6 +62,20 @@ impl Source {
         Self { repository: repository.to_owned(), name: name.to_owned(), document: None }
     }
 
+    /// The one that a run noted here; a document of it would say no less of where it is.
+    pub(crate) fn of_kept(kept: &Kept) -> Self {
+        let document = Backup {
+            cluster_uuid: kept.cluster_uuid.clone(),
+            repository: kept.repository.clone(),
+            name: kept.name.clone(),
+            wanted: kept.wanted.clone(),
+            snapshot: None,
+            noted: kept.notes.noted(),
+            noted_streams: kept.notes.noted_streams(),
+        };
+        Self { document: Some(document), ..Self::named(&kept.repository, &kept.name) }
+    }
+
     /// The one of a document.
     ///
     /// # Errors

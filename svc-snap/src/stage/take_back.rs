@@ -70,7 +70,7 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
 /// Waits until all of `names` are there, so long as is worth it.
 fn show(server: &Server, names: &[String]) -> bool {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + server.at_most(PATIENCE);
     loop {
         if look(server, &names).is_ok_and(|found| names.iter().all(|name| found.contains_key(*name))) {
             return true;
