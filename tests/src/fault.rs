@@ -2,17 +2,18 @@
 //! a connection, for the tests of `svc-snap create`.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::gate::request;
+use crate::listener::{Listener, host_and_port};
+use crate::request::Request;
 use crate::wait;
 
 /// How long a thread waits for bytes before it looks whether its time has come.
@@ -76,10 +77,10 @@ pub const MAINTENANCE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nCon
 /// Elasticsearch 7.17 and OpenSearch, while a repository is cleaned up.
 pub const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json; charset=UTF-8\r\ncontent-length: 359\r\nconnection: close\r\n\r\n{\"error\":{\"root_cause\":[{\"type\":\"concurrent_snapshot_execution_exception\",\"reason\":\"[r:s] cannot snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[]]\"}],\"type\":\"concurrent_snapshot_execution_exception\",\"reason\":\"[r:s] cannot snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[]]\"},\"status\":503}";
 
-/// A proxy on a port of its own; it passes everything at first, and lives as long as the test's process.
+/// A proxy on a port of its own; it passes everything at first, and takes no connection any more when it is dropped.
 #[derive(Debug)]
 pub struct Faults {
-    port: u16,
+    listener: Listener,
     shared: Arc<Shared>,
 }
 
@@ -109,18 +110,10 @@ struct Rule {
 impl Faults {
     /// A proxy for the server of an `http://host:port` address.
     pub fn to(url: &str) -> Result<Self> {
-        let target = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
-        let port = listener.local_addr()?.port();
-        let shared = Arc::new(Shared { target, state: Mutex::default() });
-        let accepting = Arc::clone(&shared);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let shared = Arc::clone(&accepting);
-                thread::spawn(move || drop(serve(client, &shared)));
-            }
-        });
-        Ok(Self { port, shared })
+        let shared = Arc::new(Shared { target: host_and_port(url), state: Mutex::default() });
+        let serving = Arc::clone(&shared);
+        let listener = Listener::new(move |client| drop(serve(client, &serving)))?;
+        Ok(Self { listener, shared })
     }
 
     /// Hurts, of the requests of that kind, so many after the first `skip`.
@@ -135,7 +128,7 @@ impl Faults {
 
     /// The proxy as the address of a search database.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        self.listener.url()
     }
 
     /// How many requests that take a snapshot have come.
@@ -187,11 +180,9 @@ impl Shared {
 
 fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
     let began = Instant::now();
-    let (head, body) = request(&mut client)?;
-    let hurt = shared.count(&head);
-    let headers = head.lines().filter(|line| !line.to_lowercase().starts_with("connection:") && !line.is_empty());
-    let head: String = headers.flat_map(|line| [line, "\r\n"]).collect();
-    let whole = [format!("{head}connection: close\r\n\r\n").as_bytes(), &body].concat();
+    let request = Request::read(&mut client)?;
+    let hurt = shared.count(&request.head);
+    let whole = request.closing();
     if hurt == Some(Hurt::Held) {
         wait::until("the release", HELD, || shared.state(|state| state.released).then_some(()))?;
     }

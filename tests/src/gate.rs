@@ -2,15 +2,17 @@
 //! tool between two of its requests.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::listener::{Listener, host_and_port};
+use crate::request::Request;
 use crate::tool::Tool;
 use crate::wait;
 
@@ -30,7 +32,7 @@ pub enum Side {
 /// carried or not, as the side says, and neither it nor any later request is answered.
 #[derive(Debug)]
 pub struct Gate {
-    port: u16,
+    listener: Listener,
     shared: Arc<Shared>,
 }
 
@@ -65,21 +67,10 @@ struct Answer {
 impl Gate {
     /// A gate for the server of an `http://host:port` address, open for good unless [`Gate::close_at`] says otherwise.
     pub fn to(url: &str) -> Result<Self> {
-        let target = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
-        let port = listener.local_addr()?.port();
-        let shared = Arc::new(Shared { target, state: Mutex::default() });
-        let accepting = Arc::clone(&shared);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                if accepting.state(|state| state.stop) {
-                    break;
-                }
-                let shared = Arc::clone(&accepting);
-                thread::spawn(move || drop(serve(client, &shared)));
-            }
-        });
-        Ok(Self { port, shared })
+        let shared = Arc::new(Shared { target: host_and_port(url), state: Mutex::default() });
+        let serving = Arc::clone(&shared);
+        let listener = Listener::new(move |client| drop(serve(client, &serving)))?;
+        Ok(Self { listener, shared })
     }
 
     /// Closes at the request of that number, counted from 1, among those that change something.
@@ -124,7 +115,7 @@ impl Gate {
 
     /// The gate as the address of a search database.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        self.listener.url()
     }
 
     /// Whether the chosen request has come.
@@ -148,8 +139,6 @@ impl Gate {
 impl Drop for Gate {
     fn drop(&mut self) {
         self.shared.state(|state| state.stop = true);
-        // Wakes the thread that accepts.
-        drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }
 
@@ -195,11 +184,10 @@ fn changes_something(line: &str) -> bool {
 
 /// One request of one connection; the client opens another for the next.
 fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
-    let (head, body) = request(&mut client)?;
-    let mut words = head.split_whitespace();
-    let line = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let request = Request::read(&mut client)?;
+    let line = request.line();
     if changes_something(&line) {
-        let json = serde_json::from_slice(&body).unwrap_or_default();
+        let json = serde_json::from_slice(&request.body).unwrap_or_default();
         shared.state(|state| state.bodies.push((line.clone(), json)));
     }
     let side = shared.count(&line);
@@ -212,10 +200,7 @@ fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
         return Ok(());
     }
     let mut server = TcpStream::connect(&shared.target)?;
-    let headers = head.lines().filter(|line| !line.to_lowercase().starts_with("connection:") && !line.is_empty());
-    let head: String = headers.flat_map(|line| [line, "\r\n"]).collect();
-    server.write_all(format!("{head}connection: close\r\n\r\n").as_bytes())?;
-    server.write_all(&body)?;
+    server.write_all(&request.closing())?;
     let mut answer = Vec::new();
     server.read_to_end(&mut answer)?;
     if side == Some(Side::After) && hangs_up {
@@ -236,29 +221,4 @@ fn hold(shared: &Shared) -> bool {
         thread::sleep(Duration::from_millis(20));
     }
     !shared.state(|state| state.stop)
-}
-
-pub(crate) fn request(client: &mut TcpStream) -> Result<(String, Vec<u8>)> {
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 16 * 1024];
-    let end = loop {
-        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
-            break at + 4;
-        }
-        let count = client.read(&mut buffer)?;
-        anyhow::ensure!(count > 0, "the client went away");
-        bytes.extend_from_slice(&buffer[..count]);
-    };
-    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-    let field =
-        |name: &str| head.lines().find_map(|line| line.to_lowercase().strip_prefix(name).map(|value| value.trim().to_owned()));
-    let length: usize = field("content-length:").map_or(Ok(0), |length| length.parse())?;
-    let chunked = field("transfer-encoding:").is_some();
-    let mut body = bytes.split_off(end);
-    while if chunked { !body.ends_with(b"0\r\n\r\n") } else { body.len() < length } {
-        let count = client.read(&mut buffer)?;
-        anyhow::ensure!(count > 0, "the client went away");
-        body.extend_from_slice(&buffer[..count]);
-    }
-    Ok((head, body))
 }

@@ -25,6 +25,7 @@ pub mod postgres;
 pub mod product;
 pub mod proxy;
 pub mod relational;
+pub mod request;
 pub mod sandbox;
 pub mod search;
 pub mod secured;
