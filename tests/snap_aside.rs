@@ -154,9 +154,7 @@ fn what_cannot_be_cloned_is_refused_by_all_its_names() {
     let refused = sandbox.run(&["aside"]).refused("index_closed");
     assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&closed));
     sandbox.ask("DELETE", &format!("/{closed}"), None);
-    let red = sandbox.name("red");
-    let nobody = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    sandbox.ask("PUT", &format!("/{red}?wait_for_active_shards=0"), Some(nobody));
+    let red = sandbox.red("red");
     sandbox.run(&["aside"]).refused("live_index_red");
     sandbox.run(&["aside", "--indices", &format!("*,-{red}")]).ok().changed();
     sandbox.run(&["aside", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();

@@ -95,9 +95,7 @@ fn what_is_missing_has_a_reason(sandbox: &Sandbox) {
     assert!(told["why"].as_str().unwrap().contains("only one data node"), "{health}");
     assert_eq!(health.doc()["warnings"], json!([]), "that is no reason to worry");
 
-    let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    let lost = sandbox.name("lost");
-    sandbox.ask("PUT", &format!("/{lost}?wait_for_active_shards=0"), Some(nowhere));
+    let lost = sandbox.red("lost");
     let red = sandbox.run(&["health"]).fails(7, "indices_red").unchanged();
     assert_eq!((&red.result()["red_indices"], &red.result()["not_whole"][0]["index"]), (&json!([lost]), &json!(lost)));
     let why = red.result()["not_whole"][0]["why"].as_str().unwrap();

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc_tests::product::{Content, Product};
+use svc_tests::sandbox::unallocatable;
 use svc_tests::wait;
 
 const A_WHILE: Duration = Duration::from_secs(60);
@@ -33,11 +34,6 @@ fn newest_run(product: &Product) -> PathBuf {
 
 fn main_pid(product: &Product) -> String {
     product.host.systemd.property(&product.unit(), "MainPID").unwrap()
-}
-
-/// An index that no node may hold.
-fn unallocatable() -> Value {
-    json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}})
 }
 
 #[test]

@@ -18,6 +18,11 @@ use crate::wait;
 /// How long a test waits for what it has asked for.
 const LONG: Duration = Duration::from_secs(60);
 
+/// The body that makes an index which no node may hold.
+pub fn unallocatable() -> Value {
+    json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}})
+}
+
 /// The test's own part of a search database. Everything in it has a name that starts with (or, for copies, holds) its prefix,
 /// and is gone when it is dropped.
 #[derive(Debug)]
@@ -141,8 +146,7 @@ impl Sandbox {
     /// Makes an index whose shard is nowhere, and gives its name; the cluster is red while it is there.
     pub fn red(&self, suffix: &str) -> String {
         let name = self.name(suffix);
-        let nowhere = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-        self.ask("PUT", &format!("/{name}?wait_for_active_shards=0"), Some(nowhere));
+        self.ask("PUT", &format!("/{name}?wait_for_active_shards=0"), Some(unallocatable()));
         name
     }
 

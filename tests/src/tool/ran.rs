@@ -85,6 +85,12 @@ impl Ran {
         &self.doc()["result"]
     }
 
+    /// How its indices stand, in the document of a step that stages, swaps or restores.
+    pub fn states(&self) -> Vec<String> {
+        let indices = self.result()["indices"].as_array().cloned().unwrap_or_default();
+        indices.iter().map(|one| one["state"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
     /// The document as text, for the next tool's stdin.
     pub fn text(&self) -> String {
         self.stdout.clone()

@@ -1,0 +1,287 @@
+//! `svc-snap stage`, `swap` and `restore` killed, ended or cut off between any two of their requests; and two of them at once.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::content::Index;
+use svc_tests::gate::{Gate, Side};
+use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::sandbox::Sandbox;
+use svc_tests::tool::Ran;
+use svc_tests::wait;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn run_id(n: usize) -> String {
+    format!("20261120t02{n:04}z-test")
+}
+
+/// How many requests the swap of a snapshot is, as its dry run says.
+fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {
+    let staged = sandbox.from(&["stage"], created).ok();
+    let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged();
+    sandbox.from(&["unstage"], &staged).ok().changed();
+    let requests = plan.result()["plan"].as_array().unwrap().len();
+    assert!(requests > 3, "{plan}");
+    requests
+}
+
+/// Six small indices, a snapshot of them, and what they held then; they hold more since.
+fn six(sandbox: &Sandbox) -> (Ran, BTreeMap<String, (Index, Value)>) {
+    for n in 0..6 {
+        sandbox.simple(&format!("i{n}"), 5);
+    }
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    for n in 0..6 {
+        sandbox.fill(&sandbox.name(&format!("i{n}")), 5, 9);
+    }
+    (created, before)
+}
+
+#[test]
+fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
+    let sandbox = Sandbox::new("kill");
+    let alias = sandbox.name("alias");
+    let live = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true, "filter": {"term": {"k": 1}}}}}));
+    sandbox.fill(&live, 0, 10);
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
+    sandbox.fill(&live, 5, 25);
+    let upgraded = sandbox.content();
+    let mut n = 0;
+    let requests = requests_of_a_swap(&sandbox, &created);
+    for side in [Side::Before, Side::After] {
+        for number in 1..=requests {
+            n += 1;
+            let run = run_id(n);
+            let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+            let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
+            let gate = Gate::kill_at(&sandbox.search.url, number, side, swap);
+            let at = format!("killed {side:?} request {number}: {:?}", gate.seen());
+            // Neither the copies may be removed now, nor may another run begin, where the live index is not there.
+            let gone = !sandbox.names().contains(&live);
+            if gone {
+                sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+                sandbox.from(&["restore"], &created).refused("swap_unfinished");
+            }
+            let finished = sandbox.from(&["swap"], &staged).ok();
+            assert_eq!(finished.states(), ["new"], "{at}");
+            assert_eq!(sandbox.content(), before, "{at}");
+            let kept = finished.result()["indices"][0]["kept"].as_str().unwrap().to_owned();
+            assert_eq!(sandbox.names(), [live.clone(), kept.clone()], "{at}");
+            assert_eq!(sandbox.count(&kept), 25, "{at}");
+            sandbox.from(&["swap"], &staged).ok().unchanged();
+            sandbox.from(&["swap"], &finished).ok();
+            assert_eq!(sandbox.content(), upgraded, "{at}");
+            sandbox.run(&["unstage", "--run", &run]).ok();
+            assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
+        }
+    }
+}
+
+#[test]
+fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
+    let sandbox = Sandbox::new("break");
+    let alias = sandbox.name("alias");
+    let live =
+        sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    sandbox.fill(&live, 0, 10);
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
+    let requests = requests_of_a_swap(&sandbox, &created);
+    for side in [Side::Before, Side::After] {
+        for number in 1..=requests {
+            sandbox.fill(&live, 5, 25);
+            let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(number)]).stdin(created.text()).run().ok();
+            let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side).hanging_up();
+            let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run();
+            let swapped = swap.ok().changed();
+            assert!(gate.seen().len() >= number, "{:?}", gate.seen());
+            assert_eq!(sandbox.content(), before, "broken {side:?} request {number}");
+            sandbox.from(&["unstage"], &swapped).ok();
+            assert_eq!(sandbox.copies(), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn a_swap_that_was_cut_is_taken_back() {
+    let sandbox = Sandbox::new("cut");
+    let alias = sandbox.name("alias");
+    for suffix in ["a", "b"] {
+        let index = sandbox.index(
+            suffix,
+            json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": suffix == "a"}}}),
+        );
+        sandbox.fill(&index, 0, 10);
+    }
+    let created = sandbox.create("s1");
+    sandbox.fill(&sandbox.name("a"), 5, 25);
+    let upgraded = sandbox.content();
+    for number in 1..=requests_of_a_swap(&sandbox, &created) {
+        let run = run_id(100 + number);
+        let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+        let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
+        let gate = Gate::kill_at(&sandbox.search.url, number, Side::After, swap);
+        sandbox.run(&["swap", "--run", &run, "--back"]).ok();
+        assert_eq!(sandbox.content(), upgraded, "cut after {number}: {:?}", gate.seen());
+        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.from(&["unstage"], &staged).ok();
+        assert_eq!(sandbox.copies(), Vec::<String>::new(), "cut after {number}");
+    }
+}
+
+#[test]
+fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
+    let sandbox = Sandbox::new("stray");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
+    // At the exchange.
+    Gate::kill_at(&sandbox.search.url, 3, Side::After, swap);
+    sandbox.ask("PUT", &format!("/{live}/_doc/stray?refresh=true"), Some(json!({"from": "a client"})));
+    let finished = sandbox.from(&["swap"], &staged).review("stray_index");
+    let stray = finished.result()["indices"][0]["strays"][0].as_str().unwrap().to_owned();
+    assert_eq!(sandbox.count(&stray), 1);
+    assert_eq!(sandbox.count(&live), 10);
+    sandbox.from(&["unstage"], &finished).ok();
+    assert_eq!(sandbox.names(), [live]);
+}
+
+#[test]
+fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
+    // Long enough to be caught at it.
+    let sandbox = Sandbox::new("term").registered(&[("max_restore_bytes_per_sec", "250kb")]);
+    let live = sandbox.noise("docs", 20);
+    let created = sandbox.create("s1");
+    let before = sandbox.count(&live);
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let tool = sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).spawn();
+        wait::until("the staged index", LONG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
+        tool.signal(signal);
+        let ran = tool.wait().fails(128 + signal as i32, "interrupted").unchanged();
+        assert_eq!(ran.states(), ["removed"]);
+        assert_eq!(sandbox.names(), std::slice::from_ref(&live));
+        assert_eq!(sandbox.count(&live), before);
+    }
+    let tool = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).spawn();
+    wait::until("the staged index", LONG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
+    tool.signal(Signal::SIGKILL);
+    tool.wait();
+    sandbox.run(&["swap", "--run", &run_id(1)]).refused("not_proven");
+    // The same command again finds what the killed call left, and begins anew.
+    let again = || sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).run().ok();
+    let staged = again().changed();
+    assert_eq!(staged.states(), ["proven"]);
+    assert_eq!(sandbox.copies(), [staged.result()["indices"][0]["staged"].as_str().unwrap()]);
+    assert_eq!(again().unchanged().result()["indices"], staged.result()["indices"], "it is so already");
+    sandbox.run(&["unstage", "--run", &run_id(1)]).ok().changed();
+    assert_eq!(sandbox.names(), std::slice::from_ref(&live));
+    // A restore that is ended or killed while it stages has no effect on what is live, and the same command does it.
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        let tool = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).spawn();
+        wait::until("the staged index", LONG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
+        tool.signal(signal);
+        let ran = tool.wait();
+        assert_eq!(ran.status, 128 + signal as i32, "{ran}");
+        assert!(sandbox.copies().iter().all(|name| name.starts_with("svc-staged-")), "{:?}", sandbox.copies());
+        assert_eq!(sandbox.count(&live), before);
+    }
+    let restored = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).run().ok().changed();
+    assert_eq!(sandbox.count(&live), before);
+    assert_eq!(sandbox.copies(), [restored.result()["swap"]["indices"][0]["kept"].as_str().unwrap()]);
+}
+
+#[test]
+fn a_signal_before_the_first_effect_ends_a_swap_without_one() {
+    let sandbox = Sandbox::new("early");
+    sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.fill(&sandbox.name("docs"), 10, 15);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (content, names) = (sandbox.content(), sandbox.names());
+    for (step, document) in [("swap", &staged), ("unstage", &staged), ("restore", &created)] {
+        let proxy = Proxy::to(&sandbox.search.url).unwrap();
+        proxy.set(Mode::Stall);
+        let tool = sandbox.tool(&[step, "--from", "-"]).stdin(document.text()).env("SVC_SEARCH_URL", proxy.url()).spawn();
+        wait::until("the first look", LONG, || (proxy.accepted() > 0).then_some(())).unwrap();
+        tool.signal(Signal::SIGTERM);
+        tool.wait().fails(143, "interrupted").unchanged();
+        assert_eq!((sandbox.content(), sandbox.names()), (content.clone(), names.clone()), "{step}");
+    }
+    sandbox.from(&["swap"], &staged).ok().changed();
+}
+
+#[test]
+fn the_document_of_a_cut_swap_finishes_it_and_that_of_a_finished_one_goes_back() {
+    let sandbox = Sandbox::new("limit");
+    let (created, before) = six(&sandbox);
+    let upgraded = sandbox.content();
+    let staged = sandbox.from(&["stage"], &created).ok();
+    // The limit is over when the second index is at its second request; that index is finished, and the third one not begun.
+    let limit = Duration::from_secs(8);
+    let per_index = sandbox.from(&["swap", "--dry-run"], &staged).ok().result()["plan"].as_array().unwrap().len() / 6;
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(per_index + 2, Side::Before);
+    let swap = sandbox.tool(&["swap", "--from", "-", "--timeout", &format!("{}s", limit.as_secs())]);
+    let mut swap = swap.stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
+    wait::until("the chosen request", LONG, || (gate.is_closed() || !swap.is_running()).then_some(())).unwrap();
+    assert!(gate.is_closed(), "{}", swap.wait());
+    thread::sleep(limit);
+    gate.open();
+    let cut = swap.wait().fails(6, "timeout").changed();
+    assert_eq!(cut.states(), ["new", "new", "old", "old", "old", "old"]);
+    let now = sandbox.content();
+    for one in cut.result()["indices"].as_array().unwrap() {
+        let name = one["index"].as_str().unwrap();
+        let expected = if one["state"] == "new" { &before } else { &upgraded };
+        assert_eq!(now[name], expected[name], "the document says how {name} stands");
+    }
+
+    sandbox.from(&["swap", "--exact"], &cut).fails(2, "plan_differs").unchanged();
+    sandbox.from(&["stage", "--run-id", &run_id(9)], &created).refused("swap_unfinished");
+    let finished = sandbox.from(&["swap"], &cut).ok().changed();
+    assert_eq!(sandbox.content(), before);
+    sandbox.from(&["swap"], &cut).ok().unchanged();
+    sandbox.run(&["swap", "--run", staged.result()["run"].as_str().unwrap()]).ok().unchanged();
+    let back = sandbox.from(&["swap"], &finished).ok().changed();
+    assert_eq!(sandbox.content(), upgraded);
+    sandbox.from(&["swap"], &cut).refused("swap_taken_back");
+    sandbox.from(&["swap", "--back"], &cut).ok().unchanged();
+    sandbox.from(&["unstage"], &back).ok().changed();
+    assert_eq!((sandbox.content(), sandbox.copies()), (upgraded, Vec::new()));
+}
+
+#[test]
+fn term_in_the_middle_of_a_swap_does_not_cut_it() {
+    let sandbox = Sandbox::new("finish");
+    let (created, before) = six(&sandbox);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).spawn();
+    let kept = |names: Vec<String>| names.iter().any(|name| name.starts_with("svc-before-"));
+    wait::until("the first index to be kept", LONG, || kept(sandbox.names()).then_some(())).unwrap();
+    tool.signal(Signal::SIGTERM);
+    let ran = tool.wait().fails(143, "interrupted").changed();
+    assert_eq!(ran.states(), ["new"; 6]);
+    assert_eq!(sandbox.content(), before);
+}
+
+#[test]
+fn another_run_at_the_same_indices_is_turned_away() {
+    let sandbox = Sandbox::new("lock");
+    sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
+    wait::until("the first request", LONG, || gate.is_closed().then_some(())).unwrap();
+    sandbox.from(&["swap"], &staged).fails(8, "locked").unchanged();
+    sandbox.from(&["restore"], &created).fails(8, "locked").unchanged();
+    tool.signal(Signal::SIGKILL);
+    tool.wait();
+    sandbox.from(&["swap"], &staged).ok().changed();
+}

@@ -1,0 +1,135 @@
+//! What `svc-snap stage`, `swap`, `unstage` and `restore` never bring into use: what is damaged, not whole, or not meant.
+
+use serde_json::{Value, json};
+use svc_tests::damage;
+use svc_tests::sandbox::Sandbox;
+
+#[test]
+fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
+    let sandbox = Sandbox::new("proof");
+    let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 5));
+    let created = sandbox.create("s1");
+    sandbox.fill(&a, 10, 13);
+    let mut forged = created.doc().clone();
+    for noted in forged["result"]["noted"].as_array_mut().unwrap().iter_mut().filter(|noted| noted["name"] == a.as_str()) {
+        noted["docs_count"] = json!(11);
+    }
+    assert_ne!(&forged, created.doc());
+    let live = sandbox.content();
+    for step in ["stage", "restore"] {
+        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "count_differs").unchanged();
+        let message = failed.doc()["error"]["message"].as_str().unwrap();
+        assert!(message.contains(" 10 ") && message.contains(" 11"), "{failed}");
+        assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), live.clone()), "{step}");
+    }
+    // Straight: there is nothing live that it could spoil.
+    sandbox.ask("DELETE", &format!("/{a}"), None);
+    let others = sandbox.content();
+    sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "count_differs");
+    assert_eq!((sandbox.copies(), &sandbox.content()[&b]), (Vec::new(), &others[&b]));
+}
+
+#[test]
+fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_never_notices() {
+    let sandbox = Sandbox::new("flip");
+    sandbox.simple("a", 40);
+    let b = sandbox.index("b", json!({"settings": {"number_of_replicas": 0}}));
+    sandbox.fill(&b, 0, 2000);
+    let created = sandbox.create("s1");
+    let live = sandbox.content();
+    damage::flip_a_blob(&sandbox.location()).unwrap();
+    for step in ["stage", "restore"] {
+        let failed = sandbox.from(&[step], &created).fails(7, "restore_failed").unchanged();
+        let error = &failed.doc()["error"];
+        assert!(error["message"].as_str().unwrap().contains(&sandbox.prefix), "{failed}");
+        assert!(error["causes"].to_string().contains("Corrupt"), "{failed}");
+        assert_eq!(sandbox.copies(), Vec::<String>::new());
+        assert_eq!(sandbox.content(), live);
+    }
+    assert_eq!(std::fs::read_dir(sandbox.state.path().join("swaps")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_changed() {
+    let sandbox = Sandbox::new("bad");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let content = sandbox.content();
+    sandbox.run(&["stage", "nowhere"]).fails(4, "snapshot_not_found").unchanged();
+    sandbox.tool(&["restore", "s1"]).env("SVC_REPOSITORY", "sw-nowhere").run().fails(4, "repository_not_found").unchanged();
+    sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "index_not_in_snapshot").unchanged();
+    sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("index_not_restorable");
+    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_INDICES", "other-*").run().refused("outside_scope");
+    sandbox.tool(&["restore", "s1"]).env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").unchanged();
+    sandbox.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();
+    let mut other = created.doc().clone();
+    other["result"]["cluster_uuid"] = json!("another");
+    sandbox.tool(&["stage", "--from", "-"]).stdin(other.to_string()).run().refused("other_server");
+    let mut other = created.doc().clone();
+    other["result"]["snapshot"]["uuid"] = json!("another");
+    sandbox.tool(&["restore", "--from", "-"]).stdin(other.to_string()).run().refused("other_snapshot");
+    let mut forged = staged.doc().clone();
+    forged["result"]["indices"][0]["staged"] = json!(live);
+    forged["result"]["indices"][0]["index"] = json!("x");
+    sandbox.tool(&["unstage", "--from", "-"]).stdin(forged.to_string()).run().fails(2, "from_damaged").unchanged();
+    assert_eq!(sandbox.content(), content);
+    let gone = sandbox.from(&["unstage"], &staged).ok();
+    sandbox.from(&["swap"], &staged).fails(4, "staged_copy_missing").unchanged();
+    sandbox.from(&["swap"], &gone).fails(2, "from_wrong_schema").unchanged();
+}
+
+#[test]
+fn a_document_that_is_no_good_is_refused_by_every_step_that_goes_on_from_one() {
+    let sandbox = Sandbox::new("from");
+    sandbox.simple("docs", 3);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let content = sandbox.content();
+    for (step, good) in [("stage", &created), ("restore", &created), ("swap", &staged), ("unstage", &staged)] {
+        let text = good.text();
+        let mut failed = good.doc().clone();
+        failed["ok"] = json!(false);
+        failed["result"] = Value::Null;
+        failed["error"] =
+            json!({"code": "disk_full", "message": "The disk is full.", "hint": "Make room.", "retryable": false, "causes": []});
+        let foreign = text.replacen("svc-snap.", "svc-pgdump.", 1);
+        for (input, code) in [
+            (String::new(), "from_empty"),
+            (text[..text.len() / 2].to_owned(), "from_damaged"),
+            (format!("{text}{text}"), "from_several"),
+            (failed.to_string(), "disk_full"),
+            (foreign, "from_wrong_schema"),
+        ] {
+            sandbox.tool(&[step, "--from", "-"]).stdin(input).run().fails(2, code).unchanged();
+        }
+    }
+    assert_eq!(sandbox.content(), content);
+}
+
+#[test]
+fn a_partial_snapshot_is_not_restored() {
+    let sandbox = Sandbox::new("partial");
+    let live = sandbox.simple("docs", 10);
+    let lost = sandbox.red("lost");
+    let body = json!({"indices": format!("{live},{lost}"), "partial": true, "include_global_state": false});
+    sandbox.ask("PUT", &format!("/_snapshot/{}/s1?wait_for_completion=true", sandbox.prefix), Some(body));
+    for step in ["stage", "restore"] {
+        sandbox.run(&[step, "s1"]).fails(7, "snapshot_partial").unchanged();
+    }
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+}
+
+#[test]
+fn a_red_live_index_is_given_up_only_when_told_so() {
+    let sandbox = Sandbox::new("red");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.ask("DELETE", &format!("/{live}"), None);
+    sandbox.red("docs");
+    sandbox.from(&["restore"], &created).refused("live_index_red");
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    sandbox.from(&["restore", "--drop-old"], &created).ok();
+    assert_eq!(sandbox.content(), before);
+}
