@@ -89,7 +89,7 @@ impl Begun {
 ///
 /// # Errors
 /// It names none (2).
-fn named(run: &str) -> Result<RunId, Failure> {
+pub(crate) fn named(run: &str) -> Result<RunId, Failure> {
     run.parse().map_err(|why: String| {
         Failure::usage("from_damaged", "The document names no run.")
             .hint("Hand over the document as the tool printed it.")

@@ -1,7 +1,8 @@
 //! What a step will do, item by item: `result.plan`, which `--dry-run` prints and a real call follows.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde_json::Value;
 
 /// One effect, as an operator would type it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,7 +15,8 @@ pub enum Action {
         /// The path with its query.
         path: String,
         /// The JSON body, or `null`.
-        body: Option<serde_json::Value>,
+        #[schemars(with = "Option<Value>")]
+        body: Option<Body>,
     },
     /// A statement to the relational database.
     Statement {
@@ -35,10 +37,41 @@ pub enum Action {
     },
 }
 
+/// The JSON body of a request, as text: the trees of a plan of thousands of requests would be many times its size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Body(Box<str>);
+
+impl Body {
+    /// The body as it is sent.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        // It was made of one.
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+impl From<&Value> for Body {
+    fn from(value: &Value) -> Self {
+        Self(value.to_string().into_boxed_str())
+    }
+}
+
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<Value>(&self.0).map_err(ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map_err(de::Error::custom).map(|value| Self::from(&value))
+    }
+}
+
 impl Action {
     /// A request.
-    pub fn request(method: &str, path: impl Into<String>, body: Option<serde_json::Value>) -> Self {
-        Self::Request { method: method.to_owned(), path: path.into(), body }
+    pub fn request(method: &str, path: impl Into<String>, body: Option<Value>) -> Self {
+        Self::Request { method: method.to_owned(), path: path.into(), body: body.as_ref().map(Body::from) }
     }
 
     /// A statement.

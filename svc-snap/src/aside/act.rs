@@ -11,7 +11,7 @@ use crate::index::clone::{same_count, wait_whole};
 use crate::index::count::count;
 use crate::index::look;
 use crate::runs::aside::{Aside, AsideIndex, AsideState, blocked, release};
-use crate::runs::{self, ASIDE, Begun};
+use crate::runs::{self, ASIDE};
 use crate::server::Server;
 
 /// The requests that set one index aside.
@@ -131,6 +131,6 @@ fn release_cut(
     }
     let blocked = aside.indices.iter_mut().filter(|one| one.state == AsideState::Blocked);
     blocked.for_each(|one| one.state = AsideState::Planned);
-    runs::note_end(call, &Begun::Aside(aside.clone()).run()?, "aside", &aside);
+    runs::note_end(call, &runs::named(&aside.run)?, "aside", &aside);
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use svc_step::action::Action;
+use svc_step::action::{Action, Body};
 use svc_step::{Call, Failure, Status};
 
 use super::brake::{Brake, Seen};
@@ -104,7 +104,7 @@ impl PutBack<'_> {
 /// Sends a request of a plan.
 pub(super) fn sent<E>(action: &Action, way: impl FnOnce(&str, &str, Option<&Value>) -> Result<Value, E>) -> Result<Value, E> {
     match action {
-        Action::Request { method, path, body } => way(method, path, body.as_ref()),
+        Action::Request { method, path, body } => way(method, path, body.as_ref().map(Body::value).as_ref()),
         _ => Ok(Value::Null),
     }
 }
@@ -123,7 +123,7 @@ pub(super) fn by_hand(server: &Server, seen: &Seen) -> String {
             )
         }
         (_, Action::Request { method, path, body }) => {
-            let body = body.as_ref().map(|body| body.to_string().replace('\'', r"'\''")).unwrap_or_default();
+            let body = body.as_ref().map(|body| body.value().to_string().replace('\'', r"'\''")).unwrap_or_default();
             format!("curl -X {method} '{}{path}' -H 'Content-Type: application/json' -d '{body}'", server.url())
         }
         _ => String::new(),

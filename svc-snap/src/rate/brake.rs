@@ -235,7 +235,7 @@ mod tests {
 
     fn body(action: Action) -> Value {
         match action {
-            Action::Request { body, .. } => body.unwrap_or_default(),
+            Action::Request { body, .. } => body.map(|body| body.value()).unwrap_or_default(),
             _ => Value::Null,
         }
     }

@@ -5,7 +5,7 @@ use svc_step::run_id::RunId;
 
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
-use crate::runs::Begun;
+use crate::runs;
 use crate::runs::aside::Aside;
 use crate::runs::staged::{Staged, StagedStream};
 use crate::runs::swapped::Source;
@@ -55,7 +55,7 @@ impl Offer {
             .into_iter()
             .map(|one| offered(&one.index, &one.staged, one.uuid.as_ref(), one.docs_count, one.shape_noted.as_ref()));
         Ok(Self {
-            run: Begun::Staged(staged.clone()).run()?,
+            run: runs::named(&staged.run)?,
             snapshot_uuid: Some(staged.origin.snapshot_uuid.clone()),
             asked_for: staged.asked_for.clone(),
             copies: copies.collect(),
@@ -73,7 +73,7 @@ impl Offer {
         let copies =
             aside.indices.iter().map(|one| offered(&one.index, &one.aside, one.uuid.as_ref(), one.docs_count, Some(&one.shape)));
         Ok(Self {
-            run: Begun::Aside(aside.clone()).run()?,
+            run: runs::named(&aside.run)?,
             snapshot_uuid: None,
             asked_for: aside.asked_for.clone(),
             copies: copies.collect(),

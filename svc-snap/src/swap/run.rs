@@ -144,7 +144,7 @@ fn taken_back(noted: &Swapped) -> Failure {
 /// # Errors
 /// Whatever stopped it; the states say how things stand.
 pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> Result<(), Failure> {
-    let way = Way { run: Begun::Swapped(swapped.clone()).run()?, back: swapped.back };
+    let way = Way { run: runs::named(&swapped.run)?, back: swapped.back };
     swaps::write(call, &way.run, "swap", swapped)?;
     let swapping = Swapping { call, server, way: &way };
     let ended = swapping.carry_out(swapped).and_then(|()| restore_streams(&swapping, swapped));
@@ -155,6 +155,9 @@ pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> Re
 /// The data streams come last: what is live of them cannot be kept.
 fn restore_streams(swapping: &Swapping<'_>, swapped: &mut Swapped) -> Result<(), Failure> {
     let Swapping { call, server, way } = swapping;
+    if swapped.streams.is_empty() {
+        return Ok(());
+    }
     let mut noted = swapped.clone();
     let mut note = |streams: &[StreamBack]| {
         noted.streams = streams.to_vec();

@@ -16,7 +16,7 @@ use crate::index::resolve::{PassedOver, Patterns, Reason};
 use crate::index::scope::Scope;
 use crate::index::shape::{Shape, is_write_index};
 use crate::index::{Index, look, only};
-use crate::runs::Begun;
+use crate::runs;
 use crate::runs::seen::state;
 use crate::runs::swapped::{Source, State, SwapIndex, Swapped};
 use crate::server::Server;
@@ -137,7 +137,7 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
         )
         .hint("Leave --exact out."));
     }
-    let run = Begun::Swapped(before.clone()).run()?;
+    let run = runs::named(&before.run)?;
     let (was, way) = (Way { run: run.clone(), back: before.back }, Way { run, back: !before.back });
     let mut before = before.clone();
     let kept: Vec<String> =
