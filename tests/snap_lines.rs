@@ -13,11 +13,14 @@ use svc_tests::content::{self, Index};
 use svc_tests::host::{Host, OwnSearch, search_env};
 use svc_tests::search::{Settings, distribution};
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::{download, os, page};
+use svc_tests::{os, page, suite};
 use tempfile::TempDir;
 
 /// The index names of a server's own data.
 const INDICES: [&str; 3] = ["content", "events-1", "hidden-state"];
+
+/// What a server says when it is started on the data of a newer one.
+const REFUSALS: [&str; 2] = ["cannot downgrade a node from version", "indexCreatedVersionMajor is in the future"];
 
 /// A search database with the host's part of an operator: its settings, and the folder where documents are kept.
 struct Site {
@@ -109,19 +112,27 @@ impl Site {
     }
 }
 
-/// The keys of a product's lines that can be had and that `SVC_TEST_SEARCH` does not leave out; the others are named.
-fn lines(keys: &[&'static str]) -> Vec<&'static str> {
+/// Whether a line can be had and `SVC_TEST_SEARCH` does not leave it out.
+fn is_there(key: &str) -> bool {
     let chosen = std::env::var("SVC_TEST_SEARCH").unwrap_or_default();
-    let chosen: Vec<&str> = chosen.split_whitespace().collect();
-    let is_there = |key: &str| match download::maven(&distribution(key).unwrap().artifact()) {
-        Ok(_) => true,
-        Err(error) => {
-            eprintln!("skipped: {key} (it cannot be had: {error:#})");
-            false
+    if !chosen.trim().is_empty() && !chosen.split_whitespace().any(|one| one == key) {
+        return false;
+    }
+    suite::fetch(distribution(key).unwrap()).map_err(|error| eprintln!("skipped: {key} (it cannot be had: {error:#})")).is_ok()
+}
+
+/// The longest stretch of a product's lines that are there and follow each other: what a line skips, no server of its
+/// product takes. The pairs that are left out are named.
+fn neighbours(keys: &[&'static str]) -> Vec<&'static str> {
+    let there: Vec<&str> = keys.iter().copied().filter(|key| is_there(key)).collect();
+    for pair in keys.windows(2) {
+        if let Some(missing) = pair.iter().find(|key| !there.contains(*key)) {
+            eprintln!("skipped: {} to {} ({missing} is not there)", pair[0], pair[1]);
         }
-    };
-    let chosen = keys.iter().copied().filter(|key| chosen.is_empty() || chosen.contains(key));
-    chosen.filter(|key| is_there(key)).collect()
+    }
+    let stretches = keys.split(|key| !there.contains(key));
+    // Of equal ones the first.
+    stretches.rev().max_by_key(|stretch| stretch.len()).unwrap_or_default().to_vec()
 }
 
 fn document(dir: &Path, name: &str) -> Value {
@@ -242,6 +253,8 @@ fn in_place(old: &mut Site, newer: &str) {
     up.host.systemd.stop(&up.search.unit).unwrap();
 
     assert!(old.host.systemd.start(&old.search.unit).is_err(), "{} starts on what {newer} has touched", old.search.key);
+    let said = fs::read_to_string(old.search.log_dir.join("output.log")).unwrap();
+    assert!(REFUSALS.iter().any(|sentence| said.contains(sentence)), "it failed for another reason:\n{said}");
     old.recipe("in-place-back", &[("SEARCH_DATA", &old.search.data_dir)], dir.path());
     assert_eq!(old.documents(), before);
     assert_proven(&document(dir.path(), "restored.json"), true);
@@ -285,7 +298,7 @@ fn cross(opensearch: &Site, elasticsearch: &Site) {
 
 /// From line to line; gives the last but one, with its snapshots. What costs a start of its own is tried with one pair.
 fn chain(keys: &[&'static str]) -> Option<Site> {
-    let keys = lines(keys);
+    let keys = neighbours(keys);
     let (first, rest) = keys.split_first()?;
     let mut old = Site::prepared(first, &Settings::default());
     old.search.search.start(&old.host.systemd).unwrap();

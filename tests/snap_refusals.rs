@@ -1,0 +1,55 @@
+//! What the servers say no to, told in the tool's own words: errors of the page's list that no other test provokes, each by a real
+//! server, with its code and its exit status.
+
+use serde_json::{Value, json};
+use svc_tests::host::Host;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::search::Settings;
+
+#[test]
+fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
+    let host = Host::shared().unwrap();
+    let extra = vec![("http.max_content_length".to_owned(), "1kb".to_owned())];
+    let server = host.search_server(&host.search.key, &Settings { extra, ..Settings::default() }).unwrap();
+    let sandbox = Sandbox::on(server.search.clone(), "refused").registered(&[]);
+    let docs = sandbox.simple("docs", 2);
+    let created = sandbox.create("s");
+    let location = sandbox.location().display().to_string();
+    let set = |name: &str, value: Value| sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {name: value}})));
+
+    sandbox.run(&["list", "--repository", "nowhere"]).fails(4, "repository_not_found").unchanged();
+    sandbox.run(&["stage", "nothing"]).fails(4, "snapshot_not_found").unchanged();
+    let long = ["create", "long", "--taken-because", &"x".repeat(800)];
+    sandbox.run(&long).fails(1, "request_too_large").unchanged();
+
+    // A disk that is full, or an operator, makes a cluster read-only.
+    set("cluster.blocks.read_only", json!(true));
+    let blocked = [sandbox.from(&["stage"], &created), sandbox.run(&["register", "--location", &location, "--readonly"])];
+    set("cluster.blocks.read_only", Value::Null);
+    for ran in blocked {
+        ran.refused("index_blocked");
+    }
+
+    let shards = sandbox.ask("GET", "/_cluster/health", None)["active_shards"].clone();
+    set("cluster.max_shards_per_node", shards);
+    let full = sandbox.from(&["stage"], &created);
+    set("cluster.max_shards_per_node", Value::Null);
+    full.refused("shard_limit_reached");
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+
+    // A closed index is taken over only where it has as many shards.
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
+    let other_shape = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created);
+    println!("{other_shape}");
+
+    // Two repositories that do not know of each other, in one folder.
+    let second = sandbox.name("second");
+    let fs = json!({"type": "fs", "settings": {"location": location}});
+    sandbox.ask("PUT", &format!("/_snapshot/{second}"), Some(fs));
+    sandbox.run(&["create", "by-the-second", "--repository", &second]).ok();
+    println!("{}", sandbox.run(&["create", "by-the-first"]));
+
+    let url = ["register", "--repository", "from-afar", "--type", "url", "--readonly", "--setting", "url=http://127.0.0.1:1/"];
+    println!("{}", sandbox.run(&url));
+}
