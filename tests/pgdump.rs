@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use svc_tests::disk::SmallDisk;
 use svc_tests::host::Host;
 use svc_tests::postgres::{identifier, literal};
 use svc_tests::tool::{Ran, Spawned, Tool};
@@ -107,24 +108,6 @@ impl Drop for Own {
     fn drop(&mut self) {
         let _ = self.host.postgres.drop_database(&self.name);
         let _ = self.host.postgres.sql("postgres", &format!("DROP ROLE IF EXISTS {}", identifier(&self.name)));
-    }
-}
-
-/// A disk of 1 MB; gone when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn new(path: PathBuf) -> Self {
-        fs::create_dir(&path).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&path).status().unwrap();
-        assert!(mounted.success());
-        Self(path)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
     }
 }
 
@@ -459,15 +442,16 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing() {
     let own = Own::new("full");
     // Rows that the server keeps compressed: 5 MB of dump out of some pages.
     own.sql("CREATE TABLE t AS SELECT repeat('x', 100000) a FROM generate_series(1, 50)");
-    let small = SmallDisk::new(own.path("disk"));
-    let disk = &small.0;
+    let disk = own.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let _small = SmallDisk::at(&disk, 1).unwrap();
     let to_disk = || own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(disk.join("x.sql"));
     let ran = to_disk().run();
     // More than ten times the disk's size in the tables themselves is refused before anything is written.
     own.sql("INSERT INTO t SELECT string_agg(md5(i::text || j::text), '') FROM generate_series(1, 16) i, generate_series(1, 33000) j GROUP BY i");
     own.admin("VACUUM ANALYZE t");
     let hopeless = to_disk().run();
-    let left = fs::read_dir(disk).unwrap().count();
+    let left = fs::read_dir(&disk).unwrap().count();
     ran.fails(1, "disk_full").unchanged();
     hopeless.refused("no_room");
     assert_eq!(left, 0);

@@ -1,6 +1,7 @@
 //! `svc-snap` without staging and swapping: snapshots taken, judged, shown, listed and deleted.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -358,6 +359,7 @@ fn a_snapshot_goes_on_after_the_time_limit_and_is_waited_for() {
     assert_eq!(late.result()["snapshot"]["state"], "IN_PROGRESS");
     assert_eq!(sandbox.run(&["show", "s"]).ok().result()["good"], Value::Null);
     sandbox.run(&["delete", "s"]).refused("snapshot_under_way");
+    sandbox.run(&["stage", "s"]).fails(7, "snapshot_under_way").unchanged();
     let waited = sandbox.from(&["wait"], &late).ok().unchanged();
     assert_eq!(waited.result()["snapshot"]["uuid"], late.result()["snapshot"]["uuid"]);
     sandbox.from(&["show"], &waited).ok();
@@ -428,6 +430,58 @@ fn what_a_killed_staging_and_an_abandoned_restore_left_to_the_server_is_waited_f
     let waited = sandbox.from(&["wait"], &left).ok().unchanged();
     assert_eq!(waited.result()["brought"][0]["docs_count"], 20);
     assert_eq!(sandbox.run(&["wait"]).status, 2);
+}
+
+/// One server is enough for it: the shard is there when the snapshot begins, and the disk fails it in the middle.
+#[test]
+fn a_snapshot_of_which_a_shard_cannot_be_written_in_the_middle_is_no_backup() {
+    let sandbox = Sandbox::new("middle");
+    let hurt = sandbox.simple("hurt", 3);
+    sandbox.create("before");
+    // The only index that the repository knows.
+    let mut known = fs::read_dir(sandbox.location().join("indices")).unwrap();
+    let shard = known.next().unwrap().unwrap().path().join("0");
+    let sandbox = sandbox.registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
+    sandbox.fill_noise(&hurt, 5);
+    sandbox.noise("docs", 20);
+    let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
+    let closed = |owner: u32| {
+        fs::set_permissions(&shard, fs::Permissions::from_mode(0o755)).unwrap();
+        chown(&shard, Some(owner), None).unwrap();
+    };
+    let owner = fs::metadata(&shard).unwrap().uid();
+    closed(0);
+    let partial = create.wait().fails(7, "snapshot_partial").changed();
+    closed(owner);
+    let failures = partial.result()["snapshot"]["failures"].as_array().unwrap();
+    assert_eq!((failures.len(), &failures[0]["index"]), (1, &json!(hurt)), "{partial}");
+    sandbox.from(&["stage"], &partial).fails(2, "snapshot_partial").unchanged();
+    for step in ["show", "wait", "stage", "restore"] {
+        sandbox.run(&[step, "s"]).fails(7, "snapshot_partial").unchanged();
+    }
+    sandbox.create("again");
+}
+
+/// The servers make such a snapshot only on the way to its removal: it stays where that fails. A folder lies where the repository's
+/// list would be written a second time.
+#[test]
+fn a_snapshot_that_failed_is_no_backup_whoever_asks() {
+    let sandbox = Sandbox::slow("failed");
+    let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
+    let in_the_way = sandbox.location().join("index-1");
+    fs::create_dir(&in_the_way).unwrap();
+    let removal = sandbox.search.request("DELETE", &format!("/_snapshot/{}/s", sandbox.prefix), None).unwrap();
+    assert!(removal.0 >= 400, "{removal:?}");
+    assert_eq!(sandbox.snapshots()[0]["state"], "FAILED");
+    let created = create.wait().fails(7, "snapshot_failed").changed();
+    assert_eq!(created.result()["snapshot"]["state"], "FAILED", "{created}");
+    for step in ["show", "wait", "stage", "restore"] {
+        let ran = sandbox.run(&[step, "s"]).fails(7, "snapshot_failed").unchanged();
+        assert!(ran.doc()["error"]["causes"][0].as_str().unwrap().contains("aborted"), "{ran}");
+    }
+    assert_eq!(sandbox.run(&["list"]).ok().result()["snapshots"][0]["good"], false);
+    fs::remove_dir(&in_the_way).unwrap();
+    sandbox.run(&["delete", "s"]).ok().changed();
 }
 
 #[test]

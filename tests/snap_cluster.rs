@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::cluster::{Cluster, Share};
+use svc_tests::gate::{Gate, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::OS_USER;
 use svc_tests::{os, wait};
@@ -169,6 +170,62 @@ fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
             assert_eq!(sandbox.copies(), Vec::<String>::new());
         }
         assert_eq!(sandbox.count(&index), expected);
+    }
+}
+
+/// What is live outlives any node, what is staged has no replicas. The node stops while it is staged, and just before one of the
+/// requests of the swap.
+#[test]
+fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_command_finishes_it() {
+    if !svc_tests::deep() {
+        return svc_tests::skip("a restore during which a node stops: it takes minutes, so only with --deep");
+    }
+    let share = Share::new().unwrap();
+    let cluster = share.take().unwrap();
+    let sandbox = sandbox_on(&cluster, 1, "restore").registered(&[]);
+    let index = spread(&sandbox, "docs");
+    let alias = sandbox.name("all");
+    let replicas = json!({"index.routing.allocation.total_shards_per_node": null, "index.number_of_replicas": 1});
+    sandbox.ask("PUT", &format!("/{index}/_settings"), Some(replicas));
+    let green = || sandbox.ask("GET", "/_cluster/health?wait_for_status=green&timeout=120s", None);
+    green();
+    let created = sandbox.create("s");
+    let (new, mut id) = (sandbox.count(&index), 0);
+    for number in 1..=7 {
+        sandbox.fill(&index, 0, 9);
+        let old = sandbox.count(&alias);
+        assert_eq!((green()["status"].clone(), old), (json!("green"), new + 9));
+        id += 1;
+        let run = format!("20261120t03{id:02}03z-stops");
+        let restore = || sandbox.tool(&["restore", "--from", "-", "--run-id", &run]).stdin(created.text());
+        // The first request stages: the server is at it when the node stops.
+        let side = if number == 1 { Side::After } else { Side::Before };
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
+        let mut tool = restore().env("SVC_SEARCH_URL", gate.url()).spawn();
+        wait::until("the chosen request", LONG, || (gate.is_closed() || !tool.is_running()).then_some(())).unwrap();
+        assert!(gate.is_closed(), "{number}: {:?}", gate.seen());
+        cluster.stop(3).unwrap();
+        gate.open();
+        let exchanged = gate.seen().iter().any(|request| request == "POST /_aliases") && number > 4;
+        if exchanged {
+            // Nothing of what is live was there any more when the node stopped: the swap waits for it.
+            cluster.whole().unwrap();
+        }
+        let ended = tool.wait();
+        println!("{number}: {:?}\n{ended}", gate.seen());
+        if ended.status != 0 {
+            let error = &ended.doc()["error"];
+            assert!((3..=7).contains(&ended.status) && error["hint"].is_string(), "{ended}");
+            assert_eq!(sandbox.count(&alias), old, "{ended}");
+        }
+        cluster.whole().unwrap();
+        green();
+        let count = sandbox.count(&alias);
+        assert_eq!(count, if ended.status == 0 { new } else { old }, "{ended}");
+        let again = restore().run().ok();
+        assert_eq!((sandbox.count(&alias), sandbox.count(&index)), (new, new), "{again}");
+        sandbox.run(&["unstage", "--run", &run]).ok();
+        assert_eq!(sandbox.copies(), Vec::<String>::new());
     }
 }
 

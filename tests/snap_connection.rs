@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::secured::{ADMIN, LEAST, NOBODY, PASSWORD, Secured};
+use svc_tests::secured::{ADMIN, LEAST, NOBODY, PASSWORD, RATED, Secured};
 use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::{Ran, Tool, bin_dir};
 use svc_tests::{os, wait};
@@ -97,7 +97,59 @@ impl<'a> Client<'a> {
         run(&["delete", "s"]).ok().changed();
     }
 
-    /// Whoever may do everything and asks for everything neither saves nor touches what the server's security keeps.
+    /// A standing copy, and the brakes, as a user with no more rights than the page of the tool says; then as one who has what the
+    /// page says of `--rate` too.
+    fn sets_aside_and_rates(&self, as_user: impl Fn(&str, &[&str]) -> Tool) {
+        let run = |user: &str, args: &[&str]| silent(as_user(user, args).run());
+        let aside = run(LEAST, &["aside", "--run-id", "20261120t020003z-aside"]).ok().changed();
+        assert!(aside.result()["indices"].as_array().unwrap().iter().any(|one| one["index"] == "content-a"), "{aside}");
+        run(LEAST, &["unstage", "--run", "20261120t020003z-aside"]).ok().changed();
+
+        // The brake of the repository is within these rights, and that of the cluster is not.
+        let created = run(LEAST, &["create", "rated", "--rate", "unlimited"]).ok().changed();
+        assert_eq!(created.result()["rate"]["put_back"], true, "{created}");
+        for (user, put_back) in [(LEAST, Value::Null), (RATED, json!(true))] {
+            let args = ["stage", "--indices", "content-*", "--rate", "unlimited", "--from", "-"];
+            let staged = silent(as_user(user, &args).env("SVC_INDICES", "*").stdin(created.text()).run()).ok().changed();
+            assert_eq!(staged.result()["rate"]["put_back"], put_back, "{staged}");
+            if user == LEAST {
+                let warnings = staged.clone().warns("rate_not_changed").doc()["warnings"].to_string();
+                assert!(warnings.contains("cluster:admin/settings/update"), "the right is named\n{staged}");
+            }
+            silent(as_user(user, &["unstage", "--from", "-"]).stdin(staged.text()).run()).ok().changed();
+        }
+        run(LEAST, &["delete", "rated"]).ok().changed();
+    }
+
+    /// Data streams, as a user with no more rights than the page of the tool says.
+    fn brings_streams_back(&self, tool: impl Fn(&[&str]) -> Tool) {
+        let template = json!({"index_patterns": ["content-logs"], "data_stream": {}, "priority": 500,
+            "template": {"settings": {"number_of_replicas": 0}}});
+        self.server.ask("PUT", "/_index_template/content-logs", Some(&template)).unwrap();
+        let write = || {
+            let document = json!({"@timestamp": "2026-11-20T00:00:00Z"});
+            self.server.ask("POST", "/content-logs/_doc?refresh=true", Some(&document)).unwrap();
+        };
+        write();
+        let created = silent(tool(&["create", "streams"]).run()).ok().changed();
+        assert_eq!(created.result()["noted_streams"][0]["name"], "content-logs", "{created}");
+        assert_eq!(created.result()["noted_streams"][0]["indices"][0]["docs_exact"], true, "{created}");
+        let restore = || silent(tool(&["restore", "--streams-in-place", "--from", "-"]).stdin(created.text()).run());
+        write();
+        let restored = restore().ok().changed().warns("nothing_kept");
+        assert_eq!(
+            (&restored.result()["streams"][0]["state"], self.count("content-logs")),
+            (&json!("restored"), 1),
+            "{restored}"
+        );
+        self.server.ask("DELETE", "/_data_stream/content-logs", None).unwrap();
+        restore().ok().changed();
+        assert_eq!(self.count("content-logs"), 1);
+        self.server.ask("DELETE", "/_data_stream/content-logs", None).unwrap();
+    }
+
+    /// Whoever may do everything and asks for everything neither saves nor touches what the server's security keeps. (The small
+    /// distribution of Elasticsearch lacks what its security's index is made of.)
     fn spares(&self, security: &str, tool: impl Fn(&[&str]) -> Tool) {
         let tool = |args: &[&str]| self.password(tool(args), ADMIN, "password").env("SVC_INDICES", "*");
         let uuid = || {
@@ -205,6 +257,7 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     let authority = &server.authority;
     let known = |args: &[&str]| client.password(client.with_certificate(args), LEAST, "password");
     client.lives(known);
+    client.sets_aside_and_rates(|user, args| client.password(client.with_certificate(args), user, "password"));
     client.goes_wrong(|args| client.with_certificate(args));
 
     let without = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
@@ -241,11 +294,6 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     let restored = by_token(&["restore", "--from", "-"]).stdin(created.text()).run().ok().changed();
     assert_eq!((&restored.result()["indices"][0]["way"], client.count("search-a")), (&json!("straight"), 1), "{restored}");
 
-    // Its users here are in files: the first that is kept in its index makes the index.
-    let user = json!({"password": PASSWORD, "roles": []});
-    server.ask("PUT", "/_security/user/kept", Some(&user)).unwrap();
-    client.spares(".security-7", |args| client.with_certificate(args));
-
     authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
     server.lay("old.pem", "server.pem").unwrap();
     // The server looks at its certificates now and then.
@@ -265,6 +313,8 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
     server.start(&host).unwrap();
     let client = Client::new(&server);
     client.lives(|args| client.password(client.stranger(args), LEAST, "password"));
+    client.sets_aside_and_rates(|user, args| client.password(client.stranger(args), user, "password"));
+    client.brings_streams_back(|args| client.password(client.stranger(args), LEAST, "password"));
     client.goes_wrong(|args| client.stranger(args));
     silent(client.stranger(&["list"]).run()).refused("search_not_authenticated");
     // The certificate alone says who calls.
@@ -277,6 +327,14 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
         .env("SVC_SEARCH_CLIENT_KEY", server.authority.path("nobody.key"));
     silent(nobody.run()).refused("search_forbidden");
     client.spares(".opendistro_security", |args| client.stranger(args));
+
+    server.authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
+    server.lay("old.pem", "server.pem").unwrap();
+    host.systemd.stop(&server.unit).unwrap();
+    server.start(&host).unwrap();
+    let known = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
+    silent(known(&["create", "t"]).run()).refused("search_certificate_expired");
+    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_verified");
 }
 
 /// `svc-snap` at another address than the shared server's.

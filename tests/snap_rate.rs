@@ -1,5 +1,4 @@
-//! `svc-snap --rate`: the search database's brakes, taken off or set for one step and put back on every way out; and the bar
-//! that a terminal sees meanwhile.
+//! `svc-snap --rate`: the search database's brakes, taken off or set for one step and put back on every way out.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -587,41 +586,4 @@ fn the_clusters_brake_on_restores_is_put_back_on_every_way_out() {
     let damaged = from(&["stage", "--rate", "unlimited"]).run();
     assert_eq!((damaged.status, &rate(&damaged)["put_back"], cluster(&sandbox)), (7, &json!(true), unset), "{damaged}");
     assert_eq!(damaged.doc()["changed"], false, "{damaged}");
-}
-
-#[test]
-fn a_terminal_sees_bytes_shards_rate_and_time_left_and_stdout_stays_one_document() {
-    let sandbox = Sandbox::new("bar");
-    sandbox.noise("docs", 20);
-    let place = tempfile::tempdir().unwrap();
-    let out = place.path().join("out.json");
-    let command = format!(
-        "stty cols 120; {} create s1 --rate 400kb > {}",
-        svc_tests::tool::bin_dir().join("svc-snap").display(),
-        out.display()
-    );
-    let seen = Command::new("script")
-        .args(["-qec", &command, "/dev/null"])
-        .env("SVC_SEARCH_URL", &sandbox.search.url)
-        .env("SVC_REPOSITORY", &sandbox.prefix)
-        .env("SVC_INDICES", format!("{}-*", sandbox.prefix))
-        .env("SVC_STATE_DIR", sandbox.state.path())
-        .env("TERM", "xterm")
-        .output()
-        .unwrap();
-    let screen = String::from_utf8_lossy(&seen.stdout).into_owned();
-    let lines: Vec<&str> = screen.split('\r').filter(|line| line.contains("snapshot s1: ")).collect();
-    let whole = |line: &&&str| ["/", "MiB ", " of 1 shards", "B/s", "s left", "["].iter().all(|word| line.contains(word));
-    assert!(lines.iter().any(|line| whole(&line)), "{screen}");
-    let document: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
-    assert_eq!((&document["ok"], &document["schema"]), (&json!(true), &json!("svc-snap.create/1")));
-
-    // Elsewhere nothing is said that was not asked for: `ok` holds it to that.
-    sandbox.run(&["delete", "s1"]).ok();
-    let asked = sandbox.tool(&["create", "s2", "--rate", "400kb", "--progress", "json"]).talks().run().ok();
-    let line: Value = serde_json::from_str(asked.stderr.lines().next().unwrap()).unwrap();
-    assert_eq!((&line["unit"], &line["shards"]["total"]), (&json!("bytes"), &json!(1)), "{asked}");
-    sandbox.run(&["delete", "s2"]).ok();
-    let none = sandbox.tool(&["create", "s3", "--rate", "800kb", "--progress", "none"]).run().ok();
-    assert_eq!(none.stderr, "");
 }

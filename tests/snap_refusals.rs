@@ -14,6 +14,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
     let sandbox = Sandbox::on(server.search.clone(), "refused").registered(&[]);
     let docs = sandbox.simple("docs", 2);
     let created = sandbox.create("s");
+    sandbox.simple("other", 1);
     let location = sandbox.location().display().to_string();
     let set = |name: &str, value: Value| sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {name: value}})));
 
@@ -30,26 +31,27 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
         ran.refused("index_blocked");
     }
 
+    // In place nobody counts shards but the server.
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
     let shards = sandbox.ask("GET", "/_cluster/health", None)["active_shards"].clone();
     set("cluster.max_shards_per_node", shards);
-    let full = sandbox.from(&["stage"], &created);
+    let full = sandbox.from(&["restore", "--in-place"], &created);
     set("cluster.max_shards_per_node", Value::Null);
     full.refused("shard_limit_reached");
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
 
     // A closed index is taken over only where it has as many shards.
-    sandbox.ask("DELETE", &format!("/{docs}"), None);
     sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
-    let other_shape = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created);
-    println!("{other_shape}");
+    let other_shape = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).fails(1, "restore_refused");
+    assert!(other_shape.doc()["error"]["causes"].to_string().contains("with [2] shards"), "{other_shape}");
 
     // Two repositories that do not know of each other, in one folder.
     let second = sandbox.name("second");
     let fs = json!({"type": "fs", "settings": {"location": location}});
     sandbox.ask("PUT", &format!("/_snapshot/{second}"), Some(fs));
     sandbox.run(&["create", "by-the-second", "--repository", &second]).ok();
-    println!("{}", sandbox.run(&["create", "by-the-first"]));
+    sandbox.run(&["delete", "s"]).fails(7, "repository_changed_elsewhere").unchanged();
+    assert_eq!(sandbox.run(&["list"]).status, 7);
 
     let url = ["register", "--repository", "from-afar", "--type", "url", "--readonly", "--setting", "url=http://127.0.0.1:1/"];
-    println!("{}", sandbox.run(&url));
+    sandbox.run(&url).refused("repository_type_unknown");
 }

@@ -5,12 +5,16 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::content;
+use svc_tests::disk::SmallDisk;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
 use svc_tests::tool::Ran;
 use svc_tests::wait;
+
+const MB: u64 = 1 << 20;
+const LONG: Duration = Duration::from_secs(60);
 
 /// The names of a list in a result.
 fn names(list: &Value, key: &str) -> Vec<String> {
@@ -127,21 +131,26 @@ fn a_straight_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
     }
 }
 
-/// A server of the test's own: its limits are set, and it is the service's alone (the scope `*`).
+/// A server of the test's own, on a disk that nobody else fills: its limits are set, and it is the service's alone (the scope
+/// `*`).
 #[test]
 fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_passes_over_the_geoip_index() {
     let host = Host::shared().unwrap();
     let extra = [("cluster.routing.allocation.disk.threshold_enabled".to_owned(), "true".to_owned())];
-    let own = host.search_server(&host.search.key, &Settings { extra: extra.into(), ..Settings::default() }).unwrap();
+    let settings = Settings { extra: extra.into(), ..Settings::default() };
+    let own = host.prepare_search_server(&host.search.key, &settings).unwrap();
+    let _disk = SmallDisk::at(&own.data_dir, 300).unwrap();
+    own.search.start(&host.systemd).unwrap();
     let sandbox = Sandbox::on(own.search.clone(), "room").registered(&[]);
     let limits = |settings: Value| drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({ "persistent": settings }))));
-    // The machine's disk may be nearly full.
-    let watermarks = |free: Value| {
+    // How many bytes must be free.
+    let watermarks = |low: u64, high: u64| {
         let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
-        json!({name("low"): free, name("high"): free, name("flood_stage"): if free.is_null() { Value::Null } else { json!("1b") }})
+        let free = |bytes: u64| json!(format!("{bytes}b"));
+        limits(json!({name("low"): free(low), name("high"): free(high), name("flood_stage"): free(1)}));
     };
-    limits(watermarks(json!("1b")));
-    let docs = sandbox.noise("docs", 20);
+    watermarks(1, 1);
+    let docs = sandbox.noise("docs", 60);
     sandbox.ask("PUT", "/.geoip_databases", Some(json!({"settings": {"number_of_replicas": 0}})));
     sandbox.fill(".geoip_databases", 0, 3);
     let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*").run();
@@ -168,15 +177,56 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
         unchanged(code);
     };
 
-    let stats = sandbox.ask("GET", "/_nodes/stats/fs", None);
-    let available =
-        stats["nodes"].as_object().unwrap().values().next().unwrap()["fs"]["total"]["available_in_bytes"].as_u64().unwrap();
-    limits(watermarks(json!(format!("{}b", available + (1 << 30)))));
-    for step in ["stage", "restore"] {
-        refused(&[step], Some(&created), "no_room");
+    let available = || {
+        let stats = sandbox.ask("GET", "/_nodes/stats/fs", None);
+        let node = stats["nodes"].as_object().unwrap().values().next().unwrap().clone();
+        node["fs"]["total"]["available_in_bytes"].as_u64().unwrap()
+    };
+    let status = sandbox.ask("GET", &format!("/_snapshot/{}/s3/_status", sandbox.prefix), None);
+    let bytes = status["snapshots"][0]["stats"]["total"]["size_in_bytes"].as_u64().unwrap();
+    assert!(bytes > 4 * MB, "{status}");
+    // What the server has written and does not need any more goes behind the scenes.
+    for tidy in ["_flush?force=true", "_forcemerge?max_num_segments=1", "_flush?force=true"] {
+        sandbox.ask("POST", &format!("/{docs}/{tidy}"), None);
+    }
+    let mut last = 0;
+    wait::until("a disk that stays as it is", LONG, || {
+        // The server looks at its disk once a second.
+        std::thread::sleep(Duration::from_secs(2));
+        (std::mem::replace(&mut last, available()) == last).then_some(())
+    })
+    .unwrap();
+    // The high watermark is just within the reach of what is brought; then the node is past it.
+    for reach in [Some(bytes - MB), None] {
+        for step in ["stage", "restore"] {
+            let free = reach.map_or_else(|| available() + MB, |left| available() - left);
+            watermarks(free, free);
+            refused(&[step], Some(&created), "no_room");
+        }
     }
     refused(&["aside", "--indices", &docs], None, "no_room");
-    limits(watermarks(json!("1b")));
+    // It is just out of reach.
+    watermarks(available() - bytes - MB, available() - bytes - MB);
+    let staged = sandbox.tool(&["stage", "--from", "-"]).env("SVC_INDICES", "*").stdin(created.text()).run().ok().changed();
+    // Past the low watermark no shard comes to the node, unless the server makes an exception for a cluster of one.
+    let settings = sandbox.ask("GET", "/_cluster/settings?include_defaults=true&flat_settings=true", None);
+    let exception = "cluster.routing.allocation.disk.watermark.enable_for_single_data_node";
+    watermarks(400 * MB, 1);
+    let gate = Gate::to(&sandbox.search.url).unwrap();
+    let swap = sandbox.tool(&["swap", "--dry-run", "--from", "-"]).env("SVC_SEARCH_URL", gate.url()).stdin(staged.text());
+    if settings["defaults"][exception] == "false" {
+        swap.run().ok();
+        sandbox.from(&["unstage"], &staged).ok();
+    } else {
+        swap.run().refused("no_room");
+        assert_eq!(gate.seen(), Vec::<String>::new());
+        sandbox.from(&["unstage"], &staged).ok();
+        for step in ["stage", "restore"] {
+            refused(&[step], Some(&created), "no_room");
+        }
+        refused(&["aside", "--indices", &docs], None, "no_room");
+    }
+    watermarks(1, 1);
 
     let health = sandbox.ask("GET", "/_cluster/health", None);
     let shards = ["active_shards", "initializing_shards", "unassigned_shards"]
@@ -212,7 +262,7 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
         assert_eq!((geoip(), sandbox.count(".geoip_databases")), (uuid.clone(), 3));
         sandbox.from(&["unstage"], &restored).ok();
     }
-    assert_eq!(sandbox.count(&docs), 20);
+    assert_eq!(sandbox.count(&docs), 60);
     let named = sandbox.tool(&["restore", "s2", "--indices", ".geoip_databases"]).env("SVC_INDICES", "*").run();
     named.warns("shape_from_live");
     assert_ne!(geoip(), uuid, "by its name it is restored");

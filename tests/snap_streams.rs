@@ -57,15 +57,19 @@ fn restore(sandbox: &Sandbox, gate: &Gate, args: &[&str], document: &Ran) -> Ran
     tool.stdin(document.text()).run()
 }
 
-/// What was restored under its own name, in the order of the names: a data stream by its name, since the server makes of the
-/// indices behind it, named one by one, indices without a stream. (Copies made for the proof have other names.)
+/// What was restored under its own name, in the order of the names: a data stream by its name, with what is behind it; the server
+/// makes of those alone indices without a stream. (Copies made for the proof have other names.)
 fn streams_named(gate: &Gate) -> Vec<String> {
     let bodies = gate.bodies("/_restore");
-    let own = bodies.iter().filter(|body| body["rename_pattern"].is_null());
-    let mut names: Vec<String> = own.flat_map(|body| body["indices"].as_str().unwrap().split(',')).map(str::to_owned).collect();
-    assert!(!names.iter().any(|name| name.contains(".ds-")), "an index behind a stream is named: {bodies:?}");
-    names.sort();
-    names
+    let own = bodies.iter().filter(|body| body["rename_pattern"].is_null()).map(|body| body["indices"].as_str().unwrap());
+    let mut streams = Vec::new();
+    for named in own {
+        let (stream, behind) = named.split_once(',').unwrap_or((named, ""));
+        assert!(!stream.starts_with(".ds-") && behind.split(',').all(|one| one.is_empty() || one.contains(stream)), "{named}");
+        streams.push(stream.to_owned());
+    }
+    streams.sort();
+    streams
 }
 
 /// OpenSearch gives no alias to a data stream, so none has to come back with one; on Elasticsearch that is seen below.

@@ -266,9 +266,24 @@ fn a_dry_run_prints_the_commands_and_leaves_everything_as_it_is() {
     for wanted in ["svc-unit stop", "svc-snap create", "svc-pgdump", "updry-2.0.1.run", "svc-unit start"] {
         assert!(plan.iter().any(|line| line.contains(wanted)), "{wanted} is not in {plan:#?}");
     }
+    assert!(!plan.iter().any(|line| line.contains("--rate")), "others share the search database: {plan:#?}");
     assert_eq!(fs::read_dir(product.state_dir().join("runs")).unwrap().count(), runs);
     assert!(!product.backup_dir().exists());
     assert!(product.is_active());
+}
+
+#[test]
+fn the_snapshot_of_an_upgrade_goes_without_the_brake_where_the_search_database_is_the_services_alone() {
+    let product = Product::new("uprate").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let create = |settings: &[(&str, &str)]| {
+        let tool = product.tool("svc-upgrade").args(["--dry-run"]).arg(product.installer("2.0.1")).talks();
+        let ran = tool.envs(settings.iter().copied()).run().ok();
+        let plan = ran.result()["plan"].as_array().unwrap().iter();
+        plan.map(|line| line.as_str().unwrap().to_owned()).find(|line| line.contains("svc-snap create")).unwrap()
+    };
+    assert!(create(&[("SVC_INDICES", "*")]).contains(" --rate unlimited"));
+    assert!(!create(&[("SVC_INDICES", "*"), ("SVC_SEARCH_RATE", "50mb")]).contains("--rate"), "the setting says how fast");
 }
 
 #[test]

@@ -6,8 +6,10 @@ point='' point_made=false point_sealed=false
 
 # make_restore_point KIND BECAUSE [ARGUMENT OF svc-confsave...]: `point` is its directory.
 make_restore_point() {
-  local kind=$1 because=$2
+  local kind=$1 because=$2 rate=()
   shift 2
+  # The service is stopped and the search database is its alone: nobody is there to be protected by the server's brake.
+  if [[ $kind == upgrade && ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE:-} ]]; then rate=(--rate unlimited); fi
   point=$SVC_BACKUP_DIR/$SVC_RUN_ID
   if ! $dry_run; then
     if ! { mkdir -p -- "$SVC_BACKUP_DIR" && mkdir -- "$point"; } 2>>"$run_dir/log"; then
@@ -18,7 +20,7 @@ make_restore_point() {
   fact restore_point "$(text "$point")"
   step unit-before svc-unit status
   side_by_side \
-    snapshot svc-snap create "snapshot_${SVC_NAME}_$(date -u +%Y%m%d)_${SVC_RUN_ID}_$kind" --kind "$kind" --taken-because "$because" -- \
+    snapshot svc-snap create "snapshot_${SVC_NAME}_$(date -u +%Y%m%d)_${SVC_RUN_ID}_$kind" --kind "$kind" --taken-because "$because" "${rate[@]}" -- \
     dump svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql"
   step configuration svc-confsave save --to "$point" "$@"
   step version svc-version current

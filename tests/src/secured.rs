@@ -24,6 +24,8 @@ const HASH: &str = "$2a$04$abcdefghijklmnopqrstuud3F16mdEjBS0XjkfCARt.Mz1Ksy9lvq
 pub const ADMIN: &str = "tester";
 /// A user with the role of the tool's page.
 pub const LEAST: &str = "svc";
+/// A user with that role and what it says of `--rate`.
+pub const RATED: &str = "svc-rated";
 /// A user who may do next to nothing.
 pub const NOBODY: &str = "nobody";
 /// The name in the client certificate of [`LEAST`].
@@ -126,10 +128,10 @@ impl Secured {
         for name in ["server.key", "server.pem", "ca.pem"] {
             this.lay(name, name)?;
         }
-        let users = [ADMIN, LEAST, NOBODY].map(|user| format!("{user}:{HASH}\n")).concat();
+        let users = [ADMIN, LEAST, RATED, NOBODY].map(|user| format!("{user}:{HASH}\n")).concat();
         this.config("users", &users)?;
-        this.config("users_roles", &format!("superuser:{ADMIN}\nsvc_snap:{LEAST}\n"))?;
-        this.config("roles.yml", &role("elasticsearch")?)?;
+        this.config("users_roles", &format!("superuser:{ADMIN}\nsvc_snap:{LEAST}\nsvc_snap_rate:{RATED}\n"))?;
+        this.config("roles.yml", &roles("elasticsearch")?)?;
         Ok(this)
     }
 
@@ -151,7 +153,9 @@ impl Secured {
             }
         }
         let home = Some(opensearch_with_security()?);
-        let settings = Settings { extra, curl: curl.clone(), scheme: "https", home, ..Settings::default() };
+        // Whether it is up is asked for whatever its certificate is.
+        let ready = ["--insecure".to_owned()].into_iter().chain(curl.iter().cloned()).collect();
+        let settings = Settings { extra, curl: ready, scheme: "https", home, ..Settings::default() };
         let own = host.prepare_search_server("opensearch-2", &settings)?;
         let this = Self { own, authority, curl };
         for name in ["server.key", "server.pem", "ca.pem"] {
@@ -165,10 +169,11 @@ impl Secured {
             this.config(&format!("opensearch-security/{}", name.to_string_lossy()), &fs::read_to_string(entry.path())?)?;
         }
         let meta = |kind: &str| format!("_meta:\n  type: {kind}\n  config_version: 2\n");
-        let users = [ADMIN, LEAST, NOBODY].map(|user| format!("{user}:\n  hash: \"{HASH}\"\n")).concat();
+        let users = [ADMIN, LEAST, RATED, NOBODY].map(|user| format!("{user}:\n  hash: \"{HASH}\"\n")).concat();
         this.config("opensearch-security/internal_users.yml", &format!("{}{users}", meta("internalusers")))?;
-        this.config("opensearch-security/roles.yml", &format!("{}{}", meta("roles"), role("opensearch")?))?;
-        let mapping = format!("all_access:\n  users: [{ADMIN}]\nsvc_snap:\n  users: [{LEAST}]\n");
+        this.config("opensearch-security/roles.yml", &format!("{}{}", meta("roles"), roles("opensearch")?))?;
+        let mapping =
+            format!("all_access:\n  users: [{ADMIN}]\nsvc_snap:\n  users: [{LEAST}]\nsvc_snap_rate:\n  users: [{RATED}]\n");
         this.config("opensearch-security/roles_mapping.yml", &format!("{}{mapping}", meta("rolesmapping")))?;
         this.config("opensearch-security/config.yml", &format!("{}{AUTHENTICATION}", meta("config")))?;
         Ok(this)
@@ -227,10 +232,13 @@ const AUTHENTICATION: &str = "config:
           type: internal
 ";
 
-/// The role that the tool's page shows.
-fn role(product: &str) -> Result<String> {
+/// The role that the tool's page shows; and the same with the right that stands there for `--rate`.
+fn roles(product: &str) -> Result<String> {
+    const RIGHT: &str = "- cluster:admin/settings/update";
     let file = root().join(format!("svc-snap/roles/{product}.yml"));
-    fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    let role = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let rated = role.replace(&format!("# {RIGHT}"), RIGHT).replace("svc_snap:", "svc_snap_rate:");
+    Ok(format!("{role}{rated}"))
 }
 
 fn authority() -> Result<Authority> {

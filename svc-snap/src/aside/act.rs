@@ -2,7 +2,7 @@
 //! before it is, so that a live index which a killed call left blocked is found by the next one.
 
 use svc_step::progress::Unit;
-use svc_step::{Call, Failure, swaps};
+use svc_step::{Call, Failure, Status, swaps};
 
 use super::Before;
 use crate::bring;
@@ -60,7 +60,14 @@ fn one_aside(call: &Call, server: &Server, one: &mut AsideIndex) -> Result<(), F
     if let Some(block) = one.block() {
         block.send(call, server)?;
     }
-    one.clone_it().send(call, server)?;
+    if let Err(failure) = one.clone_it().send(call, server) {
+        // What was refused is not ours to remove: a call of the same run on another host may have it.
+        let is_refused = failure.status != Status::Timeout;
+        if is_refused && one.unblock().is_none_or(|unblock| unblock.send(call, server).is_ok()) {
+            one.state = AsideState::Planned;
+        }
+        return Err(failure);
+    }
     wait_whole(server, &one.aside, || call.check())?;
     server.refresh(&one.index)?;
     let docs_count = count(server, &one.index)?;

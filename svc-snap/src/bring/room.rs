@@ -20,8 +20,8 @@ struct Load {
     shards: u64,
 }
 
-/// Refuses what the data nodes have no room for, before anything is sent: past its high watermark a node would begin to move
-/// the live shards away, and at the limit of shards the cluster refuses new indices to everybody.
+/// Refuses what the data nodes have no room for, before anything is sent: a node that is past its low watermark gets no shard, past
+/// its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to everybody.
 ///
 /// # Errors
 /// There is no room (3); the server does not answer.
@@ -37,7 +37,7 @@ pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Fa
         return Err(Failure::refused(
             "no_room",
             format!(
-                "The restore brings {} bytes, and the disks of {nodes} have {free} bytes left below their high watermarks.",
+                "The restore brings {} bytes, and the disks of {nodes} have {free} bytes left below their watermarks.",
                 load.bytes
             ),
         )
@@ -47,18 +47,46 @@ pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Fa
 }
 
 /// Refuses clones of `names` that the cluster would not take: they are hard links and need no room at first, but no new shard
-/// comes to a node that is past its high watermark.
+/// comes to a node that is past its watermark.
 ///
 /// # Errors
 /// There is no room (3); the server does not answer.
 pub(crate) fn refuse_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
     let disks = disks(server)?;
-    let past: Vec<&str> = disks.iter().filter(|disk| disk.is_past_high()).map(|disk| disk.node.as_str()).collect();
-    if !past.is_empty() {
-        return Err(Failure::refused("no_room", format!("The disks of {} are past their high watermarks.", past.join(", ")))
-            .hint("Make room there; a copy takes room as soon as the live index changes."));
-    }
+    refuse_past(disks.iter().filter(|disk| disk.is_past_high() || disk.takes_no_shards))?;
     refuse_shards(server, disks.len() as u64, shards_of(server, names)?, "The copies have")
+}
+
+/// The same of a swap, which is refused only where a clone would wait for a disk in vain, and what is live take no writes meanwhile:
+/// a clone lies where the shards of its index are.
+///
+/// # Errors
+/// There is no room (3); the server does not answer.
+pub(crate) fn refuse_stuck_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
+    let mut full = disks(server)?;
+    full.retain(|disk| disk.takes_no_shards);
+    if full.is_empty() {
+        return Ok(());
+    }
+    let mut holders = BTreeSet::new();
+    for names in portions(names) {
+        let shards = server.get(&format!("{}?format=json&h=node", path(&["_cat", "shards", &names.join(",")])))?;
+        let nodes = shards.as_array().into_iter().flatten().filter_map(|shard| shard.get("node")?.as_str());
+        holders.extend(nodes.map(str::to_owned));
+    }
+    refuse_past(full.iter().filter(|disk| holders.contains(&disk.node)))
+}
+
+fn refuse_past<'a>(past: impl Iterator<Item = &'a NodeDisk>) -> Result<(), Failure> {
+    let past: Vec<&str> = past.map(|disk| disk.node.as_str()).collect();
+    if past.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "no_room",
+        format!("The disks of {} are past their watermarks, so that no clone comes to them.", past.join(", ")),
+    )
+    .hint("Make room there (svc-snap health shows the disks); a clone takes room as soon as one of the two changes."))
 }
 
 /// How many primary shards these indices have.
@@ -96,8 +124,11 @@ fn load(status: &Value, brings: &[Bring]) -> Load {
 
 /// How much room there is, and on which nodes, where it is not enough. A node without a limit takes everything.
 fn lacking(disks: &[NodeDisk], bytes: u64) -> Option<(u64, String)> {
-    let free: Option<Vec<u64>> =
-        disks.iter().map(|disk| Some(disk.available_bytes.saturating_sub(disk.high_watermark_bytes?))).collect();
+    let room = |disk: &NodeDisk| {
+        let below = disk.available_bytes.saturating_sub(disk.high_watermark_bytes?);
+        Some(if disk.takes_no_shards { 0 } else { below })
+    };
+    let free: Option<Vec<u64>> = disks.iter().map(room).collect();
     let free: u64 = free?.iter().sum();
     let nodes: Vec<&str> = disks.iter().map(|disk| disk.node.as_str()).collect();
     (!disks.is_empty() && free < bytes).then(|| (free, nodes.join(", ")))
@@ -132,6 +163,7 @@ mod tests {
             high_watermark_bytes,
             flood_stage_bytes: None,
             level: Level::Free,
+            takes_no_shards: false,
         }
     }
 
@@ -150,5 +182,7 @@ mod tests {
         assert_eq!(lacking(&[disk(150, Some(100)), disk(50, Some(100))], 51), Some((50, "n, n".to_owned())));
         assert_eq!(lacking(&[disk(150, Some(100)), disk(0, None)], 1000), None);
         assert_eq!(lacking(&[], 1000), None);
+        let past_low = NodeDisk { takes_no_shards: true, ..disk(150, Some(100)) };
+        assert_eq!(lacking(&[past_low, disk(150, Some(100))], 51), Some((50, "n, n".to_owned())));
     }
 }

@@ -77,9 +77,12 @@ impl StreamBack {
         path(&["_data_stream", &self.stream])
     }
 
-    /// The body of the procedure (2.3), with the stream's name: naming what is behind it would bring indices and no stream.
+    /// The body of the procedure (2.3), with the stream's name: what is behind it alone would bring indices and no stream. It is
+    /// named beside it, since OpenSearch's security plugin looks for rights on what the snapshot's list of indices has, finds no
+    /// stream there, and would refuse the restore when the live stream is gone.
     fn restoration(&self) -> (String, Value) {
-        let body = json!({"indices": self.stream, "include_global_state": false});
+        let names = std::iter::once(&self.stream).chain(&self.indices).map(String::as_str).collect::<Vec<_>>().join(",");
+        let body = json!({"indices": names, "include_global_state": false, "ignore_unavailable": true});
         (path(&["_snapshot", &self.repository, &self.snapshot, "_restore"]), body)
     }
 }

@@ -42,6 +42,12 @@ impl Seen {
         self.get(&item.index).is_some_and(|live| Some(&live.uuid) == item.live_uuid.as_ref())
     }
 
+    /// Whether what is live now is another index than the one that was, and takes no writes although it is to take them.
+    pub(crate) fn is_blocked_against(&self, item: &SwapIndex) -> bool {
+        let wanted = item.becomes.as_ref().is_some_and(|becomes| becomes.write_block);
+        !wanted && !self.is_old(item) && self.get(&item.index).is_some_and(|live| live.shape.write_block)
+    }
+
     /// Whether the live index is the clone of this swap, not finished yet.
     pub(crate) fn is_ours(&self, way: &Way, item: &SwapIndex) -> bool {
         self.get(&item.index).is_some_and(|live| live.shape.aliases.contains_key(&way.marker(&item.index)))

@@ -27,6 +27,9 @@ pub struct NodeDisk {
     /// Which of them it is past.
     #[serde(default)]
     pub level: Level,
+    /// Whether the cluster places no further shard on it.
+    #[serde(skip)]
+    pub(crate) takes_no_shards: bool,
 }
 
 /// How full a disk is.
@@ -95,11 +98,15 @@ fn read(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
             high_watermark_bytes: must("high", total_bytes),
             flood_stage_bytes: must("flood_stage", total_bytes),
             level: Level::Free,
+            takes_no_shards: false,
         })
     };
     let nodes = stats.get("nodes").into_iter().flat_map(members).map(|(_, node)| node);
     let mut disks: Vec<NodeDisk> = nodes.filter(|node| holds_data(node)).filter_map(disk).map(NodeDisk::measured).collect();
     disks.sort_by(|one, other| one.node.cmp(&other.node));
+    // A cluster of one data node may make an exception: the older servers do unless told otherwise.
+    let is_excepted = disks.len() == 1 && setting("watermark.enable_for_single_data_node") == Some("false");
+    disks.iter_mut().for_each(|disk| disk.takes_no_shards = !is_excepted && disk.level >= Level::PastLow);
     disks
 }
 

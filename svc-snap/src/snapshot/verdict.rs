@@ -1,6 +1,6 @@
 //! Is a snapshot good? (Procedure, 3 and 7: its state must be `SUCCESS`; and more than that.)
 
-use svc_step::Failure;
+use svc_step::{Failure, Status};
 
 use crate::snapshot::Snapshot;
 
@@ -9,11 +9,11 @@ use crate::snapshot::Snapshot;
 /// The server answers 200 for a PARTIAL one, and calls a snapshot of nothing a success.
 ///
 /// # Errors
-/// It is no good (7), or still being taken (3).
+/// It is no good (7), be it that it is still being taken.
 pub(crate) fn judge(repository: &str, snapshot: &Snapshot, wanted: &[String]) -> Result<(), Failure> {
     let name = format!("The snapshot {} in {repository}", snapshot.name);
     if snapshot.is_under_way() {
-        return Err(under_way(repository, &snapshot.name));
+        return Err(Failure { status: Status::Invalid, ..under_way(repository, &snapshot.name) });
     }
     if snapshot.state != "SUCCESS" || !snapshot.failures.is_empty() || snapshot.shards.failed_count > 0 {
         let code = if snapshot.state == "PARTIAL" { "snapshot_partial" } else { "snapshot_failed" };
@@ -50,7 +50,7 @@ pub(crate) fn judge(repository: &str, snapshot: &Snapshot, wanted: &[String]) ->
     Ok(())
 }
 
-/// It is no snapshot yet.
+/// It is still being taken, so nothing is done to it (3).
 pub(crate) fn under_way(repository: &str, name: &str) -> Failure {
     Failure::refused("snapshot_under_way", format!("The snapshot {name} in {repository} is still being taken."))
         .hint(format!("svc-snap wait {name} --repository {repository} waits for it and judges it."))
@@ -62,12 +62,12 @@ mod tests {
 
     use super::*;
 
-    fn verdict(change: &Value, wanted: &[&str]) -> Result<(), String> {
+    fn verdict(change: &Value, wanted: &[&str]) -> Result<(), (u8, String)> {
         let mut value = json!({"snapshot": "s", "uuid": "u", "indices": ["a", "b"], "state": "SUCCESS", "failures": [],
             "end_time_in_millis": 1, "shards": {"total": 2, "failed": 0, "successful": 2}});
         value.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
-        judge("r", &Snapshot::read(&value).unwrap(), &wanted).map_err(|failure| failure.code)
+        judge("r", &Snapshot::read(&value).unwrap(), &wanted).map_err(|failure| (failure.status.code(), failure.code))
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
             (json!({"indices": []}), "snapshot_empty"),
             (json!({"indices": ["a"]}), "snapshot_incomplete"),
         ] {
-            assert_eq!(verdict(&change, &["a", "b"]), Err(code.to_owned()), "{change}");
+            assert_eq!(verdict(&change, &["a", "b"]), Err((7, code.to_owned())), "{change}");
         }
     }
 }

@@ -47,15 +47,15 @@ fn bring_and_prove(
     for request in bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &all) {
         call.people().detail(&format!("POST {}", request.path));
         let sent = chosen.server.change(call, "POST", &request.path, Some(&request.body));
-        for one in staged.indices.iter_mut().filter(|one| request.brings.contains(&one.index)) {
-            // After a lost answer only the names that nobody else has are surely ours to remove.
-            if sent.is_ok() || one.staged != one.index {
-                one.state = StageState::Restoring;
-            }
-        }
+        let is_lost = sent.as_ref().is_err_and(|failure| failure.status == Status::Timeout);
+        // What was refused is not ours: a call of the same run on another host may have it. After a lost answer only the names
+        // that nobody else has are surely ours to remove.
+        let asked = staged.indices.iter_mut().filter(|one| request.brings.contains(&one.index));
+        asked.filter(|one| sent.is_ok() || (is_lost && !one.is_straight())).for_each(|one| one.state = StageState::Restoring);
         let is_brought = |one: &StagedStream| one.brings().any(|proof| request.brings.contains(&proof.index));
-        staged.streams.iter_mut().filter(|one| is_brought(one)).for_each(|one| one.proof = StageState::Restoring);
-        if sent.as_ref().is_err_and(|failure| failure.status == Status::Timeout) {
+        let proofs = staged.streams.iter_mut().filter(|one| is_brought(one) && (sent.is_ok() || is_lost));
+        proofs.for_each(|one| one.proof = StageState::Restoring);
+        if is_lost {
             lost.extend(all.iter().filter(|one| request.brings.contains(&one.index)).map(|one| one.target.clone()));
         }
         sent?;

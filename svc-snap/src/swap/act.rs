@@ -66,6 +66,7 @@ impl Swapping<'_> {
 
     fn one(&self, swapped: &mut Swapped, at: usize) -> Result<(), Failure> {
         let mut races = 0;
+        let mut blocked = false;
         for _ in 0..MOST {
             let Some(item) = swapped.indices.get(at) else { return Ok(()) };
             let seen = self.see(item, &swapped.indices)?;
@@ -75,12 +76,17 @@ impl Swapping<'_> {
             let Some(item) = swapped.indices.get_mut(at) else { return Ok(()) };
             item.state = state;
             match step {
+                // Another host was faster, and what is live now is not what was to be blocked.
+                Next::Finished if blocked && seen.is_blocked_against(item) => {
+                    return Act::Unblock(item.index.clone()).send(self.call, self.server);
+                }
                 Next::Finished => return Ok(()),
                 Next::Stuck(why) => return Err(stuck(item, &why)),
                 // Neither a signal nor the time limit ends it: the swap of an index is finished.
                 Next::Wait(name) => wait_whole(self.server, &name, || Ok(()))?,
                 Next::Do(act) => {
                     self.prove(item, &act)?;
+                    blocked |= matches!(act, Act::Block(_));
                     match act.send(self.call, self.server) {
                         // What the server shows says what became of a request whose answer was lost; and an index that a
                         // client made just now under the name of the clone is kept.

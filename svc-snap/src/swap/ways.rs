@@ -8,6 +8,7 @@ use svc_step::{Call, Failure};
 use super::HowArgs;
 use super::offer::{Offer, Offered, not_proven};
 use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
+use crate::bring::room;
 use crate::bring::streams::{self, StreamState};
 use crate::index::copies::Way;
 use crate::index::count::counts;
@@ -32,6 +33,7 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer
     let way = Way { run: offer.run.clone(), back: false };
     let (wishes, skipped) = wishes(server, scope, offer, how, source)?;
     let seen = look_at(server, &way, &wishes)?;
+    refuse_stuck(server, &seen)?;
     let missing = wishes.iter().filter_map(|wish| wish.source.as_ref());
     let missing: Vec<&str> = missing
         .filter(|copy| seen.get(&copy.name).is_none_or(|index| index.uuid != copy.uuid))
@@ -54,6 +56,11 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer
     }
     streams::warn(call, &swapped.streams);
     Ok(Swapped { snapshot_uuid: offer.snapshot_uuid.clone(), straight: offer.straight.clone(), ..swapped })
+}
+
+/// A swap clones what is live and what becomes live.
+fn refuse_stuck(server: &Server, seen: &BTreeMap<String, Index>) -> Result<(), Failure> {
+    room::refuse_stuck_clones(server, &seen.keys().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// What was proven may have lost a shard or been written to since: nothing that is live is given up for it.
@@ -91,6 +98,7 @@ pub(crate) fn foreseen(server: &Server, scope: &Scope, offer: &Offer, how: HowAr
     let way = Way { run: offer.run.clone(), back: false };
     let (wishes, skipped) = wishes(server, scope, offer, how, source)?;
     let mut seen = look_at(server, &way, &wishes)?;
+    refuse_stuck(server, &seen)?;
     for copy in wishes.iter().filter_map(|wish| wish.source.as_ref()) {
         let shape = Shape { hidden: true, write_block: true, ..Shape::default() };
         seen.insert(copy.name.clone(), Index { uuid: not_yet.to_owned(), closed: false, whole: true, shape });
@@ -144,6 +152,7 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
         before.indices.iter().map(|item| &item.index).chain(&before.straight).map(|index| way.kept(index)).collect();
     let names = before.indices.iter().flat_map(SwapIndex::names).chain(before.straight.iter().map(String::as_str));
     let seen = look(server, &names.chain(kept.iter().map(String::as_str)).collect::<Vec<_>>())?;
+    refuse_stuck(server, &seen)?;
     for item in &mut before.indices {
         item.state = state(&was, item, only(&seen, &item.names()));
     }

@@ -1,0 +1,203 @@
+//! The same run id on two hosts: two state folders, so that no lock and no note keeps them apart. Whatever comes of it, what is
+//! live is the one content or the other, never a mixture, and whoever did not succeed says so in a sentence.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use svc_tests::content::Index;
+use svc_tests::gate::{Gate, Side};
+use svc_tests::sandbox::Sandbox;
+use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::wait;
+use tempfile::TempDir;
+
+const LONG: Duration = Duration::from_secs(60);
+const RUN: &str = "20261120t020003z-two-hosts";
+
+/// A search database and two hosts that work with it.
+struct Hosts {
+    sandbox: Sandbox,
+    second: TempDir,
+}
+
+type Content = BTreeMap<String, (Index, Value)>;
+
+impl Hosts {
+    /// With two indices under one alias, of which the backup of the first host holds ten documents each.
+    fn new(name: &str) -> (Self, Ran) {
+        let this = Self { sandbox: Sandbox::new(name), second: tempfile::tempdir().unwrap() };
+        for suffix in ["a", "b"] {
+            let index = this.sandbox.simple(suffix, 10);
+            this.sandbox.ask("PUT", &format!("/{index}/_alias/{}", this.sandbox.name("all")), None);
+        }
+        let created = this.sandbox.create("s");
+        (this, created)
+    }
+
+    /// The tool on the first host, or on the second.
+    fn tool(&self, host: usize, args: &[&str], run: &str, document: &Ran) -> Tool {
+        let tool = self.sandbox.tool(args).args(["--run-id", run, "--from", "-"]).stdin(document.text());
+        if host == 0 { tool } else { tool.env("SVC_STATE_DIR", self.second.path()) }
+    }
+
+    /// What is live becomes another content than the backup's.
+    fn write(&self) -> Content {
+        for suffix in ["a", "b"] {
+            self.sandbox.fill(&self.sandbox.name(suffix), 5, 15);
+        }
+        self.sandbox.content()
+    }
+
+    /// Index by index, what is live is the one or the other, and takes writes; gives whether all of it is the new one.
+    #[track_caller]
+    fn is_new(&self, old: &Content, new: &Content, at: &str) -> bool {
+        let live = self.sandbox.content();
+        assert_eq!(live.keys().collect::<Vec<_>>(), old.keys().collect::<Vec<_>>(), "{at}");
+        for (name, found) in &live {
+            assert!(found == &old[name] || found == &new[name], "{at}: {name} is neither: {found:?}");
+        }
+        &live == new
+    }
+}
+
+/// Whoever did not succeed says so in a sentence.
+#[track_caller]
+fn told(ran: &Ran) {
+    if ran.status != 0 {
+        let error = &ran.doc()["error"];
+        assert!((3..=8).contains(&ran.status), "{ran}");
+        assert!(error["message"].as_str().unwrap().ends_with('.') && error["hint"].is_string(), "{ran}");
+    }
+}
+
+#[test]
+fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothing_of_it() {
+    let (hosts, created) = Hosts::new("after");
+    let sandbox = &hosts.sandbox;
+    let second = |args: &[&str]| sandbox.tool(args).args(["--run-id", RUN]).env("SVC_STATE_DIR", hosts.second.path());
+    let by_run = sandbox.tool(&["create", "t", "--run-id", RUN]).run().ok().changed();
+    let again = second(&["create", "t"]).run().ok().unchanged().warns("not_noted");
+    assert_eq!(again.result()["snapshot"]["uuid"], by_run.result()["snapshot"]["uuid"]);
+    assert_eq!((&again.result()["resumed"], sandbox.snapshots().len()), (&Value::Bool(true), 2));
+
+    let new = sandbox.content();
+    let old = hosts.write();
+    let run = |host: usize, step: &str, document: &Ran| hosts.tool(host, &[step], RUN, document).run();
+    let staged = run(0, "stage", &created).ok().changed();
+    let copies = sandbox.copies();
+    for step in ["stage", "restore"] {
+        run(1, step, &created).refused("name_in_use");
+        assert_eq!((sandbox.copies(), sandbox.content() == old), (copies.clone(), true));
+    }
+    second(&["swap", "--run", RUN]).run().fails(4, "swap_not_found");
+    // The document is good on any host.
+    run(1, "swap", &staged).ok().changed();
+    assert!(hosts.is_new(&old, &new, "swapped by the second host"));
+    run(0, "restore", &created).unchanged();
+    run(1, "restore", &created).ok().unchanged();
+    assert!(hosts.is_new(&old, &new, "restored once more"));
+    second(&["unstage", "--run", RUN]).run().ok().changed();
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+
+    let aside = |host: usize| {
+        let tool = sandbox.tool(&["aside", "--run-id", "20261120t020003z-aside"]);
+        if host == 0 { tool } else { tool.env("SVC_STATE_DIR", hosts.second.path()) }
+    };
+    aside(0).run().ok().changed();
+    let copies = sandbox.copies();
+    aside(1).run().refused("name_in_use");
+    assert_eq!(sandbox.copies(), copies);
+}
+
+#[test]
+fn two_hosts_that_do_the_same_at_once_never_make_a_mixture() {
+    let (hosts, created) = Hosts::new("once");
+    let sandbox = &hosts.sandbox;
+    let new = sandbox.content();
+    let rounds = if svc_tests::deep() { 15 } else { 3 };
+    for round in 0..rounds {
+        let old = hosts.write();
+        let id = |step: &str| format!("20261120t02{round:02}03z-{step}");
+        let both = |step: &str, args: &[&str]| -> [Ran; 2] {
+            [0, 1].map(|host| hosts.tool(host, args, &id(step), &created).spawn()).map(Spawned::wait)
+        };
+        let ended = both("stage", &["stage"]);
+        ended.iter().for_each(told);
+        assert_eq!(ended.iter().filter(|ran| ran.status == 0).count(), 1, "{}\n{}", ended[0], ended[1]);
+        let staged = ended.iter().find(|ran| ran.status == 0).unwrap();
+        assert_eq!(sandbox.copies().len(), 2, "what one has staged the other has not removed: {}\n{}", ended[0], ended[1]);
+        assert!(sandbox.content() == old);
+
+        let ended = [0, 1].map(|host| hosts.tool(host, &["swap"], &id("stage"), staged).spawn()).map(Spawned::wait);
+        ended.iter().for_each(told);
+        let is_new = hosts.is_new(&old, &new, &format!("{}\n{}", ended[0], ended[1]));
+        assert!(is_new || ended.iter().all(|ran| ran.status != 0), "{}\n{}", ended[0], ended[1]);
+        clear(&hosts);
+
+        let old = hosts.write();
+        let ended = both("restore", &["restore"]);
+        ended.iter().for_each(told);
+        let is_new = hosts.is_new(&old, &new, &format!("{}\n{}", ended[0], ended[1]));
+        assert!(is_new || ended.iter().all(|ran| ran.status != 0), "{}\n{}", ended[0], ended[1]);
+        clear(&hosts);
+
+        let old = hosts.write();
+        let aside = |host: usize| {
+            let tool = sandbox.tool(&["aside", "--run-id", &id("aside")]);
+            if host == 0 { tool } else { tool.env("SVC_STATE_DIR", hosts.second.path()) }
+        };
+        let ended = [0, 1].map(|host| aside(host).spawn()).map(Spawned::wait);
+        ended.iter().for_each(told);
+        assert!(sandbox.content() == old, "{}\n{}", ended[0], ended[1]);
+        if let Some(won) = ended.iter().find(|ran| ran.status == 0) {
+            let proven = won.result()["indices"].as_array().unwrap().iter().map(|one| one["aside"].as_str().unwrap().to_owned());
+            assert_eq!(sandbox.copies(), proven.collect::<Vec<_>>(), "{}\n{}", ended[0], ended[1]);
+        }
+        clear(&hosts);
+    }
+}
+
+/// Takes away what the rounds keep.
+fn clear(hosts: &Hosts) {
+    for copy in hosts.sandbox.copies() {
+        hosts.sandbox.ask("DELETE", &format!("/{copy}"), None);
+    }
+}
+
+/// The first host stops just before one of its requests, the second does all of it, then the first goes on.
+#[test]
+fn a_host_that_falls_behind_at_any_request_never_spoils_what_the_other_has_done() {
+    let (hosts, created) = Hosts::new("behind");
+    let sandbox = &hosts.sandbox;
+    let new = sandbox.content();
+    let gate = Gate::to(&sandbox.search.url).unwrap();
+    hosts.tool(0, &["restore"], RUN, &created).env("SVC_SEARCH_URL", gate.url()).run().ok();
+    let requests = gate.seen().len();
+    clear(&hosts);
+    let chosen: Vec<usize> = if svc_tests::deep() { (1..=requests).collect() } else { vec![1, 2, 4, requests] };
+    for step in ["restore", "swap"] {
+        // A swap alone has no request that stages.
+        let first = usize::from(step == "swap");
+        for number in chosen.iter().filter(|number| **number > first) {
+            let old = hosts.write();
+            let run = format!("20261120t02{number:02}03z-{step}");
+            let document = match step {
+                "swap" => hosts.tool(0, &["stage"], &run, &created).run().ok(),
+                _ => created.clone(),
+            };
+            let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number - first, Side::Before);
+            let mut behind = hosts.tool(0, &[step], &run, &document).env("SVC_SEARCH_URL", gate.url()).spawn();
+            wait::until("the chosen request", LONG, || (gate.is_closed() || !behind.is_running()).then_some(())).unwrap();
+            assert!(gate.is_closed(), "{number}: {:?}", gate.seen());
+            let ahead = hosts.tool(1, &[step], &run, &document).run();
+            gate.open();
+            let behind = behind.wait();
+            let at = format!("{step} {number}\n{behind}\n{ahead}");
+            [&behind, &ahead].into_iter().for_each(told);
+            let is_new = hosts.is_new(&old, &new, &at);
+            assert!(is_new || [&behind, &ahead].iter().all(|ran| ran.status != 0), "{at}");
+            clear(&hosts);
+        }
+    }
+}
