@@ -327,14 +327,6 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
         .env("SVC_SEARCH_CLIENT_KEY", server.authority.path("nobody.key"));
     silent(nobody.run()).refused("search_forbidden");
     client.spares(".opendistro_security", |args| client.stranger(args));
-
-    server.authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
-    server.lay("old.pem", "server.pem").unwrap();
-    host.systemd.stop(&server.unit).unwrap();
-    server.start(&host).unwrap();
-    let known = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
-    silent(known(&["create", "t"]).run()).refused("search_certificate_expired");
-    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_verified");
 }
 
 /// `svc-snap` at another address than the shared server's.
