@@ -10,7 +10,6 @@ use std::time::Duration;
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::document::Time;
@@ -21,7 +20,7 @@ pub use self::rules::Reason;
 use self::rules::{Candidate, Rules, Worth};
 use crate::connection::Connection;
 use crate::rate::left::Left;
-use crate::repository::{self, RepositoryArg};
+use crate::repository::{self, RepositoryArg, cleanup};
 use crate::server::Server;
 use crate::server::path::path;
 use crate::snapshot::mark::{self, Kind};
@@ -172,7 +171,7 @@ fn planned(args: &PruneArgs, server: &Server, kinds: Vec<String>, found: &[Snaps
         goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.name]), None)).collect();
     let kept_count = (snapshots.len() - plan.len()) as u64;
     if !plan.is_empty() && !args.no_cleanup {
-        plan.push(Action::request("POST", path(&["_snapshot", repository, "_cleanup"]), None));
+        plan.push(Action::request("POST", cleanup::request(repository), None));
     }
     Pruned {
         cluster_uuid: server.cluster_uuid.clone(),
@@ -256,12 +255,6 @@ fn count(text: &str) -> Result<Most<usize>, String> {
         return Ok(Most(None));
     }
     text.parse().map(|count| Most(Some(count))).map_err(|_| format!("`{text}` is no number: write 30, or none"))
-}
-
-/// What the answer of a cleanup says.
-fn cleaned(answer: &Value) -> Cleaned {
-    let number = |key: &str| crate::cleanup::number(answer, key).unwrap_or(0);
-    Cleaned { deleted_bytes: number("deleted_bytes"), deleted_blobs_count: number("deleted_blobs") }
 }
 
 #[cfg(test)]

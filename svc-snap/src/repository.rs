@@ -1,5 +1,6 @@
 //! The snapshot repository that a step works with.
 
+pub(crate) mod cleanup;
 pub(crate) mod name;
 pub(crate) mod place;
 pub(crate) mod redact;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use super::{Becomes, Pruned, cleaned};
-use crate::cleanup;
+use super::{Becomes, Cleaned, Pruned};
+use crate::repository::cleanup;
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
 use crate::snapshot::{self, kept};
@@ -98,8 +98,11 @@ fn prove(server: &Server, pruned: &Pruned) -> Result<(), Failure> {
 
 /// A cleanup that cannot run just now is no failure: the next prune makes up for it.
 fn clean_up(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), Failure> {
-    match cleanup::clean(call, server, &path(&["_snapshot", &pruned.repository, "_cleanup"])) {
-        Ok(answer) => pruned.cleaned = Some(cleaned(&answer)),
+    match cleanup::clean(call, server, &pruned.repository) {
+        Ok(removed) => {
+            let (deleted_bytes, deleted_blobs_count) = (removed.bytes.unwrap_or(0), removed.blobs.unwrap_or(0));
+            pruned.cleaned = Some(Cleaned { deleted_bytes, deleted_blobs_count });
+        }
         Err(failure) if is_busy(&failure) => {
             call.warn(
                 "cleanup_busy",
