@@ -75,7 +75,7 @@ impl Rates<'_> {
         let ended = PutBack { brake: self.brake, note, patience: PATIENCE, unanswered: *unanswered }.run(call, server);
         let what = self.brake.name();
         let put_back = match ended {
-            Ok(Back::NotThere) if unanswered.is_some() => {
+            Ok(Back::NotThere) | Err(_) if unanswered.is_some() => {
                 // Its lock is free from now on and stays there, which tells the next call that its run has ended.
                 call.warn("rate_unknown", format!(
                     "Whether the rate of {what} was changed is not known: the request was not answered. The next call of svc-snap that finds it changed puts it back; svc-snap health says whether it is."

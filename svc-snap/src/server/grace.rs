@@ -8,7 +8,7 @@ use svc_step::deadline::Deadline;
 /// So much longer in all.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// What every request is given even then: a server that answers is never cut off between two of them.
-const LEAST: Duration = Duration::from_secs(2);
+const LEAST: Duration = Duration::from_secs(1);
 
 /// What is left of the time limit and the grace behind it; `None` where there is no limit.
 pub(crate) fn left(deadline: &Deadline) -> Option<Duration> {
