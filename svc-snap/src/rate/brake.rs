@@ -11,6 +11,7 @@ use crate::rate::Rate;
 use crate::rate::note::Note;
 use crate::repository::{self, redact};
 use crate::server::Server;
+use crate::server::json::text;
 use crate::server::path::path;
 
 /// The brake of a repository on snapshots; `0` is none.
@@ -145,7 +146,7 @@ impl Seen {
     /// Why it is to be left as it is.
     pub(crate) fn obstacle(&self) -> Option<String> {
         let Self::Repository(_, definition) = self else { return None };
-        let readonly = definition.pointer("/settings/readonly").and_then(Value::as_str) == Some("true");
+        let readonly = text(definition, "/settings/readonly") == Some("true");
         self.harm().or_else(|| readonly.then(|| "the repository is registered read-only".to_owned()))
     }
 
@@ -153,7 +154,7 @@ impl Seen {
     /// warnings may show the requests as they are sent.
     pub(crate) fn harm(&self) -> Option<String> {
         let Self::Repository(_, definition) = self else { return None };
-        let kind = definition.get("type").and_then(Value::as_str).unwrap_or_default();
+        let kind = text(definition, "/type").unwrap_or_default();
         let known = |key: &String| ["type", "settings", "uuid"].contains(&key.as_str());
         let settings = definition.get("settings").and_then(Value::as_object);
         if !repository::SHOWN_WHOLE.contains(&kind) || !definition.as_object().is_some_and(|all| all.keys().all(known)) {

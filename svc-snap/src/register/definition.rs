@@ -7,6 +7,7 @@ use svc_step::secret::is_secret_name;
 use super::RegisterArgs;
 use crate::rate::{Note, without_note};
 use crate::repository;
+use crate::server::json::text;
 
 /// A definition (2.1). The server keeps every setting as a string.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +45,7 @@ impl Definition {
     /// As it was registered: without what a run that takes a snapshot has changed for that time.
     pub(super) fn read(value: &Value) -> Self {
         let (settings, _) = without_note(&settings(value));
-        Self { kind: value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned(), settings }
+        Self { kind: text(value, "/type").unwrap_or_default().to_owned(), settings }
     }
 
     /// Whether the server has it as it was asked for. Some settings of plugins are secrets that no server gives out.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use svc_step::Failure;
 
 use self::table::{RULES, Rule};
+use crate::server::json::{list, text};
 use crate::server::rights;
 use crate::server::transport::{Answer, Fate, Trouble};
 
@@ -34,12 +35,12 @@ impl Said {
     }
 
     fn take(&mut self, error: &Value) {
-        let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
-        self.types.extend(text("type"));
-        if let Some(reason) = text("reason").filter(|reason| !self.reasons.contains(reason)) {
+        let said = |pointer: &str| text(error, pointer).map(str::to_owned);
+        self.types.extend(said("/type"));
+        if let Some(reason) = said("/reason").filter(|reason| !self.reasons.contains(reason)) {
             self.reasons.push(reason);
         }
-        for root in error.get("root_cause").and_then(Value::as_array).into_iter().flatten() {
+        for root in list(error, "/root_cause") {
             self.take(root);
         }
         for key in ["caused_by", "suppressed"] {
