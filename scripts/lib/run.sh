@@ -142,7 +142,8 @@ value() { jq -r "$2" "$(document "$1")"; }
 document_of() { document "$1" || printf '%s.json' "$1"; }
 
 # is_whole FILE: whether it holds one document; is_ok FILE: whether that document is ok as well.
-is_whole() { jq -es 'length==1 and (.[0] | type == "object" and has("ok"))' "$1" >/dev/null 2>&1; }
+whole='length==1 and (.[0] | type == "object" and has("ok"))'
+is_whole() { jq -es "$whole" "$1" >/dev/null 2>&1; }
 is_ok() { jq -es 'length==1 and .[0].ok==true' "$1" >/dev/null 2>&1; }
 
 # start_files KIND STEP COMMAND...: `files` is the path of the step's files, without their endings; the journal says that
@@ -173,7 +174,7 @@ begin() {
 
 # await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0).
 await() {
-  local name=$1 files=$2 pid=$3 status
+  local name=$1 files=$2 pid=$3 status said
   while :; do
     wait "$pid" && status=0 || status=$?
     # `wait` comes back early when a signal was caught; the step itself is still to be waited for.
@@ -181,9 +182,9 @@ await() {
   done
   forget_child "$pid"
   mv -- "$files.json.partial" "$files.json"
-  if ((status == 0 || status == 9)) && is_ok "$files.json"; then
+  if ((status == 0 || status == 9)) && said=$(said_of "$files.json"); then
     if ((status == 9)); then review=true; fi
-    say "$name: $(jq -r '[.warnings[] | "warning: \(.message) "] + ["ok, \(.duration_ms) ms"] | join("")' "$files.json")"
+    say "$name: $said"
     return 0
   fi
   local how="failed with status $status"
@@ -192,6 +193,12 @@ await() {
   # A tool that was killed, or is none, has no status of the contract.
   if ((status == 0 || status > 9)); then status=1; fi
   return "$status"
+}
+
+# said_of FILE: what a step says whose one document is ok; nothing, and a failure, where it is not.
+said_of() {
+  jq -rse 'if length==1 and .[0].ok==true then .[0] else empty end
+    | [.warnings[] | "warning: \(.message) "] + ["ok, \(.duration_ms) ms"] | join("")' "$1" 2>/dev/null
 }
 
 # sentence_of FILE STATUS: what a step that failed says.
@@ -378,13 +385,10 @@ step_documents() {
   local begun name
   for begun in "$run_dir"/[0-9][0-9]-*.started; do
     name=${begun##*/} name=${name#*-} name=${name%.started}
-    if is_whole "${begun%.started}.json"; then
-      jq -c --arg step "$name" '{step: $step, document: .}' "${begun%.started}.json"
-    else
+    jq -cse --arg step "$name" "if $whole then {step: \$step, document: .[0]} else empty end" "${begun%.started}.json" 2>/dev/null ||
       jq -nc --arg step "$name" --arg kind "$(<"$begun")" '{step: $step, document: {
         schema: null, ok: false, changed: (if $kind == "check" then false else null end), duration_ms: 0,
         error: {code: "no_document", retryable: false, causes: []}}}'
-    fi
   done
 }
 

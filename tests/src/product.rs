@@ -114,7 +114,7 @@ impl Product {
             ("SVC_UNINSTALL", format!("'{}'", text(&self.install_dir().join("bin/svc-uninstall")))),
             ("SVC_STATE_DIR", text(&self.state_dir())),
             ("SVC_BACKUP_DIR", text(&self.backup_dir())),
-            ("SVC_INTERVAL_MS", "5".to_owned()),
+            ("SVC_INTERVAL_MS", "25".to_owned()),
             ("PGUSER", self.name.clone()),
             ("PGPASSFILE", text(&self.path("pgpass"))),
         ];
