@@ -180,6 +180,8 @@ await() {
     # `wait` comes back early when a signal was caught; the step itself is still to be waited for.
     kill -0 "$pid" 2>/dev/null || break
   done
+  # Seen once, on a busy machine: an INT for the whole group ended the steps, and bash had not noticed it.
+  if [[ -z $signal ]] && ((status == 129 || status == 130 || status == 143)); then signal=$(kill -l "$status"); fi
   forget_child "$pid"
   mv -- "$files.json.partial" "$files.json"
   if ((status == 0 || status == 9)) && said=$(said_of "$files.json"); then
