@@ -327,6 +327,20 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
         .env("SVC_SEARCH_CLIENT_KEY", server.authority.path("nobody.key"));
     silent(nobody.run()).refused("search_forbidden");
     client.spares(".opendistro_security", |args| client.stranger(args));
+
+    // The plugin does not start with a certificate that has expired, so that it has to expire at work.
+    if !svc_tests::deep() {
+        return svc_tests::skip("a certificate of OpenSearch that expires: it takes minutes, so only with --deep");
+    }
+    server.authority.sign_for_seconds("server", "short", "IP:127.0.0.1", 150).unwrap();
+    server.lay("short.pem", "server.pem").unwrap();
+    host.systemd.stop(&server.unit).unwrap();
+    server.start(&host).unwrap();
+    let known = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
+    let expired = || Some(known(&["create", "t"]).arg("--dry-run").run()).filter(|ran| ran.status != 0);
+    silent(wait::until("the end of the certificate", Duration::from_secs(200), expired).unwrap())
+        .refused("search_certificate_expired");
+    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_verified");
 }
 
 /// `svc-snap` at another address than the shared server's.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -78,6 +79,19 @@ impl Authority {
         self.openssl(&format!(
             "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} -extfile extensions -out {as_name}.pem"
         ))
+    }
+
+    /// The same, valid for so many seconds from now.
+    pub fn sign_for_seconds(&self, name: &str, as_name: &str, san: &str, seconds: i64) -> Result<()> {
+        let end = (Timestamp::now() + SignedDuration::from_secs(seconds)).strftime("%Y%m%d%H%M%SZ").to_string();
+        let config = format!(
+            "[ca]\ndefault_ca = here\n[here]\ndatabase = index.txt\nnew_certs_dir = .\nrand_serial = yes\ncertificate = ca.pem\n\
+             private_key = ca.key\ndefault_md = sha256\npolicy = any\nx509_extensions = leaf\n[any]\ncommonName = supplied\n\
+             [leaf]\nsubjectAltName = {san}\nextendedKeyUsage = serverAuth,clientAuth\n"
+        );
+        fs::write(self.file("ca.cnf"), config)?;
+        fs::write(self.file("index.txt"), "")?;
+        self.openssl(&format!("ca -batch -notext -config ca.cnf -in {name}.csr -out {as_name}.pem -enddate {end}"))
     }
 
     fn openssl(&self, arguments: &str) -> Result<()> {
@@ -153,9 +167,7 @@ impl Secured {
             }
         }
         let home = Some(opensearch_with_security()?);
-        // Whether it is up is asked for whatever its certificate is.
-        let ready = ["--insecure".to_owned()].into_iter().chain(curl.iter().cloned()).collect();
-        let settings = Settings { extra, curl: ready, scheme: "https", home, ..Settings::default() };
+        let settings = Settings { extra, curl: curl.clone(), scheme: "https", home, ..Settings::default() };
         let own = host.prepare_search_server("opensearch-2", &settings)?;
         let this = Self { own, authority, curl };
         for name in ["server.key", "server.pem", "ca.pem"] {
