@@ -141,7 +141,7 @@ fn rows_that_the_server_did_not_take_are_noticed_by_its_own_count() {
         CREATE TRIGGER swallow BEFORE INSERT ON public.notes FOR EACH ROW EXECUTE FUNCTION public.swallow();";
     let fewer = before_the_rows(&case, &dump, swallows);
     let ran = case.tool().args(["stage", "--loader", "fast"]).arg(fewer).run().fails(7, "rows_differ").unchanged();
-    assert!(causes(ran.doc()).contains("public.notes: 200 rows in the dump"), "{ran}");
+    assert!(causes(ran.doc()).contains("199 arrived at the server"), "{ran}");
     assert_eq!(case.copies(), "");
 }
 
@@ -196,10 +196,10 @@ fn line_ends_of_another_system_and_a_byte_order_mark_are_no_obstacle() {
     assert_eq!(rows(&staged(&case, &crlf, "fast", &["--run-id", "20300101t000000z-crlf"])), rows(&before));
 }
 
-/// A dump that builds two indexes side by side which take two minutes each.
+/// A dump that builds two indexes side by side which take an hour each: nobody waits for them.
 fn slow_builds(case: &Case, dump: &Path) -> PathBuf {
     let function = "CREATE FUNCTION public.slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
-        'BEGIN IF $1 = 3 THEN PERFORM pg_catalog.pg_sleep(120); END IF; RETURN $1; END';";
+        'BEGIN IF $1 = 3 THEN PERFORM pg_catalog.pg_sleep(3600); END IF; RETURN $1; END';";
     let text = fs::read_to_string(before_the_rows(case, dump, function)).unwrap();
     let at = text.find("--\n-- Name: notes_item; Type: INDEX").unwrap();
     let indexes = "CREATE INDEX slow_1 ON public.items USING btree (public.slow(id));\n\

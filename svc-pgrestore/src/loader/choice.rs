@@ -57,7 +57,8 @@ impl LoaderArgs {
     /// The fast loader was asked for and cannot load this dump (3), or psql is needed and not installed (4).
     pub(crate) fn choose(&self, plan: &Plan, call: &Call) -> Result<Chosen, Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let chosen = judge(self.loader, plan.obstacle, self.jobs.map_or(cores, usize::from))?;
+        let jobs = self.jobs.map_or(cores, usize::from).min(plan.widest());
+        let chosen = judge(self.loader, plan.obstacle, jobs)?;
         if chosen.loader == Loader::Psql {
             psql::available(call)?;
         }

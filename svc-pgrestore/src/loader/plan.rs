@@ -101,6 +101,16 @@ impl Plan {
         }
         counts
     }
+
+    /// How many connections at most have something to do at one time.
+    pub(crate) fn widest(&self) -> usize {
+        let width = |item: &Item| match item {
+            Item::Serial(_) => 1,
+            Item::Copies(blocks) => blocks.len(),
+            Item::Builds(builds) => builds.len(),
+        };
+        self.items.iter().map(width).max().unwrap_or(1)
+    }
 }
 
 /// Makes the plan while the dump passes by.
