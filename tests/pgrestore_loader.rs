@@ -199,7 +199,7 @@ fn line_ends_of_another_system_and_a_byte_order_mark_are_no_obstacle() {
 /// A dump that builds two indexes side by side which take an hour each: nobody waits for them.
 fn slow_builds(case: &Case, dump: &Path) -> PathBuf {
     let function = "CREATE FUNCTION public.slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
-        'BEGIN IF $1 = 3 THEN PERFORM pg_catalog.pg_sleep(3600); END IF; RETURN $1; END';";
+        'BEGIN IF $1 = 3 THEN PERFORM pg_advisory_lock_shared(1); PERFORM pg_sleep(3600); END IF; RETURN $1; END';";
     let text = fs::read_to_string(before_the_rows(case, dump, function)).unwrap();
     let at = text.find("--\n-- Name: notes_item; Type: INDEX").unwrap();
     let indexes = "CREATE INDEX slow_1 ON public.items USING btree (public.slow(id));\n\
@@ -234,11 +234,13 @@ fn a_signal_ends_every_session_and_leaves_nothing() {
 fn one_that_fails_does_not_wait_for_the_others() {
     let (case, dump) = Case::filled("pgl_first");
     let slow = fs::read_to_string(slow_builds(&case, &dump)).unwrap();
-    // The heavier one is begun first; the other one fails while it is at work.
-    let failing = slow.replace(
-        "CREATE INDEX slow_2 ON public.notes USING btree (public.slow(item));",
-        "CREATE INDEX slow_2 ON public.notes USING btree (((item / 0)));",
-    );
+    // The second one fails as soon as the first one is at work.
+    let fails = "CREATE FUNCTION public.fails(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
+        'BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = ''advisory'' AND database = \
+        (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP PERFORM pg_sleep(0.01); END LOOP; \
+        RETURN 1 / 0; END';\n";
+    let failing = slow.replacen("CREATE FUNCTION public.slow", &format!("{fails}CREATE FUNCTION public.slow"), 1);
+    let failing = failing.replace("public.slow(item)", "public.fails(item)");
     let path = write(&case, "failing.sql", failing);
     let ran = case.tool().args(["stage", "--jobs", "2"]).arg(path).run().fails(1, "load_failed").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
