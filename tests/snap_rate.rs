@@ -1,10 +1,11 @@
 //! `svc-snap --rate`: the search database's brakes, taken off or set for one step and put back on every way out.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -281,11 +282,18 @@ fn a_call_that_ends_while_the_brake_is_being_taken_off_leaves_it_as_it_was_or_sa
     assert_eq!((settings(&sandbox), signs_of_life(&sandbox)), (before, 0));
 }
 
-/// A way to the sandbox's server on which somebody rewrites the repository just before a request that holds `word` is carried, once.
-fn rewritten(sandbox: &Sandbox, word: &'static str, rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> StandIn {
-    let (search, path, done) = (sandbox.search.clone(), format!("/_snapshot/{}", sandbox.prefix), AtomicBool::new(false));
+/// A way to the sandbox's server on which somebody rewrites the repository just before a request that holds the last of `words` is
+/// carried, after requests that held the others.
+fn rewritten(sandbox: &Sandbox, words: &[&str], rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> StandIn {
+    let (search, path) = (sandbox.search.clone(), format!("/_snapshot/{}", sandbox.prefix));
+    let words: Mutex<VecDeque<String>> = Mutex::new(words.iter().map(|word| (*word).to_owned()).collect());
     StandIn::before(&sandbox.search.url, move |request| {
-        if request.contains(word) && !done.swap(true, Ordering::SeqCst) {
+        let is_last = {
+            let mut words = words.lock().unwrap();
+            let came = words.front().is_some_and(|word| request.contains(word.as_str()));
+            came && words.pop_front().is_some() && words.is_empty()
+        };
+        if is_last {
             // A server may still be at the end of the snapshot before, and then it changes nothing.
             let rewritten = || {
                 let mut all = search.ask("GET", &path, None)?;
@@ -310,7 +318,7 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
         tool.run().ok().changed()
     };
     // Between the plan and the brake.
-    let way = rewritten(&sandbox, "_refresh", |settings| {
+    let way = rewritten(&sandbox, &["_refresh"], |settings| {
         settings["chunk_size"] = json!("10mb");
         settings[SNAPSHOT] = json!("9mb");
     });
@@ -318,16 +326,18 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
     assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("9mb"), &json!(true)), "{created}");
     let now = settings(&sandbox);
     assert_eq!((&now["chunk_size"], &now[SNAPSHOT], &now["svc_tools_rate"]), (&json!("10mb"), &json!("9mb"), &Value::Null));
-    // While it is off: what else was set stays, and so does another rate.
-    let way = rewritten(&sandbox, "wait_for_completion", |settings| settings["chunk_size"] = json!("20mb"));
+    // While it is off, when the snapshot has ended: what else was set stays, and so does another rate.
+    let look = format!("GET /_snapshot/{} HTTP", sandbox.prefix);
+    let off = ["wait_for_completion", look.as_str()];
+    let way = rewritten(&sandbox, &off, |settings| settings["chunk_size"] = json!("20mb"));
     assert_eq!(rate(&create("s2", &way))["put_back"], true);
     let now = settings(&sandbox);
     assert_eq!((&now["chunk_size"], &now[SNAPSHOT], &now["svc_tools_rate"]), (&json!("20mb"), &json!("9mb"), &Value::Null));
-    let way = rewritten(&sandbox, "wait_for_completion", |settings| settings[SNAPSHOT] = json!("8mb"));
+    let way = rewritten(&sandbox, &off, |settings| settings[SNAPSHOT] = json!("8mb"));
     create("s3", &way);
     assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("8mb"), &Value::Null));
     // And where we could write it only together with a secret, an operator does.
-    let way = rewritten(&sandbox, "wait_for_completion", |settings| settings["address"] = json!("http://me:s3cret@far/"));
+    let way = rewritten(&sandbox, &off, |settings| settings["address"] = json!("http://me:s3cret@far/"));
     let secret = create("s4", &way).warns("rate_not_put_back");
     assert_eq!((&rate(&secret)["put_back"], &settings(&sandbox)[SNAPSHOT]), (&json!(false), &json!("0")), "{secret}");
     let health = sandbox.run(&["health"]).ok().warns("rate_left_changed");

@@ -3,11 +3,12 @@
 //!
 //! What lies where, from the ground up; each imports only what stands above it in this list:
 //! - `connection/`: how the search database is reached: address, credentials, TLS.
-//! - `server/`: requests and what a refusal means, what is read of an answer (`json`), the nodes' disks.
+//! - `server/`: requests and what a refusal means, what is read of an answer (`json`) and what of it nobody may see (`redact`), the
+//!   nodes' disks.
 //! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
 //!   against what is `live` or `held` by a snapshot), the names of our own `copies`, and the requests that clone, block and
 //!   exchange it (`act`, `clone`).
-//! - `repository/`: what is known of it, its settings without secrets, whether every node can use it (`verdict`), its `cleanup`.
+//! - `repository/`: what is known of it, whether every node can use it (`verdict`), its `cleanup`.
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
 //!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
 //!   that (`kept`).

@@ -18,11 +18,11 @@ use self::definition::Definition;
 use self::refused::{elsewhere, hinted, not_seen, other_than_asked};
 use crate::connection::Connection;
 use crate::rate::{LOCK, Life, with_note};
-use crate::repository::redact::redacted;
 use crate::repository::unusable;
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::server::path::path;
+use crate::server::redact::redacted;
 
 /// Arguments of `svc-snap register`.
 #[derive(Debug, clap::Args)]

@@ -9,10 +9,10 @@ use svc_step::action::Action;
 
 use crate::rate::Rate;
 use crate::rate::note::Note;
-use crate::repository::{self, redact};
-use crate::server::Server;
+use crate::repository;
 use crate::server::json::text;
 use crate::server::path::path;
+use crate::server::{Server, redact};
 
 /// The brake of a repository on snapshots; `0` is none.
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";

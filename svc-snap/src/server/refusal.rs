@@ -11,8 +11,8 @@ use svc_step::Failure;
 
 use self::table::{RULES, Rule};
 use crate::server::json::{list, text};
-use crate::server::rights;
 use crate::server::transport::{Answer, Fate, Trouble};
+use crate::server::{redact, rights};
 
 /// An error of the server, flattened.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ pub(crate) fn refusal(status: u16, body: &Value) -> Trouble {
     if failure.code == "search_forbidden" {
         rights::name(&mut failure, &said.reasons);
     }
-    failure.causes.extend(said.reasons);
+    failure.causes.extend(said.reasons.iter().map(|reason| redact::words(reason)));
     Trouble { failure, fate }
 }
 
@@ -229,6 +229,15 @@ mod tests {
     fn the_servers_own_words_are_kept_once_each() {
         let failure = refusal(404, &error("repository_missing_exception", "[r] missing")).failure;
         assert_eq!(failure.causes, ["HTTP 404 repository_missing_exception", "[r] missing"]);
+    }
+
+    #[test]
+    fn a_repository_that_was_changed_a_moment_ago_is_busy_and_its_secrets_are_not_in_the_causes() {
+        let reason =
+            r#"[r] Found unexpected initialized repo metadata [RepositoryMetadata{r}{fs}{{"a":"http://me:pw@far/"}}{2}]"#;
+        let failure = refusal(500, &error("repository_exception", reason)).failure;
+        assert_eq!((failure.status.code(), failure.code.as_str()), (5, "search_busy"));
+        assert!(!format!("{failure:?}").contains("pw"), "{failure:?}");
     }
 
     #[test]

@@ -197,6 +197,11 @@ pub(crate) const RULES: &[Rule] = &[
         .types(&["repository_exception", "snapshot_exception"])
         .says(&["concurrent modification", "do not match its expected state", "not to match its expected state"])
         .hint("Two clusters must never write to one folder: register it in the other one with --readonly, then register it here anew."),
+    // A repository that was registered, or its rate changed, a moment ago.
+    unavailable("search_busy", "The search database is busy with something that this cannot run beside.")
+        .types(&["repository_exception"])
+        .says(&["unexpected initialized repo metadata"])
+        .hint("Try again in a while; svc-snap list shows snapshots under way."),
     failed("repository_error", "The search database cannot use the repository.")
         .types(&["repository_exception"])
         .hint("See the causes: they are the server's own words."),

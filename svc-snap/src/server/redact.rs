@@ -1,4 +1,5 @@
 //! Secrets in a repository's settings, which documents must not show: by the settings' names, and in addresses wherever they stand.
+//! A server's own words may hold such settings too.
 
 use serde_json::{Map, Value, json};
 use svc_step::secret::{REDACTED, is_secret_name};
@@ -18,13 +19,38 @@ fn hide(name: &str, value: &Value) -> Value {
     }
 }
 
-/// A text whose addresses, of which it may hold several, have neither user-info nor secrets among their parameters.
+/// A server's words without the secrets in them: Elasticsearch 7.17 has been seen to write a repository's settings as JSON into a
+/// reason.
+pub(crate) fn words(text: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), text);
+    while let Some((before, object)) = rest.find("{\"").and_then(|at| rest.split_at_checked(at)) {
+        shown.push_str(&addresses(before, &WORDS_END));
+        let mut objects = serde_json::Deserializer::from_str(object).into_iter::<Map<String, Value>>();
+        let (said, end) = match objects.next() {
+            Some(Ok(settings)) => (json!(redacted(&settings)).to_string(), objects.byte_offset()),
+            _ => ("{".to_owned(), 1),
+        };
+        shown.push_str(&said);
+        rest = object.get(end..).unwrap_or_default();
+    }
+    shown + &addresses(rest, &WORDS_END)
+}
+
+/// What ends the host of an address in a sentence.
+const WORDS_END: [char; 5] = ['/', '"', '\'', ' ', '\n'];
+
+/// A password may hold anything but a slash.
 fn without_secrets(text: &str) -> String {
+    addresses(text, &['/'])
+}
+
+/// A text whose addresses, of which it may hold several, have neither user-info nor secrets among their parameters; `ends` are what
+/// may stand behind a host.
+fn addresses(text: &str, ends: &[char]) -> String {
     let mut parts = text.split("://");
     let mut shown = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        // A password may hold anything but a slash.
-        let (authority, path) = part.split_at(part.find('/').unwrap_or(part.len()));
+        let (authority, path) = part.split_at(part.find(ends).unwrap_or(part.len()));
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         shown = format!("{shown}://{}", without_parameters(&format!("{host}{path}")));
     }
@@ -63,6 +89,24 @@ mod tests {
         ] {
             let settings = json!({name: value});
             assert_eq!(Value::Object(redacted(settings.as_object().unwrap())), json!({name: shown}), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_servers_words_show_none_either_and_stay_what_they_are_otherwise() {
+        for (said, shown) in [
+            (
+                r#"[r] Found unexpected [RepositoryMetadata{r}{fs}{{"address":"http://me:pw@far/","client.key":"pw","chunk_size":"1mb"}}{2}]"#,
+                r#"[r] Found unexpected [RepositoryMetadata{r}{fs}{{"address":"http://far/","client.key":"<redacted>","chunk_size":"1mb"}}{2}]"#,
+            ),
+            ("cannot reach http://me:pw@far:1 for you@home", "cannot reach http://far:1 for you@home"),
+            (r#"half {"a":"ftp://me:pw@far/"#, r#"half {"a":"ftp://far/"#),
+            (
+                "[svc-3][127.0.0.1:26464][internal:admin/repository/verify]",
+                "[svc-3][127.0.0.1:26464][internal:admin/repository/verify]",
+            ),
+        ] {
+            assert_eq!(words(said), shown);
         }
     }
 }
