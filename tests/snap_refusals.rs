@@ -12,7 +12,8 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
     let extra = vec![("http.max_content_length".to_owned(), "1kb".to_owned())];
     let server = host.search_server(&host.search.key, &Settings { extra, ..Settings::default() }).unwrap();
     let sandbox = Sandbox::on(server.search.clone(), "refused").registered(&[]);
-    let docs = sandbox.simple("docs", 2);
+    let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 1}}));
+    sandbox.fill(&docs, 0, 2);
     let created = sandbox.create("s");
     sandbox.simple("other", 1);
     let location = sandbox.location().display().to_string();
@@ -31,10 +32,10 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
         ran.refused("index_blocked");
     }
 
-    // In place nobody counts shards but the server.
+    // The replicas that come along nobody counts but the server.
     sandbox.ask("DELETE", &format!("/{docs}"), None);
-    let shards = sandbox.ask("GET", "/_cluster/health", None)["active_shards"].clone();
-    set("cluster.max_shards_per_node", shards);
+    let shards = sandbox.ask("GET", "/_cluster/health", None)["active_shards"].as_u64().unwrap();
+    set("cluster.max_shards_per_node", json!(shards + 1));
     let full = sandbox.from(&["restore", "--in-place"], &created);
     set("cluster.max_shards_per_node", Value::Null);
     full.refused("shard_limit_reached");

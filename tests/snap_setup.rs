@@ -357,7 +357,15 @@ fn the_request_of_every_type_is_built_and_a_type_that_needs_a_plugin_names_it() 
 
     // What looks like a secret is sent, and never shown.
     let location = sandbox.location().display().to_string();
-    let secret = ["--location", &location, "--setting", "secret_key=s3cret", "--setting", "sas_token=s3cret"];
+    let given = ["register", "--location", &location, "--setting", "secret_key=s3cret"];
+    let given = sandbox.run(&given).fails(2, "secret_on_command_line").unchanged();
+    assert!(!format!("{}{}", given.stdout, given.stderr).contains("s3cret"), "a secret is shown\n{given}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("secret");
+    fs::write(&file, "s3cret\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let [key, token] = ["secret_key", "sas_token"].map(|name| format!("{name}=@{}", file.display()));
+    let secret = ["--location", &location, "--setting", &key, "--setting", &token];
     let register = |more: &[&str]| sandbox.tool(&["register"]).args(secret).args(more.iter().copied()).run().ok();
     for ran in [register(&["--dry-run"]), register(&[]), register(&["--readonly"])] {
         assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret"), "a secret is shown\n{ran}");

@@ -25,7 +25,7 @@ pub struct Connection {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Search database")]
 struct ConnectionArgs {
-    /// Its address; one with a password in it is better set by SVC_SEARCH_URL, as others can read a process's arguments
+    /// Its address; one with a password in it is refused here, as others can read a process's arguments (SVC_SEARCH_URL may have one)
     #[arg(long, value_name = "URL", env = "SVC_SEARCH_URL", default_value = "http://127.0.0.1:9200",
           value_parser = secret, hide_env_values = true)]
     url: Secret,
@@ -78,6 +78,7 @@ impl Connection {
     /// that holds a secret is open to others (3).
     pub(crate) fn reach(&self) -> Result<Reach, Failure> {
         let address = url::parse(&self.args.url)?;
+        self.no_password_in_arguments(&address)?;
         let over_tls = address.base.starts_with("https://");
         let authorization = self.authorization(&address)?;
         let unverified = over_tls && self.unverified()?;
@@ -135,6 +136,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 mod tests {
     use clap::Parser;
 
+    use super::sourced::Source;
     use super::*;
 
     #[derive(Debug, Parser)]
@@ -145,6 +147,12 @@ mod tests {
 
     pub(super) fn connection(args: &[&str]) -> Connection {
         Line::parse_from(std::iter::once(&"svc-snap").chain(args)).connection
+    }
+
+    /// The same, of which one setting stands in the environment.
+    pub(super) fn of_environment(mut connection: Connection, id: &str) -> Connection {
+        connection.sources.set(id, Source::Environment);
+        connection
     }
 
     #[test]

@@ -22,6 +22,8 @@
 mod aside;
 mod bring;
 mod cleanup;
+#[cfg(test)]
+mod codes;
 mod configure;
 mod connection;
 mod create;

@@ -187,6 +187,7 @@ impl Call {
             }
             (Err(Stopped { failure, result }), _) => (result, Some(failure)),
         };
+        let failure = failure.map(|failure| no_refusal_after_effects(failure, self.effects.changed()));
         let remarks = std::mem::take(&mut *self.remarks());
         let document = Document {
             schema: schema_name(self.tool, step),
@@ -246,9 +247,28 @@ fn failed_after(signal: i32, failure: Failure) -> Failure {
     interrupted
 }
 
+/// Exit 3 promises that nothing was changed. A refusal that came after the first effect, or after one that nobody knows of, is a
+/// failure (1) of the same code.
+fn no_refusal_after_effects(mut failure: Failure, changed: Changed) -> Failure {
+    if failure.status == Status::Refused && changed != Changed::No {
+        failure.status = Status::Failed;
+    }
+    failure
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_after_an_effect_is_a_failure_of_the_same_code() {
+        for (changed, status) in [(Changed::No, 3), (Changed::Yes, 1), (Changed::Unknown, 1)] {
+            let failure = no_refusal_after_effects(Failure::refused("no_right", "You may not."), changed);
+            assert_eq!((failure.exit_code(), failure.code.as_str()), (status, "no_right"), "{changed:?}");
+            let other = no_refusal_after_effects(Failure::invalid("no_good", "It is no good."), changed);
+            assert_eq!(other.exit_code(), 7, "{changed:?}");
+        }
+    }
 
     #[test]
     fn a_failure_after_a_signal_ends_by_the_signal_and_stays_its_cause() {

@@ -27,13 +27,9 @@ struct Load {
 /// There is no room (3); the server does not answer.
 pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Failure> {
     let server = &chosen.server;
-    let status = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_status"]);
-    // Without its shards, which are most of it.
-    let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
-    let status = server.get(&format!("{status}?filter_path={what}"))?;
-    let load = load(&status, brings);
+    let load = load_of(chosen, brings)?;
     let disks = disks(server)?;
-    if let Some((free, nodes)) = lacking(&disks, load.bytes) {
+    if let Some((free, nodes)) = lacking(&disks, load.bytes, 0) {
         return Err(Failure::refused(
             "no_room",
             format!(
@@ -41,9 +37,57 @@ pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Fa
                 load.bytes
             ),
         )
-        .hint("Make room, restore less (--indices), or restore in place: svc-snap restore --in-place --on-conflict delete."));
+        .hint("Make room, or restore less (--indices). svc-snap restore --in-place --on-conflict delete wants less room, but deletes what is live first: nothing is proven beforehand, and nothing is kept to go back to."));
     }
     refuse_shards(server, disks.len() as u64, load.shards, "The restore brings")
+}
+
+/// The same of a restore in place, which first gives up `live`, the indices of the same names: what does not even fit then is
+/// refused before anything is closed or deleted.
+///
+/// # Errors
+/// There is no room (3); the server does not answer.
+pub(crate) fn refuse_without_in_place(chosen: &Chosen, brings: &[Bring], live: &[&str]) -> Result<(), Failure> {
+    let server = &chosen.server;
+    let (load, given_up) = (load_of(chosen, brings)?, held_by(server, live)?);
+    let disks = disks(server)?;
+    if let Some((free, nodes)) = lacking(&disks, load.bytes, given_up.bytes) {
+        return Err(Failure::refused(
+            "no_room",
+            format!(
+                "The restore brings {} bytes, and the disks of {nodes} would have {free} bytes below their watermarks, although what is live there ({} bytes) is given up.",
+                load.bytes, given_up.bytes
+            ),
+        )
+        .hint("Make room (svc-snap health shows the disks), or restore less (--indices)."));
+    }
+    refuse_shards(
+        server,
+        disks.len() as u64,
+        load.shards.saturating_sub(given_up.shards),
+        "The restore brings, beside what is live,",
+    )
+}
+
+/// What the snapshot holds of the indices that are brought.
+fn load_of(chosen: &Chosen, brings: &[Bring]) -> Result<Load, Failure> {
+    let status = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_status"]);
+    // Without its shards, which are most of it.
+    let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
+    Ok(load(&chosen.server.get(&format!("{status}?filter_path={what}"))?, brings))
+}
+
+/// What these live indices hold, replicas included; closed ones too.
+fn held_by(server: &Server, names: &[&str]) -> Result<Load, Failure> {
+    let mut held = Load::default();
+    for names in portions(names) {
+        let what = "filter_path=_shards.total,_all.total.store.size_in_bytes&forbid_closed_indices=false";
+        let stats = server.get(&format!("{}?{what}", path(&[&names.join(","), "_stats", "store"])))?;
+        let size = |pointer: &str| number(&stats, pointer).unwrap_or(0);
+        held.bytes += size("/_all/total/store/size_in_bytes");
+        held.shards += size("/_shards/total");
+    }
+    Ok(held)
 }
 
 /// Refuses clones of `names` that the cluster would not take: they are hard links and need no room at first, but no new shard
@@ -122,14 +166,23 @@ fn load(status: &Value, brings: &[Bring]) -> Load {
     })
 }
 
-/// How much room there is, and on which nodes, where it is not enough. A node without a limit takes everything.
-fn lacking(disks: &[NodeDisk], bytes: u64) -> Option<(u64, String)> {
+/// How much room there is once `freed` bytes are given up, and on which nodes, where it is not enough for `bytes`. A node without a
+/// limit takes everything. Nobody knows on which nodes the freed bytes lie: it is as if they lay where they help most, so that
+/// nothing is refused that would fit.
+fn lacking(disks: &[NodeDisk], bytes: u64, freed: u64) -> Option<(u64, String)> {
+    let stays_shut = |disk: &NodeDisk| {
+        let low = disk.low_watermark_bytes.unwrap_or(0);
+        disk.takes_no_shards && (freed == 0 || disk.available_bytes.saturating_add(freed) < low)
+    };
     let room = |disk: &NodeDisk| {
         let below = disk.available_bytes.saturating_sub(disk.high_watermark_bytes?);
-        Some(if disk.takes_no_shards { 0 } else { below })
+        Some(if stays_shut(disk) { 0 } else { below })
     };
+    let open = disks.iter().filter(|disk| !stays_shut(disk));
+    // What must be freed first on a disk that is past its limit.
+    let beyond = open.filter_map(|disk| Some(disk.high_watermark_bytes?.saturating_sub(disk.available_bytes))).min();
     let free: Option<Vec<u64>> = disks.iter().map(room).collect();
-    let free: u64 = free?.iter().sum();
+    let free = free?.iter().sum::<u64>() + beyond.map_or(0, |beyond| freed.saturating_sub(beyond));
     let nodes: Vec<&str> = disks.iter().map(|disk| disk.node.as_str()).collect();
     (!disks.is_empty() && free < bytes).then(|| (free, nodes.join(", ")))
 }
@@ -178,11 +231,25 @@ mod tests {
 
     #[test]
     fn room_is_what_is_left_below_the_high_watermarks() {
-        assert_eq!(lacking(&[disk(150, Some(100))], 50), None);
-        assert_eq!(lacking(&[disk(150, Some(100)), disk(50, Some(100))], 51), Some((50, "n, n".to_owned())));
-        assert_eq!(lacking(&[disk(150, Some(100)), disk(0, None)], 1000), None);
-        assert_eq!(lacking(&[], 1000), None);
+        assert_eq!(lacking(&[disk(150, Some(100))], 50, 0), None);
+        assert_eq!(lacking(&[disk(150, Some(100)), disk(50, Some(100))], 51, 0), Some((50, "n, n".to_owned())));
+        assert_eq!(lacking(&[disk(150, Some(100)), disk(0, None)], 1000, 0), None);
+        assert_eq!(lacking(&[], 1000, 0), None);
         let past_low = NodeDisk { takes_no_shards: true, ..disk(150, Some(100)) };
-        assert_eq!(lacking(&[past_low, disk(150, Some(100))], 51), Some((50, "n, n".to_owned())));
+        assert_eq!(lacking(&[past_low, disk(150, Some(100))], 51, 0), Some((50, "n, n".to_owned())));
+    }
+
+    #[test]
+    fn what_is_given_up_makes_room() {
+        let full = |freed: u64, bytes: u64| lacking(&[disk(70, Some(100))], bytes, freed).map(|(free, _)| free);
+        // 30 of them only bring the disk back to its limit.
+        assert_eq!((full(40, 10), full(40, 11), full(20, 1)), (None, Some(10), Some(0)));
+        // They may all lie on the disk that has room.
+        assert_eq!(lacking(&[disk(70, Some(100)), disk(150, Some(100))], 90, 40), None);
+        let shut = |freed: u64| {
+            let disk = NodeDisk { takes_no_shards: true, low_watermark_bytes: Some(200), ..disk(150, Some(100)) };
+            lacking(&[disk], 60, freed)
+        };
+        assert_eq!((shut(49).is_some(), shut(50).is_some()), (true, false));
     }
 }

@@ -26,6 +26,21 @@ enum Kind {
 }
 
 impl Connection {
+    /// Everybody on the host can read the arguments of a process.
+    ///
+    /// # Errors
+    /// `--url` has a password in it (2).
+    pub(super) fn no_password_in_arguments(&self, address: &Address) -> Result<(), Failure> {
+        if address.password.is_none() || self.sources.source(URL.id) != Some(Source::Flag) {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "secret_on_command_line",
+            "There is a password in --url, where everybody on this host can read it.",
+        )
+        .hint("Say --user NAME --password-file FILE, or set the address by SVC_SEARCH_URL; whoever is on this host may know the password by now."))
+    }
+
     /// The value of the header `Authorization`.
     ///
     /// # Errors
@@ -70,13 +85,11 @@ impl Connection {
     fn basic(&self, address: &Address) -> Result<Secret, Failure> {
         // A user in an address of the command line is meant for this call.
         let of_call = |id| self.sources.source(id) == Some(Source::Flag);
-        let url_wins = |id| of_call(URL.id) && !of_call(id);
         let user = match (&self.args.user, &address.user) {
-            (Some(_), Some(user)) if url_wins(USER.id) => Some(user),
+            (Some(_), Some(user)) if of_call(URL.id) && !of_call(USER.id) => Some(user),
             (user, in_url) => user.as_ref().or(in_url.as_ref()),
         };
         let password = match (&self.args.password_file, &address.password) {
-            (Some(_), Some(password)) if url_wins(PASSWORD.id) => Some(password.clone()),
             (Some(file), _) => Some(Secret::from_file("password", file)?),
             (None, in_url) => in_url.clone(),
         };
@@ -132,7 +145,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::tests::connection;
+    use super::super::tests::{connection, of_environment};
 
     struct Files(tempfile::TempDir);
 
@@ -155,7 +168,8 @@ mod tests {
         let files = Files(tempfile::tempdir().unwrap());
         let password = files.file("password", "p\u{e4}ss\n");
         assert_eq!(header(&["--user", "svc", "--password-file", &password]), Ok(Some("Basic c3ZjOnDDpHNz".to_owned())));
-        assert_eq!(header(&["--url", "http://svc:pw@es1"]), Ok(Some("Basic c3ZjOnB3".to_owned())));
+        let in_address = of_environment(connection(&["--url", "http://svc:pw@es1"]), "url").reach().unwrap();
+        assert_eq!(in_address.authorization.unwrap().expose(), "Basic c3ZjOnB3");
         assert_eq!(header(&["--api-key-file", &files.file("pair", "id:key\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
         assert_eq!(header(&["--api-key-file", &files.file("key", "aWQ6a2V5\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
         assert_eq!(header(&["--bearer-file", &files.file("token", "AAE.x-y_z\n")]), Ok(Some("Bearer AAE.x-y_z".to_owned())));
@@ -170,13 +184,20 @@ mod tests {
     }
 
     #[test]
+    fn a_password_in_an_argument_is_refused_and_not_repeated() {
+        let failure = connection(&["--url", "http://svc:hunter2@es1"]).reach().unwrap_err();
+        assert_eq!((failure.status.code(), failure.code.as_str()), (2, "secret_on_command_line"));
+        assert!(failure.hint.as_ref().unwrap().contains("--password-file") && !format!("{failure:?}").contains("hunter2"));
+    }
+
+    #[test]
     fn two_kinds_of_credentials_are_one_too_many() {
         let files = Files(tempfile::tempdir().unwrap());
         let file = files.file("secret", "x\n");
         for args in [
             &["--user", "svc", "--api-key-file", &file][..],
             &["--api-key-file", &file, "--bearer-file", &file],
-            &["--url", "http://svc:pw@es1", "--bearer-file", &file],
+            &["--url", "http://svc@es1", "--bearer-file", &file],
         ] {
             let failure = connection(args).reach().unwrap_err();
             assert_eq!((failure.status.code(), failure.code.as_str()), (2, "search_credentials_ambiguous"));

@@ -28,6 +28,12 @@ impl Sources {
         Self(matches.ids().filter_map(|id| Some((id.to_string(), source(id.as_str())?))).collect())
     }
 
+    /// Says where a setting stands, for tests, which cannot set a variable for themselves alone.
+    #[cfg(test)]
+    pub(super) fn set(&mut self, id: &str, source: Source) {
+        self.0.insert(id.to_owned(), source);
+    }
+
     /// Where a setting stands; `None` where it is not made.
     pub(super) fn source(&self, id: &str) -> Option<Source> {
         self.0.get(id).copied()

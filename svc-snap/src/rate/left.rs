@@ -15,6 +15,9 @@ use crate::server::Server;
 /// How long a server may be busy with the snapshot that the dead run began; then it is the next call's.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// The steps that look for such a brake and put it back, as people are told.
+const STEPS: &str = "create, wait, stage, restore, swap, unstage, delete, prune, cleanup or register";
+
 /// Brakes that a dead run has left changed.
 #[derive(Debug, Default)]
 pub(crate) struct Left<'a> {
@@ -147,10 +150,29 @@ impl<'a> Left<'a> {
     /// Only says that they are there (`rate_left_changed`).
     pub(crate) fn remark(&self, call: &Call) {
         for One { brake, note, .. } in self.found.iter().filter(|one| one.is_changed()) {
-            call.warn("rate_left_changed", format!(
-                "The run {} has left the rate of {} changed; the next svc-snap create, wait, stage, restore, swap, unstage, delete, cleanup or register puts it back.",
-                note.run, brake.name()
-            ));
+            call.warn(
+                "rate_left_changed",
+                format!(
+                    "The run {} has left the rate of {} changed; the next svc-snap {STEPS} puts it back.",
+                    note.run,
+                    brake.name()
+                ),
+            );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_names_the_steps_that_put_a_rate_back_as_the_warning_does() {
+        let page = include_str!("../../README.md");
+        let code = |step: &str| format!("`{step}`");
+        let (first, last) = STEPS.split_once(" or ").unwrap();
+        let first: Vec<String> = first.split(", ").map(code).collect();
+        let listed = format!("the next {} or {} under the same", first.join(", "), code(last));
+        assert!(page.contains(&listed), "README.md does not say: {listed}");
     }
 }

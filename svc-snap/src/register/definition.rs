@@ -20,7 +20,7 @@ impl Definition {
     /// What is asked for.
     ///
     /// # Errors
-    /// A folder is missing or not absolute (2).
+    /// A folder is missing or not absolute, or a secret stands on the command line (2); as [`svc_step::secret::Secret::from_file`].
     pub(super) fn wanted(args: &RegisterArgs) -> Result<Self, Failure> {
         let mut settings = Map::new();
         if args.kind == "fs" {
@@ -38,7 +38,9 @@ impl Definition {
         if args.readonly {
             settings.insert("readonly".to_owned(), json!("true"));
         }
-        settings.extend(args.settings.iter().map(|(key, value)| (key.clone(), json!(value))));
+        for setting in &args.settings {
+            settings.insert(setting.key.clone(), json!(setting.value()?));
+        }
         Ok(Self { kind: args.kind.clone(), settings })
     }
 

@@ -6,7 +6,7 @@ use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use super::{OnConflict, begun};
 use crate::bring::chosen::Chosen;
-use crate::bring::{self, Bring, Request, streams};
+use crate::bring::{self, Bring, Request, room, streams};
 use crate::guard;
 use crate::index::look;
 use crate::runs;
@@ -34,6 +34,8 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let conflicts: Vec<String> = conflicts.map(|(name, _)| name.clone()).collect();
     let mut restored = begun(call, chosen, true, |_| RestoreWay::InPlace);
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
+    // What was closed or deleted could not be brought back, so it is looked at before.
+    room::refuse_without_in_place(chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
     let clear = clearing(on_conflict, &conflicts);
     let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &brings);
     let mut rates = chosen.rates(call)?;
