@@ -5,13 +5,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use svc_tests::gate::{Gate, Side};
-use svc_tests::sandbox::Sandbox;
+use svc_tests::sandbox::{Sandbox, run_id};
 use svc_tests::tool::{Ran, Spawned};
 use svc_tests::wait;
-
-fn run_id(n: usize) -> String {
-    format!("20261120t04{n:04}z-test")
-}
 
 /// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
 fn two(sandbox: &Sandbox) -> [String; 2] {

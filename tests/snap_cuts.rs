@@ -9,15 +9,11 @@ use serde_json::{Value, json};
 use svc_tests::content::Index;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::sandbox::Sandbox;
+use svc_tests::sandbox::{Sandbox, run_id};
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
 const LONG: Duration = Duration::from_secs(60);
-
-fn run_id(n: usize) -> String {
-    format!("20261120t02{n:04}z-test")
-}
 
 /// How many requests the swap of a snapshot is, as its dry run says.
 fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {

@@ -10,6 +10,7 @@ use svc_tests::fault::{
     At, BAD_GATEWAY, BUSY, End, Faults, GATEWAY_TIMEOUT, Hurt, MAINTENANCE, NO_SUCH_PAGE, UPSTREAM_RESET, Which,
 };
 use svc_tests::host::Host;
+use svc_tests::random::Random;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
 use svc_tests::tool::{Ran, Tool};
@@ -319,38 +320,18 @@ fn a_server_that_is_restarted_while_it_takes_a_snapshot_is_never_believed_to_hav
     }
 }
 
-/// Random numbers that a seed makes again (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
-    }
-
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
-    fn hurt(&mut self) -> Hurt {
-        let end = self.pick(&[End::Close, End::Reset, End::Stall]);
-        match self.below(4) {
-            0 => Hurt::Cut(At::Request(self.below(700)), end),
-            1 => Hurt::Cut(At::Answer(self.below(900)), end),
-            2 => Hurt::Cut(At::Time(Duration::from_millis(u64::try_from(self.below(1500)).unwrap())), end),
-            _ => {
-                let answers = [BAD_GATEWAY, GATEWAY_TIMEOUT, UPSTREAM_RESET, NO_SUCH_PAGE, MAINTENANCE, BUSY];
-                let answer = self.pick(&answers);
-                // The server's own word is never said of what it did.
-                Hurt::Gateway(answer, answer != BUSY && self.below(2) == 0)
-            }
+/// What is done to a request or its answer.
+fn random_hurt(random: &mut Random) -> Hurt {
+    let end = random.pick(&[End::Close, End::Reset, End::Stall]);
+    match random.below(4) {
+        0 => Hurt::Cut(At::Request(random.below(700)), end),
+        1 => Hurt::Cut(At::Answer(random.below(900)), end),
+        2 => Hurt::Cut(At::Time(Duration::from_millis(u64::try_from(random.below(1500)).unwrap())), end),
+        _ => {
+            let answers = [BAD_GATEWAY, GATEWAY_TIMEOUT, UPSTREAM_RESET, NO_SUCH_PAGE, MAINTENANCE, BUSY];
+            let answer = random.pick(&answers);
+            // The server's own word is never said of what it did.
+            Hurt::Gateway(answer, answer != BUSY && random.below(2) == 0)
         }
     }
 }
@@ -363,21 +344,21 @@ fn is_carried(hurt: Hurt) -> bool {
 /// One call with faults that the seed makes, and the same command again; gives whether the first ended well. Where the looks are
 /// sound and the request has been carried it must, and each thousandth seed is one of those.
 fn at_random(bench: &Bench, seed: u64) -> bool {
-    let mut random = Random(seed);
+    let mut random = Random::of(seed);
     let (name, run) = (format!("s{seed}"), format!("random-{seed}"));
     bench.faults.heal();
     let mut told = Vec::new();
     let is_mild = seed.is_multiple_of(1000);
     let mut must_end_well = true;
     if random.below(8) > 0 {
-        let hurt = if is_mild { Hurt::Cut(At::Answer(random.below(200)), End::Reset) } else { random.hurt() };
+        let hurt = if is_mild { Hurt::Cut(At::Answer(random.below(200)), End::Reset) } else { random_hurt(&mut random) };
         bench.faults.hurt(Which::Take, hurt, 0, 1);
         must_end_well = is_carried(hurt);
         told.push(format!("take: {hurt:?}"));
     }
     if !is_mild && random.below(2) == 0 {
         must_end_well = false;
-        let (hurt, skip, times) = (random.hurt(), random.below(25), 1 + random.below(12));
+        let (hurt, skip, times) = (random_hurt(&mut random), random.below(25), 1 + random.below(12));
         // A look that is never answered costs the time limit; one of them is enough.
         let times = if matches!(hurt, Hurt::Cut(_, End::Stall)) { 1 } else { times };
         bench.faults.hurt(Which::Looks, hurt, skip, times);

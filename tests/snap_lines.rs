@@ -118,7 +118,8 @@ fn is_there(key: &str) -> bool {
     if !chosen.trim().is_empty() && !chosen.split_whitespace().any(|one| one == key) {
         return false;
     }
-    suite::fetch(distribution(key).unwrap()).map_err(|error| eprintln!("skipped: {key} (it cannot be had: {error:#})")).is_ok()
+    let had = suite::fetch(distribution(key).unwrap());
+    had.map_err(|error| svc_tests::skip(&format!("{key}: it cannot be had: {error:#}"))).is_ok()
 }
 
 /// The longest stretch of a product's lines that are there and follow each other: what a line skips, no server of its
@@ -127,7 +128,7 @@ fn neighbours(keys: &[&'static str]) -> Vec<&'static str> {
     let there: Vec<&str> = keys.iter().copied().filter(|key| is_there(key)).collect();
     for pair in keys.windows(2) {
         if let Some(missing) = pair.iter().find(|key| !there.contains(*key)) {
-            eprintln!("skipped: {} to {} ({missing} is not there)", pair[0], pair[1]);
+            svc_tests::skip(&format!("{} to {}: {missing} is not there", pair[0], pair[1]));
         }
     }
     let stretches = keys.split(|key| !there.contains(key));

@@ -8,6 +8,7 @@ use svc_tests::content;
 use svc_tests::disk::SmallDisk;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
+use svc_tests::random::Random;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
 use svc_tests::tool::Ran;
@@ -197,14 +198,27 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
     })
     .unwrap();
     // The high watermark is just within the reach of what is brought; then the node is past it.
+    let in_place = ["restore", "--in-place", "--on-conflict", "delete"];
+    let would_fit = || {
+        drop(sandbox.tool(&in_place).args(["--dry-run", "--from", "-"]).env("SVC_INDICES", "*").stdin(created.text()).run().ok())
+    };
     for reach in [Some(bytes - MB), None] {
         for step in ["stage", "restore"] {
             let free = reach.map_or_else(|| available() + MB, |left| available() - left);
             watermarks(free, free);
             refused(&[step], Some(&created), "no_room");
         }
+        // In place it would have the room of what it gives up, as long as that is not beyond the watermark as well.
+        if reach.is_some() {
+            would_fit();
+        }
     }
     refused(&["aside", "--indices", &docs], None, "no_room");
+    // So far past the watermark that not even that would do.
+    watermarks(available() + 2 * bytes, available() + 2 * bytes);
+    for way in ["close", "delete"] {
+        refused(&["restore", "--in-place", "--on-conflict", way], Some(&created), "no_room");
+    }
     // It is just out of reach.
     watermarks(available() - bytes - MB, available() - bytes - MB);
     let staged = sandbox.tool(&["stage", "--from", "-"]).env("SVC_INDICES", "*").stdin(created.text()).run().ok().changed();
@@ -237,6 +251,7 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
     for step in ["stage", "restore"] {
         refused(&[step], Some(&created), "too_many_shards");
     }
+    would_fit();
     refused(&["aside", "--indices", &docs], None, "too_many_shards");
     limits(json!({"cluster.max_shards_per_node": 1000}));
 
@@ -278,14 +293,7 @@ fn a_swap_cut_at_random_and_run_again_never_loses_a_document() {
     let given = std::env::var("SVC_TEST_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
     let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("SVC_TEST_SEED={seed}");
-    // Never zero, which this generator would stay at.
-    let mut seed = u64::from(u32::try_from(seed % 0x1_0000_0000).unwrap()) ^ 0x9e37_79b9_7f4a_7c15;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
+    let mut random = Random::of(seed);
     let alias = sandbox.name("alias");
     for suffix in ["a", "b", "c"] {
         let settings = json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": suffix == "a"}}});
@@ -308,10 +316,10 @@ fn a_swap_cut_at_random_and_run_again_never_loses_a_document() {
                 let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", url);
                 if back { tool.arg("--back") } else { tool }
             };
-            for _ in 0..=random(3) {
-                let side = if random(2) == 0 { Side::Before } else { Side::After };
-                let gate = Gate::to(&sandbox.search.url).unwrap().close_at(usize::try_from(random(18)).unwrap() + 1, side);
-                let gate = if random(3) == 0 { gate.hanging_up() } else { gate };
+            for _ in 0..=random.below(3) {
+                let side = if random.below(2) == 0 { Side::Before } else { Side::After };
+                let gate = Gate::to(&sandbox.search.url).unwrap().close_at(random.below(18) + 1, side);
+                let gate = if random.below(3) == 0 { gate.hanging_up() } else { gate };
                 let mut tool = swap(&gate.url()).spawn();
                 wait::until("the cut or the end", Duration::from_secs(60), || {
                     (gate.is_closed() || !tool.is_running()).then_some(())

@@ -25,6 +25,7 @@ pub mod page;
 pub mod postgres;
 pub mod product;
 pub mod proxy;
+pub mod random;
 pub mod relational;
 pub mod request;
 pub mod sandbox;

@@ -23,6 +23,11 @@ pub fn unallocatable() -> Value {
     json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}})
 }
 
+/// The `n`th run of a test that tells several apart.
+pub fn run_id(n: usize) -> String {
+    format!("20261120t02{n:04}z-test")
+}
+
 /// The test's own part of a search database. Everything in it has a name that starts with (or, for copies, holds) its prefix,
 /// and is gone when it is dropped.
 #[derive(Debug)]

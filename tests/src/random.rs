@@ -1,0 +1,30 @@
+//! Random numbers that a seed makes again.
+
+/// A generator (SplitMix64): whatever the seed, its numbers are spread evenly.
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of this seed.
+    pub const fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// One below `bound`.
+    pub fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(bound).expect("a size fits")).expect("what is below a size fits")
+    }
+
+    /// One of them.
+    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+}
