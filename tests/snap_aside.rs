@@ -187,10 +187,17 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     let mut other = sandbox.tool(&["unstage", "--run", &run_id(61)]);
     other = other.env("SVC_INDICES", "other-*");
     other.run().fails(4, "swap_not_found").unchanged();
-    // What a swap kept is not removed where it may be all that there is.
+    // What was kept, set aside or staged is not removed where it may be all that there is.
+    sandbox.run(&["aside", "--run-id", &run_id(62)]).ok().changed();
+    sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(63)]).stdin(created.text()).run().ok();
+    std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
     sandbox.ask("DELETE", &format!("/{live}"), None);
-    sandbox.run(&["unstage", "--run", &run_id(61)]).refused("copy_may_be_the_last");
+    for n in 61..=63 {
+        sandbox.run(&["unstage", "--run", &run_id(n)]).refused("copy_may_be_the_last");
+    }
     sandbox.simple("docs", 1);
-    sandbox.run(&["unstage", "--run", &run_id(61)]).ok().changed();
+    for n in 61..=63 {
+        sandbox.run(&["unstage", "--run", &run_id(n)]).ok().changed();
+    }
     assert_eq!(sandbox.names(), [live]);
 }

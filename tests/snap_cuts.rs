@@ -132,6 +132,76 @@ fn a_swap_that_was_cut_is_taken_back() {
 }
 
 #[test]
+fn a_way_back_killed_at_any_request_is_finished_by_the_same_command_and_the_index_takes_writes() {
+    let sandbox = Sandbox::new("cut-back");
+    let alias = sandbox.name("alias");
+    let live =
+        sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    sandbox.fill(&live, 0, 10);
+    let created = sandbox.create("s1");
+    let mut docs = 20;
+    sandbox.fill(&live, 10, docs);
+    let mut n = 200;
+    // Blocked; kept. Exchanged is a swap like any other, which goes the other way.
+    for cut in 1..=if svc_tests::deep() { 3 } else { 2 } {
+        for (number, side) in (1..).flat_map(|number| [(number, Side::Before), (number, Side::After)]) {
+            n += 1;
+            let run = run_id(n);
+            let upgraded = sandbox.content();
+            let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+            Gate::kill_at(&sandbox.search.url, cut, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+            let back = ["swap", "--run", &run, "--back"];
+            let (gate, ran) = Gate::kill_or_end(&sandbox.search.url, number, side, sandbox.tool(&back));
+            let at = format!("forward cut after {cut}, back killed {side:?} {number}: {:?}", gate.seen());
+            let is_ended = ran.status == 0;
+            if !is_ended && sandbox.content() != upgraded {
+                sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+                sandbox.from(&["restore"], &created).refused("swap_unfinished");
+                sandbox.run(&back).ok().changed();
+            } else {
+                sandbox.run(&back).ok();
+            }
+            assert_eq!(sandbox.content(), upgraded, "{at}");
+            sandbox.run(&back).ok().unchanged();
+            docs += 1;
+            sandbox.fill(&live, docs - 1, docs);
+            assert_eq!(sandbox.count(&live), docs as u64, "{at}");
+            sandbox.run(&["unstage", "--run", &run]).ok();
+            assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
+            if is_ended {
+                assert!(number > 1, "{at}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_way_back_that_fails_says_how_it_goes_on() {
+    let sandbox = Sandbox::new("fail-back");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let run = run_id(300);
+    let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+    Gate::kill_at(&sandbox.search.url, 2, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    let back = ["swap", "--run", &run, "--back"];
+    let plan = sandbox.tool(&back).args(["--dry-run"]).run().ok().unchanged();
+    let methods: Vec<_> = plan.result()["plan"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
+    assert_eq!(methods, ["DELETE", "PUT"], "{plan}");
+    let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions"}, "status": 403});
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("PUT /{live}/_settings"), 1, 403, &refusal);
+    let failed = sandbox.tool(&back).env("SVC_SEARCH_URL", gate.url()).run().changed();
+    let hint = failed.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains(&format!("svc-snap swap --run {run}")), "{failed}");
+    assert_eq!(failed.result()["begun"][0]["index"], live, "{failed}");
+    sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+    let done = sandbox.run(&back).ok().changed();
+    assert_eq!((&done.result()["begun"], &done.result()["taken_back"][0]["index"]), (&json!([]), &json!(live)), "{done}");
+    sandbox.fill(&live, 10, 11);
+    assert_eq!(sandbox.count(&live), 11);
+}
+
+#[test]
 fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
     let sandbox = Sandbox::new("stray");
     let live = sandbox.simple("docs", 10);

@@ -196,6 +196,10 @@ fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command()
         tool.signal(Signal::SIGKILL);
         assert_eq!(tool.wait().status, 137);
         let at = format!("killed {side:?} request {number}: {:?}", gate.seen());
+        // Its stream is removed, or is not known not to be: the note of it is all that brings it back.
+        if number >= 10 {
+            sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+        }
         let again = restore().run().ok();
         assert_eq!(again.result()["streams"][0]["state"], "restored", "{at}");
         assert_eq!(numbers(&sandbox, &name), (0..8).collect::<Vec<_>>(), "{at}");
@@ -205,6 +209,75 @@ fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command()
         sandbox.run(&["unstage", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
     }
+}
+
+#[test]
+fn a_stream_that_a_client_made_meanwhile_is_neither_taken_for_the_backups_nor_given_up() {
+    let sandbox = Sandbox::new("stray-ds");
+    if !removes_streams(&sandbox) {
+        return svc_tests::skip(
+            "a client's stream in the place of one that is restored: this distribution does not serve /_data_stream",
+        );
+    }
+    // One generation: on OpenSearch the index behind the client's new stream has the very same name.
+    let name = sandbox.name("logs");
+    let template = json!({"index_patterns": [name], "data_stream": {}, "priority": 500,
+        "template": {"settings": {"number_of_replicas": 0}}});
+    sandbox.ask("PUT", &format!("/_index_template/{name}"), Some(template));
+    write(&sandbox, &name, 0, 5);
+    let created = sandbox.create("s1");
+    // The removal (1) and the restore (2); with the counts of the document, and without any.
+    for (round, (number, side, source)) in [
+        (1, Side::After, vec!["--from", "-"]),
+        (2, Side::Before, vec!["--from", "-"]),
+        (2, Side::Before, vec!["s1"]),
+        (2, Side::After, vec!["s1"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let run = format!("20261120t0400{round:02}z-test");
+        let stage = sandbox.tool(&["stage", "--streams-in-place", "--run-id", &run]).args(source).stdin(created.text());
+        let staged = stage.run().ok();
+        let swap = || sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
+        let gate = Gate::kill_at(&sandbox.search.url, number, side, swap());
+        let at = format!("killed {side:?} request {number}: {:?}", gate.seen());
+        if side == Side::After && number == 2 {
+            // That is the backup's.
+            let again = swap().run().ok();
+            assert_eq!(again.result()["streams"][0]["state"], "restored", "{at}");
+        } else {
+            write(&sandbox, &name, 100, 102);
+            let refused = swap().run().refused("stray_stream");
+            assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains(&format!("--run {run}")), "{refused}");
+            assert_eq!(numbers(&sandbox, &name), [100, 101], "{at}");
+            sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+            sandbox.ask("DELETE", &format!("/_data_stream/{name}"), None);
+            swap().run().ok().changed();
+        }
+        assert_eq!(numbers(&sandbox, &name), (0..5).collect::<Vec<_>>(), "{at}");
+        sandbox.run(&["unstage", "--run", &run]).ok();
+        assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
+    }
+}
+
+#[test]
+fn a_way_back_tells_of_a_stream_that_was_given_up_and_not_restored() {
+    let sandbox = Sandbox::new("back-ds");
+    if !removes_streams(&sandbox) {
+        return svc_tests::skip("a way back after a stream was given up: this distribution does not serve /_data_stream");
+    }
+    let name = stream(&sandbox, "logs");
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage", "--streams-in-place"], &created).ok();
+    let run = staged.result()["run"].as_str().unwrap();
+    // The removal of the stream.
+    Gate::kill_at(&sandbox.search.url, 1, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    let back = sandbox.run(&["swap", "--run", run, "--back"]).review("streams_not_restored");
+    assert!(back.text().contains(&name), "{back}");
+    sandbox.run(&["unstage", "--run", run]).ok();
+    sandbox.from(&["restore"], &created).ok();
+    assert_eq!(numbers(&sandbox, &name), (0..8).collect::<Vec<_>>());
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod foresee;
 mod next;
 mod offer;
 mod plan;
+mod rivals;
 mod run;
 mod ways;
 

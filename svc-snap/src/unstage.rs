@@ -17,11 +17,12 @@ use crate::index::act::Act;
 use crate::index::copies::{self, Way};
 use crate::index::live;
 use crate::index::scope::ScopeArg;
-use crate::index::{Index, look};
+use crate::index::{Index, look, only};
 use crate::rate::left::Left;
 use crate::runs::given::Given;
-use crate::runs::swapped::{State, Swapped};
-use crate::runs::{self, Begun, aside, seen};
+use crate::runs::seen::Seen;
+use crate::runs::swapped::{State, SwapIndex, Swapped};
+use crate::runs::{self, Begun, aside};
 use crate::server::Server;
 use crate::server::path::path;
 
@@ -142,18 +143,18 @@ fn unnoted(args: &UnstageArgs, call: &Call, run: &RunId) -> StepResult<Unstaged>
     if names.is_empty() {
         return Err(Failure::not_found(
             "swap_not_found",
-            format!("No swap of the run {run} is noted here, and no copy bears its name."),
+            format!("Nothing is noted of the run {run} here, and no copy bears its name."),
         )
         .hint("svc-snap health lists the copies that there are.")
         .into());
     }
-    // A swap that was cut may have left no other copy of what was live.
-    let is_last = |name: &&String| copies::kept_of(name, run).is_some_and(|index| !all.iter().any(|other| other == index));
+    // A swap that was cut may have left no other copy: neither of what was live nor of what was to become so.
+    let is_last = |name: &&String| copies::copied_from(name, run).is_some_and(|index| !all.iter().any(|other| other == index));
     let last: Vec<&str> = names.iter().filter(is_last).map(String::as_str).collect();
     if !last.is_empty() {
         return Err(Failure::refused(
             "copy_may_be_the_last",
-            format!("Nothing is noted of the run {run}, and what these were kept of is not live: {}.", last.join(", ")),
+            format!("Nothing is noted of the run {run}, and what these are copies of is not live: {}.", last.join(", ")),
         )
         .hint("Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand.")
         .into());
@@ -195,8 +196,7 @@ fn names(given: &Begun, run: &RunId) -> Result<BTreeSet<String>, Failure> {
 }
 
 fn of_swap(swapped: &Swapped) -> BTreeSet<String> {
-    let items = swapped.indices.iter().chain(&swapped.begun);
-    let names = items.flat_map(|item| {
+    let names = swapped.all_items().flat_map(|item| {
         let copies = item.names().into_iter().filter(|name| *name != item.index).map(str::to_owned);
         copies.chain(item.strays.iter().cloned()).collect::<Vec<_>>()
     });
@@ -210,19 +210,21 @@ fn refuse_unfinished(server: &Server, given: &Begun, run: &RunId) -> Result<(), 
     if swapped.is_finished() {
         return Ok(());
     }
-    for item in &swapped.indices {
-        let found = look(server, &item.names())?;
-        let begun = item.was.as_ref().is_some_and(|was| !was.write_block)
-            && found.get(&item.index).is_some_and(|live| Some(&live.uuid) == item.live_uuid.as_ref() && live.shape.write_block);
-        let state = seen::state(&way, item, found);
-        if (state == State::Absent && item.goal() != State::Absent) || begun {
-            return Err(Failure::refused(
-                "swap_unfinished",
-                format!("The swap of the run {run} is not finished at {}.", item.index),
-            )
-            .hint(format!(
-                "svc-snap swap --run {run} finishes it, or svc-snap swap --run {run} --back takes it back; then unstage."
-            )));
+    let unfinished = |name: &str| {
+        Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished at {name}.")).hint(format!(
+            "svc-snap swap --run {run} finishes it, or svc-snap swap --run {run} --back takes it back; then unstage."
+        ))
+    };
+    if let Some(stream) = swapped.streams.iter().find(|one| one.is_cut()) {
+        return Err(unfinished(&stream.stream));
+    }
+    let items: Vec<&SwapIndex> = swapped.indices.iter().chain(&swapped.begun).collect();
+    let found = look(server, &items.iter().flat_map(|item| item.names()).collect::<Vec<_>>())?;
+    for item in items {
+        let seen = Seen { indices: only(&found, &item.names()), rivals: Vec::new() };
+        let is_between = seen.state(&way, item) == State::Absent && item.goal() != State::Absent;
+        if is_between || seen.is_left_blocked(item) || seen.is_left_open(item) {
+            return Err(unfinished(&item.index));
         }
     }
     Ok(())

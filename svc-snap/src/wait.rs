@@ -161,7 +161,7 @@ fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> Ste
         );
     }
     let ended = brought::prove(call, server, &mut waited.brought)
-        .and_then(|()| waited.streams.iter_mut().try_for_each(|one| streams::prove(call, server, one)));
+        .and_then(|()| waited.streams.iter_mut().try_for_each(|one| streams::prove_asked_for(call, server, one)));
     match ended {
         Ok(()) => Ok(waited),
         Err(failure) => Err(Stopped::with(left_at_work(failure, "the restore"), waited)),

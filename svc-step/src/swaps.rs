@@ -89,7 +89,7 @@ pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> 
 pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Failure> {
     let path = path(call, run);
     if !path.exists() {
-        return Err(Failure::not_found("swap_not_found", format!("No swap of the run {run} is noted here."))
+        return Err(Failure::not_found("swap_not_found", format!("Nothing is noted of the run {run} here."))
             .hint(format!("ls {} shows the runs that are.", file::folder_of(&path).display())));
     }
     Received::read(call, &path, schemas, Accept::Unfinished)

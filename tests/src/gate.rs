@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::listener::{Listener, host_and_port};
 use crate::request::Request;
-use crate::tool::Tool;
+use crate::tool::{Ran, Tool};
 use crate::wait;
 
 /// How long a tool may take to come to the chosen request.
@@ -94,16 +94,22 @@ impl Gate {
     /// before. The gate says what it has seen.
     #[track_caller]
     pub fn kill_at(url: &str, number: usize, side: Side, tool: Tool) -> Self {
+        let (gate, ran) = Self::kill_or_end(url, number, side, tool);
+        assert!(ran.status == 137, "the tool did not come to its request {number}: {:?}\n{ran}", gate.seen());
+        gate
+    }
+
+    /// The same for a tool that may end before it has come to the chosen request; its status says which it was.
+    #[track_caller]
+    pub fn kill_or_end(url: &str, number: usize, side: Side, tool: Tool) -> (Self, Ran) {
         let gate = Self::to(url).expect("a port is free").close_at(number, side);
         let mut spawned = tool.env("SVC_SEARCH_URL", gate.url()).spawn();
-        let came = wait::until("the chosen request", LONG, || (gate.is_closed() || !spawned.is_running()).then_some(()));
-        let closed = came.is_ok() && gate.is_closed();
+        wait::until("the chosen request", LONG, || (gate.is_closed() || !spawned.is_running()).then_some(())).unwrap();
         if spawned.is_running() {
             spawned.signal(Signal::SIGKILL);
         }
         let ran = spawned.wait();
-        assert!(closed && ran.status == 137, "the tool did not come to its request {number}: {:?}\n{ran}", gate.seen());
-        gate
+        (gate, ran)
     }
 
     /// Answers so many requests whose method and path begin with `to` itself, with what a server said once; they are not carried.

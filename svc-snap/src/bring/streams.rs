@@ -1,6 +1,8 @@
 //! Data streams, which cannot be cloned and so neither staged nor swapped: they are restored in place, by their own names.
 //! What is behind them is proven before, as plain copies beside the live stream.
 
+mod stray;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -9,8 +11,10 @@ use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 use svc_step::{Call, Failure, Status};
 
+use self::stray::{Whose, in_the_way, whose};
 use crate::bring;
 use crate::bring::origin::Origin;
+use crate::index;
 use crate::index::count::counts;
 use crate::index::stream;
 use crate::server::Server;
@@ -30,6 +34,9 @@ pub struct StreamBack {
     pub state: StreamState,
     /// Whether a data stream of that name was live; it is removed, and nothing of it is kept.
     pub was_live: bool,
+    /// The `uuid`s of the indices that were behind it, by which it is told from one that a client makes meanwhile.
+    #[serde(default)]
+    pub live_uuids: Vec<String>,
     /// The indices of the snapshot that are behind it.
     pub indices: Vec<String>,
     /// How many documents it holds, or `null` before it is restored.
@@ -65,12 +72,18 @@ impl StreamBack {
             snapshot: origin.snapshot.clone(),
             state: StreamState::Untouched,
             was_live: false,
+            live_uuids: Vec::new(),
             indices,
             docs_count: None,
             docs_expected: noted.and_then(NotedStream::docs_expected),
             aliases: noted.map(|noted| noted.aliases.clone()),
             template: noted.and_then(|noted| noted.template.clone()),
         }
+    }
+
+    /// Whether a restore of it was cut: what was live may be gone, and the backup's is not proven.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self.state, StreamState::Absent | StreamState::UnderWay)
     }
 
     fn removal(&self) -> String {
@@ -105,18 +118,22 @@ pub(crate) fn look(server: &Server, streams: &mut [StreamBack]) -> Result<(), Fa
     let names: Vec<String> = streams.iter().map(|one| one.stream.clone()).collect();
     let found = stream::look(server, &names)?;
     for one in streams.iter_mut() {
-        one.was_live = found.contains_key(&one.stream);
+        let live = found.get(&one.stream);
+        one.was_live = live.is_some();
+        let behind: Vec<&str> = live.iter().flat_map(|live| &live.behind).map(String::as_str).collect();
+        one.live_uuids = index::look(server, &behind)?.into_values().map(|index| index.uuid).collect();
     }
     let unserved: Vec<&str> =
         found.iter().filter(|(_, stream)| stream.generation.is_none()).map(|(name, _)| name.as_str()).collect();
-    if unserved.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused(
+    if unserved.is_empty() { Ok(()) } else { Err(not_served(&unserved)) }
+}
+
+fn not_served(streams: &[&str]) -> Failure {
+    Failure::refused(
         "data_streams_not_served",
-        format!("This search database does not serve /_data_stream, so what is live cannot be removed: {}.", unserved.join(", ")),
+        format!("This search database does not serve /_data_stream, so what is live cannot be removed: {}.", streams.join(", ")),
     )
-    .hint("Leave them out with --indices '*,-NAME'; its distribution lacks the module of data streams."))
+    .hint("Leave them out with --indices '*,-NAME'; its distribution lacks the module of data streams.")
 }
 
 /// Tells people what they give up.
@@ -161,27 +178,27 @@ fn ask(
 ) -> Result<(), Failure> {
     let Some(one) = streams.get(at).filter(|one| one.state != StreamState::Restored) else { return Ok(()) };
     call.check()?;
-    let is_live = stream::look(server, std::slice::from_ref(&one.stream))?.contains_key(&one.stream);
-    match (is_live, one.state) {
-        // Asked for by an earlier call that was cut.
-        (true, StreamState::UnderWay) => return Ok(()),
-        (true, was) => {
-            let removal = one.removal();
-            set(streams, at, StreamState::Absent);
-            note(streams)?;
-            if let Err(failure) = server.change(call, "DELETE", &removal, None) {
-                put_back(streams, at, was, &failure, note);
-                return Err(failure);
-            }
+    if let Some(live) = stream::look(server, std::slice::from_ref(&one.stream))?.remove(&one.stream) {
+        let (was, removal) = (one.state, one.removal());
+        match whose(server, one, &live)? {
+            // Asked for by an earlier call that was cut.
+            Whose::Backups => return Ok(()),
+            Whose::Clients => return Err(in_the_way(&one.stream)),
+            Whose::Former => {}
         }
-        (false, _) => {}
+        set(streams, at, StreamState::Absent);
+        note(streams)?;
+        if let Err(failure) = server.change(call, "DELETE", &removal, None) {
+            put_back(streams, at, was, &failure, note);
+            return Err(failure);
+        }
     }
     let was = streams.get(at).map_or(StreamState::Untouched, |one| one.state);
     set(streams, at, StreamState::UnderWay);
     note(streams)?;
     let Some((path, body)) = streams.get(at).map(StreamBack::restoration) else { return Ok(()) };
     if let Err(failure) = server.change(call, "POST", &path, Some(&body)) {
-        // A client's write may have made a new stream of that name just now; then the same command removes that one.
+        // A client's write may have made a new stream of that name just now; then the same command says so.
         put_back(streams, at, was, &failure, note);
         return Err(failure);
     }
@@ -208,11 +225,25 @@ fn set(streams: &mut [StreamBack], at: usize, state: StreamState) {
     }
 }
 
+/// As [`prove`], of one that an earlier call has asked for: what is live may be a client's.
+///
+/// # Errors
+/// As [`prove`]; a client made a new one of that name meanwhile (3).
+pub(crate) fn prove_asked_for(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failure> {
+    let live = stream::look(server, std::slice::from_ref(&one.stream))?;
+    if let Some(live) = live.get(&one.stream).filter(|_| one.state == StreamState::UnderWay)
+        && whose(server, one, live)? == Whose::Clients
+    {
+        return Err(in_the_way(&one.stream));
+    }
+    prove(call, server, one)
+}
+
 /// The stream itself is there, with what is behind it whole, the documents and the aliases that were noted.
 ///
 /// # Errors
 /// A signal, or the end of the time limit (6); it is not there or not whole, or holds something else (7).
-pub(crate) fn prove(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failure> {
+fn prove(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failure> {
     if one.state == StreamState::Restored {
         return Ok(());
     }

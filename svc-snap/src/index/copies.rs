@@ -15,15 +15,13 @@ pub(crate) fn is_own(name: &str) -> bool {
 
 /// Whether `name` is one of our own copies that `run` made, such as may be removed.
 pub(crate) fn is_own_of(name: &str, run: &RunId) -> bool {
-    OWN.iter().any(|prefix| {
-        name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(run.as_str())).is_some_and(|rest| rest.starts_with('-'))
-    })
+    copied_from(name, run).is_some()
 }
 
 /// Whether `name` is a copy that `run` made of an index that `wanted` says yes to. What a client had made under that index's
 /// name while it was not there ([`stray`]) counts as its copy.
 pub(crate) fn is_copy_of(name: &str, run: &RunId, wanted: impl Fn(&str) -> bool) -> bool {
-    let rest = OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run.as_str())?.strip_prefix('-'));
+    let rest = copied_from(name, run);
     let stray = |index: &str| {
         let (index, mark) = index.rsplit_once("-stray-")?;
         (mark.len() == 12 && mark.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| wanted(index))
@@ -46,11 +44,10 @@ pub(crate) fn run_of(name: &str, live: &[String]) -> Option<String> {
     runs.filter(|run| run.parse::<RunId>().is_ok()).min_by_key(|run| run.len()).map(str::to_owned)
 }
 
-/// The live index of which `name` is what a swap of `run` kept; `None` where it is another copy, or the name is cut.
-pub(crate) fn kept_of<'a>(name: &'a str, run: &RunId) -> Option<&'a str> {
-    let [_, before, replaced, _] = OWN;
-    let rest = name.strip_prefix(before).or_else(|| name.strip_prefix(replaced))?;
-    rest.strip_prefix(run.as_str())?.strip_prefix('-')
+/// The live index of which `name` is a copy that `run` made: kept, staged or set aside, each of which a swap makes live. `None` where
+/// it is no copy of that run. Of a stray, or where the name is cut, it is the name of no index, as of a copy that may be the last.
+pub(crate) fn copied_from<'a>(name: &'a str, run: &RunId) -> Option<&'a str> {
+    OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run.as_str())?.strip_prefix('-'))
 }
 
 /// Where `index` of a backup is restored beside the live one.
@@ -132,8 +129,16 @@ mod tests {
         let is_copy = |name: &str, index: &str| is_copy_of(name, &run(), |asked| asked == index);
         assert!(is_copy(&name, "my-docs") && !is_copy(&name, "docs"), "no index outside the scope by the end of its name");
         assert!(is_copy(&stray(&way(false).kept("docs"), "aZ-_9xyz"), "docs"));
-        assert_eq!(kept_of(&way(false).kept("docs"), &run()), Some("docs"));
-        assert_eq!(kept_of(&name, &run()), None);
+    }
+
+    #[test]
+    fn what_any_copy_is_of_is_told_by_its_name() {
+        for name in [way(false).kept("docs"), way(true).kept("docs"), staged(&run(), "docs"), aside(&run(), "docs")] {
+            assert_eq!(copied_from(&name, &run()), Some("docs"), "{name}");
+        }
+        assert_ne!(copied_from(&stray(&way(false).kept("docs"), "aZ-_9xyz"), &run()), Some("docs"));
+        assert_eq!(copied_from("svc-aside-20261120t020003z-other-docs", &run()), None);
+        assert_eq!(copied_from("docs", &run()), None);
     }
 
     #[test]

@@ -42,6 +42,17 @@ impl Seen {
         self.get(&item.index).is_some_and(|live| Some(&live.uuid) == item.live_uuid.as_ref())
     }
 
+    /// Whether the index that was live, and still is, was blocked for its clone and takes no writes yet.
+    pub(crate) fn is_left_blocked(&self, item: &SwapIndex) -> bool {
+        let was_blocked = item.was.as_ref().is_some_and(|was| was.write_block);
+        !was_blocked && self.is_old(item) && self.get(&item.index).is_some_and(|live| live.shape.write_block)
+    }
+
+    /// Whether the index that was live, and still is, was opened for its clone and is not closed again.
+    pub(crate) fn is_left_open(&self, item: &SwapIndex) -> bool {
+        item.live_closed && self.is_old(item) && self.get(&item.index).is_some_and(|live| !live.closed)
+    }
+
     /// Whether what is live now is another index than the one that was, and takes no writes although it is to take them.
     pub(crate) fn is_blocked_against(&self, item: &SwapIndex) -> bool {
         let wanted = item.becomes.as_ref().is_some_and(|becomes| becomes.write_block);

@@ -1,7 +1,5 @@
 //! A swap as its document and its noted plan have it.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
@@ -9,7 +7,7 @@ use svc_step::action::Action;
 
 use crate::bring::streams::{StreamBack, StreamState};
 use crate::index::resolve::PassedOver;
-use crate::index::shape::{Shape, is_write_index};
+use crate::index::shape::Shape;
 
 /// A swap: what had been staged, kept or set aside is live now.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -31,8 +29,12 @@ pub struct Swapped {
     /// Indices that were not live and were restored straight under their names: nothing is left to swap, and going back takes
     /// them away.
     pub straight: Vec<String>,
-    /// Indices at which an earlier swap had begun and which had not been exchanged: what it began is taken back first.
+    /// Indices at which an earlier swap may have begun and which it had not exchanged: what it began is taken back first, and as long
+    /// as one is listed here, that is not done.
     pub begun: Vec<SwapIndex>,
+    /// The same when it is done: what is live has nothing of the earlier swap any more, and their staged copies are still there.
+    #[serde(default)]
+    pub taken_back: Vec<SwapIndex>,
     /// Data streams that are restored in place after the indices; going back leaves them as they are.
     #[serde(default)]
     pub streams: Vec<StreamBack>,
@@ -119,17 +121,6 @@ impl SwapIndex {
         [Some(self.index.as_str()), source, self.kept.as_deref(), self.holder.as_deref()].into_iter().flatten().collect()
     }
 
-    /// Whether it gives up one of these aliases, or its being the write index of one, or becomes that: until its own swap it
-    /// stands against another index that is to have the alias.
-    pub(crate) fn may_rival<T>(&self, aliases: &BTreeMap<String, T>) -> bool {
-        let wanted = |alias: &String| self.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias));
-        self.was
-            .iter()
-            .flat_map(|was| &was.aliases)
-            .filter(|(alias, _)| aliases.contains_key(*alias))
-            .any(|(alias, had)| wanted(alias).is_none_or(|wanted| is_write_index(wanted) != is_write_index(had)))
-    }
-
     /// Whether its swap is finished.
     pub(crate) fn is_finished(&self) -> bool {
         self.state == self.goal()
@@ -137,14 +128,21 @@ impl SwapIndex {
 }
 
 impl Swapped {
-    /// Whether every index and every data stream has come to where the swap leads.
+    /// Whether every index and every data stream has come to where the swap leads, and nothing that an earlier one began is left.
     pub(crate) fn is_finished(&self) -> bool {
-        self.indices.iter().all(SwapIndex::is_finished) && self.streams.iter().all(|one| one.state == StreamState::Restored)
+        self.begun.is_empty()
+            && self.indices.iter().all(SwapIndex::is_finished)
+            && self.streams.iter().all(|one| one.state == StreamState::Restored)
     }
 
     /// The live names that it speaks of.
     pub(crate) fn live_names(&self) -> Vec<&str> {
         let streams = self.streams.iter().map(|one| one.stream.as_str());
-        self.indices.iter().map(|item| item.index.as_str()).chain(streams).collect()
+        self.indices.iter().chain(&self.begun).map(|item| item.index.as_str()).chain(streams).collect()
+    }
+
+    /// Every index that it has copies of.
+    pub(crate) fn all_items(&self) -> impl Iterator<Item = &SwapIndex> {
+        self.indices.iter().chain(&self.begun).chain(&self.taken_back)
     }
 }

@@ -5,13 +5,13 @@ use svc_step::{Call, Failure, swaps};
 
 use super::foresee::MOST;
 use super::next::{Next, next, stray_name, undo};
+use super::rivals::Rivals;
 use crate::index::act::Act;
 use crate::index::clone::{same_count, wait_whole};
 use crate::index::copies::Way;
 use crate::index::count::{count, counts};
-use crate::index::look;
-use crate::index::shape::is_write_index;
-use crate::runs::seen::{Rival, Seen};
+use crate::index::{look, only};
+use crate::runs::seen::Seen;
 use crate::runs::swapped::{State, SwapIndex, Swapped};
 use crate::server::Server;
 
@@ -32,17 +32,16 @@ impl Swapping<'_> {
     /// # Errors
     /// Whatever stopped it; the states of `swapped` say how things stand.
     pub(crate) fn carry_out(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        for item in swapped.begun.clone() {
-            self.take_back(&item)?;
-        }
+        self.take_back_begun(swapped).map_err(|failure| self.cut(failure))?;
         let progress = self.call.progress("swap", Unit::Items("indices"));
         let total = swapped.indices.len() as u64;
+        let rivals = Rivals::of(&swapped.indices);
         for at in 0..swapped.indices.len() {
             progress.set(at as u64, total);
             if self.call.deadline().passed() {
                 return Err(self.cut(Failure::timeout("timeout", "The swap did not end within the time limit.")));
             }
-            let ended = self.one(swapped, at);
+            let ended = self.one(swapped, at, &rivals);
             if let Err(failure) = ended {
                 self.settle_state(swapped, at);
                 return Err(self.cut(failure));
@@ -64,12 +63,12 @@ impl Swapping<'_> {
         failure
     }
 
-    fn one(&self, swapped: &mut Swapped, at: usize) -> Result<(), Failure> {
+    fn one(&self, swapped: &mut Swapped, at: usize, rivals: &Rivals) -> Result<(), Failure> {
         let mut races = 0;
         let mut blocked = false;
         for _ in 0..MOST {
             let Some(item) = swapped.indices.get(at) else { return Ok(()) };
-            let seen = self.see(item, &swapped.indices)?;
+            let seen = self.see(swapped, at, rivals)?;
             let state = seen.state(self.way, item);
             let step = next(self.way, item, &seen);
             self.note_stray(swapped, at, &seen, &step)?;
@@ -99,34 +98,16 @@ impl Swapping<'_> {
         Err(Failure::failed("swap_goes_round", "The swap does not come to an end."))
     }
 
-    /// What the server shows of the names that `item` speaks of.
-    fn see(&self, item: &SwapIndex, all: &[SwapIndex]) -> Result<Seen, Failure> {
+    /// What the server shows of the names that the item at that place speaks of.
+    fn see(&self, swapped: &Swapped, at: usize, rivals: &Rivals) -> Result<Seen, Failure> {
+        let Some(item) = swapped.indices.get(at) else { return Ok(Seen::default()) };
         let mut indices = look(self.server, &item.names())?;
         // The name of a stray follows from what is live; so it is looked up in a second step, which is rare.
         if let Some(live) = indices.get(&item.index).filter(|live| Some(&live.uuid) != item.live_uuid.as_ref()) {
             let stray = stray_name(self.way, item, live);
             indices.extend(look(self.server, &[&stray])?);
         }
-        Ok(Seen { indices, rivals: self.rivals(item, all)? })
-    }
-
-    /// Other indices of the swap that hold an alias which `item` is to have alone, or as its write index.
-    fn rivals(&self, item: &SwapIndex, all: &[SwapIndex]) -> Result<Vec<Rival>, Failure> {
-        let Some(becomes) = &item.becomes else { return Ok(Vec::new()) };
-        let others: Vec<&SwapIndex> =
-            all.iter().filter(|other| other.index != item.index && other.may_rival(&becomes.aliases)).collect();
-        let seen = look(self.server, &others.iter().map(|other| other.index.as_str()).collect::<Vec<_>>())?;
-        let mut rivals = Vec::new();
-        for other in others {
-            let Some(live) = seen.get(&other.index) else { continue };
-            for (alias, properties) in live.shape.aliases.iter().filter(|(alias, _)| becomes.aliases.contains_key(*alias)) {
-                let wanted = other.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias));
-                if wanted.is_none_or(|wanted| is_write_index(wanted) != is_write_index(properties)) {
-                    rivals.push(Rival { index: other.index.clone(), alias: alias.clone(), becomes: wanted.cloned() });
-                }
-            }
-        }
-        Ok(rivals)
+        Ok(Seen { indices, rivals: rivals.look(self.server, at, &swapped.indices)? })
     }
 
     /// A stray is noted before it is kept: nobody could name it afterwards.
@@ -168,11 +149,31 @@ impl Swapping<'_> {
         }
     }
 
+    /// Takes back what an earlier swap began. It is noted of each index where anything was left: until then neither this swap is
+    /// finished nor may another one touch the index.
+    fn take_back_begun(&self, swapped: &mut Swapped) -> Result<(), Failure> {
+        let names: Vec<&str> = swapped.begun.iter().flat_map(SwapIndex::names).collect();
+        let seen = look(self.server, &names)?;
+        let is_as_it_was = |item: &SwapIndex| {
+            let seen = Seen { indices: only(&seen, &item.names()), rivals: Vec::new() };
+            undo(item, &seen).is_none()
+        };
+        let (done, left) = std::mem::take(&mut swapped.begun).into_iter().partition(is_as_it_was);
+        swapped.begun = left;
+        swapped.taken_back.extend::<Vec<_>>(done);
+        while let Some(item) = swapped.begun.last() {
+            self.take_back(item)?;
+            swapped.taken_back.extend(swapped.begun.pop());
+            swaps::write(self.call, &self.way.run, "swap", swapped)?;
+        }
+        Ok(())
+    }
+
     /// Takes back what was begun at an index that has not been exchanged: its copy, its block.
     ///
     /// # Errors
     /// The server refuses or does not answer.
-    pub(crate) fn take_back(&self, item: &SwapIndex) -> Result<(), Failure> {
+    fn take_back(&self, item: &SwapIndex) -> Result<(), Failure> {
         for _ in 0..MOST {
             let seen = Seen { indices: look(self.server, &item.names())?, rivals: Vec::new() };
             match undo(item, &seen) {

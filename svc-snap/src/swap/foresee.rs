@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::next::{Next, next};
+use super::next::{Next, next, undo};
 use crate::index::Index;
 use crate::index::act::Act;
 use crate::index::copies::Way;
@@ -28,6 +28,17 @@ pub(crate) fn foresee(way: &Way, item: &SwapIndex, seen: &Seen) -> Vec<Act> {
             Next::Wait(name) => whole(&mut seen.indices, &name),
             Next::Finished | Next::Stuck(_) => break,
         }
+    }
+    acts
+}
+
+/// The requests that would take back what was begun at `item`.
+pub(crate) fn foresee_undo(item: &SwapIndex, seen: &Seen) -> Vec<Act> {
+    let mut seen = seen.clone();
+    let mut acts = Vec::new();
+    while let Some(act) = undo(item, &seen).filter(|_| acts.len() < MOST) {
+        apply(item, &act, &mut seen);
+        acts.push(act);
     }
     acts
 }

@@ -156,13 +156,14 @@ fn rivals(seen: &Seen) -> impl Iterator<Item = Value> + '_ {
 
 /// What takes back the beginning of a swap that has not come to its exchange; `None` when nothing is left to take back.
 pub(crate) fn undo(item: &SwapIndex, seen: &Seen) -> Option<Act> {
-    let live = seen.get(&item.index).filter(|_| seen.is_old(item))?;
+    if !seen.is_old(item) {
+        return None;
+    }
     if let Some(kept) = item.kept.as_ref().filter(|kept| seen.get(kept).is_some()) {
         return Some(Act::Discard(kept.clone()));
     }
-    let was_blocked = item.was.as_ref().is_some_and(|was| was.write_block);
-    if live.shape.write_block && !was_blocked {
+    if seen.is_left_blocked(item) {
         return Some(Act::Unblock(item.index.clone()));
     }
-    (item.live_closed && !live.closed).then(|| Act::Close(item.index.clone()))
+    seen.is_left_open(item).then(|| Act::Close(item.index.clone()))
 }

@@ -253,6 +253,7 @@ mod tests {
             straight: Vec::new(),
             indices: items,
             begun: Vec::new(),
+            taken_back: Vec::new(),
             streams: Vec::new(),
             skipped: Vec::new(),
             plan: Vec::new(),

@@ -6,10 +6,11 @@ use serde_json::Value;
 use svc_step::{Call, Failure};
 
 use super::HowArgs;
+use super::foresee::foresee_undo;
 use super::offer::{Offer, Offered, not_proven};
 use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
 use crate::bring::room;
-use crate::bring::streams::{self, StreamState};
+use crate::bring::streams::{self, StreamBack, StreamState};
 use crate::index::copies::Way;
 use crate::index::count::counts;
 use crate::index::live;
@@ -18,7 +19,7 @@ use crate::index::scope::Scope;
 use crate::index::shape::{Shape, is_write_index};
 use crate::index::{Index, look, only};
 use crate::runs;
-use crate::runs::seen::state;
+use crate::runs::seen::{Seen, state};
 use crate::runs::swapped::{Source, State, SwapIndex, Swapped};
 use crate::server::Server;
 use crate::server::json::members;
@@ -150,7 +151,8 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
     let mut before = before.clone();
     let kept: Vec<String> =
         before.indices.iter().map(|item| &item.index).chain(&before.straight).map(|index| way.kept(index)).collect();
-    let names = before.indices.iter().flat_map(SwapIndex::names).chain(before.straight.iter().map(String::as_str));
+    let items = before.indices.iter().chain(&before.begun);
+    let names = items.flat_map(SwapIndex::names).chain(before.straight.iter().map(String::as_str));
     let seen = look(server, &names.chain(kept.iter().map(String::as_str)).collect::<Vec<_>>())?;
     refuse_stuck(server, &seen)?;
     for item in &mut before.indices {
@@ -164,16 +166,42 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
     let mut wishes = wishes_back(&before, &seen, &counts)?;
     wishes.extend(before.straight.iter().filter(|index| seen.contains_key(*index)).cloned().map(taken_away));
     let mut skipped: Vec<PassedOver> = skipped;
-    let streams: Vec<&str> =
-        before.streams.iter().filter(|one| one.state != StreamState::Untouched).map(|one| one.stream.as_str()).collect();
-    if !streams.is_empty() {
-        call.warn("streams_stay", format!("Data streams were restored in place and stay as they are: {}.", streams.join(", ")));
-        skipped.extend(streams.iter().map(|name| PassedOver { name: (*name).to_owned(), reason: Reason::DataStream }));
-    }
+    skipped.extend(streams_passed_over(call, &before));
     let (mut swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
     tell(call, &doubts);
-    swapped.begun = before.indices.into_iter().filter(|item| item.state == State::Old).collect();
+    let begun = before.indices.into_iter().filter(|item| item.state == State::Old);
+    swapped.begun = begun.chain(before.begun).collect();
+    let undone = swapped.begun.iter().flat_map(|item| {
+        let seen = Seen { indices: only(&seen, &item.names()), rivals: Vec::new() };
+        foresee_undo(item, &seen).into_iter().map(|act| act.action())
+    });
+    swapped.plan = undone.chain(std::mem::take(&mut swapped.plan)).collect();
+    swapped.taken_back = before.taken_back;
     Ok(swapped)
+}
+
+/// The data streams that `before` has touched, of which people are told: nothing of them was kept.
+fn streams_passed_over(call: &Call, before: &Swapped) -> Vec<PassedOver> {
+    let names = |wanted: fn(&StreamBack) -> bool| {
+        before.streams.iter().filter(|one| wanted(one)).map(|one| one.stream.as_str()).collect::<Vec<_>>()
+    };
+    let (restored, cut) = (names(|one| one.state == StreamState::Restored), names(StreamBack::is_cut));
+    if !restored.is_empty() {
+        call.warn("streams_stay", format!("Data streams were restored in place and stay as they are: {}.", restored.join(", ")));
+    }
+    if !cut.is_empty() {
+        call.review(
+            "streams_not_restored",
+            format!(
+                "These data streams were given up, their restore was not finished, and nobody finishes it now: {0}. \
+                 svc-snap restore --streams-in-place --indices '{1}' restores them.",
+                cut.join(", "),
+                cut.join(",")
+            ),
+        );
+    }
+    let touched = restored.into_iter().chain(cut);
+    touched.map(|name| PassedOver { name: name.to_owned(), reason: Reason::DataStream }).collect()
 }
 
 /// Indices of the scope that the backup does not hold, and what is left alone although it does not hold it.
@@ -233,6 +261,7 @@ fn planned(
         indices,
         straight: Vec::new(),
         begun: Vec::new(),
+        taken_back: Vec::new(),
         streams: Vec::new(),
         skipped,
     };

@@ -1,0 +1,109 @@
+//! Which indices of a swap stand against which others over an alias, found out once for the whole swap.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use svc_step::Failure;
+
+use crate::index::look;
+use crate::index::shape::is_write_index;
+use crate::runs::seen::Rival;
+use crate::runs::swapped::SwapIndex;
+use crate::server::Server;
+
+/// By alias: the indices that give it up, or give up being its write index, or become that. Until its own swap each of them stands
+/// against another index that is to have the alias.
+#[derive(Debug, Default)]
+pub(super) struct Rivals {
+    givers: BTreeMap<String, BTreeSet<usize>>,
+}
+
+impl Rivals {
+    pub(super) fn of(all: &[SwapIndex]) -> Self {
+        let mut givers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+        for (at, item) in all.iter().enumerate() {
+            let wanted = |alias: &String| item.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias));
+            for (alias, had) in item.was.iter().flat_map(|was| &was.aliases) {
+                if wanted(alias).is_none_or(|wanted| is_write_index(wanted) != is_write_index(had)) {
+                    givers.entry(alias.clone()).or_default().insert(at);
+                }
+            }
+        }
+        Self { givers }
+    }
+
+    /// Those that may stand against the item at that place.
+    fn against<'a>(&self, at: usize, all: &'a [SwapIndex]) -> Vec<&'a SwapIndex> {
+        let wanted = all.get(at).and_then(|item| item.becomes.as_ref()).into_iter().flat_map(|becomes| becomes.aliases.keys());
+        let others: BTreeSet<usize> = wanted.filter_map(|alias| self.givers.get(alias)).flatten().copied().collect();
+        others.into_iter().filter(|other| *other != at).filter_map(|other| all.get(other)).collect()
+    }
+
+    /// Other indices of the swap that hold an alias which the item at that place is to have alone, or as its write index.
+    ///
+    /// # Errors
+    /// The server refuses or does not answer.
+    pub(super) fn look(&self, server: &Server, at: usize, all: &[SwapIndex]) -> Result<Vec<Rival>, Failure> {
+        let others = self.against(at, all);
+        let Some(becomes) = all.get(at).and_then(|item| item.becomes.as_ref()).filter(|_| !others.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let seen = look(server, &others.iter().map(|other| other.index.as_str()).collect::<Vec<_>>())?;
+        let mut rivals = Vec::new();
+        for other in others {
+            let Some(live) = seen.get(&other.index) else { continue };
+            for (alias, properties) in live.shape.aliases.iter().filter(|(alias, _)| becomes.aliases.contains_key(*alias)) {
+                let wanted = other.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias));
+                if wanted.is_none_or(|wanted| is_write_index(wanted) != is_write_index(properties)) {
+                    rivals.push(Rival { index: other.index.clone(), alias: alias.clone(), becomes: wanted.cloned() });
+                }
+            }
+        }
+        Ok(rivals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::index::shape::Shape;
+    use crate::runs::swapped::State;
+
+    fn shape(aliases: &Value) -> Shape {
+        let aliases = aliases.as_object().unwrap().iter().map(|(name, alias)| (name.clone(), alias.as_object().unwrap().clone()));
+        Shape { aliases: aliases.collect(), ..Shape::default() }
+    }
+
+    fn item(index: &str, was: Option<&Value>, becomes: Option<&Value>) -> SwapIndex {
+        SwapIndex {
+            index: index.to_owned(),
+            state: State::Old,
+            source: None,
+            live_uuid: None,
+            live_closed: false,
+            kept: None,
+            strays: Vec::new(),
+            was: was.map(shape),
+            becomes: becomes.map(shape),
+            holder: None,
+        }
+    }
+
+    #[test]
+    fn who_gives_an_alias_up_stands_against_who_is_to_have_it() {
+        let (writes, reads) = (json!({"a": {"is_write_index": true}}), json!({"a": {}}));
+        let all = [
+            item("new", None, Some(&writes)),
+            item("stays", Some(&reads), Some(&reads)),
+            item("steps-down", Some(&writes), Some(&reads)),
+            item("goes", Some(&reads), None),
+            item("elsewhere", Some(&json!({"b": {}})), None),
+        ];
+        let rivals = Rivals::of(&all);
+        let names = |at| rivals.against(at, &all).iter().map(|other| other.index.as_str()).collect::<Vec<_>>();
+        assert_eq!(names(0), ["steps-down", "goes"]);
+        assert_eq!(names(2), ["goes"], "none against itself");
+        assert_eq!(names(3), Vec::<&str>::new());
+    }
+}
