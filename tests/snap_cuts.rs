@@ -290,7 +290,7 @@ fn the_document_of_a_cut_swap_finishes_it_and_that_of_a_finished_one_goes_back()
     let upgraded = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();
     // The limit is over when the second index is at its second request; that index is finished, and the third one not begun.
-    let limit = Duration::from_secs(8);
+    let limit = Duration::from_secs(12);
     let per_index = sandbox.from(&["swap", "--dry-run"], &staged).ok().result()["plan"].as_array().unwrap().len() / 6;
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(per_index + 2, Side::Before);
     let swap = sandbox.tool(&["swap", "--from", "-", "--timeout", &format!("{}s", limit.as_secs())]);

@@ -147,7 +147,7 @@ fn a_request_that_never_comes_whole_is_6_nobody_knows_and_the_same_command_finds
     // It says nothing at all: the time limit.
     bench.faults.heal();
     bench.faults.hurt(Which::Take, Hurt::Cut(At::Request(50), End::Stall), 0, 1);
-    let ran = bench.create("s", "request-s").args(["--timeout", "3s"]).run().fails(6, "timeout");
+    let ran = bench.create("s", "request-s").args(["--timeout", "8s"]).run().fails(6, "timeout");
     assert!(ran.doc()["changed"].is_null() && ran.doc()["error"]["hint"].as_str().unwrap().contains("--run-id"), "{ran}");
     bench.again("s", "request-s", &bench.judge("s", &ran));
 }

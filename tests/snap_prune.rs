@@ -175,7 +175,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
         "[r:n1/u] cannot delete snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[[r]]]"},
         "status": 503});
     let always = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 1000, 503, &busy);
-    let given_up = pruning(&sandbox, &always).args(["--timeout", "5s"]).run().fails(5, "search_busy").unchanged();
+    let given_up = pruning(&sandbox, &always).args(["--timeout", "10s"]).run().fails(5, "search_busy").unchanged();
     assert_eq!(told(&given_up)[0], of("n1", "planned", "max_age"));
     assert!(always.seen().iter().all(|line| line.ends_with("/n1")) && always.seen().len() > 1, "one at a time");
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);

@@ -18,6 +18,7 @@ pub mod gate;
 pub mod host;
 pub mod http;
 pub mod java;
+pub mod journey;
 pub mod listener;
 pub mod os;
 pub mod owner;

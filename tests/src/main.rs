@@ -51,7 +51,7 @@ enum Step {
     /// Run the tests of the workspace in hosts, one for each search database, several at a time; print what came of each, and
     /// what was left out.
     Suite {
-        /// How many hosts at a time; default: as many as the free memory has room for (5 GB each), at most 3.
+        /// How many hosts at a time; default: as many as the free memory has room for (5 GB each), at most 4.
         #[arg(long, value_name = "COUNT")]
         jobs: Option<usize>,
         /// After how many minutes a host whose tests have not ended is stopped; default: 25, with --deep 240.

@@ -17,7 +17,7 @@ use crate::{SKIPPED, children, wait};
 /// What a host takes: its servers, and those that its tests start.
 const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
 
-/// How many hosts at a time: as many as the memory that is free has room for, up to three, which keep two cores busy.
+/// How many hosts at a time: as many as the memory that is free has room for, up to four, which keep two cores busy.
 pub fn jobs() -> usize {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     jobs_with(available(&memory).unwrap_or_default())
@@ -29,7 +29,7 @@ fn available(meminfo: &str) -> Option<u64> {
 }
 
 fn jobs_with(memory: u64) -> usize {
-    usize::try_from(memory / MEMORY_OF_A_HOST).unwrap_or(3).clamp(1, 3)
+    usize::try_from(memory / MEMORY_OF_A_HOST).unwrap_or(4).clamp(1, 4)
 }
 
 /// How a search database's turn ended.
@@ -220,6 +220,6 @@ mod tests {
     fn as_many_hosts_as_the_memory_has_room_for() {
         assert_eq!(available("MemTotal: 3 kB\nMemAvailable:    1000 kB\n"), Some(1_024_000));
         let gigabytes = [0, 4, 11, 16, 200].map(|one| jobs_with(one * 1_000_000_000));
-        assert_eq!(gigabytes, [1, 1, 2, 3, 3]);
+        assert_eq!(gigabytes, [1, 1, 2, 3, 4]);
     }
 }

@@ -1,0 +1,101 @@
+//! `svc-rollback`: which restore point it goes back to, and what it finds out, says and refuses before and after.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use svc_tests::damage;
+use svc_tests::journey::{assert_back, installed, point_of, upgraded};
+
+#[test]
+fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
+    let (product, before) = installed("rbdies");
+    // What a licence's update after the installer may do to a unit by mistake.
+    let hook = product.path("hooks/post-install/10-breaks");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let unit = product.host.systemd.unit_dir.join(product.unit());
+    let breaks = format!(
+        "#!/bin/sh\nsed -i 's|^ExecStart=.*|ExecStart=/bin/false|' '{}'\nsystemctl --user daemon-reload\n",
+        unit.display()
+    );
+    fs::write(&hook, breaks).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", product.path("hooks")).run();
+    let upgrade = upgrade.fails(1, "unit_not_started").changed();
+    let point = point_of(&upgrade).file_name().unwrap().to_string_lossy().into_owned();
+    let hint = upgrade.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("svc-rollback") && hint.contains(&point), "{upgrade}");
+    assert_eq!(product.marker(), "2.0.1");
+
+    product.tool("svc-rollback").run().ok().changed();
+    assert_back(&product, &before);
+}
+
+#[test]
+fn a_damaged_restore_point_is_refused_before_anything_is_touched() {
+    let (product, _, upgrade) = upgraded("rbdamaged");
+    let now = product.marker();
+    let dump = point_of(&upgrade).join("rbdamaged_db.backup.sql");
+    damage::flip_a_byte(&dump).unwrap();
+    product.tool("svc-rollback").run().fails(7, "point_damaged").unchanged();
+    assert_eq!(product.marker(), now);
+    assert!(product.is_active());
+}
+
+#[test]
+fn without_an_upgrade_nothing_is_chosen_by_itself_and_the_points_are_listed() {
+    let (product, _) = installed("rbnone");
+    let backup = product.tool("svc-backup").run().ok();
+    let id = point_of(&backup).file_name().unwrap().to_string_lossy().into_owned();
+    let ran = product.tool("svc-rollback").run().fails(4, "point_not_found").unchanged();
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&id), "{ran}");
+}
+
+#[test]
+fn a_point_that_was_not_quiesced_is_taken_only_when_asked_for_twice() {
+    let (product, _) = installed("rbunquiet");
+    product.tool("svc-unit").arg("start").run().ok();
+    let backup = product.tool("svc-backup").run().ok();
+    let id = point_of(&backup).file_name().unwrap().to_string_lossy().into_owned();
+    product.tool("svc-rollback").arg(&id).run().refused("point_unquiesced");
+    let before = product.content().unwrap();
+    product.tool("svc-rollback").args(["--accept-unquiesced", &id]).run().ok().changed();
+    assert_back(&product, &before);
+}
+
+#[test]
+fn a_restore_point_can_be_moved_as_a_whole() {
+    let (product, before, upgrade) = upgraded("rbmoved");
+    let point = point_of(&upgrade);
+    let moved = product.path("elsewhere").join(point.file_name().unwrap());
+    fs::create_dir(moved.parent().unwrap()).unwrap();
+    fs::rename(&point, &moved).unwrap();
+    product.tool("svc-rollback").arg(&moved).run().ok().changed();
+    assert_back(&product, &before);
+}
+
+#[test]
+fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
+    let (product, before, _) = upgraded("rbchanged");
+    let yaml = product.install_dir().join("config/rbchanged/rbchanged.yaml");
+    let text = fs::read_to_string(&yaml).unwrap();
+    assert!(text.contains("display_name: \"Sample service\""), "{text}");
+    fs::write(&yaml, text.replace("Sample service", "Our service")).unwrap();
+    product.tool("svc-rollback").run().review("configuration_changed_since");
+    assert_back(&product, &before);
+}
+
+#[test]
+fn a_dry_run_names_every_command_and_alters_nothing() {
+    let (product, _, _) = upgraded("rbdry");
+    let ran = product.tool("svc-rollback").arg("--dry-run").talks().run().ok().unchanged();
+    let plan: Vec<&str> = ran.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let at = |wanted: &str| {
+        plan.iter().position(|line| line.contains(wanted)).unwrap_or_else(|| panic!("{wanted} is not in {plan:#?}"))
+    };
+    assert!(at("svc-pgrestore stage") < at("svc-unit stop"));
+    assert!(at("svc-unit stop") < at("svc-snap swap"));
+    assert!(at("svc-snap swap") < at("rbdry-1.15.5.run"));
+    assert_eq!(product.marker(), "2.0.1");
+    assert!(product.is_active());
+}
