@@ -15,7 +15,8 @@
 //! - `rate/`: the search database's brakes on snapshots and restores, taken off and put back.
 //! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
 //! - `runs/`: what runs have begun, as documents and notes have it: `staged`, set `aside`, `swapped`, `restored`; what a step is
-//!   `given` of that, and how an index stands by what is `seen` of it. `guard`: the locks that keep two runs apart.
+//!   `given` of that, and how an index stands by what is `seen` of it. `guard`: the lock that keeps two runs apart, and names
+//!   outside the scope or in use.
 //! - One file for each step, with a folder where it has parts: `aside/`, `configure/`, `create/`, `health/`, `prune/`,
 //!   `register/`, `restore/`, `stage/`, `swap/`. No step imports another, save `restore`, which chains `stage` and `swap`.
 
