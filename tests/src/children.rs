@@ -36,10 +36,11 @@ pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     registered((pid(child)?, false), || child.wait())
 }
 
-/// Makes a command run in a process group of its own, which is told to end when the caller dies.
+/// Makes a command run in a process group of its own, which is told to end when the caller dies. Signals that the caller ignores
+/// (under `nohup`, or in the background of a script) end it and what it starts as ever.
 pub fn grouped(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", "setpriv", "--pdeathsig", "TERM", "--"]).arg(program);
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command
 }
