@@ -16,7 +16,7 @@ mod plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
-use svc_step::{Call, Failure, Status};
+use svc_step::{Call, Failure, Status, Stopped};
 
 pub(crate) use self::arg::Rate;
 pub use self::arg::RateArg;
@@ -162,6 +162,12 @@ impl<'a> Rates<'a> {
             Some(None) => drop(call.effects().attempt()),
             Some(Some(true)) | None => {}
         }
+    }
+
+    /// The end of a step that has taken back all its effects, and may not have been able to put a rate back.
+    pub(crate) fn stopped<T>(&self, call: &Call, failure: Failure, result: T) -> Stopped<T> {
+        self.account(call);
+        Stopped::with(failure, result)
     }
 
     fn leave(&self, call: &Call, why: &str) {

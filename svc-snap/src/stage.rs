@@ -61,7 +61,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     earlier
         .clear(call, &chosen.server, &rates)
         .and_then(|()| bring_back(call, &chosen, &brings, &mut staged, &mut rates))
-        .map_err(|failure| earlier.account(call, failure, &rates, staged.clone()))?;
+        .map_err(|failure| rates.stopped(call, failure, staged.clone()))?;
     Ok(staged)
 }
 

@@ -91,22 +91,34 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     for one in [Some(&given), noted.as_ref()].into_iter().flatten() {
         refuse_unfinished(&server, one, &run)?;
     }
-    let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    clear(args, call, &server, &run, &names, noted.as_ref())
+}
+
+/// Removes the copies of these names, and the note of their run, where there is one.
+fn clear(
+    args: &UnstageArgs,
+    call: &Call,
+    server: &Server,
+    run: &RunId,
+    names: &BTreeSet<String>,
+    noted: Option<&Begun>,
+) -> StepResult<Unstaged> {
+    let found = look(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     refuse_holders(&found)?;
-    let left = Left::find(call, &server, None)?;
+    let left = Left::find(call, server, None)?;
     // A call that was killed may have left a live index without writes.
-    let blocked = match &noted {
-        Some(Begun::Aside(aside)) => aside::blocked(&server, aside)?,
+    let blocked = match noted {
+        Some(Begun::Aside(aside)) => aside::blocked(server, aside)?,
         _ => Vec::new(),
     };
-    let mut unstaged = planned(&server, &run, &names, &found, &left, &blocked);
+    let mut unstaged = planned(server, run, names, &found, &left, &blocked);
     if args.dry.dry_run {
         return Ok(unstaged);
     }
-    left.put_back(call, &server);
-    let ended = aside::release(call, &server, &blocked)
-        .and_then(|()| remove(call, &server, &mut unstaged))
-        .and_then(|()| forget(call, &server, &run, noted.as_ref()));
+    left.put_back(call, server);
+    let ended = aside::release(call, server, &blocked)
+        .and_then(|()| remove(call, server, &mut unstaged))
+        .and_then(|()| forget(call, server, run, noted));
     match ended {
         Ok(()) => Ok(unstaged),
         Err(failure) => Err(Stopped::with(failure, unstaged)),
@@ -159,18 +171,7 @@ fn unnoted(args: &UnstageArgs, call: &Call, run: &RunId) -> StepResult<Unstaged>
         .hint("Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand.")
         .into());
     }
-    let found = look(&server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
-    refuse_holders(&found)?;
-    let left = Left::find(call, &server, None)?;
-    let mut unstaged = planned(&server, run, &names, &found, &left, &[]);
-    if args.dry.dry_run {
-        return Ok(unstaged);
-    }
-    left.put_back(call, &server);
-    match remove(call, &server, &mut unstaged) {
-        Ok(()) => Ok(unstaged),
-        Err(failure) => Err(Stopped::with(failure, unstaged)),
-    }
+    clear(args, call, &server, run, &names, None)
 }
 
 /// The names that a document speaks of, all of them copies that its run made.

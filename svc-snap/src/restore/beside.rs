@@ -72,7 +72,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
         Ok(swapped) => swapped,
         Err(failure) => {
             tell_left(&mut restored, &staged);
-            return Err(earlier.account(call, failure, &rates, restored));
+            return Err(rates.stopped(call, failure, restored));
         }
     };
     let ended = swap::execute(call, server, &mut swapped);

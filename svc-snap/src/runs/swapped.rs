@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use svc_step::Failure;
 use svc_step::action::Action;
 
@@ -119,6 +120,11 @@ impl SwapIndex {
     pub(crate) fn names(&self) -> Vec<&str> {
         let source = self.source.as_ref().map(|source| source.name.as_str());
         [Some(self.index.as_str()), source, self.kept.as_deref(), self.holder.as_deref()].into_iter().flatten().collect()
+    }
+
+    /// What it is to have of an alias; `None`: nothing.
+    pub(crate) fn wanted(&self, alias: &str) -> Option<&Map<String, Value>> {
+        self.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias))
     }
 
     /// Whether its swap is finished.

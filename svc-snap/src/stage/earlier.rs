@@ -1,7 +1,7 @@
 //! What an earlier call of the same run left of a staging: it is taken as it is, or cleared away.
 
 use svc_step::action::Action;
-use svc_step::{Call, Failure, Stopped};
+use svc_step::{Call, Failure};
 
 use super::plan;
 use crate::bring::chosen::Chosen;
@@ -104,11 +104,5 @@ impl Earlier {
         // A staging that is taken back leaves nothing; but what was left of an earlier one is gone all the same.
         call.effects().stays();
         Ok(())
-    }
-
-    /// A staging that was taken back left nothing, but a rate may not have been put back.
-    pub(crate) fn account<T>(&self, call: &Call, failure: Failure, rates: &Rates<'_>, result: T) -> Stopped<T> {
-        rates.account(call);
-        Stopped::with(failure, result)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Map, Value};
 use svc_step::Failure;
 
 use crate::index::look;
@@ -21,9 +22,8 @@ impl Rivals {
     pub(super) fn of(all: &[SwapIndex]) -> Self {
         let mut givers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
         for (at, item) in all.iter().enumerate() {
-            let wanted = |alias: &String| item.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias));
             for (alias, had) in item.was.iter().flat_map(|was| &was.aliases) {
-                if wanted(alias).is_none_or(|wanted| is_write_index(wanted) != is_write_index(had)) {
+                if changes(item.wanted(alias), had) {
                     givers.entry(alias.clone()).or_default().insert(at);
                 }
             }
@@ -52,8 +52,8 @@ impl Rivals {
         for other in others {
             let Some(live) = seen.get(&other.index) else { continue };
             for (alias, properties) in live.shape.aliases.iter().filter(|(alias, _)| becomes.aliases.contains_key(*alias)) {
-                let wanted = other.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias));
-                if wanted.is_none_or(|wanted| is_write_index(wanted) != is_write_index(properties)) {
+                let wanted = other.wanted(alias);
+                if changes(wanted, properties) {
                     rivals.push(Rival { index: other.index.clone(), alias: alias.clone(), becomes: wanted.cloned() });
                 }
             }
@@ -62,9 +62,14 @@ impl Rivals {
     }
 }
 
+/// Whether an index gives the alias up by its swap, or its being the write index of it, or becomes that.
+fn changes(wanted: Option<&Map<String, Value>>, had: &Map<String, Value>) -> bool {
+    wanted.is_none_or(|wanted| is_write_index(wanted) != is_write_index(had))
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::index::shape::Shape;

@@ -32,8 +32,7 @@ pub(crate) enum Whose {
 pub(crate) fn whose(server: &Server, one: &StreamBack, stream: &Stream) -> Result<Whose, Failure> {
     let names: Vec<&str> = stream.behind.iter().map(String::as_str).collect();
     let behind = look(server, &names)?;
-    let former = Former { one, behind: &behind };
-    if former.is_live() {
+    if is_former(one, &behind) {
         return Ok(Whose::Former);
     }
     if one.state != StreamState::UnderWay || !one.indices.iter().all(|index| behind.contains_key(index)) {
@@ -43,18 +42,11 @@ pub(crate) fn whose(server: &Server, one: &StreamBack, stream: &Stream) -> Resul
     Ok(if is_of_snapshot(&one.indices, &created(server, &names)?, taken) { Whose::Backups } else { Whose::Clients })
 }
 
-struct Former<'a> {
-    one: &'a StreamBack,
-    behind: &'a BTreeMap<String, Index>,
-}
-
-impl Former<'_> {
-    /// It may have rolled over since, and its oldest indices may be gone. Documents of earlier versions do not say what was live.
-    fn is_live(&self) -> bool {
-        let Self { one, behind } = self;
-        let unsaid = one.was_live && one.live_uuids.is_empty() && one.state == StreamState::Untouched;
-        unsaid || behind.values().any(|index| one.live_uuids.contains(&index.uuid))
-    }
+/// Whether the indices behind a live stream are those of the one that was live. It may have rolled over since, and its oldest indices
+/// may be gone. Documents of earlier versions do not say what was live.
+fn is_former(one: &StreamBack, behind: &BTreeMap<String, Index>) -> bool {
+    let unsaid = one.was_live && one.live_uuids.is_empty() && one.state == StreamState::Untouched;
+    unsaid || behind.values().any(|index| one.live_uuids.contains(&index.uuid))
 }
 
 /// The clock by which a server notes when a snapshot was begun stands still for 200 ms at a time, and that of an index may not: an index
