@@ -5,7 +5,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use svc_tests::gate::{Gate, Side};
-use svc_tests::sandbox::{Sandbox, run_id};
+use svc_tests::run_id::run_id;
+use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::{Ran, Spawned};
 use svc_tests::wait;
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use svc_tests::content::Index;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::sandbox::{Sandbox, run_id};
+use svc_tests::run_id::run_id;
+use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
@@ -83,8 +84,7 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
 fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
     let sandbox = Sandbox::new("break");
     let alias = sandbox.name("alias");
-    let live =
-        sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    let live = sandbox.written_through(&alias, "docs");
     sandbox.fill(&live, 0, 10);
     let before = sandbox.content();
     let created = sandbox.create("s1");
@@ -135,8 +135,7 @@ fn a_swap_that_was_cut_is_taken_back() {
 fn a_way_back_killed_at_any_request_is_finished_by_the_same_command_and_the_index_takes_writes() {
     let sandbox = Sandbox::new("cut-back");
     let alias = sandbox.name("alias");
-    let live =
-        sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    let live = sandbox.written_through(&alias, "docs");
     sandbox.fill(&live, 0, 10);
     let created = sandbox.create("s1");
     let mut docs = 20;

@@ -91,12 +91,10 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     let sandbox = Sandbox::new("out");
     sandbox.noise("docs", 30);
     let before = settings(&sandbox);
-    let (term, _) = {
-        let spawned = sandbox.tool(&["create", "s1", "--rate", "400kb"]).spawn();
-        changed(&sandbox, "s1");
-        spawned.signal(Signal::SIGTERM);
-        (spawned.wait().fails(143, "interrupted").unchanged(), ())
-    };
+    let spawned = sandbox.tool(&["create", "s1", "--rate", "400kb"]).spawn();
+    changed(&sandbox, "s1");
+    spawned.signal(Signal::SIGTERM);
+    let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{term}");
 
     let lost = sandbox.red("lost");

@@ -104,8 +104,7 @@ fn what_is_another_applications_or_the_securitys_never_changes() {
 fn a_straight_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
     let sandbox = Sandbox::new("straight");
     let alias = sandbox.name("alias");
-    let lost =
-        sandbox.index("lost", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    let lost = sandbox.written_through(&alias, "lost");
     sandbox.fill(&lost, 0, 20);
     let live = sandbox.simple("live", 5);
     let before = sandbox.content();

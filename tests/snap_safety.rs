@@ -144,14 +144,8 @@ fn a_data_stream_restored_in_place_is_waited_for_with_the_rest() {
             "a data stream in place, waited for: Elasticsearch without its module does not serve /_data_stream",
         );
     }
-    let logs = sandbox.name("logs");
-    let template = json!({"index_patterns": [logs], "data_stream": {}, "priority": 500,
-        "template": {"settings": {"number_of_replicas": 0}}});
-    sandbox.ask("PUT", &format!("/_index_template/{logs}"), Some(template));
-    let write = || {
-        let document = json!({"@timestamp": "2026-11-20T00:00:00Z"});
-        sandbox.ask("POST", &format!("/{logs}/_doc?refresh=true"), Some(document));
-    };
+    let logs = sandbox.stream_template("logs", 0);
+    let write = || sandbox.fill_stream(&logs, 0, 1);
     write();
     sandbox.simple("docs", 4);
     let created = sandbox.create("s1");

@@ -7,29 +7,20 @@ use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
-use svc_tests::sandbox::{Sandbox, run_id};
+use svc_tests::run_id::run_id;
+use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{Product, Settings};
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
 /// Makes a data stream of two indices with 5 and 3 documents, and gives its name.
 fn stream(sandbox: &Sandbox, suffix: &str) -> String {
-    let name = sandbox.name(suffix);
-    let template = json!({"index_patterns": [name], "data_stream": {}, "priority": 500,
-        "template": {"settings": {"number_of_replicas": 1}}});
-    sandbox.ask("PUT", &format!("/_index_template/{name}"), Some(template));
+    let name = sandbox.stream_template(suffix, 1);
     // The first document makes it, where `_data_stream` is not served too.
-    write(sandbox, &name, 0, 5);
+    sandbox.fill_stream(&name, 0, 5);
     sandbox.ask("POST", &format!("/{name}/_rollover"), None);
-    write(sandbox, &name, 5, 8);
+    sandbox.fill_stream(&name, 5, 8);
     name
-}
-
-fn write(sandbox: &Sandbox, stream: &str, from: usize, to: usize) {
-    for n in from..to {
-        let document = json!({"@timestamp": "2026-11-20T00:00:00Z", "n": n});
-        sandbox.ask("POST", &format!("/{stream}/_doc?refresh=true"), Some(document));
-    }
 }
 
 /// Whether the server removes data streams: the distributions of Elasticsearch 8 and 9 know them and lack their interface, that
@@ -91,8 +82,8 @@ fn a_data_stream_is_refused_unless_it_may_be_restored_in_place_and_then_it_is_th
     let counts: Vec<&Value> = noted["indices"].as_array().unwrap().iter().map(|one| &one["docs_count"]).collect();
     assert_eq!(counts, [5, 3]);
     assert!(noted["indices"].as_array().unwrap().iter().all(|one| one["docs_exact"] == true));
-    write(&sandbox, &name, 100, 104);
-    write(&sandbox, &other, 100, 101);
+    sandbox.fill_stream(&name, 100, 104);
+    sandbox.fill_stream(&other, 100, 101);
     sandbox.fill(&docs, 10, 12);
 
     for step in ["stage", "restore"] {
@@ -118,7 +109,7 @@ fn a_data_stream_is_refused_unless_it_may_be_restored_in_place_and_then_it_is_th
         assert_eq!(numbers(&sandbox, name), (0..8).collect::<Vec<_>>());
         assert_eq!(shown(&sandbox, name)["indices"].as_array().unwrap().len(), 2);
         // It is written to and rolled over as before.
-        write(&sandbox, name, 8, 9);
+        sandbox.fill_stream(name, 8, 9);
         sandbox.ask("POST", &format!("/{name}/_rollover"), None);
     }
     assert_eq!(sandbox.count(&docs), 10);
@@ -142,7 +133,7 @@ fn a_staged_stream_is_proven_and_goes_live_with_the_swap() {
     }
     let name = stream(&sandbox, "logs");
     let created = sandbox.create("s1");
-    write(&sandbox, &name, 100, 104);
+    sandbox.fill_stream(&name, 100, 104);
     let staged = sandbox.from(&["stage", "--streams-in-place"], &created).ok().changed();
     assert_eq!(staged.result()["streams"][0]["proof"], "proven");
     assert_eq!(sandbox.copies(), Vec::<String>::new(), "what was brought for the proof is removed again");
@@ -150,7 +141,7 @@ fn a_staged_stream_is_proven_and_goes_live_with_the_swap() {
     let swapped = sandbox.from(&["swap"], &staged).ok().changed().warns("nothing_kept");
     assert_eq!(swapped.result()["streams"][0]["state"], "restored");
     assert_eq!(numbers(&sandbox, &name), (0..8).collect::<Vec<_>>());
-    write(&sandbox, &name, 8, 9);
+    sandbox.fill_stream(&name, 8, 9);
     sandbox.tool(&["swap", "--run", staged.result()["run"].as_str().unwrap()]).run().ok().unchanged();
     assert_eq!(numbers(&sandbox, &name).len(), 9, "a finished swap does nothing once more");
 }
@@ -185,7 +176,7 @@ fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command()
     for (round, (number, side)) in
         [3, 10, 11].into_iter().flat_map(|number| [(number, Side::Before), (number, Side::After)]).enumerate()
     {
-        write(&sandbox, &name, 100, 102);
+        sandbox.fill_stream(&name, 100, 102);
         let run = format!("20261120t0300{round:02}z-test");
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
         let restore = || sandbox.tool(&["restore", "--from", "-", "--streams-in-place", "--run-id", &run]).stdin(created.text());
@@ -220,11 +211,8 @@ fn a_stream_that_a_client_made_meanwhile_is_neither_taken_for_the_backups_nor_gi
         );
     }
     // One generation: on OpenSearch the index behind the client's new stream has the very same name.
-    let name = sandbox.name("logs");
-    let template = json!({"index_patterns": [name], "data_stream": {}, "priority": 500,
-        "template": {"settings": {"number_of_replicas": 0}}});
-    sandbox.ask("PUT", &format!("/_index_template/{name}"), Some(template));
-    write(&sandbox, &name, 0, 5);
+    let name = sandbox.stream_template("logs", 0);
+    sandbox.fill_stream(&name, 0, 5);
     let created = sandbox.create("s1");
     // The removal (1) and the restore (2); with the counts of the document, and without any.
     for (round, (number, side, source)) in [
@@ -247,7 +235,7 @@ fn a_stream_that_a_client_made_meanwhile_is_neither_taken_for_the_backups_nor_gi
             let again = swap().run().ok();
             assert_eq!(again.result()["streams"][0]["state"], "restored", "{at}");
         } else {
-            write(&sandbox, &name, 100, 102);
+            sandbox.fill_stream(&name, 100, 102);
             let refused = swap().run().refused("stray_stream");
             assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains(&format!("--run {run}")), "{refused}");
             assert_eq!(numbers(&sandbox, &name), [100, 101], "{at}");
@@ -294,7 +282,7 @@ fn in_place_a_live_stream_is_in_the_way_and_is_given_up_only_when_told_so() {
     assert!(message.contains(&name) && message.contains(&docs), "{message}");
     for how in ["close", "delete"] {
         let gate = Gate::to(&sandbox.search.url).unwrap();
-        write(&sandbox, &name, 100, 102);
+        sandbox.fill_stream(&name, 100, 102);
         sandbox.fill(&docs, 4, 6);
         let restored =
             restore(&sandbox, &gate, &["--in-place", "--on-conflict", how], &created).ok().changed().warns("nothing_kept");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use svc_tests::gate::Gate;
+use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::Ran;
 
@@ -85,7 +86,7 @@ fn a_restore_brings_everything_back_as_it_was_and_is_taken_back_whole() {
 fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     let sandbox = Sandbox::new("exact");
     let alias = sandbox.name("alias");
-    let one = sandbox.index("1", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    let one = sandbox.written_through(&alias, "1");
     sandbox.fill(&one, 0, 10);
     let before = sandbox.content();
     let created = sandbox.create("s1");
@@ -222,4 +223,17 @@ fn the_longest_name_of_an_index_is_staged_and_swapped() {
     sandbox.fill(&short, 4, 6);
     sandbox.from(&["restore"], &created).ok();
     assert_eq!(sandbox.content(), before);
+}
+
+#[test]
+fn two_restores_under_one_run_id_are_one_only_where_they_want_the_same() {
+    let sandbox = Sandbox::new("one-run");
+    let (a, b) = (sandbox.simple("a", 3), sandbox.simple("b", 3));
+    sandbox.create("s1");
+    let restore = |indices: &str| sandbox.run(&["restore", "s1", "--indices", indices, "--run-id", &run_id(1)]);
+    restore(&a).ok().changed();
+    restore(&a).ok().unchanged();
+    // Whoever restores b within the same second by hand has the same run id, and b is not done.
+    restore(&b).refused("run_in_use").unchanged();
+    restore(&format!("{a},{b}")).refused("run_in_use").unchanged();
 }

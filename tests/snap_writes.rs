@@ -125,8 +125,7 @@ fn writes_through_the_live_alias_go_on_while_a_snapshot_is_staged_and_no_count_i
 fn a_write_that_was_accepted_during_a_swap_is_in_the_kept_index_or_in_the_new_one() {
     let sandbox = Sandbox::new("race");
     let alias = sandbox.name("alias");
-    let index =
-        sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {"is_write_index": true}}}));
+    let index = sandbox.written_through(&alias, "docs");
     sandbox.fill(&index, 0, 50);
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();

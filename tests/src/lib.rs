@@ -29,6 +29,7 @@ pub mod proxy;
 pub mod random;
 pub mod relational;
 pub mod request;
+pub mod run_id;
 pub mod sandbox;
 pub mod search;
 pub mod secured;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::content::postgres_dump;
 use crate::host::Host;
 use crate::postgres::{Postgres, identifier, literal};
+use crate::run_id;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
@@ -109,6 +110,7 @@ impl Case {
             .env("SVC_STATE_DIR", self.dir.path().join("state"))
             .env("SVC_DATABASE", &self.database)
             .env("SVC_DB_USER", &self.owner)
+            .env("SVC_RUN_ID", run_id::by_hand())
     }
 
     /// A backup by our own tool, which writes the database's properties beside it; gives its document's file.

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::content::{self, Index};
 use crate::host::Host;
 use crate::http;
+use crate::run_id;
 use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
@@ -21,11 +22,6 @@ const LONG: Duration = Duration::from_secs(60);
 /// The body that makes an index which no node may hold.
 pub fn unallocatable() -> Value {
     json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}})
-}
-
-/// The `n`th run of a test that tells several apart.
-pub fn run_id(n: usize) -> String {
-    format!("20261120t02{n:04}z-test")
 }
 
 /// The test's own part of a search database. Everything in it has a name that starts with (or, for copies, holds) its prefix,
@@ -85,12 +81,16 @@ impl Sandbox {
 
     /// `svc-snap` with its settings.
     pub fn tool(&self, args: &[&str]) -> Tool {
-        Tool::new("svc-snap")
+        let tool = Tool::new("svc-snap")
             .env("SVC_SEARCH_URL", &self.search.url)
             .env("SVC_REPOSITORY", &self.prefix)
             .env("SVC_INDICES", format!("{}-*", self.prefix))
             .env("SVC_STATE_DIR", self.state.path())
-            .args(args)
+            .args(args);
+        match args.first() {
+            Some(&("stage" | "restore" | "aside")) => tool.env("SVC_RUN_ID", run_id::by_hand()),
+            _ => tool,
+        }
     }
 
     /// Runs `svc-snap`.
@@ -139,6 +139,28 @@ impl Sandbox {
         let name = self.name(suffix);
         self.ask("PUT", &format!("/{name}"), Some(body));
         name
+    }
+
+    /// Makes an index without replicas that is the write index of an alias, and gives its name.
+    pub fn written_through(&self, alias: &str, suffix: &str) -> String {
+        self.index(suffix, json!({"settings": {"number_of_replicas": 0}, "aliases": {alias: {"is_write_index": true}}}))
+    }
+
+    /// Makes the index template of a data stream, and gives the stream's name; its first document makes the stream.
+    pub fn stream_template(&self, suffix: &str, replicas: u32) -> String {
+        let name = self.name(suffix);
+        let template = json!({"index_patterns": [name], "data_stream": {}, "priority": 500,
+            "template": {"settings": {"number_of_replicas": replicas}}});
+        self.ask("PUT", &format!("/_index_template/{name}"), Some(template));
+        name
+    }
+
+    /// Adds documents of these numbers to a data stream.
+    pub fn fill_stream(&self, stream: &str, from: usize, to: usize) {
+        for n in from..to {
+            let document = json!({"@timestamp": "2026-11-20T00:00:00Z", "n": n});
+            self.ask("POST", &format!("/{stream}/_doc?refresh=true"), Some(document));
+        }
     }
 
     /// Makes an index of so many documents without replicas, and gives its name.

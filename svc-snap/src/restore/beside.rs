@@ -1,6 +1,6 @@
 //! A restore by staging and swapping: nothing that is live is touched before all of it is proven.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use svc_step::{Call, Failure, StepResult, Stopped};
 
@@ -99,13 +99,15 @@ fn stage(
     stage::bring_back(call, chosen, brings, staged, rates)
 }
 
-/// The swap of this run that an earlier call of the same command began.
+/// The swap of this run that an earlier call of the same command began. A run id that is made from the time is shared by two
+/// calls of the same second, which may want different things of a snapshot.
 fn cut_before(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> {
     match runs::noted(call, call.run_id())? {
         Some(Begun::Swapped(swapped))
             if !swapped.back && swapped.snapshot_uuid.as_deref() == Some(&chosen.origin.snapshot_uuid) =>
         {
-            Ok(Some(swapped))
+            let wanted: BTreeSet<&str> = chosen.names().into_iter().collect();
+            if swapped.restored_names() == wanted { Ok(Some(swapped)) } else { Err(runs::in_use(call.run_id())) }
         }
         _ => Ok(None),
     }

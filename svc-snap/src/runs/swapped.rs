@@ -1,5 +1,7 @@
 //! A swap as its document and its noted plan have it.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -145,6 +147,13 @@ impl Swapped {
     pub(crate) fn live_names(&self) -> Vec<&str> {
         let streams = self.streams.iter().map(|one| one.stream.as_str());
         self.indices.iter().chain(&self.begun).map(|item| item.index.as_str()).chain(streams).collect()
+    }
+
+    /// What of the backup it brings back: indices and data streams.
+    pub(crate) fn restored_names(&self) -> BTreeSet<&str> {
+        let swapped = self.indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
+        let streams = self.streams.iter().map(|one| &one.stream);
+        swapped.chain(&self.straight).chain(streams).map(String::as_str).collect()
     }
 
     /// Every index that it has copies of.
