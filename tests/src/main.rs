@@ -54,12 +54,12 @@ enum Step {
         /// How many hosts at a time; default: as many as the free memory has room for (5 GB each), at most 4.
         #[arg(long, value_name = "COUNT")]
         jobs: Option<usize>,
-        /// After how many minutes a host whose tests have not ended is stopped; default: 25, with --deep 240.
+        /// After how many minutes a host whose tests have not ended is stopped; default: 25, with --everywhere 60.
         #[arg(long, value_name = "MINUTES")]
         limit: Option<u64>,
         /// Run on all of them also what is otherwise run on one of each product.
         #[arg(long)]
-        deep: bool,
+        everywhere: bool,
         /// Which search databases, in the order of their turns.
         #[arg(required = true)]
         keys: Vec<String>,
@@ -93,9 +93,9 @@ fn main() -> ExitCode {
             Ok(0)
         }
         Step::Fetch { keys } => fetch(&keys),
-        Step::Suite { jobs, limit, deep, keys, filter } => {
-            let limit = Duration::from_secs(60 * limit.unwrap_or(if deep { 240 } else { 25 }));
-            run_suite(jobs.unwrap_or_else(turns::jobs), limit, deep, &keys, &filter)
+        Step::Suite { jobs, limit, everywhere, keys, filter } => {
+            let limit = Duration::from_secs(60 * limit.unwrap_or(if everywhere { 60 } else { 25 }));
+            run_suite(jobs.unwrap_or_else(turns::jobs), limit, everywhere, &keys, &filter)
         }
     };
     match outcome {
@@ -115,7 +115,7 @@ fn fetch(keys: &[String]) -> Result<u8> {
     Ok(0)
 }
 
-fn run_suite(jobs: usize, limit: Duration, deep: bool, keys: &[String], filter: &[String]) -> Result<u8> {
+fn run_suite(jobs: usize, limit: Duration, everywhere: bool, keys: &[String], filter: &[String]) -> Result<u8> {
     forward_signals()?;
     let (lists, filter) = (Lists::read()?, Filter::of(filter)?);
     let wanted = keys.iter().map(|key| distribution(key)).collect::<Result<Vec<_>>>()?;
@@ -123,7 +123,7 @@ fn run_suite(jobs: usize, limit: Duration, deep: bool, keys: &[String], filter: 
         suite::fetch(one).inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
     };
     let ready: Vec<_> = wanted.iter().copied().filter(had).collect();
-    let parts = suite::parts(&ready, &lists, &filter, deep)?;
+    let parts = suite::parts(&ready, &lists, &filter, everywhere)?;
     let narrowed = suite::narrowed(&ready, &lists, &parts);
     let planned: Vec<&str> = parts.iter().map(|part| part.key).collect();
     let outcomes = turns::run(parts, jobs, limit)?;

@@ -1,6 +1,7 @@
 //! Which tests run on which search database; [`crate::turns`] runs them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -24,7 +25,7 @@ pub struct Target {
 pub struct Lists {
     /// Those that have to be seen on each database.
     pub search: Vec<Target>,
-    /// Those that have to be seen on each product: on the first database of each, and on all with `--deep`.
+    /// Those that have to be seen on each product: on one database of each, and on all with `--everywhere`.
     pub product: Vec<Target>,
     /// Those to which the search database is all one: on any, once. Those of other packages are among them.
     pub once: Vec<Target>,
@@ -107,33 +108,41 @@ impl Part {
     }
 }
 
-/// What is run with each of them: what depends on the search database with each, or with one of each product; all else once, with
-/// the one that has the least to do. Of all that, what the filter wants.
+/// What is run with each of them: what depends on the search database with each; what has to be seen on each product with one of
+/// its databases (or with each, where it is to be `everywhere`), and all else once: there with whichever has the least to do. Of
+/// all that, what the filter wants.
 ///
 /// # Errors
 /// The filter names a target that is not there.
-pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, deep: bool) -> Result<Vec<Part>> {
+pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, everywhere: bool) -> Result<Vec<Part>> {
     for name in &filter.targets {
         ensure!(lists.all().any(|one| one.name == *name), "there is no test target {name}; tests/Cargo.toml names them");
     }
-    let wanted = |list: &[Target]| -> Vec<Target> { list.iter().filter(|one| filter.wants(&one.name)).cloned().collect() };
-    let mut seen: Vec<Product> = Vec::new();
-    let mut parts: Vec<Part> = Vec::new();
-    for one in all {
-        let mut targets = wanted(&lists.search);
-        if deep || !seen.contains(&one.product) {
-            targets.extend(wanted(&lists.product));
-        }
-        seen.push(one.product);
-        parts.push(Part { key: one.key, targets, words: filter.words.clone(), ..Part::default() });
-    }
-    let mut once = wanted(&lists.once);
     // The longest first, or it would come last to a host that has enough to do by then.
-    once.sort_by_key(|one| Reverse(one.seconds));
-    for target in once {
-        if let Some(idle) = parts.iter_mut().min_by_key(|part| part.seconds()) {
-            idle.targets.push(target);
+    let wanted = |list: &[Target]| -> Vec<Target> {
+        let mut wanted: Vec<Target> = list.iter().filter(|one| filter.wants(&one.name)).cloned().collect();
+        wanted.sort_by_key(|one| Reverse(one.seconds));
+        wanted
+    };
+    let begun = |one: &&'static Distribution| Part {
+        key: one.key,
+        targets: wanted(&lists.search),
+        words: filter.words.clone(),
+        ..Part::default()
+    };
+    let mut parts: Vec<Part> = all.iter().map(begun).collect();
+    for target in wanted(&lists.product) {
+        for product in products(all) {
+            let of_it = all.iter().zip(&mut parts).filter(|(one, _)| one.product == product).map(|(_, part)| part);
+            if everywhere {
+                of_it.for_each(|part| part.targets.push(target.clone()));
+            } else {
+                give(of_it, &target);
+            }
         }
+    }
+    for target in wanted(&lists.once) {
+        give(parts.iter_mut(), &target);
     }
     if let Some(idle) = parts.iter_mut().min_by_key(|part| part.seconds()) {
         idle.with_units = filter.targets.is_empty();
@@ -143,13 +152,35 @@ pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, deep
     Ok(parts)
 }
 
+fn products(all: &[&'static Distribution]) -> Vec<Product> {
+    let mut products: Vec<Product> = Vec::new();
+    for one in all {
+        if !products.contains(&one.product) {
+            products.push(one.product);
+        }
+    }
+    products
+}
+
+/// Gives a target to whichever has the least to do.
+fn give<'a>(parts: impl Iterator<Item = &'a mut Part>, target: &Target) {
+    if let Some(idle) = parts.min_by_key(|part| part.seconds()) {
+        idle.targets.push(target.clone());
+    }
+}
+
 /// Of those, the targets that have to be seen on each product and do not run on each of its databases, and where they do.
 pub fn narrowed(all: &[&'static Distribution], lists: &Lists, parts: &[Part]) -> Option<String> {
-    let places = |target: &Target| -> Vec<&str> { parts.iter().filter(|part| part.runs(target)).map(|part| part.key).collect() };
-    let is_narrow = |target: &&Target| (1..all.len()).contains(&places(target).len());
-    let targets: Vec<&Target> = lists.product.iter().filter(is_narrow).collect();
-    let names: Vec<&str> = targets.iter().map(|one| one.name.as_str()).collect();
-    Some(format!("{} only on {}", names.join(", "), places(targets.first()?).join(", ")))
+    let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+    for target in &lists.product {
+        let places: Vec<&str> = parts.iter().filter(|part| part.runs(target)).map(|part| part.key).collect();
+        if (1..all.len()).contains(&places.len()) {
+            narrow.entry(places).or_default().push(&target.name);
+        }
+    }
+    let told: Vec<String> =
+        narrow.iter().map(|(places, targets)| format!("{} only on {}", targets.join(", "), places.join(", "))).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// Puts a search database and its Java into the cache.
@@ -174,18 +205,18 @@ mod tests {
         Lists::of(&lists, &["snap", "swap", "upgrade", "unit", "page", "pg"], &["laws"]).unwrap()
     }
 
-    fn planned(keys: &[&str], filter: &str, deep: bool) -> Result<Vec<Part>> {
+    fn planned(keys: &[&str], filter: &str, everywhere: bool) -> Result<Vec<Part>> {
         let all: Vec<_> = keys.iter().map(|key| distribution(key).unwrap()).collect();
         let filter: Vec<String> = filter.split_whitespace().map(str::to_owned).collect();
-        parts(&all, &lists(), &Filter::of(&filter)?, deep)
+        parts(&all, &lists(), &Filter::of(&filter)?, everywhere)
     }
 
-    fn told(keys: &[&str], filter: &str, deep: bool) -> Vec<String> {
+    fn told(keys: &[&str], filter: &str, everywhere: bool) -> Vec<String> {
         let short = |part: Part| {
             let arguments = part.arguments().join(" ").replace("--test ", "").replace("--workspace --no-fail-fast ", "");
             format!("{}: {arguments}", part.key)
         };
-        planned(keys, filter, deep).unwrap().into_iter().map(short).collect()
+        planned(keys, filter, everywhere).unwrap().into_iter().map(short).collect()
     }
 
     #[test]
@@ -221,10 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_on_the_first_of_each_product_only_is_said() {
+    fn what_ran_on_one_of_each_product_only_is_said() {
         let keys = ["opensearch-2", "opensearch-3", "elasticsearch-8"];
         let all = keys.map(|key| distribution(key).unwrap());
-        let said = |filter, deep| narrowed(&all, &lists(), &planned(&keys, filter, deep).unwrap());
+        let said = |filter, everywhere| narrowed(&all, &lists(), &planned(&keys, filter, everywhere).unwrap());
         assert_eq!(said("", false).unwrap(), "upgrade only on opensearch-2, elasticsearch-8");
         assert_eq!((said("", true), said("--test snap", false)), (None, None));
     }
