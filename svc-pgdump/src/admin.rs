@@ -5,10 +5,12 @@ mod args;
 mod catalog;
 mod creation;
 mod drops;
+mod names;
 mod session;
 
 pub use args::AdminArgs;
-pub use catalog::{Named, Server, databases};
+pub use catalog::{Named, Server, databases, sessions};
 pub use creation::{Creation, Statement};
 pub use drops::{drop_if_there, drop_statement};
+pub use names::{copy_name, of_the_service};
 pub use session::{Admin, MAINTENANCE};

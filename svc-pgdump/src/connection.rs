@@ -39,18 +39,7 @@ impl DatabaseArg {
     /// # Errors
     /// A connection string was given (2): its password would stand in the process list.
     pub fn name(&self) -> Result<String, Failure> {
-        let name = match &self.dbname {
-            Some(name) if !name.is_empty() => name.clone(),
-            _ => database_of(&self.service.name),
-        };
-        if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
-            return Err(Failure::usage(
-                "dbname_is_connection_string",
-                "The database is to be named, not given as a connection string.",
-            )
-            .hint("Say --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file."));
-        }
-        Ok(name)
+        database_name(self.dbname.as_deref(), &self.service.name)
     }
 
     /// The product's own role in the database, its owner: `svc`.
@@ -58,6 +47,22 @@ impl DatabaseArg {
     pub fn owner(&self) -> String {
         self.db_user.clone().filter(|user| !user.is_empty()).unwrap_or_else(|| self.service.name.clone())
     }
+}
+
+/// The name of a database that was named, or is the product's.
+///
+/// # Errors
+/// A connection string was given (2): its password would stand in the process list.
+pub(crate) fn database_name(dbname: Option<&str>, product: &str) -> Result<String, Failure> {
+    let name = dbname.filter(|name| !name.is_empty()).map_or_else(|| database_of(product), str::to_owned);
+    if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
+        return Err(Failure::usage(
+            "dbname_is_connection_string",
+            "The database is to be named, not given as a connection string.",
+        )
+        .hint("Say --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file."));
+    }
+    Ok(name)
 }
 
 /// The server and who connects, by pg_dump's flag names.

@@ -16,11 +16,13 @@ use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, Stopped, deadline};
 
+use crate::compression::Compression;
 use crate::connection::{ConnectionArgs, DatabaseArg};
 use crate::program::{self, Program};
 use crate::properties::Properties;
 use crate::refusal;
 use crate::room;
+use crate::sink::{Sink, Written};
 use crate::target::Target;
 use crate::whole::{Dump, Examiner, TableRows, not_whole};
 
@@ -28,12 +30,15 @@ use crate::whole::{Dump, Examiner, TableRows, not_whole};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Dump options")]
 pub struct DumpArgs {
-    /// Write the dump here; default: DBNAME.backup.sql
+    /// Write the dump here; default: DBNAME.backup.sql, with .zst or .gz where it is compressed
     #[arg(short = 'f', long, visible_alias = "file", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace a dump that is there already
     #[arg(long)]
     force: bool,
+    /// Compress the dump
+    #[arg(long, value_name = "METHOD", value_enum)]
+    compress: Option<Compression>,
     /// Give up when a table stays locked by others for this long
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = deadline::parse)]
     lock_wait_timeout: Duration,
@@ -56,10 +61,19 @@ pub struct DumpArgs {
 pub struct Dumped {
     /// The dump's absolute path.
     pub path: String,
-    /// Its size; `null` in a dry run.
+    /// The size of that file; `null` in a dry run.
     pub size_bytes: Option<u64>,
-    /// Its SHA-256; `null` in a dry run.
+    /// The SHA-256 of that file; `null` in a dry run.
     pub sha256: Option<String>,
+    /// How it is compressed; `null` where it is plain.
+    #[serde(default)]
+    pub compression: Option<Compression>,
+    /// The size of the SQL in it, which is the file itself where that is plain; `null` in a dry run.
+    #[serde(default)]
+    pub text_size_bytes: Option<u64>,
+    /// The SHA-256 of the SQL in it; `null` in a dry run.
+    #[serde(default)]
+    pub text_sha256: Option<String>,
     /// The database.
     pub database: String,
     /// The host, or the folder of the socket, of the server.
@@ -94,7 +108,7 @@ pub struct Dumped {
 
 pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let database = args.database.name()?;
-    let path = output(args.output.as_deref(), &database)?;
+    let path = output(args.output.as_deref(), &database, args.compress)?;
     let existing = existing(&path, args.force)?;
     let target = args.connection.resolve(call, &args.database.owner())?;
     let mut client = target.connect(call, &database)?;
@@ -105,7 +119,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let properties = Properties::read(&mut client)?;
     let program = Program::ask(call, &args.pg_dump, &properties.server)?;
     program.check(&properties.server)?;
-    let estimate = room::estimate(&mut client, &path)?;
+    let estimate = room::estimate(&mut client, &path, args.compress)?;
     if !args.ignore_room {
         room::check(call, &path, estimate)?;
     }
@@ -116,7 +130,8 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     }
     let _lock = Lock::take(call, "file", &path.display().to_string())?;
     let mut partial = WholeFile::create(&path, 0o600)?;
-    let progress_total = if estimate.from_last { estimate.bytes } else { 0 };
+    // What is counted is SQL, and of a compressed dump only the size of the file is known.
+    let progress_total = if estimate.from_last && args.compress.is_none() { estimate.bytes } else { 0 };
     let dump = write(call, args, &program, &target, &database, &mut partial, &path, progress_total)?;
     let text = properties.to_text()?;
     result.fill(dump, &text);
@@ -126,8 +141,10 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
 impl Dumped {
     fn fill(&mut self, dump: Dump, properties: &str) {
         self.row_count = dump.row_count();
-        self.size_bytes = Some(dump.size_bytes);
-        self.sha256 = Some(dump.sha256);
+        self.size_bytes = Some(dump.file_size_bytes());
+        self.sha256 = Some(dump.file_sha256().to_owned());
+        self.text_size_bytes = Some(dump.size_bytes);
+        self.text_sha256 = Some(dump.sha256);
         self.properties_sha256 = Some(file::hex(&Sha256::digest(properties)));
         self.tables = dump.tables;
         self.roles = dump.roles;
@@ -137,10 +154,11 @@ impl Dumped {
 }
 
 /// Where the dump goes: a database's name may hold a slash, a file's may not.
-fn output(named: Option<&Path>, database: &str) -> Result<PathBuf, Failure> {
+fn output(named: Option<&Path>, database: &str, compression: Option<Compression>) -> Result<PathBuf, Failure> {
+    let suffix = compression.map_or("", Compression::suffix);
     let path = match named {
         Some(path) => file::absolute(path)?,
-        None => file::absolute(Path::new(&format!("{}.backup.sql", database.replace('/', "_"))))?,
+        None => file::absolute(Path::new(&format!("{}.backup.sql{suffix}", database.replace('/', "_"))))?,
     };
     let folder = file::folder_of(&path);
     let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its folder", folder, &error))?;
@@ -169,6 +187,9 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
         path: path.display().to_string(),
         size_bytes: None,
         sha256: None,
+        compression: args.compress,
+        text_size_bytes: None,
+        text_sha256: None,
         database: database.to_owned(),
         server_host: target.host(),
         server_port: target.port(),
@@ -191,7 +212,7 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
     }
 }
 
-/// Runs pg_dump into the partial file; the dump is hashed and read while it passes by.
+/// Runs pg_dump into the partial file; the dump is read, hashed and compressed while it passes by.
 #[allow(clippy::too_many_arguments)] // each is one thing that is known by now
 fn write(
     call: &Call,
@@ -207,16 +228,27 @@ fn write(
     let mut examiner = Examiner::default();
     let mut table = None;
     let mut running = Running::start(&mut program.command(args.lock_wait_timeout, target, database))?;
-    running.pieces(call, |piece| {
-        partial.write_all(piece).map_err(|error| Failure::io("write the dump", path, &error))?;
-        examiner.feed(piece);
+    let fault = |error: std::io::Error| Failure::io("write the dump", path, &error);
+    let sink = Sink::start(partial.file(), args.compress).map_err(fault)?;
+    let mut stuck = false;
+    let passed = running.pieces(call, |piece| {
+        examiner.feed(&piece);
+        if !sink.take(piece) {
+            stuck = true;
+            return Err(Failure::failed("internal", "The dump's file takes no more."));
+        }
         progress.set(examiner.size_bytes(), total);
         if examiner.table() != table.as_deref() {
             table = examiner.table().map(str::to_owned);
             progress.at(table.as_deref().unwrap_or_default());
         }
         Ok(())
-    })?;
+    });
+    if let Err(failure) = passed {
+        drop(running);
+        // A file that takes no more is the reason then.
+        return Err(if stuck { sink.finish().err().map_or(failure, fault) } else { failure });
+    }
     let ended = running.wait(call)?;
     if !ended.status.success() {
         // ^C goes to both of us, and pg_dump may be the first to end of it.
@@ -227,7 +259,9 @@ fn write(
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
         call.warn("pg_dump_said", line.trim().to_owned());
     }
-    let dump = examiner.finish();
+    let Written { text_sha256, packed } = sink.finish().map_err(fault)?;
+    let mut dump = examiner.finish(text_sha256);
+    dump.packed = packed;
     match &dump.reason {
         None => Ok(dump),
         Some(reason) => Err(not_whole(path, reason)

@@ -1,18 +1,26 @@
 //! A dump's file, opened once: what is examined is what is loaded, whatever becomes of its name.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 use std::time::SystemTime;
 
+use sha2::{Digest, Sha256};
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, file};
 
+use crate::compression::{Compression, Frames, Onward, Packed, Segments};
 use crate::lexer::Piece;
 use crate::whole::{Dump, Examiner};
 
-/// How much of a file is read at once.
+/// How much of a dump's text is examined at once.
 const CHUNK: usize = 256 * 1024;
+/// How many such pieces wait at most.
+const WAITING: usize = 8;
 
 /// A dump that is open for reading.
 #[derive(Debug)]
@@ -20,6 +28,9 @@ pub struct DumpFile {
     path: PathBuf,
     file: File,
     opened: Stamp,
+    compression: Option<Compression>,
+    /// Where the frames of a compressed one are, once it was examined.
+    segments: OnceLock<Segments>,
 }
 
 /// What tells that a file was written to: its size and the time of its last change.
@@ -32,12 +43,16 @@ impl DumpFile {
     /// It is not there (4), cannot be read or is no regular file (3).
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let action = "read the dump";
+        let fault = |error: io::Error| Failure::io(action, path, &error);
         let file = file::open_regular(action, path).map_err(|failure| match failure.code.as_str() {
             "not_a_regular_file" => failure.hint("Name the file that svc-pgdump wrote."),
             _ => failure,
         })?;
-        let opened = stamp(&file).map_err(|error| Failure::io(action, path, &error))?;
-        Ok(Self { path: path.to_owned(), file, opened })
+        let opened = stamp(&file).map_err(fault)?;
+        let mut start = [0; 4];
+        let size = file.read_at(&mut start, 0).map_err(fault)?;
+        let compression = Compression::of_start(start.get(..size).unwrap_or_default());
+        Ok(Self { path: path.to_owned(), file, opened, compression, segments: OnceLock::new() })
     }
 
     /// Its path, as it was named.
@@ -46,10 +61,38 @@ impl DumpFile {
         &self.path
     }
 
-    /// The file; where it stands is nobody's promise, so whoever reads it goes to its start first.
+    /// How it is compressed; `None` where it is plain.
     #[must_use]
-    pub const fn file(&self) -> &File {
-        &self.file
+    pub const fn compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
+    /// Its text from the beginning on, decompressed where it is compressed.
+    #[must_use]
+    pub fn text(&self) -> Text<'_> {
+        Text(match self.compression {
+            None => Source::Plain(Onward::from(&self.file, 0)),
+            Some(compression) => Source::Packed(Box::new(Frames::from(compression, &self.file, 0, false))),
+        })
+    }
+
+    /// Reads text at a place, as much as is at hand there; 0 at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is compressed and was not examined.
+    pub fn read_text_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        match (self.compression, self.segments.get()) {
+            (None, _) => self.file.read_at(buffer, at),
+            (Some(_), Some(segments)) => segments.read_at(&self.file, buffer, at),
+            (Some(_), None) => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Whether [`DumpFile::read_text_at`] is worth while at any place: it is compressed in one piece otherwise, and can only be
+    /// read from its beginning on. Known when it was examined.
+    #[must_use]
+    pub fn is_read_anywhere(&self) -> bool {
+        self.compression.is_none() || self.segments.get().is_some_and(Segments::are_short)
     }
 
     /// Reads it through, once. A dump that is not whole is no failure here: [`Dump::reason`] says it.
@@ -60,25 +103,73 @@ impl DumpFile {
         self.examine_beside(call, &mut |_| ())
     }
 
-    /// The same; `beside` is given the pieces too.
+    /// The same; `beside` is given the pieces too. Reading, decompressing and hashing have a thread of their own.
     ///
     /// # Errors
     /// As [`DumpFile::examine`].
     pub fn examine_beside(&self, call: &Call, beside: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
         let (size, _) = self.opened;
+        // How far it is, is told by what is read of the file; of a compressed one that is not known here.
+        let total = if self.compression.is_some() { 0 } else { size };
         let progress = call.progress("verify", Unit::Bytes);
         let mut examiner = Examiner::default();
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            call.check()?;
-            match (&self.file).read(&mut chunk) {
-                Ok(0) => return Ok(examiner.finish()),
-                Ok(read) => examiner.feed_beside(chunk.get(..read).unwrap_or_default(), beside),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failure::io("read the dump", &self.path, &error)),
+        let (send, pieces) = sync_channel(WAITING);
+        let read = thread::scope(|scope| {
+            let reader = scope.spawn(move || self.read_through(&send));
+            // Where this ends early, nobody takes what the reader has, and it ends too.
+            for piece in pieces {
+                call.check()?;
+                examiner.feed_beside(&piece, beside);
+                progress.set(examiner.size_bytes(), total);
             }
-            progress.set(examiner.size_bytes(), size);
+            reader.join().map_err(|_| Failure::failed("internal", "A thread of the step ended by a fault of ours."))
+        })?;
+        let Through { sha256, damage, packed } = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
+        let mut dump = examiner.finish(sha256);
+        if let Some(damage) = damage {
+            dump.reason = Some(damage);
         }
+        dump.packed = packed;
+        Ok(dump)
+    }
+
+    /// Hands the text over piece by piece; where nobody takes it any more, that is the end.
+    fn read_through(&self, pieces: &SyncSender<Vec<u8>>) -> io::Result<Through> {
+        let mut hash = Sha256::new();
+        let Some(compression) = self.compression else {
+            let mut text = self.text();
+            while let Some(piece) = next(&mut text)? {
+                hash.update(&piece);
+                if pieces.send(piece).is_err() {
+                    break;
+                }
+            }
+            return Ok(Through { sha256: file::hex(&hash.finalize()), damage: None, packed: None });
+        };
+        let mut frames = Frames::from(compression, &self.file, 0, true);
+        let (mut size, mut damage) = (0, None);
+        loop {
+            match next(&mut frames) {
+                Ok(None) => break,
+                Ok(Some(piece)) => {
+                    hash.update(&piece);
+                    size += piece.len() as u64;
+                    if pieces.send(piece).is_err() {
+                        break;
+                    }
+                }
+                // The disk, not the compression.
+                Err(error) if error.raw_os_error().is_some() => return Err(error),
+                Err(error) => {
+                    damage = Some(damaged(&error));
+                    break;
+                }
+            }
+        }
+        let (size_bytes, sha256, starts) = frames.finish()?;
+        let _ = self.segments.set(Segments::new(compression, starts, size));
+        let packed = Some(Packed { compression, size_bytes, sha256 });
+        Ok(Through { sha256: file::hex(&hash.finalize()), damage, packed })
     }
 
     /// Nobody wrote to the file since it was opened: what was loaded is what was examined.
@@ -94,7 +185,56 @@ impl DumpFile {
     }
 }
 
-fn stamp(file: &File) -> std::io::Result<Stamp> {
+/// What a file was found to be when it was read through.
+struct Through {
+    /// Of the text.
+    sha256: String,
+    /// What is wrong with its compression, as a clause.
+    damage: Option<String>,
+    packed: Option<Packed>,
+}
+
+/// The text of a dump.
+pub struct Text<'a>(Source<'a>);
+
+enum Source<'a> {
+    Plain(Onward<'a>),
+    Packed(Box<Frames<'a>>),
+}
+
+impl Read for Text<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Source::Plain(file) => file.read(buffer),
+            Source::Packed(frames) => frames.read(buffer),
+        }
+    }
+}
+
+/// The next piece of text.
+fn next(text: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut piece = vec![0; CHUNK];
+    loop {
+        match text.read(&mut piece) {
+            Ok(0) => return Ok(None),
+            Ok(size) => {
+                piece.truncate(size);
+                return Ok(Some(piece));
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn damaged(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => "it is cut: its compressed data ends too early".to_owned(),
+        _ => format!("its compressed data is damaged ({error})"),
+    }
+}
+
+fn stamp(file: &File) -> io::Result<Stamp> {
     let meta = file.metadata()?;
     Ok((meta.len(), meta.modified().ok()))
 }

@@ -5,6 +5,8 @@
 //! ([`Properties`]) and what an administrator does ([`admin`]).
 
 pub mod admin;
+mod aside;
+mod compression;
 mod connection;
 mod dump;
 mod dump_file;
@@ -17,6 +19,7 @@ pub mod properties;
 pub mod quote;
 pub mod refusal;
 mod room;
+mod sink;
 mod sql;
 mod target;
 mod terminal;
@@ -31,9 +34,11 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
+pub use aside::{Aside, AsideArgs};
+pub use compression::{Compression, Packed};
 pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings};
 pub use dump::{DumpArgs, Dumped};
-pub use dump_file::DumpFile;
+pub use dump_file::{DumpFile, Text};
 pub use properties::Properties;
 pub use target::{Listener, Place, Server, Target, identify};
 pub use verify::{Verified, VerifyArgs};
@@ -64,6 +69,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
+    /// Keep a standing copy of the database on the same server
+    #[command(disable_help_flag = true)]
+    Aside(AsideArgs),
     /// Say whether a dump is whole and what it needs
     #[command(disable_help_flag = true)]
     Verify(VerifyArgs),
@@ -80,6 +88,7 @@ impl Tool for Cli {
     fn run(self, call: &Call) -> Finished {
         match self.step {
             None => call.step("dump", self.dump.dry.dry_run, |call| dump::run(&self.dump, call)),
+            Some(Step::Aside(args)) => call.step("aside", args.dry.dry_run, |call| aside::run(&args, call)),
             Some(Step::Verify(args)) => call.step("verify", false, |call| verify::run(&args, call)),
         }
     }
@@ -94,5 +103,9 @@ pub fn cli() -> clap::Command {
 /// The JSON Schema of each step's document, by the step's name.
 #[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
-    vec![svc_step::schema::of::<Dumped>(Cli::NAME, "dump"), svc_step::schema::of::<Verified>(Cli::NAME, "verify")]
+    vec![
+        svc_step::schema::of::<Dumped>(Cli::NAME, "dump"),
+        svc_step::schema::of::<Aside>(Cli::NAME, "aside"),
+        svc_step::schema::of::<Verified>(Cli::NAME, "verify"),
+    ]
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
+use crate::compression::Compression;
 use crate::dump::Dumped;
 use crate::dump_file::DumpFile;
 use crate::properties::Properties;
@@ -34,10 +35,19 @@ pub struct Verified {
     pub whole: bool,
     /// `true` it is what its document says, `false` it is not (then the call failed), `null` there was no document.
     pub as_documented: Option<bool>,
-    /// Its size.
+    /// The size of that file.
     pub size_bytes: u64,
-    /// Its SHA-256.
+    /// The SHA-256 of that file.
     pub sha256: String,
+    /// How it is compressed; `null` where it is plain.
+    #[serde(default)]
+    pub compression: Option<Compression>,
+    /// The size of the SQL in it, which is the file itself where that is plain.
+    #[serde(default)]
+    pub text_size_bytes: Option<u64>,
+    /// The SHA-256 of the SQL in it.
+    #[serde(default)]
+    pub text_sha256: Option<String>,
     /// The version of the server that it is of.
     pub server_version: Option<String>,
     /// The version of the pg_dump that wrote it.
@@ -65,8 +75,11 @@ impl Verified {
             whole: dump.is_whole(),
             as_documented: None,
             row_count: dump.row_count(),
-            size_bytes: dump.size_bytes,
-            sha256: dump.sha256,
+            size_bytes: dump.file_size_bytes(),
+            sha256: dump.file_sha256().to_owned(),
+            compression: dump.packed.as_ref().map(|packed| packed.compression),
+            text_size_bytes: Some(dump.size_bytes),
+            text_sha256: Some(dump.sha256),
             server_version: dump.server_version,
             pg_dump_version: dump.pg_dump_version,
             tables: dump.tables,
@@ -129,6 +142,9 @@ fn difference(found: &Verified, document: &Dumped) -> Option<String> {
     }
     if found.sha256 != sha256 {
         return Some(format!("its SHA-256 is {}, the document says {sha256}", found.sha256));
+    }
+    if document.text_sha256.is_some() && found.text_sha256 != document.text_sha256 {
+        return Some("the SHA-256 of its SQL is not that of the document".to_owned());
     }
     (found.tables != document.tables).then(|| "its COPY blocks are not those of the document".to_owned())
 }

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use svc_step::{Failure, file};
+use svc_step::Failure;
 
+use crate::compression::Packed;
 use crate::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
 use crate::quote::quoted;
 use crate::tokens::{self, copy_target};
@@ -39,10 +39,12 @@ pub struct TableRows {
 /// What is known of a plain dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dump {
-    /// Its size.
+    /// The size of its text.
     pub size_bytes: u64,
-    /// Its SHA-256, in hex.
+    /// The SHA-256 of its text, in hex.
     pub sha256: String,
+    /// Its file, where that is compressed; else it is the text.
+    pub packed: Option<Packed>,
     /// Why it is not whole, as a clause ("it ends inside a COPY block"); `None` for a whole dump.
     pub reason: Option<String>,
     /// The server that it is of, as its header says: `15.18 (Debian 15.18-0+deb12u1)`.
@@ -83,6 +85,18 @@ impl Dump {
         self.server_version.as_deref().and_then(major)
     }
 
+    /// The size of its file.
+    #[must_use]
+    pub fn file_size_bytes(&self) -> u64 {
+        self.packed.as_ref().map_or(self.size_bytes, |packed| packed.size_bytes)
+    }
+
+    /// The SHA-256 of its file, in hex.
+    #[must_use]
+    pub fn file_sha256(&self) -> &str {
+        self.packed.as_ref().map_or(&self.sha256, |packed| &packed.sha256)
+    }
+
     /// The rows of all COPY blocks together.
     #[must_use]
     pub fn row_count(&self) -> u64 {
@@ -119,7 +133,6 @@ pub fn major(version: &str) -> Option<u32> {
 #[derive(Debug, Default)]
 pub struct Examiner {
     lexer: Lexer,
-    hash: Sha256,
     size: u64,
     seen: Seen,
 }
@@ -132,7 +145,6 @@ impl Examiner {
 
     /// The same; `beside` is given the pieces too.
     pub fn feed_beside(&mut self, bytes: &[u8], beside: &mut impl FnMut(Piece<'_>)) {
-        self.hash.update(bytes);
         self.size += bytes.len() as u64;
         if self.seen.start.len() < 8 {
             self.seen.start.extend(bytes.iter().take(8 - self.seen.start.len()));
@@ -161,10 +173,10 @@ impl Examiner {
         self.seen.tables.last().map(|table| table.table.as_str())
     }
 
-    /// All bytes have passed.
+    /// All bytes have passed; whoever let them pass has hashed them.
     #[must_use]
-    pub fn finish(self) -> Dump {
-        let Self { lexer, hash, size, seen } = self;
+    pub fn finish(self, sha256: String) -> Dump {
+        let Self { lexer, size, seen } = self;
         let ended: Result<Ended, Infallible> = lexer.finish(&mut |_| Ok(()));
         let ended = match ended {
             Ok(ended) => ended,
@@ -173,7 +185,8 @@ impl Examiner {
         let reason = seen.reason(ended);
         Dump {
             size_bytes: size,
-            sha256: file::hex(&hash.finalize()),
+            sha256,
+            packed: None,
             reason,
             server_version: seen.server_version,
             pg_dump_version: seen.pg_dump_version,
@@ -324,7 +337,7 @@ impl Seen {
         let reason = match end {
             _ if self.start.is_empty() => "it is empty",
             _ if self.start.starts_with(b"PGDMP") => "it is in pg_dump's custom format, not plain SQL",
-            _ if self.start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || self.start.starts_with(&[0x1f, 0x8b]) => "it is compressed",
+            _ if compressed(&self.start) => "it is compressed, and neither by zstd nor by gzip",
             _ if self.cluster => "it is of a whole cluster (pg_dumpall), not of one database",
             _ if !self.header => "it does not start as pg_dump's plain dumps do",
             End::InRows => return begun("it ends inside a COPY block, so rows are missing"),
@@ -348,6 +361,12 @@ impl Seen {
         };
         Some(reason.to_owned())
     }
+}
+
+/// By bzip2, xz, lz4 or compress.
+fn compressed(start: &[u8]) -> bool {
+    let starts: [&[u8]; 4] = [b"BZh", b"\xfd7zXZ", b"\x04\x22\x4d\x18", b"\x1f\x9d"];
+    starts.iter().any(|other| start.starts_with(other))
 }
 
 #[cfg(test)]

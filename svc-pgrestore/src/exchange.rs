@@ -1,6 +1,7 @@
 //! The exchange of two databases' names: what it is to be, whether it has taken place, and its inverse. Nothing here speaks
 //! to a server; databases are told by their OIDs, which they keep whatever they are called.
 
+use svc_pgdump::Aside;
 use svc_pgdump::admin::{Named, drop_statement};
 use svc_pgdump::quote::quoted;
 use svc_step::Failure;
@@ -137,6 +138,22 @@ impl Exchange {
             back: false,
             run,
         }
+    }
+
+    /// What a run set aside becomes live.
+    ///
+    /// # Errors
+    /// The document names no run (2).
+    pub fn of_aside(aside: &Aside) -> Result<Self, Failure> {
+        let run = run_of(&aside.run)?;
+        Ok(Self {
+            database: aside.database.clone(),
+            system_identifier: aside.system_identifier.clone(),
+            incoming: aside.aside.clone(),
+            kept_name: names::before(&aside.database, &run),
+            back: false,
+            run,
+        })
     }
 
     /// The same exchange once more, to finish it.

@@ -23,8 +23,8 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     let load = Load {
         server: admin.server.version_num,
         database: &creation.name,
-        dump: input.dump.file(),
-        size_bytes: staged.dump.size_bytes,
+        dump: &input.dump,
+        size_bytes: staged.dump.text_size_bytes.unwrap_or(staged.dump.size_bytes),
     };
     loader::load(call, admin, &load, chosen, plan)?;
     input.dump.unaltered()?;

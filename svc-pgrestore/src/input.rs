@@ -92,7 +92,11 @@ impl Input {
             )
             .hint("Dump one database without --create: svc-pgdump does."));
         }
-        Ok((dump, planner.finish()))
+        let mut plan = planner.finish();
+        if !self.dump.is_read_anywhere() {
+            plan.obstacle.get_or_insert("It is compressed in one piece, so that it can only be read from its beginning on.");
+        }
+        Ok((dump, plan))
     }
 
     /// As documents have it.
@@ -100,8 +104,10 @@ impl Input {
         let said = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
         Source {
             path: self.dump.path().display().to_string(),
-            size_bytes: dump.size_bytes,
-            sha256: dump.sha256.clone(),
+            size_bytes: dump.file_size_bytes(),
+            sha256: dump.file_sha256().to_owned(),
+            compression: self.dump.compression(),
+            text_size_bytes: Some(dump.size_bytes),
             server_version: said(&dump.server_version),
             pg_dump_version: said(&dump.pg_dump_version),
         }
@@ -109,10 +115,11 @@ impl Input {
 }
 
 fn same(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure> {
-    if recorded.sha256.as_ref() == Some(&dump.sha256) && recorded.size_bytes == Some(dump.size_bytes) {
+    let sha256 = dump.file_sha256();
+    if recorded.sha256.as_deref() == Some(sha256) && recorded.size_bytes == Some(dump.file_size_bytes()) {
         return Ok(());
     }
     Err(Failure::invalid("dump_altered", format!("{} is not the dump of the document.", path.display()))
         .hint("Use the dump that the document is about; another copy of it may be whole.")
-        .cause(format!("the document says {}, the file has {}", recorded.sha256.as_deref().unwrap_or("nothing"), dump.sha256)))
+        .cause(format!("the document says {}, the file has {sha256}", recorded.sha256.as_deref().unwrap_or("nothing"))))
 }

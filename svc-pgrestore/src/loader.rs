@@ -8,10 +8,8 @@ mod plan;
 mod psql;
 mod statement;
 
-use std::fs::File;
-
-use svc_pgdump::Dump;
 use svc_pgdump::admin::Admin;
+use svc_pgdump::{Dump, DumpFile};
 use svc_step::action::Action;
 use svc_step::{Call, Failure};
 
@@ -29,8 +27,8 @@ pub(crate) struct Load<'a> {
     /// The fresh database.
     pub(crate) database: &'a str,
     /// The dump, opened with the rights of whoever called the tool.
-    pub(crate) dump: &'a File,
-    /// Its size.
+    pub(crate) dump: &'a DumpFile,
+    /// The size of its text.
     pub(crate) size_bytes: u64,
 }
 

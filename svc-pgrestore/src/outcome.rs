@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use svc_pgdump::Compression;
 use svc_pgdump::admin::Named;
 use svc_step::action::Action;
 
@@ -10,10 +11,16 @@ use svc_step::action::Action;
 pub struct Source {
     /// Its absolute path.
     pub path: String,
-    /// Its size.
+    /// The size of that file.
     pub size_bytes: u64,
-    /// Its SHA-256.
+    /// The SHA-256 of that file.
     pub sha256: String,
+    /// How it is compressed; `null` where it is plain.
+    #[serde(default)]
+    pub compression: Option<Compression>,
+    /// The size of the SQL in it; `null` in documents of before there was compression.
+    #[serde(default)]
+    pub text_size_bytes: Option<u64>,
     /// The version of the server that it was taken from, as the dump says it.
     pub server_version: String,
     /// The version of the pg_dump that wrote it.

@@ -4,21 +4,11 @@ use svc_pgdump::admin::Server;
 use svc_pgdump::quote::{literal, quoted};
 use svc_step::Failure;
 
-use crate::names;
 use crate::server::Live;
 
 /// How much room a second copy needs, as a multiple of its plain dump: the tables, their indexes, and the write-ahead log of
 /// the load. A dump was 0.63 of its database in one case, 4.6 times it in another, so this is an estimate only.
 const ROOM_PER_DUMP_BYTE: f64 = 2.5;
-
-/// The name is one that may be replaced at all.
-pub(crate) fn database(name: &str) -> Result<(), Failure> {
-    if names::belongs_to_the_server(name) {
-        return Err(Failure::refused("database_of_the_server", format!("The database {name} belongs to the server itself."))
-            .hint("Name the service's own database with --dbname or SVC_DATABASE."));
-    }
-    Ok(())
-}
 
 /// A dump of a newer server cannot be read by an older one.
 pub(crate) fn versions(dump_of: u32, dump_of_text: &str, server: &Server) -> Result<(), Failure> {
@@ -127,12 +117,6 @@ mod tests {
         assert!(versions(15, "15.18", &server()).is_ok());
         assert!(versions(13, "13.22", &server()).is_ok());
         assert_eq!(versions(16, "16.10", &server()).unwrap_err().code, "server_too_old");
-    }
-
-    #[test]
-    fn the_servers_own_databases_are_refused() {
-        assert_eq!(database("postgres").unwrap_err().code, "database_of_the_server");
-        assert!(database("svc_db").is_ok());
     }
 
     #[test]

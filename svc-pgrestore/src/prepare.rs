@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use svc_pgdump::admin::{Admin, AdminArgs, Creation, Named, Statement, drop_statement};
+use svc_pgdump::admin::{Admin, AdminArgs, Creation, Named, Statement, drop_statement, of_the_service};
 use svc_pgdump::{Dump, Properties};
 use svc_step::action::Action;
 use svc_step::lock::Lock;
@@ -64,7 +64,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let recorded = input.recorded.as_ref();
     let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
     let owner = args.owner.name(&args.database);
-    preflight::database(&database)?;
+    of_the_service(&database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
     if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref()) {
         admin.is_meant(args.input.other, identifier)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::error::SqlState;
-use svc_pgdump::admin::{Admin, MAINTENANCE, Named, databases};
+use svc_pgdump::admin::{Admin, MAINTENANCE, Named, databases, sessions};
 use svc_pgdump::refusal;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
@@ -24,9 +24,6 @@ const READ_BACK: Duration = Duration::from_secs(20);
 /// Ending is what is selected, not a condition: conditions may be looked at in any order, and would end anybody's session.
 const END_SESSIONS: &str = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity \
     WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
-
-const SESSIONS: &str = "SELECT format('process %s of %s (%s), %s', pid, usename, application_name, state) FROM pg_stat_activity \
-    WHERE datid = ANY($1) AND pid <> pg_backend_pid() ORDER BY pid LIMIT 10";
 
 /// What came of one attempt.
 enum Tried {
@@ -133,11 +130,6 @@ fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> u64 {
         std::thread::sleep(EVERY);
     }
     u64::try_from(ended.len()).unwrap_or(u64::MAX)
-}
-
-fn sessions(client: &mut Client, oids: &[u32]) -> Vec<String> {
-    let rows = client.query(SESSIONS, &[&oids]).unwrap_or_default();
-    rows.iter().filter_map(|row| row.try_get(0).ok()).collect()
 }
 
 /// Whether the exchange took place, by the server's own list; `None` where it cannot be asked.

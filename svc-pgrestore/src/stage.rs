@@ -1,6 +1,6 @@
 //! `stage`: a copy of the database beside the live one, loaded and proven. The live database is not touched.
 
-use svc_pgdump::admin::{Admin, MAINTENANCE, Named, databases, drop_if_there, drop_statement};
+use svc_pgdump::admin::{Admin, Named, databases};
 use svc_step::common::DryRun;
 use svc_step::from::Received;
 use svc_step::{Call, Failure, StepResult, swaps};
@@ -49,13 +49,7 @@ fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
 /// A failed staging leaves nothing; if even that fails, the document says what is left.
 fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed: bool) -> Failure {
     let Prepared { admin, staged, .. } = prepared;
-    // After a signal no new connection is made, so the one that was there all the time is used, unless the server ended it.
-    if admin.client.is_closed()
-        && let Ok(client) = admin.target.connect(call, MAINTENANCE)
-    {
-        admin.client = client;
-    }
-    match admin.client.batch_execute(&drop_if_there(&staged.staged.name)) {
+    match admin.take_back(call, &staged.staged.name) {
         Ok(()) => {
             // The plan of something that is not there any more helps nobody, and harms nobody either.
             let _ = swaps::remove(call, call.run_id());
@@ -81,16 +75,7 @@ fn remove_leftovers(admin: &mut Admin, wanted: &Staged, call: &Call) -> Result<b
         if left.proven || !ours || left.staged.name == wanted.database {
             continue;
         }
-        // Its plan was written when no database of that name was there, so the name tells enough.
-        let catalog = databases(&mut admin.client)?;
-        if catalog.iter().any(|one| one.name == left.staged.name) {
-            admin.alter(call, &drop_statement(&left.staged.name), "drop what a killed staging left")?;
-            removed = true;
-            call.warn("leftover_removed", format!("The unfinished staging {} of an earlier run was removed.", left.staged.name));
-        }
-        if let Ok(run) = received.run_id().parse() {
-            swaps::remove(call, &run)?;
-        }
+        removed |= admin.clear(call, received.run_id(), &left.staged.name, "staging")?;
     }
     Ok(removed)
 }

@@ -1,5 +1,6 @@
 //! `swap`: what was staged becomes the live database, or what a swap replaced becomes live again.
 
+use svc_pgdump::Aside;
 use svc_pgdump::admin::{Admin, AdminArgs, databases, drop_statement};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
@@ -14,7 +15,14 @@ use crate::settings::DatabaseArgs;
 use crate::{notes, preflight, rename, server};
 
 /// The documents that a swap goes on from.
-pub(crate) const SCHEMAS: [&str; 3] = ["svc-pgrestore.stage/1", "svc-pgrestore.swap/1", "svc-pgrestore.restore/1"];
+pub(crate) const SCHEMAS: [&str; 4] = [STAGE, SWAP, RESTORE, ASIDE];
+/// Those of them that are this tool's.
+pub(crate) const OWN_SCHEMAS: [&str; 3] = [STAGE, SWAP, RESTORE];
+/// The one of a standing copy.
+pub(crate) const ASIDE: &str = "svc-pgdump.aside/1";
+const STAGE: &str = "svc-pgrestore.stage/1";
+const SWAP: &str = "svc-pgrestore.swap/1";
+const RESTORE: &str = "svc-pgrestore.restore/1";
 
 /// Arguments of `svc-pgrestore swap`.
 #[derive(Debug, clap::Args)]
@@ -64,6 +72,7 @@ fn wanted(received: &Received, back: bool) -> Result<Exchange, Failure> {
     match received.step() {
         "stage" => of_stage(received, &received.result()?, back),
         "swap" => of_swap(received, &received.result()?, back),
+        "aside" => of_aside(&received.result()?, back),
         _ => {
             let restored: Restored = received.result()?;
             match &restored.swap {
@@ -79,12 +88,28 @@ fn wanted(received: &Received, back: bool) -> Result<Exchange, Failure> {
 }
 
 fn of_stage(received: &Received, staged: &Staged, back: bool) -> Result<Exchange, Failure> {
-    if back {
-        return Err(Failure::usage("not_swapped", "This is about a staging, from which there is no way back.")
-            .hint("Hand over the document of the swap, or leave --back out."));
-    }
+    forward(back)?;
     proven(staged)?;
     Ok(Exchange::of_staged(staged, exchange::run_of(received.run_id())?))
+}
+
+/// What was set aside is swapped in as what was staged is.
+fn of_aside(aside: &Aside, back: bool) -> Result<Exchange, Failure> {
+    forward(back)?;
+    if !aside.proven {
+        return Err(Failure::refused("not_proven", format!("The copy {} did not come to its end.", aside.aside.name)).hint(
+            "Set the database aside again (svc-pgdump aside), which removes what is left of this one; or restore its dump.",
+        ));
+    }
+    Exchange::of_aside(aside)
+}
+
+fn forward(back: bool) -> Result<(), Failure> {
+    if !back {
+        return Ok(());
+    }
+    Err(Failure::usage("not_swapped", "This is about a copy that was not swapped in, from which there is no way back.")
+        .hint("Hand over the document of the swap, or leave --back out."))
 }
 
 /// What is not finished is finished, and so is what is noted; the document of a finished swap goes back.

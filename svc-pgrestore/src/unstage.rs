@@ -1,5 +1,6 @@
 //! `unstage`: drop what was staged or kept, and nothing else.
 
+use svc_pgdump::Aside;
 use svc_pgdump::admin::{Admin, AdminArgs, Named, databases, drop_statement};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
@@ -12,7 +13,7 @@ use crate::exchange::run_of;
 use crate::names;
 use crate::outcome::{Restored, Staged, Swapped, Unstaged};
 use crate::settings::DatabaseArgs;
-use crate::swap::SCHEMAS;
+use crate::swap::{ASIDE, OWN_SCHEMAS, SCHEMAS};
 
 /// Arguments of `svc-pgrestore unstage`.
 #[derive(Debug, clap::Args)]
@@ -72,18 +73,25 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     Ok(unstaged)
 }
 
-/// Removes the note of the run, unless a copy that it speaks of is still there: that of a swap knows more than the document
-/// of the staging before it.
+/// Removes the notes of the run, unless a copy that they speak of is still there: that of a swap knows more than the document of
+/// the staging before it, and a copy that was set aside is noted by the tool that did it.
 fn forget(admin: &mut Admin, run: &RunId, call: &Call) -> Result<(), Failure> {
-    let Ok(noted) = swaps::read(call, run, &SCHEMAS).and_then(|received| spoken(&received)) else { return Ok(()) };
-    let (left, _) = sort(&noted, &databases(&mut admin.client)?)?;
-    if left.is_empty() { swaps::remove(call, run) } else { Ok(()) }
+    let catalog = databases(&mut admin.client)?;
+    for (tool, schemas) in [("svc-pgrestore", OWN_SCHEMAS.as_slice()), ("svc-pgdump", &[ASIDE])] {
+        let Ok(noted) = swaps::read(call, run, schemas).and_then(|received| spoken(&received)) else { continue };
+        let (left, _) = sort(&noted, &catalog)?;
+        if left.is_empty() {
+            swaps::remove_of(call, tool, run)?;
+        }
+    }
+    Ok(())
 }
 
 fn spoken(received: &Received) -> Result<Spoken, Failure> {
     match received.step() {
         "stage" => of_stage(received, received.result()?),
         "swap" => of_swap(received.result()?),
+        "aside" => of_aside(received.result()?),
         _ => {
             let restored: Restored = received.result()?;
             restored.swap.map_or_else(|| of_stage(received, restored.stage), of_swap)
@@ -97,6 +105,15 @@ fn of_stage(received: &Received, staged: Staged) -> Result<Spoken, Failure> {
         database: staged.database,
         system_identifier: staged.system_identifier,
         copies: vec![staged.staged],
+    })
+}
+
+fn of_aside(aside: Aside) -> Result<Spoken, Failure> {
+    Ok(Spoken {
+        run: run_of(&aside.run)?,
+        database: aside.database,
+        system_identifier: aside.system_identifier,
+        copies: vec![aside.aside],
     })
 }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -18,6 +19,8 @@ use crate::user::OsUser;
 const KEPT: usize = 64 * 1024;
 /// The size of a piece of its stdout.
 const PIECE: usize = 256 * 1024;
+/// How much the pipe of its stdout holds, where the system allows it: the two ends wait for each other less often.
+const PIPE: i32 = 1024 * 1024;
 /// How often signals and the time limit are looked at while waiting.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a program may take to end after TERM.
@@ -79,13 +82,13 @@ impl Running {
     ///
     /// # Errors
     /// What `take` says, a signal, or the end of the time limit; the program is ended when `self` is dropped then.
-    pub fn pieces(&mut self, call: &Call, mut take: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn pieces(&mut self, call: &Call, mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure> {
         let Some(stdout) = self.child.stdout.take() else { return Ok(()) };
         let (pieces, _reader) = reader(stdout);
         loop {
             match pieces.recv_timeout(LOOK) {
                 Ok(piece) => {
-                    take(&piece.map_err(|error| Failure::io("read the output of", std::path::Path::new(&self.name), &error))?)?;
+                    take(piece.map_err(|error| Failure::io("read the output of", std::path::Path::new(&self.name), &error))?)?;
                     call.check()?;
                 }
                 Err(RecvTimeoutError::Timeout) => call.check()?,
@@ -139,7 +142,7 @@ pub fn capture(call: &Call, command: &mut Command) -> Result<Captured, Failure> 
     let mut running = Running::start(command.stdin(Stdio::null()))?;
     let mut stdout = Vec::new();
     running.pieces(call, |piece| {
-        stdout.extend_from_slice(piece);
+        stdout.extend_from_slice(&piece);
         Ok(())
     })?;
     let Ended { status, stderr } = running.wait(call)?;
@@ -159,6 +162,7 @@ pub fn run_as(command: &mut Command, user: &OsUser) {
 type Pieces = Receiver<std::io::Result<Vec<u8>>>;
 
 fn reader(mut stdout: ChildStdout) -> (Pieces, JoinHandle<()>) {
+    let _ = fcntl(&stdout, FcntlArg::F_SETPIPE_SZ(PIPE));
     let (send, receive) = sync_channel(4);
     let thread = std::thread::spawn(move || {
         loop {

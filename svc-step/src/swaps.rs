@@ -53,7 +53,16 @@ impl GivenArgs {
 /// since one run swaps both databases.
 #[must_use]
 pub fn path(call: &Call, run: &RunId) -> PathBuf {
-    call.state_dir().join("swaps").join(format!("{run}.{}.json", call.tool()))
+    path_of(call, call.tool(), run)
+}
+
+fn path_of(call: &Call, tool: &str, run: &RunId) -> PathBuf {
+    call.state_dir().join("swaps").join(format!("{run}.{tool}.json"))
+}
+
+/// The tool whose schema this is.
+fn tool_of(schema: &str) -> &str {
+    schema.split('.').next().unwrap_or_default()
 }
 
 /// A plan as it is kept: what a reader of documents wants to see of one.
@@ -82,16 +91,17 @@ pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> 
     file::write_whole(&path, text.as_bytes(), 0o600, Existing::Replace)
 }
 
-/// Reads the plan of an earlier call.
+/// Reads the plan of an earlier call, of the first tool among those of `schemas` that has one.
 ///
 /// # Errors
 /// There is none of that run (4), or it is damaged (2).
 pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Failure> {
-    let path = path(call, run);
-    if !path.exists() {
+    let mut paths = schemas.iter().map(|schema| path_of(call, tool_of(schema), run));
+    let Some(path) = paths.find(|path| path.exists()) else {
+        let path = path(call, run);
         return Err(Failure::not_found("swap_not_found", format!("Nothing is noted of the run {run} here."))
             .hint(format!("ls {} shows the runs that are.", file::folder_of(&path).display())));
-    }
+    };
     Received::read(call, &path, schemas, Accept::Unfinished)
 }
 
@@ -112,7 +122,15 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
 /// # Errors
 /// The state folder cannot be used (3), or the disk did not take it (1).
 pub fn remove(call: &Call, run: &RunId) -> Result<(), Failure> {
-    let path = path(call, run);
+    remove_of(call, call.tool(), run)
+}
+
+/// The same for the plan of another tool.
+///
+/// # Errors
+/// As [`remove`].
+pub fn remove_of(call: &Call, tool: &str, run: &RunId) -> Result<(), Failure> {
+    let path = path_of(call, tool, run);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Failure::io("remove the plan of a swap", &path, &error)),

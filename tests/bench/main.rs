@@ -1,73 +1,32 @@
-//! Benchmarks on a real server: ratios against the plain commands, and how things grow. `tests/bench/run` builds and starts it.
+//! Benchmarks on real servers: ratios against the plain commands, and how things grow. `tests/bench/run` builds and starts it.
 
-mod big;
-mod curator;
-mod ground;
-mod growth;
+mod machine;
 mod measure;
+mod pg;
 mod report;
 mod sample;
-mod small;
+mod snap;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::{Parser, ValueEnum};
-use svc_tests::host::Host;
+use clap::Parser;
 
-use crate::big::Rate;
-use crate::ground::Ground;
-use crate::report::Report;
-
-/// Measures svc-snap in a throw-away host, beside the plain commands
+/// Measures our tools beside the plain commands, on a machine that has nothing else to do
 #[derive(Debug, Parser)]
-#[command(name = "svc-bench", bin_name = "tests/bench/run snap")]
-struct Arguments {
-    /// How many pairs of each
-    #[arg(long, default_value_t = 10, value_parser = at_least_one)]
-    pairs: usize,
-    /// How many MB are saved and brought back
-    #[arg(long, default_value_t = 300)]
-    megabytes: usize,
-    /// What to measure; all of it without
-    #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<Part>,
-    /// At how many snapshots the growth is measured
-    #[arg(long, value_delimiter = ',', default_value = "500,1000,2000")]
-    snapshots: Vec<usize>,
-    /// At how many indices the growth is measured
-    #[arg(long, value_delimiter = ',', default_value = "250,500,1000")]
-    indices: Vec<usize>,
-    /// The search database; default: that of the host
-    #[arg(long)]
-    search: Option<String>,
-    /// Where to write the figures as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// A page with a place for the table
-    #[arg(long, value_name = "FILE")]
-    page: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
-    /// create and restore without the servers' brake, beside curl and a copy
-    Unlimited,
-    /// create and restore at the server's own rate, beside curl
-    Equal,
-    /// A call that changes nothing
-    List,
-    /// Elasticsearch Curator
-    Curator,
-    /// Many snapshots listed and pruned
-    Snapshots,
-    /// Many indices staged and swapped
-    Indices,
+#[command(name = "svc-bench", bin_name = "tests/bench/run")]
+enum Bench {
+    /// svc-snap beside curl, in a throw-away host
+    Snap(snap::Arguments),
+    /// svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore
+    Pg(pg::Arguments),
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let measured = match Bench::parse() {
+        Bench::Snap(arguments) => snap::run(&arguments),
+        Bench::Pg(arguments) => pg::run(&arguments),
+    };
+    match measured {
         Ok(missed) if missed.is_empty() => ExitCode::SUCCESS,
         Ok(missed) => {
             eprintln!("svc-bench: missed its target:\n{}", missed.join("\n"));
@@ -78,52 +37,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let host = Host::shared()?;
-    let key = arguments.search.clone().unwrap_or_else(|| host.search.key.clone());
-    let ground = Ground::new(&host, &key)?;
-    let mut report = Report::of(ground.described()?, arguments.json.as_deref());
-    let measured = measure(arguments, &host, &key, ground, &mut report);
-    println!("{}", report.table());
-    // What was measured is kept, whatever came then.
-    if let Some(path) = &arguments.json {
-        report.write_json(path)?;
-    }
-    measured?;
-    if let Some(path) = &arguments.page {
-        report.write_page(path)?;
-    }
-    Ok(report.missed())
-}
-
-fn measure(arguments: &Arguments, host: &Host, key: &str, ground: Ground, report: &mut Report) -> Result<()> {
-    let wanted = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
-    let pairs = arguments.pairs;
-    if wanted(Part::List) {
-        small::list(&ground, report, pairs)?;
-    }
-    if wanted(Part::Unlimited) || wanted(Part::Equal) {
-        let indices = ground.fill(3, arguments.megabytes);
-        for (part, rate) in [(Part::Unlimited, Rate::Unlimited), (Part::Equal, Rate::Equal)] {
-            if wanted(part) {
-                big::create(&ground, report, pairs, rate)?;
-                big::restore(&ground, report, pairs, rate, &indices)?;
-            }
-        }
-    }
-    drop(ground);
-    if wanted(Part::Curator) {
-        curator::compare(&Ground::new(host, curator::SERVER)?, report, pairs, arguments.megabytes / 3)?;
-    }
-    if wanted(Part::Snapshots) {
-        growth::snapshots(&Ground::new(host, key)?, report, &arguments.snapshots)?;
-    }
-    if wanted(Part::Indices) {
-        growth::indices(&Ground::new(host, key)?, report, &arguments.indices)?;
-    }
-    Ok(())
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

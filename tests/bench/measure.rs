@@ -4,13 +4,18 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 
 /// GNU time: the kernel's account of one process. A child that this program starts itself would be charged with the memory of
 /// this program, from which it was split off.
 const TIME: &str = "/usr/bin/time";
+
+/// How often a process is looked at.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A command line and the variables beside it.
 #[derive(Debug, Clone)]
@@ -66,6 +71,36 @@ impl Line {
         Ok(Cost { seconds, memory_bytes, cpu_seconds: numbers[1] + numbers[2] })
     }
 
+    /// Runs it, and gives its time and the most memory that it held itself, without the programs that it ran.
+    pub fn watch(&self, output: &Path) -> Result<(f64, u64)> {
+        self.watch_all(output).map(|cost| (cost.seconds, cost.memory_bytes))
+    }
+
+    /// The same with its computing time, in which that of the programs that it ran is included.
+    pub fn watch_all(&self, output: &Path) -> Result<Cost> {
+        let (program, arguments) = self.words.split_first().context("an empty command")?;
+        let mut command = Command::new(program);
+        let errors = beside(output, "errors");
+        command.args(arguments).stdin(Stdio::null()).stdout(File::create(output)?).stderr(File::create(&errors)?);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        let before = computed()?;
+        let started = Instant::now();
+        let mut child = command.spawn().with_context(|| format!("cannot run {:?}", self.words))?;
+        let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+        let mut memory_bytes = 0;
+        let ended = loop {
+            // The kernel keeps the most that there was; it is gone with the process, so the last look may miss its last moment.
+            memory_bytes = memory_bytes.max(peak(&status).unwrap_or_default());
+            match child.try_wait()? {
+                Some(ended) => break ended,
+                None => std::thread::sleep(LOOK),
+            }
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        ensure!(ended.success(), "{:?}: {ended}\n{}", self.words, fs::read_to_string(&errors)?);
+        Ok(Cost { seconds, memory_bytes, cpu_seconds: computed()? - before })
+    }
+
     fn run(&self, mut command: Command, output: &Path) -> Result<f64> {
         let errors = beside(output, "errors");
         command.stdin(Stdio::null()).stdout(File::create(output)?).stderr(File::create(&errors)?);
@@ -81,6 +116,19 @@ impl Line {
 /// Writes what the last thing measured left in the page cache, so that the next one does not pay for it.
 pub fn settle_disk() {
     nix::unistd::sync();
+}
+
+/// What all programs that have ended have computed, in seconds.
+fn computed() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    Ok((usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6)
+}
+
+/// The most memory that a process has held.
+fn peak(status: &Path) -> Option<u64> {
+    let text = fs::read_to_string(status).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().split(' ').next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
 fn beside(output: &Path, what: &str) -> PathBuf {

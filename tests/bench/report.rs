@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::sample::{Sample, median};
+use crate::sample::{Sample, exponent, median};
 
 /// Between these lines of a page stands the table.
 const BEGIN: &str = "<!-- measured: written by tests/bench/run, not by hand -->";
@@ -72,6 +72,21 @@ pub struct Point {
     pub curl_seconds: Option<f64>,
 }
 
+impl Growth {
+    /// What was measured at each size.
+    pub fn of(what: String, points: Vec<Point>) -> Self {
+        let power = |value: fn(&Point) -> f64| exponent(&points.iter().map(|one| (one.size, value(one))).collect::<Vec<_>>());
+        Self {
+            what,
+            time_exponent: power(|one| one.seconds),
+            // Less than the clock's 10 ms is none.
+            cpu_exponent: power(|one| one.cpu_seconds.max(0.01)),
+            memory_exponent: power(|one| one.memory_bytes as f64),
+            points,
+        }
+    }
+}
+
 impl Report {
     /// What earlier runs measured on the same machine and server, so that a part can be measured by itself (`--only`); nothing
     /// where there is no such file.
@@ -79,6 +94,19 @@ impl Report {
         let text = path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         let earlier = serde_json::from_str::<Self>(&text).ok().filter(|earlier| earlier.measured_on == measured_on);
         earlier.unwrap_or(Self { measured_on, ..Self::default() })
+    }
+
+    /// Prints the table and keeps the figures, whatever came then; what missed its target.
+    pub fn close(&self, measured: Result<()>, json: Option<&Path>, page: Option<&Path>) -> Result<Vec<String>> {
+        println!("{}", self.table());
+        if let Some(path) = json {
+            self.write_json(path)?;
+        }
+        measured?;
+        if let Some(path) = page {
+            self.write_page(path)?;
+        }
+        Ok(self.missed())
     }
 
     /// Adds one thing beside another.

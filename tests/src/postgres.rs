@@ -132,8 +132,8 @@ impl Postgres {
     }
 }
 
-/// The newest version that Debian installed.
-fn newest() -> Result<(u32, PathBuf)> {
+/// The newest version that Debian installed, and where its programs are.
+pub fn newest() -> Result<(u32, PathBuf)> {
     fs::read_dir(DEBIAN)
         .ok()
         .into_iter()

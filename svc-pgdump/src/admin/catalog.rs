@@ -40,6 +40,9 @@ const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rol
     CASE WHEN r.rolsuper OR pg_has_role('pg_read_all_settings', 'member') THEN current_setting('data_directory') END \
     FROM pg_roles r WHERE r.rolname = current_user";
 
+const SESSIONS: &str = "SELECT format('process %s of %s (%s), %s', pid, usename, application_name, state) FROM pg_stat_activity \
+    WHERE datid = ANY($1) AND pid <> pg_backend_pid() ORDER BY pid LIMIT 10";
+
 /// Asks the server about itself.
 ///
 /// # Errors
@@ -84,6 +87,12 @@ pub fn databases(client: &mut Client) -> Result<Vec<Named>, Failure> {
         .query("SELECT datname::text, oid FROM pg_database ORDER BY 1", &[])
         .map_err(|error| refusal::of_query(&error, "list the databases"))?;
     Ok(rows.iter().map(|row| Named { name: row.get(0), oid: Some(row.get(1)) }).collect())
+}
+
+/// Who is connected to these databases beside this session, as people read it; nobody where the server does not say.
+pub fn sessions(client: &mut Client, oids: &[u32]) -> Vec<String> {
+    let rows = client.query(SESSIONS, &[&oids]).unwrap_or_default();
+    rows.iter().filter_map(|row| row.try_get(0).ok()).collect()
 }
 
 #[cfg(test)]

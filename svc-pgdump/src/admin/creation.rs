@@ -17,6 +17,9 @@ const LISTS: [&str; 6] = [
 /// From this `server_version_num` on a database has a locale provider.
 const PROVIDERS: u32 = 150_000;
 
+/// From this one on it can be chosen how a database is copied.
+const STRATEGIES: u32 = 150_000;
+
 /// A statement, and how it is shown: what may be a secret is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
@@ -63,6 +66,21 @@ impl Creation {
             if properties.tablespace != "pg_default" {
                 sql.push_str(&format!(" TABLESPACE {}", quoted(&properties.tablespace)));
             }
+        }
+        if self.closed {
+            sql.push_str(" CONNECTION LIMIT 0");
+        }
+        Statement::plain(sql)
+    }
+
+    /// `CREATE DATABASE` as a copy of another one on the same server, which has its encoding and locale already. As files, not as
+    /// entries of the write-ahead log, which is much quicker for all but small ones; servers before 15 know no other way.
+    #[must_use]
+    pub fn copy_of(&self, template: &str) -> Statement {
+        let (name, owner) = (quoted(&self.name), quoted(&self.owner));
+        let mut sql = format!("CREATE DATABASE {name} OWNER {owner} TEMPLATE {}", quoted(template));
+        if self.server >= STRATEGIES {
+            sql.push_str(" STRATEGY FILE_COPY");
         }
         if self.closed {
             sql.push_str(" CONNECTION LIMIT 0");
@@ -259,6 +277,13 @@ mod tests {
             creation(150_018, None).create().sql,
             "CREATE DATABASE svc_db_staged_r OWNER svc TEMPLATE template0 CONNECTION LIMIT 0"
         );
+    }
+
+    #[test]
+    fn a_copy_is_made_of_files_where_the_server_gives_the_choice() {
+        let closed = "CREATE DATABASE svc_db_staged_r OWNER svc TEMPLATE \"Live\" STRATEGY FILE_COPY CONNECTION LIMIT 0";
+        assert_eq!(creation(150_000, None).copy_of("Live").sql, closed);
+        assert!(!creation(140_019, None).copy_of("Live").sql.contains("STRATEGY"));
     }
 
     #[test]

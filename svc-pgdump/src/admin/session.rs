@@ -6,10 +6,11 @@ use std::time::Duration;
 use postgres::Client;
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure};
+use svc_step::{Call, Failure, swaps};
 
 use crate::admin::args::AdminArgs;
 use crate::admin::catalog::{self, Server};
+use crate::admin::drops::{drop_if_there, drop_statement};
 use crate::refusal;
 use crate::target::Target;
 
@@ -59,6 +60,48 @@ impl Admin {
     /// Another run is at it (8).
     pub fn lock(&self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
         Lock::unless_dry(call, "database", &format!("{}/{database}", self.server.system_identifier), dry_run)
+    }
+
+    /// One more connection, prepared as the first one is.
+    ///
+    /// # Errors
+    /// As [`Target::connect`].
+    pub fn another(&self, call: &Call, database: &str) -> Result<Client, Failure> {
+        let mut client = self.target.connect(call, database)?;
+        client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
+        Ok(client)
+    }
+
+    /// Drops what this call has begun, if it is there.
+    ///
+    /// # Errors
+    /// The server says no or is lost.
+    pub fn take_back(&mut self, call: &Call, database: &str) -> Result<(), postgres::Error> {
+        // After a signal no new connection is made, so the one that was there all the time is used, unless the server ended it.
+        if self.client.is_closed()
+            && let Ok(client) = self.target.connect(call, MAINTENANCE)
+        {
+            self.client = client;
+        }
+        self.client.batch_execute(&drop_if_there(database))
+    }
+
+    /// Drops what a killed call of another run has left under that name, and forgets that run; whether there was anything.
+    /// Whoever calls it holds the lock of the database, so that the call is dead.
+    ///
+    /// # Errors
+    /// The server says no or is lost, or the note cannot be removed.
+    pub fn clear(&mut self, call: &Call, run: &str, database: &str, what: &str) -> Result<bool, Failure> {
+        // Its plan was written when no database of that name was there, so the name tells enough.
+        let is_there = catalog::databases(&mut self.client)?.iter().any(|one| one.name == database);
+        if is_there {
+            self.alter(call, &drop_statement(database), &format!("drop what a killed call left, {database}"))?;
+            call.warn("leftover_removed", format!("The unfinished {what} {database} of an earlier run was removed."));
+        }
+        if let Ok(run) = run.parse() {
+            swaps::remove(call, &run)?;
+        }
+        Ok(is_there)
     }
 
     /// Does something that alters the server, and keeps account of it.

@@ -1,3 +1,6 @@
+use sha2::{Digest, Sha256};
+use svc_step::file;
+
 use super::*;
 
 const RESTRICTED: &str = r#"--
@@ -36,7 +39,7 @@ GRANT SELECT ON TABLE public."order" TO reader;
 fn dump(text: &str) -> Dump {
     let mut examiner = Examiner::default();
     text.as_bytes().chunks(5).for_each(|chunk| examiner.feed(chunk));
-    examiner.finish()
+    examiner.finish(file::hex(&Sha256::digest(text)))
 }
 
 #[test]

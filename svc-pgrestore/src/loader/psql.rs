@@ -1,6 +1,6 @@
 //! The loader that psql is: we feed it, so that progress in bytes is known and the file needs to be readable by us only.
 
-use std::io::{BufWriter, ErrorKind, Read, Seek};
+use std::io::{BufWriter, ErrorKind, Read};
 use std::process::{ChildStdin, Command, Stdio};
 
 use svc_pgdump::{Target, lexer};
@@ -81,12 +81,8 @@ impl<R: Read> Read for Counted<'_, R> {
 fn feed(load: &Load<'_>, psql: ChildStdin, progress: &Progress) -> Result<(), Failure> {
     let mut psql = BufWriter::with_capacity(PIECE, psql);
     let mut filter = Filter::new(load.server);
-    let mut dump = load.dump;
-    let fed = dump.rewind().and_then(|()| {
-        let counted = Counted { input: dump, read: 0, total: load.size_bytes, progress };
-        lexer::read(counted, |piece| filter.pass(piece, &mut psql))?;
-        filter.finish(&mut psql)
-    });
+    let counted = Counted { input: load.dump.text(), read: 0, total: load.size_bytes, progress };
+    let fed = lexer::read(counted, |piece| filter.pass(piece, &mut psql)).and_then(|_| filter.finish(&mut psql));
     // What is left in the buffer is for nobody; a drop would try to write it once more.
     let (_, _) = psql.into_parts();
     match fed {

@@ -1,11 +1,10 @@
 //! What the threads of a load share: the dump's file, how far they are, and whether one of them has failed.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use svc_pgdump::DumpFile;
 use svc_step::Failure;
 use svc_step::progress::Progress;
 
@@ -17,7 +16,7 @@ pub(super) const CHUNK: usize = 256 * 1024;
 
 /// A load under way.
 pub(super) struct Work<'a> {
-    file: &'a File,
+    dump: &'a DumpFile,
     /// `server_version_num`.
     pub(super) server: u32,
     total: u64,
@@ -31,7 +30,7 @@ pub(super) struct Work<'a> {
 impl<'a> Work<'a> {
     pub(super) fn new(load: &Load<'a>, progress: &'a Progress) -> Self {
         Self {
-            file: load.dump,
+            dump: load.dump,
             server: load.server,
             total: load.size_bytes,
             done: AtomicU64::new(0),
@@ -89,7 +88,7 @@ impl<'a> Work<'a> {
         while at < end {
             let wanted = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
             let buffer = chunk.get_mut(..wanted).unwrap_or_default();
-            let read = match self.file.read_at(buffer, at) {
+            let read = match self.dump.read_text_at(buffer, at) {
                 Ok(0) => return Err(Unread(io::ErrorKind::UnexpectedEof.into()).into()),
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

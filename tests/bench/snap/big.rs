@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::ground::Ground;
+use super::ground::Ground;
 use crate::measure::{Line, settle_disk};
 use crate::report::Report;
 use crate::sample::Sample;

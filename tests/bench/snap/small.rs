@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::ground::Ground;
+use super::ground::Ground;
 use crate::report::{Ratio, Report};
 use crate::sample::Sample;
 

@@ -5,10 +5,9 @@ use std::thread;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::ground::Ground;
+use super::ground::Ground;
 use crate::measure::{Cost, Line};
 use crate::report::{Growth, Point, Report};
-use crate::sample::exponent;
 
 /// How many snapshots one prune removes, whatever their number: what a night's prune comes to.
 const PRUNED: usize = 20;
@@ -93,15 +92,7 @@ fn point(size: usize, cost: Cost, curl_seconds: Option<f64>) -> Point {
 }
 
 fn add(report: &mut Report, what: &str, points: Vec<Point>) {
-    let power = |value: fn(&Point) -> f64| exponent(&points.iter().map(|one| (one.size, value(one))).collect::<Vec<_>>());
-    report.growth(Growth {
-        what: what.to_owned(),
-        time_exponent: power(|one| one.seconds),
-        // Less than the clock's 10 ms is none.
-        cpu_exponent: power(|one| one.cpu_seconds.max(0.01)),
-        memory_exponent: power(|one| one.memory_bytes as f64),
-        points,
-    });
+    report.growth(Growth::of(what.to_owned(), points));
 }
 
 /// Does something for each, a few at once: the server's work is what it waits for.

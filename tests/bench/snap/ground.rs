@@ -1,8 +1,7 @@
 //! What is measured on: a server of the benchmark's own, with the Java compiler that a real one has, and what is in it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use svc_tests::search::Settings;
 use svc_tests::tool;
 use tempfile::TempDir;
 
+use crate::machine;
 use crate::measure::Line;
 
 /// The tests' servers have little memory and only the quick compiler, since they live for minutes. Later options win.
@@ -104,27 +104,8 @@ impl Ground {
 
     /// The machine and the server, as a report names them.
     pub fn described(&self) -> Result<String> {
-        let (cpu, memory) = (fs::read_to_string("/proc/cpuinfo")?, fs::read_to_string("/proc/meminfo")?);
-        let field = |text: &str, name: &str| {
-            let line = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
-            line.map_or("?".to_owned(), |(_, value)| value.trim().to_owned())
-        };
-        let kilobytes: f64 = field(&memory, "MemTotal").split(' ').next().unwrap_or_default().parse().unwrap_or_default();
         let search = &self.sandbox.search;
-        Ok(format!(
-            "{} cores of {}, {:.0} GB of memory, {} on {}; {} {} with 1 GB of heap",
-            std::thread::available_parallelism()?,
-            field(&cpu, "model name"),
-            kilobytes / 1e6,
-            file_system(&search.data_dir)?,
-            fs::read_to_string("/proc/sys/kernel/osrelease")?.trim(),
-            search.product,
-            search.version
-        ))
+        let machine = machine::described(&search.data_dir)?;
+        Ok(format!("{machine}; {} {} with 1 GB of heap", search.product, search.version))
     }
-}
-
-fn file_system(path: &Path) -> Result<String> {
-    let output = Command::new("stat").args(["--file-system", "--format=%T"]).arg(path).output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use svc_tests::{download, os};
 
-use crate::ground::Ground;
+use super::ground::Ground;
 use crate::measure::{Line, settle_disk};
 use crate::report::Report;
 use crate::sample::Sample;

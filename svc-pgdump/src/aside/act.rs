@@ -1,0 +1,111 @@
+//! A database copied, closed until it is whole. What is being done is noted before it is, so that what a killed call left is
+//! found by the next one.
+
+use postgres::error::SqlState;
+use svc_step::progress::Unit;
+use svc_step::{Call, Failure, swaps};
+
+use super::{Aside, SCHEMA};
+use crate::admin::{Admin, Creation, MAINTENANCE, databases, sessions};
+use crate::refusal;
+
+/// Clears away what killed calls left, and copies; a failure or a signal leaves nothing behind.
+///
+/// # Errors
+/// Somebody is connected to the database (5), the server says no (1, 3), a signal, or the end of the time limit.
+pub(super) fn set_aside(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) -> Result<(), Failure> {
+    call.check()?;
+    clear(admin, call, aside)?;
+    call.effects().stays();
+    let note = |aside: &Aside| swaps::write(call, call.run_id(), "aside", aside);
+    note(aside)?;
+    match copy(admin, call, creation, aside).and_then(|()| note(aside)) {
+        Ok(()) => Ok(()),
+        Err(failure) => Err(take_back(admin, call, aside, failure)),
+    }
+}
+
+/// Every aside of this database that is noted here and was not finished, of whatever run: their calls are dead, since the lock
+/// is ours.
+fn clear(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<(), Failure> {
+    for received in swaps::all(call, &[SCHEMA]) {
+        let Ok(left) = received.result::<Aside>() else { continue };
+        let ours = left.database == wanted.database && left.system_identifier == wanted.system_identifier;
+        if ours && !left.proven && left.aside.name != wanted.database {
+            admin.clear(call, received.run_id(), &left.aside.name, "copy")?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) -> Result<(), Failure> {
+    let progress = call.progress("aside", Unit::Bytes);
+    progress.at(&format!("{} of {} bytes", creation.name, aside.size_bytes));
+    let mut maker = admin.another(call, MAINTENANCE)?;
+    let sql = creation.copy_of(&aside.database).sql;
+    let attempt = call.effects().attempt();
+    let made = admin.interruptible(call, &mut maker, |client| {
+        client.batch_execute(&sql).map_err(|error| match error.code() {
+            Some(code) if *code == SqlState::OBJECT_IN_USE => in_use(&error, &aside.database),
+            _ => refusal::of_query(&error, "copy the database"),
+        })
+    });
+    let catalog = databases(&mut admin.client)?;
+    let oid = |name: &str| catalog.iter().find(|one| one.name == name).and_then(|one| one.oid);
+    if let Err(mut failure) = made {
+        if failure.code == IN_USE
+            && let Some(live) = oid(&aside.database)
+        {
+            failure.causes.extend(sessions(&mut admin.client, &[live]));
+        }
+        return Err(failure);
+    }
+    attempt.happened();
+    aside.aside.oid = oid(&aside.aside.name);
+    call.check()?;
+    prove(admin, call, aside)?;
+    for statement in creation.finish() {
+        admin.alter(call, &statement.sql, "give the copy the properties of the database")?;
+    }
+    aside.proven = true;
+    Ok(())
+}
+
+const IN_USE: &str = "database_in_use";
+
+fn in_use(error: &postgres::Error, database: &str) -> Failure {
+    let failure = Failure::unavailable(IN_USE, format!("The database {database} is in use, and cannot be copied meanwhile."))
+        .hint("Stop the service (svc-unit stop) and whatever else is connected, then run the same command again; the causes name them.");
+    match error.as_db_error() {
+        Some(said) => failure.cause(refusal::words(said)),
+        None => failure,
+    }
+}
+
+/// It can be connected to, and has the tables of the live one.
+fn prove(admin: &Admin, call: &Call, aside: &Aside) -> Result<(), Failure> {
+    let mut client = admin.target.connect(call, &aside.aside.name)?;
+    let row = client.query_one(super::LIVE, &[]).map_err(|error| refusal::of_query(&error, "look at the copy"))?;
+    let found = u64::try_from(row.get::<_, i64>(1)).unwrap_or_default();
+    if found == aside.tables_count {
+        return Ok(());
+    }
+    Err(Failure::invalid("copy_differs", "The copy does not have the tables of the database.")
+        .hint("Somebody changed the database meanwhile: stop what is at work on it, and run the same command again.")
+        .cause(format!("the database has {} tables, the copy {found}", aside.tables_count)))
+}
+
+fn take_back(admin: &mut Admin, call: &Call, aside: &Aside, mut failure: Failure) -> Failure {
+    match admin.take_back(call, &aside.aside.name) {
+        Ok(()) => {
+            // The note of something that is not there any more helps nobody, and harms nobody either.
+            let _ = swaps::remove(call, call.run_id());
+            call.effects().undone();
+        }
+        Err(error) => {
+            failure = failure.cause(format!("what was begun could not be dropped: {error}"));
+            failure.hint = Some(format!("svc-pgrestore unstage --run {} removes what is left: {}.", aside.run, aside.aside.name));
+        }
+    }
+    failure
+}

@@ -1,0 +1,101 @@
+use std::io::{Read, Write};
+
+use super::*;
+
+/// Text that compresses, but not to nothing.
+fn text(size: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        b"0123456789abcdef\t\n"[(state >> 33) as usize % 18]
+    };
+    (0..size).map(|_| next()).collect()
+}
+
+fn packed(compression: Compression, text: &[u8]) -> std::fs::File {
+    let mut file = tempfile::tempfile().unwrap();
+    let mut packer = Packer::new(compression, &mut file).unwrap();
+    // In pieces that meet the end of no frame.
+    text.chunks(100_003).for_each(|piece| packer.write_all(piece).unwrap());
+    let packed = packer.finish().unwrap();
+    assert_eq!(packed.size_bytes, file.metadata().unwrap().len());
+    file
+}
+
+const BOTH: [Compression; 2] = [Compression::Zstd, Compression::Gzip];
+
+#[test]
+fn what_is_packed_is_read_again_from_the_start_and_at_any_place() {
+    for compression in BOTH {
+        for size in [0, 1, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME + 12_345] {
+            let text = text(size);
+            let file = packed(compression, &text);
+            let mut frames = Frames::from(compression, &file, 0, true);
+            let mut read = Vec::new();
+            frames.read_to_end(&mut read).unwrap();
+            assert!(read == text, "{compression:?} of {size}");
+            let (_, _, starts) = frames.finish().unwrap();
+            assert_eq!(starts.len(), size.div_ceil(FRAME));
+            let segments = Segments::new(compression, starts, size as u64);
+            assert!(segments.are_short());
+            for at in [0, 1, FRAME - 1, FRAME, 2 * FRAME + 7, size.saturating_sub(1)] {
+                let mut buffer = [0; 1000];
+                let got = segments.read_at(&file, &mut buffer, at as u64).unwrap();
+                assert!(text.get(at..).unwrap_or_default().starts_with(&buffer[..got]), "{compression:?} at {at}");
+                assert_eq!(got == 0, at >= size);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_long_frame_is_not_read_from_within_and_many_tiny_ones_are_few_places() {
+    let long = zstd::bulk::compress(&text(9 * FRAME), 1).unwrap();
+    let tiny: Vec<u8> = (0..5000).flat_map(|_| zstd::bulk::compress(b"a row\n", 1).unwrap()).collect();
+    for (bytes, size, short, places) in [(long, 9 * FRAME, false, 1), (tiny, 30_000, true, 1)] {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let mut frames = Frames::from(Compression::Zstd, &file, 0, false);
+        assert_eq!(std::io::copy(&mut frames, &mut std::io::sink()).unwrap(), size as u64);
+        let (_, _, starts) = frames.finish().unwrap();
+        assert_eq!(starts.len(), places);
+        assert_eq!(Segments::new(Compression::Zstd, starts, size as u64).are_short(), short);
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_or_altered_anywhere_is_no_text() {
+    let text = text(2 * FRAME + 99);
+    for compression in BOTH {
+        let file = packed(compression, &text);
+        let whole = {
+            let mut bytes = Vec::new();
+            std::os::unix::fs::FileExt::read_at(&file, &mut [0; 1], 0).unwrap();
+            use std::io::Seek;
+            (&file).rewind().unwrap();
+            (&file).read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        for round in 1..40 {
+            let at = whole.len() * round / 40;
+            let mut flipped = whole.clone();
+            flipped[at] ^= 16;
+            for damaged in [&whole[..at], &flipped[..]] {
+                let mut file = tempfile::tempfile().unwrap();
+                file.write_all(damaged).unwrap();
+                let mut read = Vec::new();
+                let result = Frames::from(compression, &file, 0, false).read_to_end(&mut read);
+                assert!(result.is_err() || read != text, "{compression:?} at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_tells_how_it_is_compressed_whatever_it_is_called() {
+    assert_eq!(Compression::of_start(b"\x28\xb5\x2f\xfd\0"), Some(Compression::Zstd));
+    assert_eq!(Compression::of_start(b"\x52\x2a\x4d\x18"), Some(Compression::Zstd));
+    assert_eq!(Compression::of_start(b"\x1f\x8b\x08\0"), Some(Compression::Gzip));
+    assert_eq!(Compression::of_start(b"--\n-"), None);
+    assert_eq!(Compression::of_start(b"\x28"), None);
+}

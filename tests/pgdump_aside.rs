@@ -1,0 +1,164 @@
+//! `svc-pgdump aside`: a standing copy of the database, and the swap to it.
+
+use std::process::Child;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use svc_tests::postgres::{identifier, literal};
+use svc_tests::relational::Case;
+use svc_tests::tool::{Ran, Tool};
+
+fn tool(case: &Case) -> Tool {
+    Tool::new("svc-pgdump")
+        .env("PGHOST", &case.pg.socket_dir)
+        .env("PGPORT", case.pg.port.to_string())
+        .env("SVC_STATE_DIR", case.dir.path().join("state"))
+        .env("SVC_DATABASE", &case.database)
+        .arg("aside")
+}
+
+fn name(ran: &Ran) -> String {
+    ran.result()["aside"]["name"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
+    let (case, _) = Case::filled("pga_swap");
+    let database = identifier(&case.database);
+    case.admin(&format!("ALTER DATABASE {database} SET work_mem = '7MB'; COMMENT ON DATABASE {database} IS 'it''s ours'"));
+    case.admin(&format!("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC; ALTER DATABASE {database} CONNECTION LIMIT 17"));
+    let about = |database: &str| {
+        case.admin(&format!(
+            "SELECT pg_get_userbyid(datdba), (SELECT array_agg(a::text ORDER BY a::text) FROM unnest(datacl) a), datconnlimit, encoding, datcollate, shobj_description(d.oid, 'pg_database'), \
+             (SELECT array_agg(setconfig) FROM pg_db_role_setting WHERE setdatabase = d.oid) FROM pg_database d WHERE datname = {}",
+            literal(database)
+        ))
+    };
+    let before = (case.text(), case.oid(&case.database), about(&case.database));
+    let dry = tool(&case).arg("--dry-run").run().ok().unchanged();
+    assert!(dry.result()["plan"][0].to_string().contains("TEMPLATE"), "{dry}");
+    assert_eq!(case.copies(), "");
+    let aside = tool(&case).run().ok().changed();
+    let document = case.keep("aside.json", &aside);
+    let copy = name(&aside);
+    assert_eq!((case.copies(), &aside.result()["proven"]), (copy.clone(), &Value::from(true)));
+    assert_eq!((case.text(), case.oid(&case.database), about(&case.database)), before, "the live database is as it was");
+    assert_eq!(about(&copy), before.2);
+    // The same run again is done already.
+    let run = aside.result()["run"].as_str().unwrap().to_owned();
+    tool(&case).args(["--run-id", &run]).run().ok().unchanged();
+    // What comes later is not in it.
+    case.sql("DELETE FROM public.notes; CREATE TABLE public.later (a int)");
+    let swapped = case.tool().args(["swap", "--from"]).arg(&document).run().ok().changed();
+    assert_eq!((case.text(), about(&case.database)), (before.0.clone(), before.2.clone()));
+    let kept = swapped.result()["kept"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(case.copies(), kept);
+    // And back, and forth again, by the document of the swap.
+    let first = case.keep("swapped.json", &swapped);
+    let back = case.tool().args(["swap", "--from"]).arg(first).run().ok().changed();
+    assert!(case.text().contains("CREATE TABLE public.later") && case.oid(&case.database) == before.1);
+    let again = case.keep("back.json", &back);
+    case.tool().args(["swap", "--from"]).arg(&again).run().ok().changed();
+    assert_eq!(case.text(), before.0);
+    case.tool().args(["unstage", "--run", &run]).run().ok().changed();
+    assert_eq!((case.copies(), case.text()), (String::new(), before.0));
+    assert!(!std::fs::read_dir(case.dir.path().join("state/swaps")).unwrap().any(|_| true), "its notes are gone too");
+}
+
+#[test]
+fn a_copy_is_swapped_in_and_dropped_by_its_run_when_its_document_was_lost() {
+    let (case, _) = Case::filled("pga_run");
+    let before = case.text();
+    let run = "20300101t000000z-aside";
+    let copy = name(&tool(&case).args(["--run-id", run]).run().ok());
+    case.sql("DROP TABLE public.notes");
+    case.tool().args(["swap", "--run", run]).run().ok().changed();
+    assert_eq!(case.text(), before);
+    let ran = tool(&case).args(["--run-id", run]).run().refused("copy_missing");
+    ran.unchanged();
+    case.tool().args(["swap", "--run", run, "--back"]).run().ok().changed();
+    assert_eq!(case.copies(), copy);
+    case.tool().args(["unstage", "--run", run]).run().ok().changed();
+    assert_eq!(case.copies(), "");
+    case.tool().args(["unstage", "--run", run]).run().fails(4, "swap_not_found");
+}
+
+/// Another session in the database, which is idle.
+fn guest(case: &Case) -> Child {
+    let child = case.session(&case.database, "SELECT pg_sleep(120)");
+    case.wait_for("the guest", &format!("datname = {} AND wait_event = 'PgSleep'", literal(&case.database)));
+    child
+}
+
+/// The server ends it: the death of its psql alone does not wake a session that sleeps.
+fn goes(case: &Case, mut guest: Child) {
+    let asleep = format!("datname = {} AND wait_event = 'PgSleep'", literal(&case.database));
+    case.admin(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {asleep}"));
+    guest.wait().unwrap();
+}
+
+#[test]
+fn sessions_in_the_way_are_named_and_left_alone() {
+    let (case, _) = Case::filled("pga_busy");
+    let mut guest = guest(&case);
+    let ran = tool(&case).run().fails(5, "database_in_use").unchanged();
+    assert!(ran.doc()["error"]["causes"].to_string().contains("of postgres (psql), active"), "{ran}");
+    assert!(guest.try_wait().unwrap().is_none(), "nobody was thrown out");
+    goes(&case, guest);
+    assert_eq!(case.copies(), "");
+    case.tool().args(["swap", "--run", ran.doc()["run_id"].as_str().unwrap()]).run().fails(4, "swap_not_found");
+}
+
+#[test]
+fn killed_or_stopped_in_the_middle_nothing_stays() {
+    let (case, _) = Case::filled("pga_kill");
+    let before = (case.text(), case.oid(&case.database));
+    // The copy waits for the guest, for some seconds.
+    let waits = format!("query LIKE 'CREATE DATABASE%' AND query LIKE {}", literal(&format!("%{}%", case.database)));
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        let guest = guest(&case);
+        let spawned = tool(&case).args(["--run-id", &format!("20300101t000000z-{}", signal as i32)]).spawn();
+        case.wait_for("the copy", &waits);
+        spawned.signal(signal);
+        let ran = spawned.wait();
+        assert_eq!(ran.status, 128 + signal as i32, "{ran}");
+        if signal == Signal::SIGTERM {
+            ran.unchanged();
+        }
+        goes(&case, guest);
+    }
+    // What the killed one has sent, the server goes on with.
+    let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE {waits} AND pid <> pg_backend_pid()");
+    svc_tests::wait::until("the server's end of it", svc_tests::relational::SOON, || (case.admin(&sql) == "0").then_some(()))
+        .unwrap();
+    let left = case.copies();
+    let ran = tool(&case).run().ok().changed();
+    if !left.is_empty() {
+        assert!(ran.doc()["warnings"].to_string().contains("leftover_removed"), "{ran}");
+    }
+    assert_eq!(case.copies(), name(&ran));
+    assert_eq!((case.text(), case.oid(&case.database)), before);
+}
+
+#[test]
+fn an_unfinished_copy_is_never_swapped_in_and_the_next_call_removes_it() {
+    let (case, _) = Case::filled("pga_half");
+    let run = "20300101t000000z-half";
+    let copy = name(&tool(&case).args(["--run-id", run]).run().ok());
+    // As a call leaves it that was killed before its proof.
+    let note = case.dir.path().join(format!("state/swaps/{run}.svc-pgdump.json"));
+    let text = std::fs::read_to_string(&note).unwrap();
+    assert!(text.contains("\"proven\":true"));
+    std::fs::write(&note, text.replace("\"proven\":true", "\"proven\":false")).unwrap();
+    case.tool().args(["swap", "--run", run]).run().refused("not_proven").unchanged();
+    let ran = tool(&case).run().ok().changed().warns("leftover_removed");
+    assert!(case.copies() == name(&ran) && name(&ran) != copy, "{ran}");
+}
+
+#[test]
+fn the_servers_own_databases_and_a_missing_one_are_refused() {
+    let case = Case::new("pga_none");
+    tool(&case).args(["--dbname", "template1"]).run().refused("database_of_the_server");
+    tool(&case).args(["--dbname", "not_there_at_all"]).run().fails(4, "database_not_found");
+    tool(&case).args(["--dbname", "host=x password=y"]).run().fails(2, "dbname_is_connection_string");
+}
