@@ -112,25 +112,6 @@ fn without_a_record_the_live_databases_properties_are_taken_with_a_warning() {
 }
 
 #[test]
-fn a_cut_dump_is_refused_before_anything_wherever_it_was_cut() {
-    let (case, dump) = Case::filled("pgr_cut");
-    let whole = fs::read(&dump).unwrap();
-    let text = String::from_utf8(whole.clone()).unwrap();
-    let rows = text.find("COPY public.items").unwrap() + 200;
-    let between = text.find("ALTER TABLE ONLY public.items\n    ADD CONSTRAINT").unwrap();
-    let complete = text.find("-- PostgreSQL database dump complete").unwrap();
-    let copied = text.find("\n\\.\n").unwrap() + 4;
-    let before = case.oid(&case.database);
-    for cut in [0, 60, rows, copied, between, complete, complete + 20, whole.len() - 12] {
-        let path = case.dir.path().join("cut.sql");
-        fs::write(&path, &whole[..cut]).unwrap();
-        case.tool().arg(&path).run().fails(7, "dump_not_whole").unchanged();
-        case.tool().arg("--in-place").arg(&path).run().fails(7, "dump_not_whole").unchanged();
-    }
-    assert_eq!((case.oid(&case.database), case.copies().as_str()), (before, ""));
-}
-
-#[test]
 fn a_dump_that_is_not_the_documents_is_refused() {
     let (case, _) = Case::filled("pgr_sha");
     let document = case.backup();
@@ -157,25 +138,6 @@ fn a_dump_that_has_moved_with_its_document_is_found() {
     let ran = case.tool().arg("--from").arg(folder.join("pgdump.json")).run().ok();
     assert_eq!(ran.result()["stage"]["properties_from"], "recorded");
     assert_eq!(case.text(), before);
-}
-
-#[test]
-fn what_the_dump_needs_and_the_server_lacks_is_named_before_anything() {
-    let (case, dump) = Case::filled("pgr_needs");
-    let role = case.dump_with(&dump, "GRANT SELECT ON TABLE public.items TO \"nobody else\";");
-    let ran = case.tool().arg(role).run().refused("role_missing");
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("nobody else"));
-    let extension = case.dump_with(&dump, "CREATE EXTENSION IF NOT EXISTS no_such_thing WITH SCHEMA public;");
-    case.tool().arg(extension).run().refused("extension_missing");
-    let newer =
-        fs::read_to_string(&dump).unwrap().replacen("-- Dumped from database version 1", "-- Dumped from database version 9", 1);
-    let path = case.dir.path().join("newer.sql");
-    fs::write(&path, newer).unwrap();
-    case.tool().arg(&path).run().refused("server_too_old");
-    let ordering = case.dump_with(&dump, "\n\\connect postgres");
-    case.tool().arg(ordering).run().refused("dump_has_commands");
-    case.tool().args(["--owner", "nobody else"]).arg(&dump).run().refused("role_missing");
-    assert_eq!(case.copies(), "");
 }
 
 #[test]
@@ -230,39 +192,6 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back() {
     ));
     assert!(ran.result()["swap"]["sessions_ended_count"].as_u64().unwrap() >= 1, "{ran}");
     assert_eq!(case.text(), before);
-}
-
-#[test]
-fn a_prepared_transaction_is_named_and_nothing_is_touched() {
-    let (case, dump) = Case::filled("pgr_2pc");
-    let gid = format!("gid of {}", case.database);
-    case.sql(&format!("BEGIN; UPDATE items SET name = name; PREPARE TRANSACTION {}", literal(&gid)));
-    let ran = case.tool().arg(&dump).run().refused("prepared_transactions");
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&gid));
-    case.tool().arg("--in-place").arg(&dump).run().refused("prepared_transactions");
-    case.sql(&format!("ROLLBACK PREPARED {}", literal(&gid)));
-    assert_eq!(case.copies(), "");
-}
-
-#[test]
-fn a_load_that_fails_midway_leaves_nothing_behind_and_the_live_database_as_it_was() {
-    let (case, dump) = Case::filled("pgr_midway");
-    let before = (case.text(), case.oid(&case.database));
-    let bad = case.dump_with(&dump, "SELECT 1/0;");
-    let ran = case.tool().arg(bad).run().fails(1, "load_failed").unchanged();
-    let message = ran.doc()["error"]["message"].as_str().unwrap();
-    assert!(message.contains("division by zero") && message.contains("line "), "{message}");
-    assert_eq!((case.text(), case.oid(&case.database)), before);
-    assert_eq!(case.copies(), "");
-}
-
-#[test]
-fn rows_that_do_not_arrive_are_noticed() {
-    let (case, dump) = Case::filled("pgr_rows");
-    let fewer = case.dump_with(&dump, "DELETE FROM public.notes WHERE item = 7;");
-    let ran = case.tool().arg("stage").arg(fewer).run().fails(7, "rows_differ").unchanged();
-    assert!(ran.doc()["error"]["causes"][0].as_str().unwrap().contains("notes: 200 rows in the dump, 199"), "{ran}");
-    assert_eq!(case.copies(), "");
 }
 
 #[test]
@@ -694,22 +623,6 @@ fn a_server_that_is_not_there_and_a_file_that_is_not_there_are_told_apart() {
     let without = || case.tool().arg("stage").env("PATH", case.dir.path());
     without().args(["--loader", "psql"]).arg(&dump).run().fails(4, "program_not_found").unchanged();
     without().arg(&dump).run().ok();
-}
-
-#[test]
-fn somebody_without_rights_is_refused_clearly() {
-    let (case, dump) = Case::filled("pgr_nobody");
-    fs::set_permissions(case.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-    let nobody = || case.tool().env("SVC_STATE_DIR", case.dir.path().join("nobodys")).as_user("daemon");
-    let ran = nobody().env("SVC_PG_ADMIN", "postgres").arg(&dump).run().refused("not_root");
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("sudo"), "{ran}");
-    nobody().arg(&dump).run().refused("password_missing");
-    // The service's own user may connect, and may not create databases.
-    let pgpass = case.dir.path().join("pgpass");
-    case.pg.pgpass(&pgpass, &case.owner, "secret").unwrap();
-    let owner = case.tool().env("PGPASSFILE", &pgpass).args(["--host", "127.0.0.1", "--username", &case.owner]).arg(&dump);
-    owner.run().refused("not_administrator");
-    case.tool().env("SVC_DATABASE", "postgres").arg(&dump).run().refused("database_of_the_server");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! How the relational database is reached: pg_dump's flag names, libpq's environment, and the way to act as an OS user.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,6 +10,7 @@ use svc_step::{Call, Failure};
 
 use crate::environment::Environment;
 use crate::passwords::Passwords;
+use crate::service::Service;
 use crate::target::{Place, Target};
 use crate::tls::Tls;
 
@@ -165,20 +167,24 @@ impl Settings {
 
     pub(crate) fn resolve_in(&self, env: &Environment, call: &Call) -> Result<Target, Failure> {
         let os_user = self.as_user.as_deref().filter(|name| !name.is_empty()).map(OsUser::named).transpose()?;
-        let place = self.place(env, os_user.is_some())?;
+        let service = if os_user.is_none() { Service::wanted(env)? } else { None };
+        let with_service = service.as_ref().map(|service| env.with(&service.variables));
+        let env = with_service.as_ref().unwrap_or(env);
+        let (place, address) = self.place(env, os_user.is_some())?;
         if os_user.is_none() {
             env.refuse(&["PGREQUIREAUTH", "PGREQUIREPEER"], &[])?;
         }
         let port = match self.port {
             Some(port) => port,
-            None => env.number("PGPORT")?.unwrap_or(PORT),
+            None => env.value("PGPORT")?.unwrap_or(PORT),
         };
         let user = self.user(env, os_user.as_ref())?;
         let passwords = Passwords::find(&self.password, env, os_user.as_ref(), call)?;
         let tls = if place.is_socket() { Tls::disabled() } else { Tls::from_environment(env)? };
-        let connect_timeout = env.number("PGCONNECT_TIMEOUT")?.filter(|seconds| *seconds > 0).unwrap_or(5).min(LONGEST_CONNECT);
+        let connect_timeout = env.value("PGCONNECT_TIMEOUT")?.filter(|seconds| *seconds > 0).unwrap_or(5).min(LONGEST_CONNECT);
         Ok(Target {
             place,
+            address,
             port,
             user,
             os_user,
@@ -186,23 +192,26 @@ impl Settings {
             tls,
             connect_timeout: std::time::Duration::from_secs(connect_timeout),
             options: env.text("PGOPTIONS"),
+            service,
         })
     }
 
-    fn place(&self, env: &Environment, as_os_user: bool) -> Result<Place, Failure> {
-        if !as_os_user && env.text("PGSERVICE").is_some() {
-            return Err(Failure::usage("pgservice_unsupported", "PGSERVICE is set, and service files are not read.")
-                .hint("Unset PGSERVICE, and say --host, --port, --username and --dbname."));
-        }
+    /// Where the server is, and the address to find it at where that is another thing than its name.
+    fn place(&self, env: &Environment, as_os_user: bool) -> Result<(Place, Option<IpAddr>), Failure> {
         let flag = self.host.clone().filter(|host| !host.is_empty());
-        let host = match (flag, as_os_user) {
+        let (host, address) = match (flag, as_os_user) {
             (Some(host), true) if !is_folder(&host) => {
                 return Err(Failure::usage("as_needs_socket", "A user of this host is known to the server over the socket only.")
                     .hint("With --as, give --host the folder of the socket, or leave it out; or connect with --username and a password."));
             }
-            (Some(host), _) => Some(host),
-            (None, true) => env.text("PGHOST").filter(|host| is_folder(host)),
-            (None, false) => env.text("PGHOST").or_else(|| env.text("PGHOSTADDR")),
+            (Some(host), _) => (Some(host), None),
+            (None, true) => (env.text("PGHOST").filter(|host| is_folder(host)), None),
+            (None, false) => match (env.text("PGHOST"), env.text("PGHOSTADDR")) {
+                // As in libpq, the name is what the certificate and the password file are about.
+                (Some(host), Some(_)) if !is_folder(&host) => (Some(host), env.value("PGHOSTADDR")?),
+                (_, Some(address)) => (Some(address), None),
+                (host, None) => (host, None),
+            },
         };
         let host = host.unwrap_or_else(|| SOCKET_FOLDER.to_owned());
         if host.contains(',') {
@@ -212,7 +221,7 @@ impl Settings {
             )
             .hint("Name one host with --host."));
         }
-        Ok(if is_folder(&host) { Place::Socket(PathBuf::from(host)) } else { Place::Host(host) })
+        Ok((if is_folder(&host) { Place::Socket(PathBuf::from(host)) } else { Place::Host(host) }, address))
     }
 
     fn user(&self, env: &Environment, os_user: Option<&OsUser>) -> Result<String, Failure> {
@@ -245,7 +254,7 @@ mod tests {
     }
 
     fn place(settings: &Settings, pairs: &[(&str, &str)]) -> Result<Place, Failure> {
-        settings.place(&env(pairs), settings.as_user.is_some())
+        settings.place(&env(pairs), settings.as_user.is_some()).map(|(place, _)| place)
     }
 
     #[test]
@@ -262,12 +271,23 @@ mod tests {
     }
 
     #[test]
+    fn an_address_leads_to_the_host_of_that_name_unless_a_flag_names_another() {
+        let both = env(&[("PGHOST", "db1"), ("PGHOSTADDR", "::1")]);
+        let address: IpAddr = "::1".parse().unwrap();
+        assert_eq!(Settings::default().place(&both, false).unwrap(), (Place::Host("db1".into()), Some(address)));
+        let flag = Settings { host: Some("db2".into()), ..Settings::default() };
+        assert_eq!(flag.place(&both, false).unwrap(), (Place::Host("db2".into()), None));
+        for pairs in [&[("PGHOSTADDR", "::1")][..], &[("PGHOST", "/tmp"), ("PGHOSTADDR", "::1")]] {
+            assert_eq!(place(&Settings::default(), pairs).unwrap(), Place::Host("::1".into()));
+        }
+    }
+
+    #[test]
     fn with_an_os_user_only_a_folder_is_taken_from_the_environment() {
         let admin = Settings { as_user: Some("root".into()), ..Settings::default() };
         let root = OsUser::named("root").unwrap();
         assert_eq!(place(&admin, &[("PGHOST", "db2")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
         assert_eq!(place(&admin, &[("PGHOST", "/tmp/s")]).unwrap(), Place::Socket("/tmp/s".into()));
-        assert_eq!(place(&admin, &[("PGSERVICE", "x")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
         assert_eq!(admin.user(&env(&[("PGUSER", "other")]), Some(&root)).unwrap(), "root");
         let odd = Settings { host: Some("db1".into()), ..admin };
         assert_eq!(place(&odd, &[]).unwrap_err().code, "as_needs_socket");
@@ -275,7 +295,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_honoured_is_refused_and_not_passed_over() {
-        assert_eq!(place(&Settings::default(), &[("PGSERVICE", "x")]).unwrap_err().code, "pgservice_unsupported");
+        let odd = [("PGHOST", "a"), ("PGHOSTADDR", "somewhere")];
+        assert_eq!(place(&Settings::default(), &odd).unwrap_err().code, "environment_invalid");
         assert_eq!(place(&Settings::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "several_hosts");
     }
 

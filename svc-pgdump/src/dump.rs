@@ -111,6 +111,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let path = output(args.output.as_deref(), &database, args.compress)?;
     let existing = existing(&path, args.force)?;
     let target = args.connection.resolve(call, &args.database.owner())?;
+    target.is_for(&database)?;
     let mut client = target.connect(call, &database)?;
     // Nothing here is to wait for others; pg_dump has its own limit.
     client

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use svc_step::Failure;
+use svc_step::user::OsUser;
 
 /// The environment; an empty variable counts as unset, as in libpq.
 #[derive(Clone)]
@@ -21,6 +22,13 @@ impl Environment {
     #[cfg(test)]
     pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    /// The same with these variables in the place of what they were.
+    pub(crate) fn with(&self, variables: &[(&'static str, String)]) -> Self {
+        let mut all = self.0.clone();
+        all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        Self(all)
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<String> {
@@ -49,12 +57,22 @@ impl Environment {
         self.text(name).map(PathBuf::from)
     }
 
+    /// The caller's home folder, where libpq's own files lie.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.path("HOME").or_else(|| OsUser::current().map(|user| user.home))
+    }
+
+    /// One of libpq's own files, such as `~/.postgresql/root.crt`, where it is there.
+    pub(crate) fn of_home(&self, name: &str) -> Option<PathBuf> {
+        self.home().map(|home| home.join(".postgresql").join(name)).filter(|path| path.exists())
+    }
+
     /// # Errors
-    /// The variable holds no such number (2).
-    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
+    /// The variable holds no such number or address (2).
+    pub(crate) fn value<T: FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         text.trim().parse().map(Some).map_err(|_| {
-            Failure::usage("environment_invalid", format!("The variable {name} is `{text}`, which is no such number."))
+            Failure::usage("environment_invalid", format!("The variable {name} is `{text}`, which it cannot be."))
                 .hint(format!("Set {name} right, or unset it."))
         })
     }

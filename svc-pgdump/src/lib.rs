@@ -19,6 +19,7 @@ pub mod properties;
 pub mod quote;
 pub mod refusal;
 mod room;
+mod service;
 mod sink;
 mod sql;
 mod target;

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use svc_step::secret::Secret;
@@ -44,7 +44,7 @@ impl Passwords {
                 if let Some(password) = env.text("PGPASSWORD") {
                     return Ok(Self { fixed: OnceLock::from(Secret::new(password)), ..none(may_ask) });
                 }
-                let entries = match (env.path("PGPASSFILE"), home(env)) {
+                let entries = match (env.path("PGPASSFILE"), env.home()) {
                     (Some(path), _) => read_entries(&path, true, call)?,
                     (None, Some(home)) => read_entries(&home.join(".pgpass"), false, call)?,
                     (None, None) => Vec::new(),
@@ -67,10 +67,6 @@ impl Passwords {
         let secret = terminal::ask(call)?;
         Ok(Some(self.fixed.get_or_init(|| secret).clone()))
     }
-}
-
-fn home(env: &Environment) -> Option<PathBuf> {
-    env.path("HOME").or_else(|| OsUser::current().map(|user| user.home))
 }
 
 /// Reads a password file as libpq does: one that others can read is passed over, and a person is told. One that was named

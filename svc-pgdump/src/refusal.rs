@@ -7,6 +7,7 @@ use postgres::error::{DbError, SqlState};
 use svc_step::Failure;
 
 use crate::target::Target;
+use crate::tls;
 
 /// The server wants a password and none was given.
 pub(crate) fn wants_password(error: &Error) -> bool {
@@ -21,12 +22,15 @@ pub fn of_connect(error: &Error, target: &Target, dbname: &str) -> Failure {
     let Some(said) = error.as_db_error() else {
         let causes = chain(error);
         let text = causes.join(": ");
+        let tls_said = tls::said(error);
         let failure = if wants_password(error) {
             Failure::refused("password_missing", format!("The server at {place} wants a password for the user {user}."))
                 .hint("Write it into ~/.pgpass (mode 0600), name a file of it with --password-file, or connect with --as over the socket.")
-        } else if text.contains("TLS") {
-            Failure::refused("postgres_tls", format!("No TLS connection to the server at {place} came about."))
-                .hint("Check PGSSLMODE and PGSSLROOTCERT, and the server's certificate.")
+        } else if text.contains("channel binding") {
+            Failure::refused("channel_binding_missing", format!("The server at {place} does not bind the password to its certificate."))
+                .hint("PGCHANNELBINDING=require needs TLS (PGSSLMODE) and a password kept as SCRAM-SHA-256; unset it if the connection may do without.")
+        } else if tls_said.is_some() || text.contains("TLS") {
+            tls::trouble(tls_said, target)
         } else {
             unreachable(target)
         };

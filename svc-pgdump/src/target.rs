@@ -1,5 +1,6 @@
 //! The server that a step works with: connecting to it, and handing the same target to other programs.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use svc_step::{Call, Failure, child};
 use crate::passwords::Passwords;
 use crate::pgpass::Wanted;
 use crate::refusal;
-use crate::tls::Tls;
+use crate::service::Service;
+use crate::tls::{NO_FILE, Tls};
 
 /// How often signals are looked at while connecting.
 const LOOK: Duration = Duration::from_millis(20);
@@ -44,6 +46,8 @@ impl Place {
 #[derive(Debug)]
 pub struct Target {
     pub(crate) place: Place,
+    /// Where the host of that name is found, if that is not left to the resolver.
+    pub(crate) address: Option<IpAddr>,
     pub(crate) port: u16,
     pub(crate) user: String,
     pub(crate) os_user: Option<OsUser>,
@@ -51,6 +55,8 @@ pub struct Target {
     pub(crate) tls: Tls,
     pub(crate) connect_timeout: Duration,
     pub(crate) options: Option<String>,
+    /// The service that `PGSERVICE` named; its settings are in the fields above.
+    pub(crate) service: Option<Service>,
 }
 
 /// Which server it is.
@@ -103,11 +109,25 @@ impl Target {
     /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        match &self.place {
-            Place::Socket(_) => true,
-            Place::Host(host) => {
-                host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-            }
+        match (&self.place, self.address) {
+            (Place::Socket(_), _) => true,
+            (Place::Host(_), Some(address)) => address.is_loopback(),
+            (Place::Host(host), None) => host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+        }
+    }
+
+    /// The service that `PGSERVICE` names speaks of that database, or of none.
+    ///
+    /// # Errors
+    /// It names another one (2): which is meant is not for us to guess.
+    pub fn is_for(&self, database: &str) -> Result<(), Failure> {
+        match &self.service {
+            Some(Service { name, database: Some(other), .. }) if other != database => Err(Failure::usage(
+                "service_other_database",
+                format!("The service {name} of PGSERVICE is for the database {other}, and this is about {database}."),
+            )
+            .hint(format!("Say --dbname {other} (SVC_DATABASE) if that is meant, or unset PGSERVICE."))),
+            _ => Ok(()),
         }
     }
 
@@ -195,7 +215,11 @@ impl Target {
             Place::Host(host) => config.host(host),
         };
         config.port(self.port).user(&self.user).dbname(dbname).application_name("svc-tools");
-        config.ssl_mode(self.tls.ssl_mode()).connect_timeout(self.connect_timeout);
+        config.connect_timeout(self.connect_timeout);
+        self.tls.configure(&mut config);
+        if let Some(address) = self.address {
+            config.hostaddr(address);
+        }
         if let Some(options) = &self.options {
             config.options(options);
         }
@@ -228,12 +252,13 @@ impl Target {
             child::run_as(command, user);
         }
         command.env("PGHOST", self.host()).env("PGPORT", self.port.to_string()).env("PGUSER", &self.user);
-        command.env("PGDATABASE", dbname).env("PGAPPNAME", "svc-tools").env("PGSSLMODE", self.tls.name());
+        command.env("PGDATABASE", dbname).env("PGAPPNAME", "svc-tools");
         command.env("PGCONNECT_TIMEOUT", self.connect_timeout.as_secs().to_string());
         // What the password file says was looked up here; a path that cannot be keeps libpq from looking again, silently.
-        command.env("PGPASSFILE", "/dev/null/none");
-        if let Some(roots) = self.tls.roots() {
-            command.env("PGSSLROOTCERT", roots);
+        command.env("PGPASSFILE", NO_FILE);
+        self.tls.child_env(command);
+        if let Some(address) = self.address {
+            command.env("PGHOSTADDR", address.to_string());
         }
         if let Some(options) = &self.options {
             command.env("PGOPTIONS", options);

@@ -1,29 +1,39 @@
-//! TLS to the server by `PGSSLMODE`, through rustls.
+//! TLS to the server, by libpq's variables and files, through rustls.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+mod identity;
+mod server;
+mod trouble;
+
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 
-use postgres::config::SslMode;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use svc_step::{Failure, file};
+use postgres::Config;
+use postgres::config::{ChannelBinding, SslMode};
+use rustls::ClientConfig;
+use svc_step::Failure;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use self::identity::Identity;
+use self::server::{AnyServer, Trusted};
 use crate::environment::Environment;
 
-/// More of a file of authorities than this is not read; that of a whole distribution has a quarter of a megabyte.
-const LONGEST: u64 = 16 * 1024 * 1024;
+pub(crate) use self::trouble::{of as trouble, said};
+
+/// A path that cannot be: it keeps libpq from looking at its own places too.
+pub(crate) const NO_FILE: &str = "/dev/null/none";
 
 /// How a connection over the network is protected; a socket never is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tls {
     mode: Mode,
-    /// The file of `PGSSLROOTCERT`, for `verify-full`.
+    /// Certificates of authorities, where the server's is verified.
     roots: Option<PathBuf>,
+    /// What those authorities have revoked.
+    revoked: Option<PathBuf>,
+    /// What we show.
+    identity: Option<Identity>,
+    binding: Binding,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,68 +41,122 @@ enum Mode {
     Disable,
     Prefer,
     Require,
+    VerifyCa,
     VerifyFull,
+}
+
+impl Mode {
+    const fn verifies(self) -> bool {
+        matches!(self, Self::VerifyCa | Self::VerifyFull)
+    }
+}
+
+/// SCRAM's proof that nobody sits between (`PGCHANNELBINDING`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Binding {
+    Disable,
+    Prefer,
+    Require,
 }
 
 impl Tls {
     pub(crate) const fn disabled() -> Self {
-        Self { mode: Mode::Disable, roots: None }
+        Self { mode: Mode::Disable, roots: None, revoked: None, identity: None, binding: Binding::Prefer }
     }
 
-    /// `PGSSLMODE` (libpq's default: prefer) and `PGSSLROOTCERT`.
+    /// `PGSSLMODE` (libpq's default: prefer) and what belongs to it. As in libpq, `require` with a certificate of an authority
+    /// at hand (`PGSSLROOTCERT`, `~/.postgresql/root.crt`) is `verify-ca`.
     ///
     /// # Errors
-    /// A mode or another demand that is not supported, or an authority that is not named (2).
+    /// A mode or another demand that is not supported, or something that it needs is not named (2).
     pub(crate) fn from_environment(env: &Environment) -> Result<Self, Failure> {
-        env.refuse(&["PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGSSLCRLDIR"], &[])?;
-        env.refuse(&["PGCHANNELBINDING", "PGGSSENCMODE"], &["disable", "allow", "prefer"])?;
-        let roots = env.path("PGSSLROOTCERT");
-        let mode = match env.text("PGSSLMODE").as_deref() {
-            Some("disable") => Mode::Disable,
-            None | Some("allow" | "prefer") => Mode::Prefer,
-            Some("require") => Mode::Require,
-            Some("verify-full") if roots.is_some() => Mode::VerifyFull,
-            Some("verify-full") => {
-                return Err(Failure::usage(
-                    "sslrootcert_missing",
-                    "PGSSLMODE is verify-full, and no certificate authority is named.",
-                )
-                .hint("Name the file of the authority's certificate in PGSSLROOTCERT."));
-            }
+        env.refuse(&["PGSSLCRLDIR", "PGREQUIRESSL"], &["0"])?;
+        env.refuse(&["PGGSSENCMODE"], &["disable", "allow", "prefer"])?;
+        env.refuse(&["PGSSLCERTMODE", "PGSSLNEGOTIATION"], &["allow", "postgres"])?;
+        env.refuse(&["PGSSLMINPROTOCOLVERSION"], &["TLSv1", "TLSv1.1", "TLSv1.2"])?;
+        env.refuse(&["PGSSLMAXPROTOCOLVERSION"], &["TLSv1.3"])?;
+        let roots = env.path("PGSSLROOTCERT").or_else(|| env.of_home("root.crt"));
+        let mode = mode(env.text("PGSSLMODE").as_deref(), roots.is_some())?;
+        if mode.verifies() && env.text("PGSSLROOTCERT").as_deref() == Some("system") {
+            return Err(Failure::usage(
+                "sslrootcert_missing",
+                "PGSSLROOTCERT is `system`, and the host's own authorities are not looked up.",
+            )
+            .hint("Name their file: PGSSLROOTCERT=/etc/ssl/certs/ca-certificates.crt on Debian."));
+        }
+        let binding = match env.text("PGCHANNELBINDING").as_deref() {
+            None | Some("prefer") => Binding::Prefer,
+            Some("disable") => Binding::Disable,
+            Some("require") => Binding::Require,
             Some(other) => {
-                return Err(Failure::usage("sslmode_unsupported", format!("PGSSLMODE `{other}` is not supported."))
-                    .hint("Set PGSSLMODE to disable, prefer, require or verify-full."));
+                return Err(Failure::usage("environment_invalid", format!("PGCHANNELBINDING is `{other}`, which it cannot be."))
+                    .hint("Set PGCHANNELBINDING to disable, prefer or require."));
             }
         };
-        Ok(Self { mode, roots })
+        if mode == Mode::Disable {
+            return Ok(Self { binding, ..Self::disabled() });
+        }
+        let revoked = env.path("PGSSLCRL").or_else(|| env.of_home("root.crl"));
+        Ok(Self {
+            mode,
+            roots: roots.filter(|_| mode.verifies()),
+            revoked: revoked.filter(|_| mode.verifies()),
+            identity: Identity::from_environment(env)?,
+            binding,
+        })
+    }
+
+    /// Whether we show a certificate.
+    pub(crate) const fn shows_certificate(&self) -> bool {
+        self.identity.is_some()
     }
 
     /// What `PGSSLMODE` of a child is.
-    pub(crate) const fn name(&self) -> &'static str {
+    const fn name(&self) -> &'static str {
         match self.mode {
             Mode::Disable => "disable",
             Mode::Prefer => "prefer",
             Mode::Require => "require",
+            Mode::VerifyCa => "verify-ca",
             Mode::VerifyFull => "verify-full",
         }
     }
 
-    pub(crate) const fn roots(&self) -> Option<&PathBuf> {
-        self.roots.as_ref()
+    /// Gives a program that uses libpq the same, and keeps it from its own places.
+    pub(crate) fn child_env(&self, command: &mut Command) {
+        let path = |path: Option<&PathBuf>| path.map_or_else(|| NO_FILE.into(), |path| path.clone().into_os_string());
+        let identity = self.identity.as_ref();
+        command.env("PGSSLMODE", self.name()).env("PGSSLROOTCERT", path(self.roots.as_ref()));
+        command.env("PGSSLCRL", path(self.revoked.as_ref()));
+        command.env("PGSSLCERT", path(identity.map(|identity| &identity.certificate)));
+        command.env("PGSSLKEY", path(identity.map(|identity| &identity.key)));
+        let binding = match self.binding {
+            Binding::Disable => "disable",
+            Binding::Prefer => "prefer",
+            Binding::Require => "require",
+        };
+        // Our own connection knows no GSSAPI, so theirs is not to try it first.
+        command.env("PGCHANNELBINDING", binding).env("PGGSSENCMODE", "disable");
     }
 
-    pub(crate) const fn ssl_mode(&self) -> SslMode {
-        match self.mode {
+    /// What a connection of our own is to ask for.
+    pub(crate) fn configure(&self, config: &mut Config) {
+        config.ssl_mode(match self.mode {
             Mode::Disable => SslMode::Disable,
             Mode::Prefer => SslMode::Prefer,
-            Mode::Require | Mode::VerifyFull => SslMode::Require,
-        }
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
+        });
+        config.channel_binding(match self.binding {
+            Binding::Disable => ChannelBinding::Disable,
+            Binding::Prefer => ChannelBinding::Prefer,
+            Binding::Require => ChannelBinding::Require,
+        });
     }
 
     /// The connector; `None` where there is to be no TLS.
     ///
     /// # Errors
-    /// The file of certificate authorities cannot be read (4, 7).
+    /// A file cannot be read (3, 4) or does not hold what it is to hold (7).
     pub(crate) fn connector(&self) -> Result<Option<MakeRustlsConnect>, Failure> {
         if self.mode == Mode::Disable {
             return Ok(None);
@@ -101,68 +165,32 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| Failure::failed("tls_unusable", "TLS cannot be set up.").cause(error.to_string()))?;
-        let config = match (&self.mode, &self.roots) {
-            (Mode::VerifyFull, Some(path)) => builder.with_root_certificates(authorities(path)?).with_no_client_auth(),
-            _ => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))).with_no_client_auth(),
+        let builder = builder.dangerous().with_custom_certificate_verifier(match &self.roots {
+            Some(roots) => Arc::new(Trusted::new(roots, self.revoked.as_deref(), self.mode == Mode::VerifyFull, provider)?),
+            None => Arc::new(AnyServer(provider)),
+        });
+        let config = match &self.identity {
+            Some(identity) => identity.shown_by(builder)?,
+            None => builder.with_no_client_auth(),
         };
         Ok(Some(MakeRustlsConnect::new(config)))
     }
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, Failure> {
-    let bad = |error: String| {
-        Failure::invalid("sslrootcert_invalid", format!("The file {} of PGSSLROOTCERT holds no certificate.", path.display()))
-            .hint("Name a file of PEM certificates.")
-            .cause(error)
+fn mode(asked: Option<&str>, has_roots: bool) -> Result<Mode, Failure> {
+    let missing = |name: &str| {
+        Failure::usage("sslrootcert_missing", format!("PGSSLMODE is {name}, and no certificate authority is named."))
+            .hint("Name the file of the authority's certificate in PGSSLROOTCERT, or lay it at ~/.postgresql/root.crt.")
     };
-    let action = "read the certificate authority";
-    let mut bytes = Vec::new();
-    let file = file::open_regular(action, path)?;
-    file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&bytes) {
-        let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-        roots.add(certificate).map_err(|error| bad(error.to_string()))?;
-    }
-    if roots.is_empty() { Err(bad("no PEM certificate in it".to_owned())) } else { Ok(roots) }
-}
-
-/// libpq's `prefer` and `require` protect against listeners, not against another server: no certificate is looked at.
-#[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+    match (asked, has_roots) {
+        (Some("disable"), _) => Ok(Mode::Disable),
+        (None | Some("allow" | "prefer"), _) => Ok(Mode::Prefer),
+        (Some("require"), false) => Ok(Mode::Require),
+        (Some("require" | "verify-ca"), true) => Ok(Mode::VerifyCa),
+        (Some("verify-full"), true) => Ok(Mode::VerifyFull),
+        (Some(name @ ("verify-ca" | "verify-full")), false) => Err(missing(name)),
+        (Some(other), _) => Err(Failure::usage("sslmode_unsupported", format!("PGSSLMODE `{other}` is not supported."))
+            .hint("Set PGSSLMODE to disable, allow, prefer, require, verify-ca or verify-full.")),
     }
 }
 
@@ -170,17 +198,49 @@ impl ServerCertVerifier for AnyServer {
 mod tests {
     use super::*;
 
+    fn tls(pairs: &[(&str, &str)]) -> Result<Tls, Failure> {
+        let home = [("HOME", "/nowhere")];
+        let pairs: Vec<_> = home.iter().chain(pairs).copied().collect();
+        Tls::from_environment(&Environment::of(&pairs))
+    }
+
     #[test]
     fn the_modes_of_libpq_are_known_or_refused() {
-        let mode = |pairs: &[(&str, &str)]| Tls::from_environment(&Environment::of(pairs)).map(|tls| tls.name());
+        let mode = |pairs: &[(&str, &str)]| tls(pairs).map(|tls| tls.name());
         assert_eq!(mode(&[]).unwrap(), "prefer");
         assert_eq!(mode(&[("PGSSLMODE", "require")]).unwrap(), "require");
-        assert_eq!(mode(&[("PGSSLMODE", "verify-ca")]).unwrap_err().code, "sslmode_unsupported");
-        assert_eq!(mode(&[("PGSSLMODE", "verify-full")]).unwrap_err().code, "sslrootcert_missing");
-        assert_eq!(mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "/ca")]).unwrap(), "verify-full");
-        for name in ["PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGCHANNELBINDING", "PGGSSENCMODE"] {
-            assert_eq!(mode(&[(name, "require")]).unwrap_err().code, "environment_unsupported", "{name}");
+        let roots = ("PGSSLROOTCERT", "/ca");
+        assert_eq!(mode(&[("PGSSLMODE", "require"), roots]).unwrap(), "verify-ca");
+        assert_eq!(mode(&[("PGSSLMODE", "verify-ca"), roots]).unwrap(), "verify-ca");
+        assert_eq!(mode(&[("PGSSLMODE", "verify-full"), roots]).unwrap(), "verify-full");
+        for name in ["verify-ca", "verify-full"] {
+            assert_eq!(mode(&[("PGSSLMODE", name)]).unwrap_err().code, "sslrootcert_missing");
         }
-        assert_eq!(mode(&[("PGCHANNELBINDING", "prefer"), ("PGGSSENCMODE", "disable"), ("PGSSLCERT", "")]).unwrap(), "prefer");
+        assert_eq!(mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "system")]).unwrap_err().code, "sslrootcert_missing");
+        assert_eq!(mode(&[("PGSSLMODE", "sometimes")]).unwrap_err().code, "sslmode_unsupported");
+    }
+
+    #[test]
+    fn demands_that_are_not_met_are_refused() {
+        for name in ["PGSSLCRLDIR", "PGGSSENCMODE", "PGSSLCERTMODE", "PGSSLNEGOTIATION", "PGSSLMINPROTOCOLVERSION"] {
+            assert_eq!(tls(&[(name, "require")]).unwrap_err().code, "environment_unsupported", "{name}");
+        }
+        assert_eq!(tls(&[("PGCHANNELBINDING", "maybe")]).unwrap_err().code, "environment_invalid");
+        assert_eq!(
+            tls(&[("PGCHANNELBINDING", "require"), ("PGGSSENCMODE", "disable"), ("PGSSLCERT", "")]).unwrap().binding,
+            Binding::Require
+        );
+    }
+
+    #[test]
+    fn a_child_is_kept_from_its_own_places() {
+        let mut command = Command::new("true");
+        tls(&[("PGSSLROOTCERT", "/ca")]).unwrap().child_env(&mut command);
+        let env: Vec<_> =
+            command.get_envs().map(|(name, value)| (name.to_str().unwrap(), value.unwrap().to_str().unwrap())).collect();
+        for name in ["PGSSLROOTCERT", "PGSSLCRL", "PGSSLCERT", "PGSSLKEY"] {
+            assert!(env.contains(&(name, NO_FILE)), "{env:?}");
+        }
+        assert!(env.contains(&("PGSSLMODE", "prefer")), "{env:?}");
     }
 }

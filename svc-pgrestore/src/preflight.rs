@@ -42,6 +42,14 @@ pub(crate) fn extensions(missing: &[String]) -> Result<(), Failure> {
     .hint("Install their packages on that host (on Debian postgresql-contrib, postgresql-VERSION-NAME)."))
 }
 
+/// The tablespace that the database was in; gives its location.
+pub(crate) fn tablespace(name: &str, location: Option<String>) -> Result<String, Failure> {
+    location.ok_or_else(|| {
+        Failure::refused("tablespace_missing", format!("The database was in the tablespace {name}, which the server does not have."))
+            .hint(format!("Create it first: CREATE TABLESPACE {} LOCATION '…'; or move the properties file away, whose tablespace is then not looked at.", quoted(name)))
+    })
+}
+
 /// Nothing of the live database would be lost or would stop the exchange.
 pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
     if let Some(gid) = live.prepared.first() {

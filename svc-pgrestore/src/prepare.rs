@@ -77,10 +77,11 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     if let Some(live) = &live {
         preflight::in_the_way(&database, live)?;
     }
-    if aim == Aim::Copy && !args.input.ignore_room {
-        room(&admin, &dump)?;
-    }
     let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
+    let folder = files(&mut admin, properties.as_ref())?;
+    if aim == Aim::Copy && !args.input.ignore_room {
+        room(&admin, &dump, folder.as_deref())?;
+    }
     let name = match aim {
         Aim::Copy => names::staged(&database, call.run_id()),
         Aim::Place => database.clone(),
@@ -131,9 +132,18 @@ fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
     preflight::extensions(&server::missing_extensions(&mut admin.client, &dump.extensions)?)
 }
 
+/// The folder that the database's files will lie in, where the server tells it.
+fn files(admin: &mut Admin, properties: Option<&Properties>) -> Result<Option<String>, Failure> {
+    let own = admin.server.data_directory.clone();
+    let Some(properties) = properties else { return Ok(own) };
+    let location = server::tablespace(&mut admin.client, &properties.tablespace)?;
+    let location = preflight::tablespace(&properties.tablespace, location)?;
+    Ok(if location.is_empty() { own } else { Some(location) })
+}
+
 /// Where the server's disk is this host's.
-fn room(admin: &Admin, dump: &Dump) -> Result<(), Failure> {
-    let folder = admin.server.data_directory.as_deref().filter(|_| admin.target.is_local());
+fn room(admin: &Admin, dump: &Dump, folder: Option<&str>) -> Result<(), Failure> {
+    let folder = folder.filter(|_| admin.target.is_local());
     match folder.and_then(|folder| Some((folder, file::free_bytes(Path::new(folder))?))) {
         Some((folder, free)) => preflight::room(dump.size_bytes, free, folder),
         None => Ok(()),

@@ -20,7 +20,7 @@ pub(crate) struct Expected {
     pub(crate) has_large_objects: bool,
 }
 
-const TARGETS: &str = "SELECT t.name, c.oid, format('%I.%I', s.nspname, c.relname), c.relkind::text, \
+const TARGETS: &str = "SELECT t.name, c.oid, quote_ident(s.nspname) || '.' || quote_ident(c.relname), c.relkind::text, \
     ARRAY(SELECT a.relid::oid FROM pg_partition_ancestors(c.oid) a WHERE a.relid <> c.oid), \
     EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') \
     FROM unnest($1::text[]) WITH ORDINALITY t(name, n) \

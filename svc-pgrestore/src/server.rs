@@ -26,6 +26,13 @@ pub(crate) fn live(client: &mut Client, database: &str) -> Result<Option<Live>, 
     Ok(row.map(|row| Live { prepared: row.get(0), subscriptions: row.get(1), slots: row.get(2) }))
 }
 
+/// Where a tablespace's files are; empty for the server's own folder, `None` where there is no such tablespace.
+pub(crate) fn tablespace(client: &mut Client, name: &str) -> Result<Option<String>, Failure> {
+    let sql = "SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE spcname = $1";
+    let row = client.query_opt(sql, &[&name]).map_err(|error| refusal::of_query(&error, "ask for the tablespace"))?;
+    Ok(row.map(|row| row.get(0)))
+}
+
 /// Those of `roles` that are not there.
 pub(crate) fn missing_roles(client: &mut Client, roles: &[String]) -> Result<Vec<String>, Failure> {
     missing(client, roles, "SELECT n FROM unnest($1::text[]) n WHERE n NOT IN (SELECT rolname::text FROM pg_roles)")

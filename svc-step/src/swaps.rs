@@ -1,7 +1,8 @@
 //! The plan of a swap, written before its first effect, so that `--run RUN` finishes or reverses it when its document
 //! was lost.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -12,6 +13,9 @@ use crate::file::{self, Existing};
 use crate::from::{Accept, Received};
 use crate::lock::make_private_folder;
 use crate::run_id::RunId;
+
+/// No plan takes this long to write.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// What a step finishes, reverses or clears away: the document of another call, or what is noted of its run.
 ///
@@ -84,11 +88,24 @@ struct Plan<'a, T> {
 pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> Result<(), Failure> {
     let path = path(call, run);
     make_private_folder(file::folder_of(&path))?;
+    remove_half_written(file::folder_of(&path));
     let schema = crate::document::schema_name(call.tool(), step);
     let plan = Plan { schema: &schema, step, run_id: run.as_str(), ok: false, dry_run: false, result, error: None };
     let text = serde_json::to_string(&plan)
         .map_err(|error| Failure::failed("result_not_json", "The plan cannot be written as JSON.").cause(error.to_string()))?;
     file::write_whole(&path, text.as_bytes(), 0o600, Existing::Replace)
+}
+
+/// Removes what calls have left that were killed while they wrote a plan. A young one may be that of a call at work.
+fn remove_half_written(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_old =
+            entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED));
+        if is_old && entry.file_name().to_string_lossy().ends_with(".partial") {
+            // It harms nobody where it is.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Reads the plan of an earlier call, of the first tool among those of `schemas` that has one.

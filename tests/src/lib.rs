@@ -19,6 +19,7 @@ pub mod host;
 pub mod http;
 pub mod java;
 pub mod journey;
+pub mod kills;
 pub mod listener;
 pub mod os;
 pub mod owner;
@@ -39,6 +40,7 @@ pub mod systemd;
 pub mod tool;
 pub mod turns;
 pub mod wait;
+pub mod witness;
 
 /// Whether the tests that take long are to run too: `tests/run --deep`, which sets `SVC_TEST_DEEP`.
 pub fn deep() -> bool {

@@ -78,6 +78,13 @@ impl Tool {
         }
     }
 
+    /// Runs it through another program, such as `strace`, which gets these arguments and then its command line.
+    pub fn through<A: Into<OsString>>(mut self, program: impl Into<PathBuf>, args: impl IntoIterator<Item = A>) -> Self {
+        let own = std::mem::replace(&mut self.program, program.into());
+        self.args = args.into_iter().map(Into::into).chain([own.into_os_string()]).chain(self.args).collect();
+        self
+    }
+
     /// Adds one argument.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());

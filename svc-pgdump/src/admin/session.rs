@@ -1,7 +1,7 @@
 //! The administrator's connections.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::Client;
 use svc_step::from::OtherServer;
@@ -20,6 +20,10 @@ pub const MAINTENANCE: &str = "postgres";
 const OWN_SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET default_transaction_read_only = off";
 /// How often signals and the time limit are looked at while the server is at work.
 const LOOK: Duration = Duration::from_millis(50);
+/// A lock of the session, which the server gives back when it ends it.
+const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
+/// How long a server may be busy with what a call asked for that was killed meanwhile.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The administrator, connected to the server.
 pub struct Admin {
@@ -54,12 +58,34 @@ impl Admin {
         other.check(spoken_of, &self.server.system_identifier, &place, "--host and --port (PGHOST, PGPORT)")
     }
 
-    /// Takes the lock of one database of this server; a dry run takes none, and leaves no trace of itself.
+    /// Takes the lock of one database of this server, on this host and on the server; a dry run takes none, and leaves no trace of
+    /// itself.
     ///
     /// # Errors
-    /// Another run is at it (8).
-    pub fn lock(&self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
-        Lock::unless_dry(call, "database", &format!("{}/{database}", self.server.system_identifier), dry_run)
+    /// Another run is at it, here or from another host (8).
+    pub fn lock(&mut self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
+        let lock = Lock::unless_dry(call, "database", &format!("{}/{database}", self.server.system_identifier), dry_run)?;
+        if lock.is_some() {
+            self.lock_on_server(call, database)?;
+        }
+        Ok(lock)
+    }
+
+    /// The host's lock dies with the process that held it, but a server ends the statement that it is at before it notices: a
+    /// database that a killed call was about to make would appear after the next call has looked.
+    fn lock_on_server(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let locked = self.client.query_one(LOCK, &[&format!("svc-tools/{database}")]).and_then(|row| row.try_get(0));
+            if locked.map_err(|error| refusal::of_query(&error, "take the lock of the database"))? {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(Failure::locked("locked", format!("A session of another call is at work on the database {database}."))
+                    .hint("Look at pg_stat_activity for svc-tools: wait until it has ended, here or on another host, then run the same command again."));
+            }
+            call.pause(LOOK)?;
+        }
     }
 
     /// One more connection, prepared as the first one is.

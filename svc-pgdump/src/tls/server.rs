@@ -1,0 +1,162 @@
+//! Who the server has to be.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use svc_step::{Failure, file};
+
+/// More of a file of authorities than this is not read; that of a whole distribution has a quarter of a megabyte.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// A server whose certificate an authority has signed; `verify-full` wants the host's name in it too.
+#[derive(Debug)]
+pub(super) struct Trusted {
+    inner: Arc<WebPkiServerVerifier>,
+    by_name: bool,
+}
+
+impl Trusted {
+    /// # Errors
+    /// A file cannot be read (3, 4) or does not hold what it is to hold (7).
+    pub(super) fn new(
+        roots: &Path,
+        revoked: Option<&Path>,
+        by_name: bool,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, Failure> {
+        let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(authorities(roots)?), provider);
+        if let Some(path) = revoked {
+            builder = builder.with_crls(revocations(path)?);
+        }
+        let inner = builder.build().map_err(|error| match revoked {
+            Some(path) => no_revocations(path, error.to_string()),
+            None => no_authority(roots, error.to_string()),
+        })?;
+        Ok(Self { inner, by_name })
+    }
+}
+
+impl ServerCertVerifier for Trusted {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // The name is looked at last, so one that is wrong says that all else is right.
+        match self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.by_name => Ok(ServerCertVerified::assertion()),
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, Failure> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&read("read the certificate authority", path)?) {
+        let certificate = certificate.map_err(|error| no_authority(path, error.to_string()))?;
+        roots.add(certificate).map_err(|error| no_authority(path, error.to_string()))?;
+    }
+    if roots.is_empty() { Err(no_authority(path, "no PEM certificate in it".to_owned())) } else { Ok(roots) }
+}
+
+fn no_authority(path: &Path, error: String) -> Failure {
+    Failure::invalid("sslrootcert_invalid", format!("The file {} of PGSSLROOTCERT holds no certificate.", path.display()))
+        .hint("Name a file of PEM certificates.")
+        .cause(error)
+}
+
+fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Failure> {
+    let lists: Result<Vec<_>, _> =
+        CertificateRevocationListDer::pem_slice_iter(&read("read the revocation list", path)?).collect();
+    match lists {
+        Ok(lists) if !lists.is_empty() => Ok(lists),
+        Ok(_) => Err(no_revocations(path, "no PEM revocation list in it".to_owned())),
+        Err(error) => Err(no_revocations(path, error.to_string())),
+    }
+}
+
+fn no_revocations(path: &Path, error: String) -> Failure {
+    Failure::invalid("sslcrl_invalid", format!("The file {} of PGSSLCRL holds no revocation list.", path.display()))
+        .hint("Name a file of PEM revocation lists, or unset PGSSLCRL.")
+        .cause(error)
+}
+
+fn read(action: &str, path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let file = file::open_regular(action, path)?;
+    file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
+    Ok(bytes)
+}
+
+/// libpq's `prefer` and `require` protect against listeners, not against another server: no certificate is looked at.
+#[derive(Debug)]
+pub(super) struct AnyServer(pub(super) Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,270 @@
+//! The ways to a real PostgreSQL: TLS of every mode, SCRAM with its binding to the channel, client certificates, service files, IPv6.
+//! Each dump connects twice, by the tool and by `pg_dump`: what one of them may not, the whole call may not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use svc_tests::host::{Host, OwnPostgres};
+use svc_tests::secured::Authority;
+use svc_tests::tool::{Ran, Tool};
+use svc_tests::{os, wait};
+use tempfile::TempDir;
+
+const PASSWORD: &str = "s3cret: \\ of the test";
+const SOON: Duration = Duration::from_secs(60);
+/// The host's name in the server's certificate; it is led to 127.0.0.1 by `PGHOSTADDR`.
+const NAME: &str = "db.test";
+
+/// Everybody from the network needs TLS; the role `certified` a client certificate too, and no password then.
+const HBA: &str = "local all postgres peer\nlocal all all scram-sha-256\nhostssl all certified all cert\n\
+    hostssl all all all scram-sha-256\nhostnossl all all all reject\n";
+
+/// A server of the test's own with TLS, on 127.0.0.1 and ::1, and a home folder of somebody who connects to it.
+struct Door {
+    own: OwnPostgres,
+    host: Host,
+    authority: Authority,
+    dir: TempDir,
+}
+
+impl Door {
+    fn new() -> Self {
+        let host = Host::shared().unwrap();
+        let own = host.postgres_server().unwrap();
+        let authority = Authority::new().unwrap();
+        authority.issue("server", NAME, &format!("DNS:{NAME},IP:127.0.0.1,IP:::1")).unwrap();
+        let door = Self { own, host, authority, dir: tempfile::tempdir_in("/var/tmp").unwrap() };
+        fs::create_dir(door.path("home")).unwrap();
+        door.lay("server.pem", "server.crt");
+        door.lay("server.key", "server.key");
+        door.lay("ca.pem", "ca.crt");
+        door.lay_text("pg_hba.conf", HBA);
+        for role in ["svc", "certified"] {
+            door.own.create_role(role, PASSWORD).unwrap();
+        }
+        door.own.create_database("svc_db", "svc").unwrap();
+        door.sql("SET ROLE svc; CREATE TABLE public.items AS SELECT n FROM generate_series(1, 7) n; GRANT SELECT ON public.items TO certified");
+        for setting in ["ssl = on", "ssl_ca_file = 'ca.crt'", "listen_addresses = '127.0.0.1, ::1'"] {
+            door.sql(&format!("ALTER SYSTEM SET {setting}"));
+        }
+        door.host.systemd.stop(&door.own.unit).unwrap();
+        door.host.systemd.start(&door.own.unit).unwrap();
+        door.own.pgpass(&door.path("pgpass"), "svc", PASSWORD).unwrap();
+        let line = format!("*:{}:*:svc:{}\n", door.own.port, PASSWORD.replace('\\', "\\\\").replace(':', "\\:"));
+        os::file(&door.path("pgpass"), &line, 0o600, None).unwrap();
+        door
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        self.own.sql("svc_db", sql).unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file of the server's.
+    fn lay_text(&self, name: &str, text: &str) {
+        let user = os::system_user(&self.own.os_user).unwrap();
+        os::file(&self.own.data_dir.join(name), text, 0o600, Some(&user)).unwrap();
+    }
+
+    fn lay(&self, from: &str, name: &str) {
+        self.lay_text(name, &fs::read_to_string(self.authority.file(from)).unwrap());
+    }
+
+    /// The tool, which knows nothing of the way to the server.
+    fn bare(&self) -> Tool {
+        Tool::new("svc-pgdump")
+            .env("SVC_STATE_DIR", self.path("state"))
+            .env("HOME", self.path("home"))
+            .env("PGPASSFILE", self.path("pgpass"))
+            .args(["--force", "--output"])
+            .arg(self.path("dump.sql"))
+    }
+
+    /// The tool from the network, with a mode of TLS.
+    fn by(&self, mode: &str) -> Tool {
+        self.bare()
+            .env("PGHOST", NAME)
+            .env("PGHOSTADDR", "127.0.0.1")
+            .env("PGPORT", self.own.port.to_string())
+            .env("PGSSLMODE", mode)
+            .env("PGSSLROOTCERT", self.authority.file("ca.pem"))
+    }
+
+    /// How many connections the server has let in with TLS, and how many without, from the network.
+    fn lets_in(&self) -> (usize, usize) {
+        let log = fs::read_to_string(&self.own.log_file).unwrap();
+        let all = log.lines().filter(|line| line.contains("connection authorized") && line.contains("user=svc "));
+        let (tls, clear): (Vec<_>, Vec<_>) = all.partition(|line| line.contains("SSL enabled"));
+        (tls.len(), clear.len())
+    }
+}
+
+fn hint(ran: &Ran) -> String {
+    ran.doc()["error"]["hint"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn tls_proves_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_sentence() {
+    let door = Door::new();
+    door.sql("ALTER SYSTEM SET log_connections = on");
+    door.sql("SELECT pg_reload_conf()");
+
+    for mode in ["verify-full", "verify-ca", "require", "prefer"] {
+        let ran = door.by(mode).run().ok();
+        assert_eq!(ran.result()["row_count"], 7);
+    }
+    let (tls, clear) = door.lets_in();
+    // Ours and pg_dump's, four times.
+    assert!(tls >= 8 && clear == 0, "{tls} with TLS, {clear} without");
+    door.by("disable").run().refused("postgres_access_denied");
+
+    // Another name leads there too.
+    let other = |mode: &str| door.by(mode).env("PGHOST", "localhost");
+    assert!(hint(&other("verify-full").run().refused("postgres_certificate_other_name")).contains("verify-ca"));
+    other("verify-ca").run().ok();
+    // As in libpq, an authority at hand makes `require` look at the certificate.
+    let stranger = Authority::new().unwrap();
+    for mode in ["verify-full", "verify-ca", "require"] {
+        let ran = door.by(mode).env("PGSSLROOTCERT", stranger.file("ca.pem")).run().refused("postgres_not_trusted");
+        assert!(hint(&ran).contains("PGSSLROOTCERT"), "{ran}");
+    }
+    door.by("prefer").env("PGSSLROOTCERT", stranger.file("ca.pem")).run().ok();
+    door.by("require").env_remove("PGSSLROOTCERT").run().ok();
+    door.by("verify-ca").env_remove("PGSSLROOTCERT").run().fails(2, "sslrootcert_missing").unchanged();
+    door.by("verify-ca").env("PGSSLROOTCERT", door.path("nothing")).run().fails(4, "file_not_found").unchanged();
+    door.by("verify-ca").env("PGSSLROOTCERT", door.path("pgpass")).run().fails(7, "sslrootcert_invalid").unchanged();
+    // libpq's own place of it.
+    let own_place = door.path("home").join(".postgresql");
+    fs::create_dir(&own_place).unwrap();
+    fs::copy(stranger.file("ca.pem"), own_place.join("root.crt")).unwrap();
+    door.by("verify-full").env_remove("PGSSLROOTCERT").run().refused("postgres_not_trusted");
+    fs::copy(door.authority.file("ca.pem"), own_place.join("root.crt")).unwrap();
+    door.by("verify-full").env_remove("PGSSLROOTCERT").run().ok();
+
+    // What has expired, and what is its own authority.
+    let serves = |certificate: &str| {
+        door.lay(certificate, "server.crt");
+        door.sql("SELECT pg_reload_conf()");
+    };
+    let comes_to = |code: &str| {
+        wait::until(code, SOON, || {
+            let ran = door.by("verify-full").run();
+            (ran.status == 3 && ran.doc()["error"]["code"] == code).then_some(ran)
+        })
+        .unwrap()
+    };
+    door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -1).unwrap();
+    serves("expired.pem");
+    assert!(hint(&comes_to("postgres_certificate_expired")).contains("clock"));
+    serves("server.pem");
+    wait::until("the good certificate", SOON, || (door.by("verify-full").run().status == 0).then_some(())).unwrap();
+
+    // A server without TLS.
+    let plain = &door.host.postgres;
+    let ran = door.by("verify-full").env("PGPORT", plain.port.to_string()).env("PGPASSWORD", "x").run();
+    ran.refused("postgres_tls");
+}
+
+#[test]
+fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
+    let door = Door::new();
+    let bound = || door.by("verify-full").env("PGCHANNELBINDING", "require");
+    bound().run().ok();
+    door.by("verify-full").env("PGCHANNELBINDING", "disable").run().ok();
+    // A password that is kept in the old way cannot be bound.
+    door.sql(&format!("SET password_encryption = 'md5'; ALTER ROLE svc PASSWORD '{}'", PASSWORD.replace('\'', "''")));
+    door.lay_text("pg_hba.conf", &HBA.replace("all all all scram-sha-256", "all all all md5"));
+    door.sql("SELECT pg_reload_conf()");
+    wait::until("the old way", SOON, || (door.by("verify-full").run().status == 0).then_some(())).unwrap();
+    assert!(hint(&bound().run().refused("channel_binding_missing")).contains("SCRAM"));
+
+    let authority = &door.authority;
+    authority.issue("client", "certified", "DNS:client.test").unwrap();
+    let shown_by = |role: &str, certificate: &Path, key: &Path| {
+        door.by("verify-full").args(["--username", role]).env("PGSSLCERT", certificate).env("PGSSLKEY", key)
+    };
+    let shown = |certificate: &Path, key: &Path| shown_by("certified", certificate, key);
+    let (certificate, key) = (authority.file("client.pem"), authority.file("client.key"));
+    os::file(&key, &fs::read_to_string(&key).unwrap(), 0o600, None).unwrap();
+    shown(&certificate, &key).run().ok();
+    // The certificate names who may come.
+    shown_by("svc", &certificate, &key).env("PGPASSFILE", door.path("none")).run().refused("password_missing");
+    // None at all, one that somebody else has signed, a key that others can read, and one of another certificate.
+    let without = door.by("verify-full").args(["--username", "certified"]).run().refused("postgres_access_denied");
+    assert!(without.doc()["error"]["causes"].to_string().contains("certificate"), "{without}");
+    let stranger = Authority::new().unwrap();
+    stranger.issue("client", "certified", "DNS:client.test").unwrap();
+    os::file(&stranger.file("client.key"), &fs::read_to_string(stranger.file("client.key")).unwrap(), 0o600, None).unwrap();
+    shown(&stranger.file("client.pem"), &stranger.file("client.key")).run().refused("postgres_client_certificate");
+    shown(&certificate, &stranger.file("client.key")).run().fails(7, "client_certificate_invalid").unchanged();
+    shown(&door.path("pgpass"), &key).run().fails(7, "client_certificate_invalid").unchanged();
+    os::file(&key, &fs::read_to_string(&key).unwrap(), 0o644, None).unwrap();
+    shown(&certificate, &key).run().refused("secret_file_open");
+    door.by("verify-full").env("PGSSLCERT", &certificate).run().fails(2, "sslkey_missing").unchanged();
+    door.by("verify-full").env("PGSSLKEY", &key).run().fails(2, "sslcert_missing").unchanged();
+}
+
+#[test]
+fn a_service_file_and_ipv6_lead_to_the_same_server_for_the_tool_and_for_pg_dump() {
+    let door = Door::new();
+    let port = door.own.port;
+    let ca = door.authority.path("ca.pem");
+    let six = || door.bare().env("PGHOST", "::1").env("PGPORT", port.to_string());
+    if fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| text.contains(" lo")) {
+        let ran = six().env("PGSSLMODE", "verify-full").env("PGSSLROOTCERT", &ca).run().ok();
+        assert_eq!(ran.result()["server_host"], "::1");
+        door.bare().args(["--host", "::1", "--port", "1"]).run().fails(5, "postgres_unreachable").unchanged();
+    } else {
+        svc_tests::skip("a dump over IPv6: this host has no ::1");
+    }
+
+    let file = door.path("services");
+    let service = format!(
+        "[other]\nhost=no.such.host.invalid\n[svc]\nhost={NAME}\nhostaddr=127.0.0.1\nport={port}\nuser=svc\npassword={PASSWORD}\n\
+         sslmode=verify-full\nsslrootcert={ca}\nchannel_binding=require\n[elsewhere]\ndbname=their_db\nhost=/nowhere\n"
+    );
+    fs::write(&file, &service).unwrap();
+    let by = |name: &str| door.bare().env_remove("PGPASSFILE").env("PGSERVICE", name);
+    let named = |name: &str| by(name).env("PGSERVICEFILE", &file);
+    // What it says wins over the environment, and a flag wins over it.
+    let ran = named("svc").env("PGHOST", "no.such.host.invalid").env("PGPORT", "1").env("PGUSER", "nobody").run().ok();
+    assert_eq!((ran.result()["server_host"].as_str(), ran.result()["row_count"].as_u64()), (Some(NAME), Some(7)));
+    assert!(!ran.text().contains("s3cret"));
+    named("svc").args(["--port", "1"]).run().fails(5, "postgres_unreachable").unchanged();
+    named("svc").args(["--username", "nobody"]).run().refused("postgres_access_denied");
+    // Its own places: the caller's home, and the host's folder.
+    fs::copy(&file, door.path("home").join(".pg_service.conf")).unwrap();
+    by("svc").run().ok();
+    fs::remove_file(door.path("home").join(".pg_service.conf")).unwrap();
+    by("svc").run().fails(4, "service_not_found").unchanged();
+    fs::copy(&file, door.path("pg_service.conf")).unwrap();
+    by("svc").env("PGSYSCONFDIR", door.dir.path()).run().ok();
+
+    named("nobody").run().fails(4, "service_not_found").unchanged();
+    let ran = named("elsewhere").run().fails(2, "service_other_database").unchanged();
+    assert!(hint(&ran).contains("--dbname their_db"), "{ran}");
+    fs::write(&file, "[svc]\nhost = db1\n").unwrap();
+    named("svc").run().fails(2, "service_invalid").unchanged();
+    named("svc").env("PGSERVICEFILE", door.path("nothing")).run().fails(4, "file_not_found").unchanged();
+    // Who connects as a user of the host has no use for it.
+    let socket = named("svc").args(["--as", "postgres", "--port", &port.to_string(), "--host"]).arg(&door.own.socket_dir);
+    socket.run().ok();
+
+    // The administrator's steps and their psql go the same way.
+    door.own.sql("postgres", &format!("CREATE ROLE dba SUPERUSER LOGIN PASSWORD '{PASSWORD}'")).unwrap();
+    fs::write(&file, service).unwrap();
+    let ran = Tool::new("svc-pgrestore")
+        .env("SVC_STATE_DIR", door.path("state"))
+        .env("PGSERVICE", "svc")
+        .env("PGSERVICEFILE", &file)
+        .args(["--username", "dba", "--loader", "psql"])
+        .arg(door.path("dump.sql"))
+        .run()
+        .ok();
+    assert_eq!(ran.result()["swap"]["swapped"], true);
+    assert_eq!(door.sql("SELECT count(*) FROM public.items"), "7");
+}

@@ -1,0 +1,354 @@
+//! `svc-pgdump` and `svc-pgrestore` killed at their system calls, their servers stopped and their connections cut: what is there
+//! afterwards is the old or the new, never a mixture, and the same command again finishes it and leaves nothing else.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use svc_tests::kills::{self, Moment};
+use svc_tests::postgres::{identifier, literal};
+use svc_tests::random::Random;
+use svc_tests::relational::{Case, SOON};
+use svc_tests::tool::{Ran, Tool};
+use svc_tests::wait;
+use svc_tests::witness::Witness;
+
+/// Every file below a folder, but the locks, which stay.
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_name().to_string_lossy().as_ref() {
+            "locks" => {}
+            _ if path.is_dir() => found.extend(files(&path)),
+            name => found.push(name.to_owned()),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What is noted of runs.
+fn notes(case: &Case) -> Vec<String> {
+    files(&case.dir.path().join("state"))
+}
+
+/// Lets a day pass for the files that a killed call has left half written; younger ones may be those of a call at work.
+fn grow_old(state: &Path) {
+    for entry in fs::read_dir(state.join("swaps")).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().ends_with(".partial") {
+            let yesterday = SystemTime::now() - Duration::from_secs(86_400);
+            fs::File::options().write(true).open(entry.path()).unwrap().set_modified(yesterday).unwrap();
+        }
+    }
+}
+
+/// Waits until the server has noticed that the tool is gone.
+fn noticed(case: &Case) {
+    let name = literal(&format!("%{}%", case.database));
+    let at_work = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'svc-tools' AND (datname LIKE {name} OR query LIKE {name})"
+    );
+    wait::until("the end of the killed tool's sessions", SOON, || (case.admin(&at_work) == "0").then_some(())).unwrap();
+}
+
+/// One command that is killed at many moments.
+struct Series<'a> {
+    what: &'a str,
+    /// How many moments, unless it is a deep run.
+    count: usize,
+    scratch: &'a Path,
+    /// Brings the state about in which the command is given, in the nth round.
+    prepare: &'a dyn Fn(usize),
+    command: &'a dyn Fn(usize) -> Tool,
+    /// Whether what is there is the old or the new; `when` says after what.
+    old_or_new: &'a dyn Fn(&str),
+    /// What must be so when the command has come to its end.
+    done: &'a dyn Fn(usize, &Ran, &str),
+}
+
+impl Series<'_> {
+    fn run(&self) {
+        if !kills::possible(self.what) {
+            return;
+        }
+        (self.prepare)(0);
+        let (ran, all) = kills::moments((self.command)(0), self.scratch);
+        (self.done)(0, &ran.ok(), "undisturbed");
+        let seed = std::env::var("SVC_TEST_SEED").ok().map_or(7, |seed| seed.parse().unwrap());
+        let of = all.len();
+        assert!(of > 10, "{}: strace saw {of} calls only", self.what);
+        let mut killed = 0;
+        for (round, moment) in (1..).zip(kills::sample(all, self.count, &mut Random::of(seed))) {
+            killed += usize::from(self.round(round, &moment));
+        }
+        eprintln!("{}: killed at {killed} of {of} moments", self.what);
+        assert!(killed > 0, "{} was never killed", self.what);
+    }
+
+    fn round(&self, round: usize, moment: &Moment) -> bool {
+        let when = format!("{} killed at {moment:?}", self.what);
+        (self.prepare)(round);
+        let killed = kills::kill_at((self.command)(round), moment);
+        assert!([0, 137].contains(&killed.status), "{when}\n{killed}");
+        // Every other time the command is given again at once, while the server may still be at it.
+        if round.is_multiple_of(2) {
+            (self.old_or_new)(&when);
+        }
+        grow_old(&self.scratch.join("state"));
+        let again = (self.command)(round).run();
+        assert!(again.status == 0, "{when}, and then\n{again}");
+        (self.done)(round, &again, &when);
+        killed.status == 137
+    }
+}
+
+fn run_id(round: usize) -> String {
+    format!("20300101t{round:06}z-kill")
+}
+
+#[test]
+fn a_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_with_its_own_properties() {
+    let (case, _) = Case::filled("pgk_dump");
+    let folder = case.dir.path().join("dumps");
+    fs::create_dir(&folder).unwrap();
+    let out = folder.join("dump.sql");
+    let properties = folder.join("dump.sql.properties.json");
+    let name = identifier(&case.database);
+    let command = || {
+        Tool::new("svc-pgdump")
+            .env("PGHOST", &case.pg.socket_dir)
+            .env("PGPORT", case.pg.port.to_string())
+            .env("SVC_STATE_DIR", case.dir.path().join("state"))
+            .args(["--as", "postgres", "--force", "--dbname", &case.database, "--output"])
+            .arg(&out)
+    };
+    case.admin(&format!("ALTER DATABASE {name} SET work_mem = '5MB'"));
+    command().run().ok();
+    let old = [&out, &properties].map(|path| fs::read(path).unwrap());
+    case.admin(&format!("ALTER DATABASE {name} SET work_mem = '6MB'"));
+    case.sql("DELETE FROM notes WHERE item > 100");
+    // Every third time none is there yet.
+    let prepare = |round: usize| {
+        for (path, bytes) in [&out, &properties].into_iter().zip(&old) {
+            let _ = fs::remove_file(path);
+            if round % 3 != 2 {
+                fs::write(path, bytes).unwrap();
+            }
+        }
+    };
+    let is_old = || fs::read(&out).is_ok_and(|bytes| bytes == old[0]);
+    let old_or_new = |when: &str| {
+        let Ok(text) = fs::read_to_string(&properties) else {
+            // A dump without its properties, or nothing.
+            assert!(!out.exists() || is_old() || verified(&out), "{when}");
+            return;
+        };
+        assert_eq!(text.contains("5MB"), is_old(), "{when}: a dump beside the properties of another");
+        assert!(!out.exists() || is_old() || verified(&out), "{when}: half a dump");
+    };
+    let done = |_: usize, _: &Ran, when: &str| {
+        assert_eq!(files(&folder), ["dump.sql", "dump.sql.properties.json"], "{when}");
+        assert!(verified(&out) && !is_old() && fs::read_to_string(&properties).unwrap().contains("6MB"), "{when}");
+        assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+    };
+    Series {
+        what: "svc-pgdump",
+        count: 8,
+        scratch: case.dir.path(),
+        prepare: &prepare,
+        command: &|_| command(),
+        old_or_new: &old_or_new,
+        done: &done,
+    }
+    .run();
+}
+
+fn verified(dump: &Path) -> bool {
+    Tool::new("svc-pgdump").arg("verify").arg(dump).run().status == 0
+}
+
+#[test]
+fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_copy() {
+    let (case, dump) = Case::filled("pgk_stage");
+    case.sql("DELETE FROM notes WHERE item > 100");
+    let witness = Witness::of(&case);
+    let done = |round: usize, ran: &Ran, when: &str| {
+        assert_eq!(ran.result()["proven"], true, "{when}");
+        assert_eq!(case.copies(), ran.result()["staged"]["name"].as_str().unwrap(), "{when}");
+        case.tool().args(["unstage", "--run", &run_id(round)]).run().ok();
+        witness.sees_nothing(when);
+        assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+    };
+    Series {
+        what: "stage",
+        count: 6,
+        scratch: case.dir.path(),
+        prepare: &|_| {},
+        command: &|round| case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump),
+        old_or_new: &|when| witness.is_let_in(when),
+        done: &done,
+    }
+    .run();
+    // A run of another name clears away what a killed one left, whatever the server was at.
+    if kills::possible("a staging of another run after a killed one") {
+        let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
+        let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
+        case.tool().args(["unstage", "--run", "20300102t000000z-all"]).run().ok();
+        for (round, moment) in (0..).zip(kills::sample(all, 4, &mut Random::of(11))) {
+            let next = format!("20300104t{round:06}z-next");
+            kills::kill_at(stage(&format!("20300103t{round:06}z-killed")), &moment);
+            grow_old(&case.dir.path().join("state"));
+            let ran = stage(&next).run().ok();
+            noticed(&case);
+            let killed_one_came_to_its_end = case.copies().lines().count() == 2;
+            assert!(
+                killed_one_came_to_its_end || case.copies() == ran.result()["staged"]["name"].as_str().unwrap(),
+                "{moment:?}"
+            );
+            for run in [next, format!("20300103t{round:06}z-killed")] {
+                let unstaged = case.tool().args(["unstage", "--run", &run]).run();
+                assert!([0, 4].contains(&unstaged.status), "{moment:?}\n{unstaged}");
+            }
+            witness.sees_nothing(&format!("after {moment:?}"));
+            assert_eq!(notes(&case), Vec::<String>::new(), "{moment:?}");
+        }
+    }
+}
+
+#[test]
+fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_again_does_them() {
+    let (case, dump) = Case::filled("pgk_swap");
+    case.sql("DELETE FROM notes WHERE item > 100");
+    let upgraded = case.text();
+    let old = case.oid(&case.database);
+    let run = "20300101t000000z-swaps";
+    let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok();
+    let new = staged.result()["staged"]["oid"].to_string();
+    let copy = case.copies();
+    let document = case.keep("staged.json", &staged);
+    let forward = || case.tool().args(["swap", "--from"]).arg(&document);
+    let back = || case.tool().args(["swap", "--run", run, "--back"]);
+    let old_or_new = |when: &str| {
+        noticed(&case);
+        let live = case.oid(&case.database);
+        assert!([&old, &new].contains(&&live), "{when}: {live} is live");
+        assert_eq!(case.copies().lines().count(), 1, "{when}");
+        assert_eq!(case.sql("SELECT count(*) FROM notes"), if live == old { "100" } else { "200" }, "{when}");
+    };
+    let swapped = |_: usize, ran: &Ran, when: &str| {
+        assert_eq!((ran.result()["swapped"].as_bool(), case.oid(&case.database)), (Some(true), new.clone()), "{when}");
+        assert_eq!(case.oid(&case.copies()), old, "{when}");
+    };
+    let went_back = |_: usize, _: &Ran, when: &str| {
+        assert_eq!(
+            (case.oid(&case.database), case.copies(), case.text()),
+            (old.clone(), copy.clone(), upgraded.clone()),
+            "{when}"
+        );
+    };
+    let series = |what, prepare: &dyn Fn(usize), command: &dyn Fn(usize) -> Tool, done: &dyn Fn(usize, &Ran, &str)| {
+        Series { what, count: 5, scratch: case.dir.path(), prepare, command, old_or_new: &old_or_new, done }.run();
+    };
+    // In the first round there is nothing to go back from.
+    series("swap", &|round| drop((round > 0).then(|| back().run().ok())), &|_| forward(), &swapped);
+    series("swap --back", &|_| drop(forward().run().ok()), &|_| back(), &went_back);
+
+    // What is left is dropped, and only that.
+    let stage = |round: usize| drop(case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump).run().ok());
+    let unstaged = |_: usize, ran: &Ran, when: &str| {
+        assert_eq!((case.oid(&case.database), case.copies()), (old.clone(), copy.clone()), "{when}\n{ran}");
+        assert_eq!(notes(&case).len(), 1, "{when}");
+    };
+    let unstage = |round: usize| {
+        // A note that is gone says that it was done.
+        let document = case.dir.path().join("further.json");
+        case.tool().args(["unstage", "--from"]).arg(document).env("SVC_RUN_ID", run_id(round))
+    };
+    let prepare = |round: usize| {
+        stage(round);
+        let again = case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump).run().ok();
+        case.keep("further.json", &again);
+    };
+    Series {
+        what: "unstage",
+        count: 3,
+        scratch: case.dir.path(),
+        prepare: &prepare,
+        command: &unstage,
+        old_or_new: &|when| assert_eq!(case.oid(&case.database), old, "{when}"),
+        done: &unstaged,
+    }
+    .run();
+}
+
+#[test]
+fn a_whole_restore_killed_at_any_moment_is_done_by_the_same_run_again() {
+    let (case, dump) = Case::filled("pgk_whole");
+    let backed_up = case.text();
+    case.sql("DELETE FROM notes WHERE item > 100");
+    let old = case.oid(&case.database);
+    let restore = |round: usize| case.tool().args(["--run-id", &run_id(round)]).arg(&dump);
+    let old_or_new = |when: &str| {
+        noticed(&case);
+        let rows = case.sql("SELECT count(*) FROM notes");
+        assert_eq!(rows, if case.oid(&case.database) == old { "100" } else { "200" }, "{when}");
+    };
+    let done = |round: usize, ran: &Ran, when: &str| {
+        assert_eq!(ran.result()["swap"]["swapped"], true, "{when}");
+        assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
+        case.tool().args(["swap", "--back", "--run", &run_id(round)]).run().ok();
+        case.tool().args(["unstage", "--run", &run_id(round)]).run().ok();
+        assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
+        assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+    };
+    Series {
+        what: "restore",
+        count: 6,
+        scratch: case.dir.path(),
+        prepare: &|_| {},
+        command: &restore,
+        old_or_new: &old_or_new,
+        done: &done,
+    }
+    .run();
+}
+
+#[test]
+fn an_in_place_restore_killed_at_any_moment_is_closed_or_whole_and_the_same_again_mends_it() {
+    let (case, dump) = Case::filled("pgk_place");
+    let name = identifier(&case.database);
+    case.admin(&format!("ALTER DATABASE {name} SET work_mem = '13MB'"));
+    let backed_up = case.text();
+    let properties = case.dir.path().join("svc_db.backup.sql.properties.json");
+    let prepare = |_: usize| {
+        case.sql("DELETE FROM notes WHERE item > 100");
+        // Without a record, that of the live database must outlive it.
+        let _ = fs::remove_file(&properties);
+    };
+    let old_or_new = |when: &str| {
+        noticed(&case);
+        let limit = case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database)));
+        if limit == "-1" {
+            let rows = case.sql("SELECT count(*) FROM notes");
+            assert!(["100", "200"].contains(&rows.as_str()), "{when}: {rows} rows, and it is open");
+        }
+    };
+    let done = |_: usize, _: &Ran, when: &str| {
+        assert_eq!((case.text(), case.copies().as_str()), (backed_up.clone(), ""), "{when}");
+        assert_eq!(case.sql("SHOW work_mem"), "13MB", "{when}: its properties are lost");
+        let limit = format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database));
+        assert_eq!(case.admin(&limit), "-1", "{when}: it was left closed");
+        assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+    };
+    Series {
+        what: "--in-place",
+        count: 4,
+        scratch: case.dir.path(),
+        prepare: &prepare,
+        command: &|_| case.tool().arg("--in-place").arg(&dump),
+        old_or_new: &old_or_new,
+        done: &done,
+    }
+    .run();
+}

@@ -1,0 +1,100 @@
+//! A power cut at a chosen moment: strace kills a tool when it enters its nth system call of a kind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::random::Random;
+use crate::tool::{Ran, Tool};
+
+/// The calls that others can see: a file, a name, a connection, a message.
+const CALLS: &str =
+    "write,writev,pwrite64,sendto,sendmsg,connect,mkdir,rename,renameat,renameat2,link,linkat,unlink,unlinkat,fsync,fdatasync";
+
+/// A moment: a tool enters, in one of its threads, its nth call of a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    call: String,
+    number: usize,
+}
+
+/// Whether this host lets one process look into another; where it does not, it is noted what is left out.
+pub fn possible(what: &str) -> bool {
+    // Programs that the tool runs are let go, so that it is the tool which is killed.
+    let tried = Command::new("strace").args(["-f", "-b", "execve", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
+    let possible = tried.is_ok_and(|status| status.success());
+    if !possible {
+        crate::skip(&format!("{what}, killed at its system calls: strace cannot trace here"));
+    }
+    possible
+}
+
+/// Runs a tool to its end and gives the moments that it has.
+#[track_caller]
+pub fn moments(tool: Tool, scratch: &Path) -> (Ran, Vec<Moment>) {
+    let trace = scratch.join("trace");
+    let args = ["-f", "-qq", "-b", "execve", "-e", "signal=none", "-e", &format!("trace={CALLS}"), "-o"].map(str::to_owned);
+    let ran = tool.through("/usr/bin/strace", args.into_iter().chain([trace.display().to_string(), "--".to_owned()])).run();
+    let text = fs::read_to_string(&trace).unwrap_or_default();
+    // A line is `<thread> <call>(…`; each thread has a count of its own, and so has strace.
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for line in text.lines() {
+        let Some((thread, rest)) = line.split_once(' ') else { continue };
+        if let Some((call, _)) = rest.trim_start().split_once('(')
+            && call.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
+        {
+            *counts.entry((thread, call)).or_default() += 1;
+        }
+    }
+    let mut most: BTreeMap<&str, usize> = BTreeMap::new();
+    for ((_, call), count) in &counts {
+        let most = most.entry(call).or_default();
+        *most = (*most).max(*count);
+    }
+    let all = most.iter().flat_map(|(call, count)| (1..=*count).map(|number| Moment { call: (*call).to_owned(), number }));
+    (ran, all.collect())
+}
+
+/// Runs a tool and kills it at that moment. It may end before: threads do not do the same in each run.
+#[track_caller]
+pub fn kill_at(tool: Tool, moment: &Moment) -> Ran {
+    let Moment { call, number } = moment;
+    let inject = format!("inject={call}:signal=SIGKILL:when={number}");
+    let args =
+        ["-f", "-qq", "-b", "execve", "-e", &format!("trace={call}"), "-e", &inject, "-o", "/dev/null", "--"].map(str::to_owned);
+    tool.through("/usr/bin/strace", args).run()
+}
+
+/// All of them for a deep run, else so many, spread over all.
+pub fn sample(all: Vec<Moment>, count: usize, random: &mut Random) -> Vec<Moment> {
+    if crate::deep() || all.len() <= count {
+        return all;
+    }
+    let size = all.len();
+    (0..count).map(|part| all[part * size / count + random.below((size / count).max(1))].clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_is_killed_at_the_chosen_call_and_at_no_other() {
+        if !possible("a shell") {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let shell = || {
+            Tool::program("/bin/sh").args(["-c", "echo a; /bin/echo from a child; echo b; mkdir made; echo c"]).dir(folder.path())
+        };
+        let (ran, all) = moments(shell(), folder.path());
+        assert_eq!((ran.status, ran.stdout.as_str()), (0, "a\nfrom a child\nb\nc\n"));
+        let writes = all.iter().filter(|moment| moment.call == "write").count();
+        assert_eq!(writes, 3, "{all:?}");
+        fs::remove_dir(folder.path().join("made")).unwrap();
+        let ran = kill_at(shell(), &Moment { call: "write".to_owned(), number: 2 });
+        assert_eq!((ran.status, ran.stdout.as_str()), (137, "a\nfrom a child\n"));
+        assert!(!folder.path().join("made").exists());
+    }
+}
