@@ -1,28 +1,18 @@
 //! The two loaders of `svc-pgrestore` on a real PostgreSQL: the fast one brings back what psql does, and says no where psql would.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use svc_tests::content::difference;
 use svc_tests::postgres::{identifier, literal};
 use svc_tests::relational::Case;
 use svc_tests::{deep, skip};
 
 const LOADERS: [&str; 2] = ["fast", "psql"];
 /// One of every kind of object.
-const EVERY_KIND: &str = include_str!("pgrestore/every_kind.sql");
-
-/// Runs a script of psql in the case's database.
-fn script(case: &Case, text: &str) {
-    let mut psql = case.pg.administrator("psql");
-    psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &case.database, "-v", &format!("owner={}", case.owner), "-f", "-"]);
-    let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success());
-}
+const KINDS: [&str; 2] = [include_str!("pgrestore/every_kind.sql"), include_str!("pgrestore/more_kinds.sql")];
 
 fn write(case: &Case, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
     let path = case.dir.path().join(name);
@@ -54,7 +44,7 @@ fn causes(document: &Value) -> String {
 #[test]
 fn every_kind_of_object_comes_back_the_same_by_both_loaders() {
     let case = Case::new("pgl_kinds");
-    script(&case, EVERY_KIND);
+    KINDS.iter().for_each(|script| case.script(script));
     let before = case.text();
     let dump = case.dump();
     for (loader, jobs) in [("psql", "1"), ("fast", "1"), ("fast", "2"), ("fast", "7")] {
@@ -64,13 +54,6 @@ fn every_kind_of_object_comes_back_the_same_by_both_loaders() {
     }
     case.tool().arg("--drop-old").arg(&dump).run().ok().changed();
     assert!(case.text() == before, "{}", difference(&before, &case.text()));
-}
-
-/// The first lines that differ.
-fn difference(before: &str, after: &str) -> String {
-    let pairs = before.lines().zip(after.lines()).enumerate();
-    let lines = pairs.filter(|(_, (one, other))| one != other).take(5);
-    lines.map(|(line, (one, other))| format!("{}: {one}\n   now {other}\n", line + 1)).collect()
 }
 
 #[test]

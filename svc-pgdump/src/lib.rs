@@ -10,6 +10,7 @@ mod compression;
 mod connection;
 mod dump;
 mod dump_file;
+mod encoding;
 mod environment;
 pub mod lexer;
 mod passwords;

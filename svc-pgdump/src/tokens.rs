@@ -20,6 +20,15 @@ impl Token {
         matches!(self, Self::Word(own) if own == word)
     }
 
+    /// What it is as a string.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Word(_) | Self::Name(_) | Self::Mark(_) => None,
+        }
+    }
+
     /// What it names, as an identifier.
     #[must_use]
     pub fn name(&self) -> Option<&str> {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 
 use crate::compression::Packed;
+use crate::encoding::Text;
 use crate::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
 use crate::quote::quoted;
 use crate::tokens::{self, copy_target};
@@ -208,6 +209,7 @@ impl Examiner {
 struct Seen {
     start: Vec<u8>,
     unit: Vec<u8>,
+    encoding: Text,
     header: bool,
     cluster: bool,
     trailer: Trailer,
@@ -257,7 +259,7 @@ impl Seen {
         }
         let unit = std::mem::take(&mut self.unit);
         let whole = unit.len() < longest;
-        let text = String::from_utf8_lossy(&unit);
+        let text = self.encoding.decode(&unit);
         match piece.kind {
             Kind::Comment => self.comment(text.trim_end()),
             Kind::Command => self.command(text.trim_end()),
@@ -306,6 +308,9 @@ impl Seen {
         let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
         if starts("INSERT ") {
             self.has_inserts = true;
+        } else if starts("SET client_encoding") {
+            let named = tokens::tokens(text).into_iter().find_map(|token| token.text().map(Text::named));
+            self.encoding = named.unwrap_or_default();
         } else if starts("SET transaction_timeout") {
             self.sets_transaction_timeout = true;
         } else if starts("SELECT pg_catalog.lo_create") || starts("SELECT pg_catalog.lo_open") {

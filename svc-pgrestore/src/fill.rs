@@ -19,6 +19,10 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     let catalog = databases(&mut admin.client)?;
     staged.staged.oid = catalog.into_iter().find(|one| one.name == creation.name).and_then(|one| one.oid);
     admin.alter(call, &creation.grant().sql, "grant the owner's rights")?;
+    let properties = "give the database its recorded properties";
+    for statement in creation.before_load() {
+        admin.alter(call, &statement.sql, properties)?;
+    }
     call.check()?;
     let load = Load {
         server: admin.server.version_num,
@@ -32,8 +36,8 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     let mut client = admin.target.connect(call, &creation.name)?;
     let proof = admin.interruptible(call, &mut client, |client| proof::prove(client, expected, &progress))?;
     drop(client);
-    for statement in creation.finish() {
-        admin.alter(call, &statement.sql, "give the database its recorded properties")?;
+    for statement in creation.after_load() {
+        admin.alter(call, &statement.sql, properties)?;
     }
     call.check()?;
     staged.proof = Some(proof);

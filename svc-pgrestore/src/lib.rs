@@ -1,5 +1,6 @@
 //! The relational database's restore (procedure, 4.2): staged beside the live database, proven, and swapped in.
 
+mod analyze;
 mod exchange;
 mod fill;
 mod in_place;

@@ -191,8 +191,10 @@ fn remarks(call: &Call, admin: &Admin, dump: &Dump) {
 
 /// Everything in order, as an operator would type it.
 fn actions(creation: &Creation, load: Action) -> Vec<Action> {
-    let mut plan = vec![creation.create().action(), creation.grant().action(), load, Action::statement("ANALYZE")];
-    plan.extend(creation.finish().iter().map(Statement::action));
+    let mut plan = vec![creation.create().action(), creation.grant().action()];
+    plan.extend(creation.before_load().iter().map(Statement::action));
+    plan.extend([load, Action::statement("ANALYZE")]);
+    plan.extend(creation.after_load().iter().map(Statement::action));
     plan
 }
 

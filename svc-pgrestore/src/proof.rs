@@ -5,6 +5,7 @@ use svc_pgdump::refusal;
 use svc_step::Failure;
 use svc_step::progress::Progress;
 
+use crate::analyze::analyze;
 use crate::outcome::Proof;
 use crate::tables::{self, Check, Target};
 
@@ -46,8 +47,7 @@ pub(crate) fn prove(client: &mut Client, expected: &Expected, progress: &Progres
     let large_objects_count = large_objects(client, expected.has_large_objects)?;
     nothing_invalid(client)?;
     let not_validated = names(client, NOT_VALIDATED, "look for constraints that are not validated")?;
-    // A restored database has no statistics, and the first queries of the service would be planned blindly.
-    client.batch_execute("ANALYZE").map_err(|error| refusal::of_query(&error, "gather statistics (ANALYZE)"))?;
+    analyze(client)?;
     let tables_count = u64::try_from(checks.len()).unwrap_or(u64::MAX);
     Ok(Proof { tables_count, rows_count, large_objects_count, not_validated })
 }

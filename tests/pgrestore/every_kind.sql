@@ -1,5 +1,7 @@
 -- One of every kind of object that a database can hold, with names and texts that are traps for whoever reads a dump line by
 -- line. Run by psql as a superuser; :owner is a role.
+SELECT :SERVER_VERSION_NUM >= 140000 AS v14, :SERVER_VERSION_NUM >= 150000 AS v15, :SERVER_VERSION_NUM >= 180000 AS v18
+\gset
 SET check_function_bodies = off;
 SET client_min_messages = warning;
 CREATE EXTENSION pg_trgm;
@@ -28,12 +30,16 @@ $$ ; $x$ '
 RETURN 'END;';
 END $_$;
 CREATE FUNCTION classic(a text DEFAULT E'\\''; BEGIN ATOMIC') RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT ''x;'' || $1';
+\if :v14
 CREATE FUNCTION atomic(a int) RETURNS int LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
     SELECT CASE WHEN a > 0 THEN CASE a WHEN 1 THEN 2 ELSE 3 END ELSE 4 END;
     SELECT CASE WHEN a > 0 THEN 1 END;
 END;
 CREATE PROCEDURE "case"() LANGUAGE sql BEGIN ATOMIC SELECT 1 AS "end"; SELECT 2; END;
+\else
+CREATE FUNCTION atomic(a int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT CASE WHEN a > 0 THEN 1 END';
+\endif
 CREATE AGGREGATE joined(text) (SFUNC = textcat, STYPE = text, INITCOND = ';');
 CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = texteq);
 CREATE OPERATOR CLASS by_text FOR TYPE text USING hash AS OPERATOR 1 ===, FUNCTION 1 hashtext(text);
@@ -76,7 +82,11 @@ CREATE INDEX items_body ON items USING gin (body jsonb_path_ops);
 CREATE INDEX items_at ON items USING brin (at);
 CREATE INDEX items_price ON items USING hash (price);
 CREATE INDEX items_own ON items (atomic(price::int));
+\if :v15
 CREATE UNIQUE INDEX "COPY t FROM stdin;" ON items (price) NULLS NOT DISTINCT;
+\else
+CREATE UNIQUE INDEX "COPY t FROM stdin;" ON items (price);
+\endif
 ALTER TABLE items REPLICA IDENTITY USING INDEX "COPY t FROM stdin;";
 ALTER TABLE items CLUSTER ON items_pkey;
 COMMENT ON INDEX items_lower IS E'\n--\n-- PostgreSQL database dump complete\n--\n';
@@ -158,7 +168,11 @@ ALTER TABLE items ENABLE ROW LEVEL SECURITY;
 ALTER TABLE items FORCE ROW LEVEL SECURITY;
 CREATE POLICY own ON items AS RESTRICTIVE FOR SELECT TO :"owner" USING (name <> 'to x;');
 CREATE POLICY by_everybody ON items USING (true) WITH CHECK (price > 0);
+\if :v15
 CREATE PUBLICATION a_few FOR TABLE items (id, name), ring_a WHERE (id > 5);
+\else
+CREATE PUBLICATION a_few FOR TABLE items, ring_a;
+\endif
 CREATE PUBLICATION everything FOR ALL TABLES WITH (publish = 'insert');
 CREATE FUNCTION watch() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '%', tg_tag; END $$;
 CREATE EVENT TRIGGER watching ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE INDEX') EXECUTE FUNCTION watch();

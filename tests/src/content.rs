@@ -83,3 +83,19 @@ pub fn postgres_dump(postgres: &Postgres, database: &str) -> Result<String> {
     let is_key = |line: &&str| line.starts_with("\\restrict ") || line.starts_with("\\unrestrict ");
     Ok(text.lines().filter(|line| !is_key(line)).flat_map(|line| [line, "\n"]).collect())
 }
+
+/// The very bytes of `pg_dump`, with a key that is always the same.
+pub fn postgres_bytes(postgres: &Postgres, database: &str) -> Result<Vec<u8>> {
+    let mut pg_dump = postgres.administrator("pg_dump");
+    let output = pg_dump.arg("--restrict-key=svc").arg(format!("--dbname={database}")).output()?;
+    ensure!(output.status.success(), "{pg_dump:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(output.stdout)
+}
+
+/// The first lines that differ, for people.
+pub fn difference(before: &str, after: &str) -> String {
+    let pairs = before.lines().zip(after.lines()).enumerate();
+    let lines = pairs.filter(|(_, (one, other))| one != other).take(5);
+    let told: String = lines.map(|(line, (one, other))| format!("{}: {one}\n   now {other}\n", line + 1)).collect();
+    format!("{told}{} lines, now {}", before.lines().count(), after.lines().count())
+}

@@ -104,7 +104,8 @@ fn unzip(archive: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn only_entry(folder: &Path) -> Result<PathBuf> {
+/// The one thing that lies in a folder.
+pub fn only_entry(folder: &Path) -> Result<PathBuf> {
     let mut entries: Vec<_> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
     ensure!(entries.len() == 1, "{} holds {} entries, not one", folder.display(), entries.len());
     Ok(entries.remove(0))

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::os;
 use crate::postgres::{ADMINISTRATOR, Postgres};
+use crate::programs::Programs;
 use crate::search::{self, Search, Settings};
 use crate::systemd::{Manager, Systemd};
 
@@ -75,9 +76,14 @@ impl Host {
 
     /// Starts a further PostgreSQL of the test's own; it is gone when the value is dropped.
     pub fn postgres_server(&self) -> Result<OwnPostgres> {
+        self.postgres_of(Programs::debian()?)
+    }
+
+    /// The same, of another version.
+    pub fn postgres_of(&self, programs: Programs) -> Result<OwnPostgres> {
         let name = own_name("postgresql");
         let dir = self.dir.join("own").join(&name);
-        let postgres = Postgres::create(&dir, &format!("{name}.service"), &self.systemd)?;
+        let postgres = Postgres::create(programs, &dir, &format!("{name}.service"), &self.systemd)?;
         Ok(OwnPostgres { postgres, systemd: self.systemd.clone(), dir })
     }
 }
@@ -182,7 +188,8 @@ impl Running {
         // The search database takes the longest; PostgreSQL is made meanwhile.
         let (postgres, started) = std::thread::scope(|scope| {
             let started = scope.spawn(|| search.start(systemd));
-            let postgres = Postgres::create(&dir.join("postgres"), "postgresql.service", systemd);
+            let postgres = Programs::debian()
+                .and_then(|programs| Postgres::create(programs, &dir.join("postgres"), "postgresql.service", systemd));
             (postgres, started.join())
         });
         started.map_err(|_| anyhow::anyhow!("the start of the search database panicked"))??;

@@ -1,17 +1,19 @@
-//! PostgreSQL of the throw-away host: Debian's server in a cluster of its own, never the packaged one.
+//! PostgreSQL of the throw-away host: a server in a cluster of its own, never the packaged one.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::os;
+use crate::programs::Programs;
 use crate::systemd::Systemd;
+use crate::wait;
 
-/// Where Debian puts its versions.
-const DEBIAN: &str = "/usr/lib/postgresql";
+/// How long a server may take to start.
+const START: Duration = Duration::from_secs(60);
 /// The administrator, in the operating system and in the database.
 pub const ADMINISTRATOR: &str = "postgres";
 
@@ -20,7 +22,9 @@ pub const ADMINISTRATOR: &str = "postgres";
 pub struct Postgres {
     /// The major version.
     pub version: u32,
-    /// Where `postgres`, `psql` and `pg_dump` of that version are.
+    /// Where `postgres` is.
+    pub server_dir: PathBuf,
+    /// Where `psql` and `pg_dump` are, of that version or a newer one.
     pub bin_dir: PathBuf,
     /// The cluster.
     pub data_dir: PathBuf,
@@ -38,13 +42,13 @@ pub struct Postgres {
 
 impl Postgres {
     /// Makes a cluster in a new folder and starts it as a unit. Everybody but the administrator needs a password.
-    pub fn create(dir: &Path, unit: &str, systemd: &Systemd) -> Result<Self> {
+    pub fn create(programs: Programs, dir: &Path, unit: &str, systemd: &Systemd) -> Result<Self> {
         let user = os::system_user(ADMINISTRATOR)?;
-        let (version, bin_dir) = newest()?;
         os::folder(dir, 0o755, Some(&user))?;
         let this = Self {
-            version,
-            bin_dir,
+            version: programs.version,
+            server_dir: programs.server_dir,
+            bin_dir: programs.client_dir,
             data_dir: dir.join("data"),
             socket_dir: dir.join("socket"),
             port: os::free_ports(1)?[0],
@@ -55,7 +59,7 @@ impl Postgres {
         let socket = this.socket_dir.join(format!(".s.PGSQL.{}", this.port));
         ensure!(socket.as_os_str().len() < 107, "{} is too long for a socket: use a shorter folder", socket.display());
         os::folder(&this.socket_dir, 0o755, Some(&user))?;
-        let initdb = os::command_as(ADMINISTRATOR, this.bin_dir.join("initdb"))
+        let initdb = os::command_as(ADMINISTRATOR, this.server_dir.join("initdb"))
             .args(["--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--auth=peer", "--no-sync", "-D"])
             .arg(&this.data_dir)
             .output()?;
@@ -63,8 +67,11 @@ impl Postgres {
         let hba = "local all postgres peer\nlocal all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n";
         os::file(&this.data_dir.join("pg_hba.conf"), hba, 0o600, Some(&user))?;
         os::file(&this.data_dir.join("postgresql.auto.conf"), &this.settings(), 0o600, Some(&user))?;
-        systemd.install(unit, &this.unit_file())?;
-        systemd.start(unit).with_context(|| format!("PostgreSQL did not start:\n{}", os::tail(&this.log_file, 30)))?;
+        systemd.install(unit, &this.unit_file(programs.notifies))?;
+        systemd
+            .start(unit)
+            .and_then(|()| wait::until("PostgreSQL", START, || this.sql("postgres", "SELECT 1").ok().map(drop)))
+            .with_context(|| format!("PostgreSQL did not start:\n{}", os::tail(&this.log_file, 30)))?;
         Ok(this)
     }
 
@@ -79,18 +86,19 @@ impl Postgres {
         )
     }
 
-    fn unit_file(&self) -> String {
+    fn unit_file(&self, notifies: bool) -> String {
+        let kind = if notifies { "notify" } else { "exec" };
         let run_as = os::run_as(&self.os_user).join(" ");
-        let (bin_dir, data_dir, log) = (self.bin_dir.display(), self.data_dir.display(), self.log_file.display());
+        let (bin_dir, data_dir, log) = (self.server_dir.display(), self.data_dir.display(), self.log_file.display());
         format!(
-            "[Unit]\nDescription=PostgreSQL of the throw-away host\n\n[Service]\nType=notify\n\
+            "[Unit]\nDescription=PostgreSQL of the throw-away host\n\n[Service]\nType={kind}\n\
              ExecStart=/usr/bin/setpriv {run_as} {bin_dir}/postgres -D {data_dir}\n\
              KillMode=mixed\nKillSignal=SIGINT\nTimeoutStartSec=60\nTimeoutStopSec=60\n\
              StandardOutput=append:{log}\nStandardError=append:{log}\n"
         )
     }
 
-    /// A client program of this version as the administrator over the socket, without the caller's own settings or `.psqlrc`.
+    /// A client program as the administrator over the socket, without the caller's own settings or `.psqlrc`.
     pub fn administrator(&self, program: &str) -> Command {
         let mut command = os::command_as(&self.os_user, self.bin_dir.join(program));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PG")) {
@@ -130,19 +138,6 @@ impl Postgres {
         let text = line("127.0.0.1") + &line("localhost") + &line(&self.socket_dir.display().to_string());
         os::file(path, &text, 0o600, None)
     }
-}
-
-/// The newest version that Debian installed, and where its programs are.
-pub fn newest() -> Result<(u32, PathBuf)> {
-    fs::read_dir(DEBIAN)
-        .ok()
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
-        .filter(|(_, bin_dir): &(u32, PathBuf)| bin_dir.join("initdb").exists())
-        .max()
-        .with_context(|| format!("no PostgreSQL server under {DEBIAN}: run tests/packages"))
 }
 
 /// A name, quoted for SQL.

@@ -1,5 +1,6 @@
 //! One test's own database on the shared PostgreSQL, with its owner, and `svc-pgrestore` set up for it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +9,7 @@ use std::{fs, process};
 
 use tempfile::TempDir;
 
-use crate::content::postgres_dump;
+use crate::content::{postgres_bytes, postgres_dump};
 use crate::host::Host;
 use crate::postgres::{Postgres, identifier, literal};
 use crate::run_id;
@@ -49,13 +50,12 @@ impl Case {
     pub fn new(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let database = format!("{name}_{}_{number}", process::id());
-        let case = Self {
-            pg: Host::shared().unwrap().postgres,
-            owner: format!("{database}_o"),
-            database,
-            dir: tempfile::tempdir().unwrap(),
-        };
+        Self::on(Host::shared().unwrap().postgres, format!("{name}_{}_{number}", process::id()))
+    }
+
+    /// The same on any server, with the database's full name.
+    pub fn on(pg: Postgres, database: String) -> Self {
+        let case = Self { pg, owner: format!("{database}_o"), database, dir: tempfile::tempdir().unwrap() };
         case.pg.create_role(&case.owner, "secret").unwrap();
         case.pg.create_database(&case.database, &case.owner).unwrap();
         case
@@ -72,6 +72,15 @@ impl Case {
     /// Runs SQL in the database.
     pub fn sql(&self, sql: &str) -> String {
         self.pg.sql(&self.database, sql).unwrap()
+    }
+
+    /// Runs a script of psql in the database; `:owner` in it is the owner.
+    pub fn script(&self, text: &str) {
+        let mut psql = self.pg.administrator("psql");
+        psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.database, "-v", &format!("owner={}", self.owner), "-f", "-"]);
+        let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
     }
 
     /// Runs SQL in the maintenance database.
@@ -97,6 +106,11 @@ impl Case {
         path
     }
 
+    /// The very bytes of `pg_dump`, with a key that is always the same.
+    pub fn bytes(&self) -> Vec<u8> {
+        postgres_bytes(&self.pg, &self.database).unwrap()
+    }
+
     /// The database as `pg_dump` writes it.
     pub fn text(&self) -> String {
         postgres_dump(&self.pg, &self.database).unwrap()
@@ -119,6 +133,8 @@ impl Case {
             .env("PGHOST", &self.pg.socket_dir)
             .env("PGPORT", self.pg.port.to_string())
             .env("SVC_STATE_DIR", self.dir.path().join("state"))
+            .arg("--pg-dump")
+            .arg(self.pg.bin_dir.join("pg_dump"))
             .args(["--as", "postgres", "--force", "--dbname", &self.database, "--output"])
             .arg(self.dir.path().join("backup.sql"))
             .run()

@@ -14,6 +14,19 @@ const LISTS: [&str; 6] = [
     "temp_tablespaces",
     "unix_socket_directories",
 ];
+/// Settings that decide what a statement of a dump comes to: what a materialized view holds when it is filled, whether a row
+/// passes a check, how an amount of money is read.
+const DECIDING: [&str; 9] = [
+    "TimeZone",
+    "bytea_output",
+    "default_text_search_config",
+    "extra_float_digits",
+    "lc_monetary",
+    "lc_numeric",
+    "lc_time",
+    "timezone_abbreviations",
+    "xmlbinary",
+];
 /// From this `server_version_num` on a database has a locale provider.
 const PROVIDERS: u32 = 150_000;
 
@@ -113,15 +126,36 @@ impl Creation {
         Statement::plain(format!("GRANT ALL PRIVILEGES ON DATABASE {} TO {}", quoted(&self.name), quoted(&self.owner)))
     }
 
-    /// What comes after the load, since settings would act on it: rights, settings, comment, and the connection limit last,
-    /// which opens the database.
+    /// What comes before a load: settings of the database that decide what is in it, an application's own (with a dot in their
+    /// names) among them.
+    #[must_use]
+    pub fn before_load(&self) -> Vec<Statement> {
+        self.settings().filter(|setting| decides(setting)).map(|setting| self.setting(setting)).collect()
+    }
+
+    /// What comes after a load, since other settings would only disturb it: rights, settings, comment, and the connection limit
+    /// last, which opens the database.
+    #[must_use]
+    pub fn after_load(&self) -> Vec<Statement> {
+        self.ending(&|setting| !decides(setting))
+    }
+
+    /// The same where nothing was loaded: with all settings.
     #[must_use]
     pub fn finish(&self) -> Vec<Statement> {
+        self.ending(&|_| true)
+    }
+
+    fn settings(&self) -> impl Iterator<Item = &Setting> {
+        self.properties.iter().flat_map(|properties| &properties.settings)
+    }
+
+    fn ending(&self, wanted: &dyn Fn(&Setting) -> bool) -> Vec<Statement> {
         let mut statements = Vec::new();
         let limit = self.properties.as_ref().map_or(-1, |properties| properties.connection_limit);
         if let Some(properties) = &self.properties {
             statements.extend(self.rights(properties));
-            statements.extend(properties.settings.iter().map(|setting| self.setting(setting)));
+            statements.extend(self.settings().filter(|setting| wanted(setting)).map(|setting| self.setting(setting)));
             let comment = properties.comment.as_ref();
             statements.extend(
                 comment.map(|comment| {
@@ -214,6 +248,11 @@ fn names(list: &str) -> Vec<String> {
     names
 }
 
+/// Whether a setting must hold while a dump is loaded.
+fn decides(setting: &Setting) -> bool {
+    setting.role.is_none() && (setting.name.contains('.') || DECIDING.contains(&setting.name.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +340,21 @@ mod tests {
                 "ALTER DATABASE svc_db_staged_r CONNECTION LIMIT 17",
             ]
         );
+    }
+
+    #[test]
+    fn settings_that_decide_what_is_loaded_come_before_the_load_and_only_there() {
+        let mut properties = properties();
+        let own = |name: &str| Setting { role: None, name: name.to_owned(), value: "x".to_owned() };
+        properties.settings.extend([own("TimeZone"), own("app.tenant"), own("work_mem")]);
+        let creation = creation(150_018, Some(properties));
+        let sql =
+            |all: Vec<Statement>| all.into_iter().map(|one| one.sql).filter(|sql| sql.contains(" SET ")).collect::<Vec<_>>();
+        assert_eq!(
+            sql(creation.before_load()),
+            ["ALTER DATABASE svc_db_staged_r SET \"TimeZone\" TO 'x'", "ALTER DATABASE svc_db_staged_r SET app.tenant TO 'x'"]
+        );
+        assert_eq!((sql(creation.after_load()).len(), sql(creation.finish()).len()), (3, 5));
     }
 
     #[test]

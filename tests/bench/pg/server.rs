@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use svc_tests::os;
-use svc_tests::postgres::{ADMINISTRATOR, Postgres, newest};
+use svc_tests::postgres::{ADMINISTRATOR, Postgres};
+use svc_tests::programs::Programs;
 use svc_tests::tool;
 use tempfile::TempDir;
 
@@ -27,13 +28,14 @@ impl Server {
     /// Makes the cluster and starts it.
     pub fn start(folder: &Path, checksums: bool) -> Result<Self> {
         let user = os::system_user(ADMINISTRATOR)?;
-        let (version, bin_dir) = newest()?;
+        let Programs { version, server_dir, client_dir, .. } = Programs::debian()?;
         let dir = tempfile::Builder::new().prefix("svc-bench-").tempdir_in(folder)?;
         os::folder(dir.path(), 0o755, Some(&user))?;
         let path = |name: &str| dir.path().join(name);
         let postgres = Postgres {
             version,
-            bin_dir,
+            server_dir,
+            bin_dir: client_dir,
             data_dir: path("data"),
             socket_dir: dir.path().to_owned(),
             port: os::free_ports(1)?[0],
@@ -57,7 +59,7 @@ impl Server {
     }
 
     fn control(&self, program: &str, args: &[&str]) -> Result<()> {
-        let mut command = os::command_as(ADMINISTRATOR, self.postgres.bin_dir.join(program));
+        let mut command = os::command_as(ADMINISTRATOR, self.postgres.server_dir.join(program));
         command.arg("--pgdata").arg(&self.postgres.data_dir).args(args).current_dir("/").stdout(std::process::Stdio::null());
         let status = command.status()?;
         ensure!(status.success(), "{program}: {status}\n{}", os::tail(&self.postgres.log_file, 30));

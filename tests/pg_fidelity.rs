@@ -1,0 +1,186 @@
+//! What `svc-pgdump` saves and `svc-pgrestore` brings back is the same, byte for byte as `pg_dump` writes it: databases in other
+//! encodings and locales, with settings that decide what is in them, in other tablespaces, and PostgreSQL's own regression database.
+
+use std::fs;
+
+use svc_tests::content::{difference, postgres_bytes};
+use svc_tests::host::Host;
+use svc_tests::postgres::{ADMINISTRATOR, identifier, literal};
+use svc_tests::relational::Case;
+use svc_tests::tool::Ran;
+use svc_tests::{deep, os, regression, skip};
+
+/// A database that is made as the clause says.
+fn made(name: &str, clause: &str) -> Case {
+    let case = Case::new(name);
+    case.pg.drop_database(&case.database).unwrap();
+    case.admin(&format!("CREATE DATABASE {} OWNER {} {clause}", identifier(&case.database), identifier(&case.owner)));
+    case
+}
+
+/// Backup, loss, restore: the same bytes.
+#[track_caller]
+fn comes_back(case: &Case) -> Ran {
+    let before = (case.bytes(), properties(case));
+    let document = case.backup();
+    case.pg.drop_database(&case.database).unwrap();
+    let ran = case.tool().arg("--from").arg(document).run().ok().changed();
+    same(&before.0, &case.bytes());
+    assert_eq!(properties(case), before.1);
+    ran
+}
+
+#[track_caller]
+fn same(before: &[u8], after: &[u8]) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(before == after, "{}", difference(&text(before), &text(after)));
+}
+
+/// What a dump does not hold of a database. The owner's rights may stand there or be understood.
+fn properties(case: &Case) -> String {
+    case.admin(&format!(
+        "SELECT to_jsonb(d) - '{{oid,datfrozenxid,datminmxid,datacl}}'::text[], datdba::regrole, shobj_description(oid, 'pg_database'), \
+         (SELECT string_agg(format('%s: %s', setrole::regrole, setconfig), ';' ORDER BY setrole) FROM pg_db_role_setting WHERE setdatabase = d.oid), \
+         (SELECT string_agg(a::text, ';' ORDER BY a::text) FROM aclexplode(coalesce(datacl, acldefault('d', datdba))) a) \
+         FROM pg_database d WHERE datname = {}",
+        literal(&case.database)
+    ))
+}
+
+#[test]
+fn names_and_rows_in_another_encoding_come_back() {
+    for (encoding, word) in [("LATIN1", "stra\u{df}e"), ("EUC_JP", "\u{65e5}\u{672c}"), ("KOI8R", "\u{43c}\u{438}\u{440}")] {
+        let case = made("pgf_enc", &format!("TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"));
+        // Statements of their own: the server reads the second one in the encoding that the first one sets.
+        case.script(&format!(
+            "SET client_encoding = 'UTF8';\nCREATE SCHEMA {word} AUTHORIZATION :\"owner\"; \
+             CREATE TABLE {word}.{word} ({word} text PRIMARY KEY); INSERT INTO {word}.{word} VALUES ('{word}'), (E'\\\\.'); \
+             GRANT SELECT ON {word}.{word} TO :\"owner\"; COMMENT ON TABLE {word}.{word} IS '{word}'"
+        ));
+        let ran = comes_back(&case);
+        assert_eq!(ran.result()["stage"]["loader"], "psql");
+        assert_eq!(ran.result()["stage"]["proof"]["rows_count"], 2);
+    }
+}
+
+#[test]
+fn bytes_of_no_encoding_come_back() {
+    let case = made("pgf_ascii", "TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'");
+    case.sql("CREATE TABLE t (x text); INSERT INTO t VALUES (E'\\xff\\xfe'), ('\u{fc}'), (E'\\x80\\\\.')");
+    let ran = comes_back(&case);
+    assert_eq!(ran.result()["stage"]["loader"], "psql");
+}
+
+#[test]
+fn a_locale_of_icu_odd_roles_and_what_they_may_come_back() {
+    let case = made(
+        "pgf_icu",
+        "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-u-co-phonebk' LC_COLLATE 'C' LC_CTYPE 'C.UTF-8' CONNECTION LIMIT 7",
+    );
+    let (name, owner) = (identifier(&case.database), identifier(&case.owner));
+    let odd = identifier(&format!("{} \"odd'; \\ -- r\u{f4}le", case.database));
+    case.admin(&format!("CREATE ROLE {odd}; REVOKE ALL ON DATABASE {name} FROM PUBLIC; GRANT TEMPORARY ON DATABASE {name} TO {odd} WITH GRANT OPTION"));
+    case.admin(&format!(
+        "ALTER ROLE {odd} IN DATABASE {name} SET search_path TO {odd}, public; COMMENT ON DATABASE {name} IS E'\\\\.\\n''; --'"
+    ));
+    case.admin(&format!("ALTER DATABASE {name} SET app.key TO E'a\\\\b''c \u{fc}'"));
+    case.sql(&format!("CREATE TABLE t (a text); INSERT INTO t VALUES ('\u{e4}'), ('az'); CREATE INDEX ON t (a); ALTER TABLE t OWNER TO {odd}; GRANT SELECT ON t TO {owner}"));
+    comes_back(&case);
+    case.pg.drop_database(&case.database).unwrap();
+    case.admin(&format!("DROP ROLE {odd}"));
+}
+
+#[test]
+fn settings_that_decide_what_is_in_it_hold_while_it_is_loaded() {
+    let case = Case::new("pgf_set");
+    let name = identifier(&case.database);
+    for setting in [
+        "\"TimeZone\" TO 'Asia/Tokyo'",
+        "app.tenant TO 'it''s; ours'",
+        "default_text_search_config TO 'pg_catalog.german'",
+        "lc_monetary TO 'C.UTF-8'",
+    ] {
+        case.admin(&format!("ALTER DATABASE {name} SET {setting}"));
+    }
+    case.sql(
+        "CREATE TABLE t (at timestamptz, body text); INSERT INTO t VALUES ('2026-01-01 20:00+00', 'die Katzen'); \
+         CREATE MATERIALIZED VIEW days AS SELECT at::date AS day, current_setting('app.tenant') AS tenant, to_tsvector(body) AS words FROM t",
+    );
+    let days = case.sql("SELECT * FROM days");
+    for loader in ["fast", "psql"] {
+        case.tool()
+            .args(["--drop-old", "--loader", loader, "--run-id", &format!("20300101t000000z-{loader}")])
+            .arg(case.dump())
+            .run()
+            .ok()
+            .changed();
+        assert_eq!(case.sql("SELECT * FROM days"), days, "{loader}");
+    }
+}
+
+#[test]
+fn strings_in_which_a_backslash_escapes_come_back() {
+    let case = Case::new("pgf_bs");
+    case.admin(&format!("ALTER DATABASE {} SET standard_conforming_strings TO off", identifier(&case.database)));
+    case.sql(
+        "SET escape_string_warning = off; CREATE TABLE t (a text DEFAULT 'it\\'s; \\\\.', CHECK (a <> '\\\\')); INSERT INTO t DEFAULT VALUES; \
+         CREATE FUNCTION f() RETURNS text LANGUAGE sql AS 'SELECT \\'\\\\\\\\\\''; COMMENT ON TABLE t IS 'a\\\\\\'; COPY t FROM stdin;\\n\\\\.\\n'",
+    );
+    let ran = comes_back(&case);
+    assert_eq!(ran.result()["stage"]["loader"], "fast");
+}
+
+#[test]
+fn an_empty_database_comes_back_empty() {
+    let case = Case::new("pgf_empty");
+    let ran = comes_back(&case);
+    assert_eq!(ran.result()["stage"]["proof"]["tables_count"], 0);
+}
+
+#[test]
+fn tables_in_other_tablespaces_come_back_into_them() {
+    let case = Case::new("pgf_space");
+    let space = format!("{}_s", case.database);
+    case.script(&format!("SET allow_in_place_tablespaces = on;\nCREATE TABLESPACE {space} LOCATION '';"));
+    case.sql(&format!(
+        "CREATE TABLE t (a int PRIMARY KEY USING INDEX TABLESPACE {space}); INSERT INTO t VALUES (1); \
+         CREATE TABLE u (a int, b int REFERENCES t) TABLESPACE {space}; INSERT INTO u VALUES (1, 1); CREATE INDEX ON u (a); \
+         CREATE INDEX there ON u (b) TABLESPACE {space}; CREATE TABLE p (a int) PARTITION BY LIST (a) TABLESPACE {space}; \
+         CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); CREATE MATERIALIZED VIEW m TABLESPACE {space} AS SELECT 1 AS a"
+    ));
+    comes_back(&case);
+    case.pg.drop_database(&case.database).unwrap();
+    let whole = made("pgf_space", &format!("TEMPLATE template0 TABLESPACE {space}"));
+    whole.sql("CREATE TABLE t (a int); INSERT INTO t VALUES (1)");
+    comes_back(&whole);
+    whole.pg.drop_database(&whole.database).unwrap();
+    case.admin(&format!("DROP TABLESPACE {space}"));
+}
+
+#[test]
+fn the_regression_database_of_postgresql_itself_comes_back() {
+    if !deep() {
+        return skip("PostgreSQL's own regression database: it takes minutes, so only with --deep");
+    }
+    let fetched = match regression::fetch() {
+        Ok(fetched) => fetched,
+        Err(error) => return skip(&format!("PostgreSQL's own regression database: it cannot be had: {error:#}")),
+    };
+    let host = Host::shared().unwrap();
+    let server = host.postgres_server().unwrap();
+    let user = os::system_user(ADMINISTRATOR).unwrap();
+    os::file(&server.data_dir.join("pg_hba.conf"), "local all all trust\n", 0o600, Some(&user)).unwrap();
+    server.sql("postgres", "SELECT pg_reload_conf()").unwrap();
+    let case = Case::on(server.postgres.clone(), "regression".to_owned());
+    case.pg.drop_database("regression").unwrap();
+    let scripts = regression::build(&server, &fetched, &host.dir.join("own").join("regression")).unwrap();
+    assert!(scripts > 150, "{scripts} scripts");
+    let before = case.bytes();
+    fs::write(case.dir.path().join("before.sql"), &before).unwrap();
+    for loader in ["psql", "fast"] {
+        let ran = case.tool().args(["stage", "--loader", loader, "--run-id", &format!("20300101t000000z-{loader}")]);
+        let ran = ran.arg(case.dir.path().join("before.sql")).run().ok().changed();
+        let name = ran.result()["staged"]["name"].as_str().unwrap();
+        same(&before, &postgres_bytes(&case.pg, name).unwrap());
+    }
+}

@@ -1,0 +1,138 @@
+//! `svc-pgdump` and `svc-pgrestore` on servers 13 to 18, with clients 15, 16 and 18: what goes back where, and what does not.
+
+use std::path::PathBuf;
+
+use svc_tests::content::{difference, postgres_bytes};
+use svc_tests::host::{Host, OwnPostgres};
+use svc_tests::programs::{self, Programs};
+use svc_tests::relational::Case;
+use svc_tests::tool::Tool;
+use svc_tests::{deep, skip};
+
+/// One of every kind of object.
+const KINDS: [&str; 2] = [include_str!("pgrestore/every_kind.sql"), include_str!("pgrestore/more_kinds.sql")];
+/// The database, of that name on each server, so that its owner is everywhere too.
+const NAME: &str = "pgm";
+
+/// A server of one version with the database, and the dump of it.
+struct Site {
+    version: u32,
+    case: Case,
+    before: Vec<u8>,
+    document: PathBuf,
+    // Goes last: the case takes its databases away.
+    _server: OwnPostgres,
+}
+
+impl Site {
+    fn start(host: &Host, programs: Programs) -> Self {
+        let version = programs.version;
+        let server = host.postgres_of(programs).unwrap();
+        let case = Case::on(server.postgres.clone(), NAME.to_owned());
+        for script in KINDS {
+            case.script(script);
+        }
+        let (before, document) = (case.bytes(), case.backup());
+        Self { version, case, before, document, _server: server }
+    }
+
+    /// What is dumped goes back by the fast loader and is the same, byte for byte; and the way back is open.
+    fn goes_round(&self) {
+        let Self { version, case, before, document, .. } = self;
+        case.sql("SET client_min_messages = warning; DROP SCHEMA more CASCADE; ALTER TABLE nothing ADD COLUMN new int");
+        let upgraded = case.bytes();
+        let ran = case.tool().args(["--jobs", "2", "--loader", "fast", "--from"]).arg(document).run().ok().changed();
+        same(before, &case.bytes(), &format!("server {version}"));
+        let restored = case.keep("restored.json", &ran);
+        case.tool().args(["swap", "--from"]).arg(&restored).run().ok().changed();
+        same(&upgraded, &case.bytes(), &format!("server {version}, swapped back"));
+        case.tool().args(["unstage", "--from"]).arg(&restored).run().ok().changed();
+    }
+
+    /// A dump by newer clients goes back, and is what these clients then dump again.
+    fn takes_from_client(&self, client: u32) {
+        let Self { version, case, .. } = self;
+        let Some(bin_dir) = had(&format!("clients {client}"), programs::client(client)) else { return };
+        let mut newer = case.pg.clone();
+        newer.bin_dir = bin_dir;
+        let before = postgres_bytes(&newer, NAME).unwrap();
+        let dump = case.dir.path().join(format!("by-{client}.sql"));
+        std::fs::write(&dump, &before).unwrap();
+        for loader in if deep() { ["fast", "psql"].as_slice() } else { &["fast"] } {
+            let run = format!("20300101t000000z-{client}-{loader}");
+            let ran = case.tool().args(["stage", "--run-id", &run, "--loader", loader]).arg(&dump).run().ok().changed();
+            let ran = if client >= 17 && *version < 17 { ran.warns("header_passed_over") } else { ran };
+            let name = ran.result()["staged"]["name"].as_str().unwrap();
+            let after = postgres_bytes(&newer, name).unwrap();
+            same(&before, &after, &format!("server {version}, client {client}, {loader}"));
+            case.pg.drop_database(name).unwrap();
+        }
+    }
+
+    /// Clients that are older than the server are refused with the package that helps.
+    fn refuses_client(&self, older: &Programs) {
+        let case = &self.case;
+        let tool = Tool::new("svc-pgdump").env("PGHOST", &case.pg.socket_dir).env("PGPORT", case.pg.port.to_string());
+        let tool = tool.env("SVC_STATE_DIR", case.dir.path().join("state")).args(["--as", "postgres", "--dbname", NAME]);
+        let output = case.dir.path().join("by-older.sql");
+        let tool = tool.arg("--pg-dump").arg(older.client_dir.join("pg_dump")).arg("--output").arg(&output);
+        let ran = tool.run().refused("pg_dump_too_old");
+        let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+        assert!(hint.contains(&format!("postgresql-client-{}", self.version)) && !output.exists(), "{ran}");
+    }
+
+    /// A dump of another server: one of an older one is taken, one of a newer one refused before anything.
+    fn takes_from_server(&self, other: &Self) {
+        let tool = || self.case.tool().args(["stage", "--other-server", "--from"]).arg(&other.document);
+        if other.version > self.version {
+            let refused = tool().run().refused("server_too_old");
+            let message = refused.doc()["error"]["message"].as_str().unwrap();
+            assert!(message.contains(&format!("version {}", other.version)), "{message}");
+        } else {
+            let ran = tool().args(["--run-id", &format!("20300101t000000z-of-{}", other.version)]).run().ok().changed();
+            assert_eq!(ran.result()["proven"], true);
+            self.case.pg.drop_database(ran.result()["staged"]["name"].as_str().unwrap()).unwrap();
+        }
+        assert_eq!(self.case.copies(), "");
+    }
+}
+
+fn had<T>(what: &str, found: anyhow::Result<T>) -> Option<T> {
+    found.map_err(|error| skip(&format!("PostgreSQL, {what}: it cannot be had: {error:#}"))).ok()
+}
+
+#[track_caller]
+fn same(before: &[u8], after: &[u8], what: &str) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(before == after, "{what}:\n{}", difference(&text(before), &text(after)));
+}
+
+#[test]
+fn what_is_dumped_goes_back_on_every_server_and_never_into_an_older_one() {
+    let host = Host::shared().unwrap();
+    let debian = Programs::debian().unwrap();
+    if !deep() {
+        skip("PostgreSQL: a dump of each version into each later one, and psql with client 18: only with --deep");
+    }
+    let mut sites: Vec<Site> = Vec::new();
+    for version in Programs::versions().unwrap() {
+        let Some(programs) = had(&format!("server {version}"), Programs::of(version)) else { continue };
+        let site = Site::start(&host, programs);
+        if deep() || version < 17 {
+            site.takes_from_client(18);
+        }
+        for other in &sites {
+            if deep() || (other.version, version) == (15, 16) {
+                site.takes_from_server(other);
+            }
+            if deep() || version == 18 {
+                other.takes_from_server(&site);
+            }
+        }
+        if version > debian.version {
+            site.refuses_client(&debian);
+        }
+        site.goes_round();
+        sites.push(site);
+    }
+}
