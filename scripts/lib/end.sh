@@ -1,0 +1,99 @@
+# The end of a run: what it says in its last document, why it ended, and with which status. Sourced by run.sh.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir, signal and the like are run.sh's
+
+# fact KEY JSON: something that the last document says in its result.
+fact() { facts=$(jq -c --arg key "$1" --argjson value "$2" '.[$key] = $value' <<<"$facts"); }
+
+# text VALUE: a JSON string.
+text() { jq -n --arg text "$1" '$text'; }
+
+# warn CODE SENTENCE; review CODE SENTENCE also makes the exit status 9.
+warn() {
+  warnings=$(jq -c --arg code "$1" --arg message "$2" '. + [{code: $code, message: $message}]' <<<"$warnings")
+  say "warning: $2"
+}
+review() { warn "$@"; review=true; }
+
+# stop_at STATUS STEP: the run ends because of a step; stop_hint says what to type next (a script may redefine it).
+stop_at() {
+  local file
+  file=$(document "$2") || file=''
+  failed_step=$2
+  failure_message="The step $2 failed, and the run stopped there: $(sentence_of "$file" "$1")"
+  failure_hint=$(stop_hint "$2")
+  exit "$1"
+}
+stop_hint() { hint_of "$1"; }
+
+# fail STATUS CODE SENTENCE HINT: the run ends because of a rule of the script's own.
+fail() {
+  failure_code=$2 failure_message=$3 failure_hint=$4
+  exit "$1"
+}
+
+# run_finished: the last act of a script. A run that ends without it has not done what it was asked.
+run_finished() {
+  [[ -z $signal ]] || exit 1
+  finished=true
+}
+
+on_signal() {
+  signal=$1
+  local child
+  for child in "${children[@]}"; do kill -s "$1" "$child" 2>/dev/null || :; done
+}
+
+# What a script does before it ends, whatever way (start the service again); a script may redefine it.
+before_end() { :; }
+
+on_exit() {
+  local status=$?
+  ending=true
+  trap '' HUP INT TERM
+  trap - EXIT
+  set +e
+  if [[ -n $signal ]]; then
+    status=$((128 + $(kill -l "$signal")))
+    failure_code=interrupted
+    failure_message="The run was ended by $signal.${failure_message:+ $failure_message}"
+    failure_hint=${failure_hint:-$interrupted_hint}
+  elif ((status == 0)) && ! $finished; then
+    status=1
+  elif ((status > 9)) || { ((status != 0)) && [[ -z $failure_message ]]; }; then
+    # A command of the script itself failed; its status is none of the contract's.
+    status=1
+  elif ((status == 0)) && $review; then
+    status=9
+  fi
+  failure_message=${failure_message:-The script itself failed.}
+  failure_hint=${failure_hint:-Read ${run_dir:-what stands above}${run_dir:+/log}; it says which command was the last.}
+  before_end "$status"
+  if ! print_document "$status" 2>/dev/null; then
+    status=1 failure_message='The last document could not be written.' failure_hint="It is in ${run_dir:-no run directory}, if there was room."
+  fi
+  if ((status != 0 && status != 9)); then
+    printf '%s: %s\nhint: %s\n' "$script" "$failure_message" "$failure_hint" >&2
+  fi
+  if $dry_run && [[ -n $run_dir ]]; then rm -rf -- "$run_dir"; fi
+  if [[ -n $signal ]]; then
+    trap - "$signal"
+    kill -s "$signal" $$
+  fi
+  exit "$status"
+}
+
+# The last document: kept in the run directory, and printed.
+print_document() {
+  local pretty=-c document
+  [[ -t 1 ]] && pretty=--tab
+  document=$(
+    if [[ -n $run_dir ]]; then step_documents; fi |
+      jq -s "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
+        --arg host "$(hostname)" --arg started "$started" --arg finished "$(date -u +%FT%TZ)" \
+        --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
+        --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
+        --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan"
+  )
+  if [[ -n $run_dir ]] && ! $dry_run; then printf '%s\n' "$document" >"$run_dir/document.json" || return; fi
+  printf '%s\n' "$document"
+}

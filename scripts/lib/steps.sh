@@ -1,0 +1,111 @@
+# The steps of a run: each is noted, started, awaited, and its document kept. Sourced by run.sh.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir, signal and the like are run.sh's
+
+# start_files KIND STEP COMMAND...: `files` is the path of the step's files, without their endings; the journal says that
+# the step was started. A signal that came while no step ran, or while one ended well, ends the run here.
+start_files() {
+  local kind=$1 name=$2
+  shift 2
+  $ending || [[ -z $signal ]] || exit 1
+  step_number=$((step_number + 1))
+  printf -v files '%s/%02d-%s' "$run_dir" "$step_number" "$name"
+  mapfile -d '' -t shown < <(shown_args "$@")
+  log "$kind $name: $(quoted "${shown[@]}")"
+  printf '%s\n' "$kind" >"$files.started"
+}
+
+# begin KIND STEP COMMAND...: starts a tool in the background; its process is `pid`.
+begin() {
+  start_files "$@"
+  shift 2
+  if [[ -t 2 ]]; then
+    "$@" >"$files.json.partial" </dev/null &
+  else
+    "$@" >"$files.json.partial" 2>>"$run_dir/log" </dev/null &
+  fi
+  pid=$!
+  children+=("$pid")
+}
+
+# await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0).
+await() {
+  local name=$1 files=$2 pid=$3 status said
+  while :; do
+    wait "$pid" && status=0 || status=$?
+    # `wait` comes back early when a signal was caught; the step itself is still to be waited for.
+    kill -0 "$pid" 2>/dev/null || break
+  done
+  # Seen once, on a busy machine: an INT for the whole group ended the steps, and bash had not noticed it.
+  if [[ -z $signal ]] && ((status == 129 || status == 130 || status == 143)); then signal=$(kill -l "$status"); fi
+  forget_child "$pid"
+  mv -- "$files.json.partial" "$files.json"
+  if ((status == 0 || status == 9)) && said=$(said_of "$files.json"); then
+    if ((status == 9)); then review=true; fi
+    say "$name: $said"
+    return 0
+  fi
+  local how="failed with status $status"
+  if ((status == 4)); then how='not there'; fi
+  say "$name: $how: $(sentence_of "$files.json" "$status")"
+  # A tool that was killed, or is none, has no status of the contract.
+  if ((status == 0 || status > 9)); then status=1; fi
+  return "$status"
+}
+
+forget_child() {
+  local left=() child
+  for child in "${children[@]}"; do [[ $child == "$1" ]] || left+=("$child"); done
+  children=("${left[@]}")
+}
+
+# check STEP COMMAND...: a step that reads only; it is run by --dry-run too. Gives its status, and stops nothing.
+check() {
+  begin check "$@"
+  await "$1" "$files" "$pid"
+}
+
+# must STEP COMMAND...: a check that must hold. must_or_absent: what is not there (4) is no failure.
+must() { check "$@" || stop_at $? "$1"; }
+must_or_absent() {
+  local status=0
+  check "$@" || status=$?
+  ((status == 0 || status == 4)) || stop_at "$status" "$1"
+}
+
+# try STEP COMMAND...: a step with an effect; step STEP COMMAND...: the same, and the run stops where it is not ok.
+try() {
+  if planned "$@"; then return; fi
+  begin step "$@"
+  await "$1" "$files" "$pid"
+}
+step() { try "$@" || stop_at $? "$1"; }
+
+# planned STEP COMMAND...: true, and only noted, in a dry run. The lines can be typed in any folder: documents go to
+# <step>.json there, as the run directory has them.
+planned() {
+  $dry_run || return 1
+  local line name=$1
+  shift
+  mapfile -d '' -t shown < <(shown_args "$@")
+  line=$(quoted "${shown[@]}")
+  line=${line//"$run_dir"/.}
+  if [[ $1 == svc-* ]]; then line+=" > $name.json"; fi
+  plan=$(jq -c --arg line "$line" '. + [$line]' <<<"$plan")
+  printf '%s\n' "$line" >&2 || :
+}
+
+# side_by_side STEP COMMAND... -- STEP COMMAND...: both at once, both awaited, both documents kept. One that fails lets
+# the other end, and the run stops with the status of the first that failed.
+side_by_side() {
+  local first=() files_a pid_a status_a=0 status_b=0
+  while [[ $1 != -- ]]; do first+=("$1"); shift; done
+  shift
+  if planned "${first[@]}"; then planned "$@"; return; fi
+  begin step "${first[@]}"
+  files_a=$files pid_a=$pid
+  begin step "$@"
+  await "${first[0]}" "$files_a" "$pid_a" || status_a=$?
+  await "$1" "$files" "$pid" || status_b=$?
+  ((status_a == 0)) || stop_at "$status_a" "${first[0]}"
+  ((status_b == 0)) || stop_at "$status_b" "$1"
+}
