@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use svc_tests::journey::newest_run;
 use svc_tests::product::{Content, Product};
 use svc_tests::sandbox::unallocatable;
 use svc_tests::wait;
@@ -22,14 +23,6 @@ fn step(run_dir: &Path, name: &str) -> Value {
     });
     let path = found.unwrap_or_else(|| panic!("no document of the step {name} in {}", run_dir.display()));
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-}
-
-/// The newest run of a script.
-fn newest_run(product: &Product) -> PathBuf {
-    let mut runs: Vec<PathBuf> =
-        fs::read_dir(product.state_dir().join("runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    runs.sort();
-    runs.pop().expect("there is a run")
 }
 
 fn main_pid(product: &Product) -> String {

@@ -1,35 +1,72 @@
 # Commands that are not ours: installers, uninstallers, hooks. Sourced by run.sh; foreign.sh is what runs them.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir, signal and the like are run.sh's
 
+# In a run that is gone on with: whether such a command is run again although it failed, or nobody saw how it ended.
+rerun_installer=false
+
 # foreign STEP COMMAND...: a command without a document, in a session of its own, under the lock of foreign commands, with
 # the caller's umask and locale. 0 where it ended with 0, else 1: its own status is none of the contract's, and stands in
-# its document. A signal ends the waiting, not the command, and its document says so.
+# its document. A signal ends the waiting, not the command: that has no document then, and leaves its status when it ends.
 foreign() {
-  local name=$1 status=null begun begun_ms locale=()
-  if planned "$@"; then return; fi
-  start_files foreign "$@"
+  local name=$1 status locale=()
+  if planned "$@" || passed_over "$1"; then return; fi
   shift
-  begun=$(date -u +%FT%TZ) begun_ms=$(date +%s%3N)
+  if $resuming && has_begun "$name"; then
+    judge_earlier "$name" "$@"
+    if is_done "$name"; then return; fi
+  fi
+  start_files foreign "$name" "$@"
   if [[ -n $caller_locale ]]; then locale=("LC_ALL=$caller_locale"); else locale=(-u LC_ALL); fi
   (
     umask "$caller_umask"
-    exec env -u SVC_LOCK_FD "${locale[@]}" setsid -w flock -n -o -E 8 "$SVC_STATE_DIR/foreign.lock" \
+    exec env -u SVC_LOCK_FD "${locale[@]}" setsid -w flock -w 10 -o -E 8 "$SVC_STATE_DIR/foreign.lock" \
       bash "$lib/foreign.sh" "$files.rc" "$files.out" "$@" {SVC_LOCK_FD}>&-
   ) </dev/null >>"$run_dir/log" 2>&1 &
   pid=$!
   wait "$pid" && status=0 || status=$?
-  if [[ -r $files.rc ]]; then status=$(<"$files.rc"); elif [[ -n $signal ]]; then status=null; fi
-  tail -c 4096 -- "$files.out" >"$run_dir/tail" 2>/dev/null || :
-  jq -n -f "$lib/command.jq" --arg version "$version_of_tools" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
-    --arg started "$begun" --arg finished "$(date -u +%FT%TZ)" --argjson duration_ms "$(($(date +%s%3N) - begun_ms))" \
-    --argjson exit_status "$status" --arg output "$files.out" --arg rc "$files.rc" --argjson argv "$(shown_array "$@")" \
-    --rawfile tail "$run_dir/tail" >"$files.json"
-  rm -f -- "$run_dir/tail"
-  if [[ $status == null ]]; then
+  if [[ -r $files.rc ]]; then
+    status=$(<"$files.rc")
+  elif [[ -n $signal ]]; then
     failed_step=$name failure_message="The command of the step $name is still at work."
-    failure_hint=$(hint_of "$name")
+    failure_hint="Wait until $files.rc is there and says how it ended; its output is $files.out. $(next_hint)"
     exit 1
   fi
+  command_document "$name" "$status" "$@"
   say "$name: ended with status $status"
   ((status == 0))
+}
+
+# command_document STEP STATUS COMMAND...: writes the document of a command that has ended, with the path of the step's files
+# in `files`.
+command_document() {
+  local name=$1 status=$2 begun ended=$EPOCHREALTIME
+  shift 2
+  begun=$(stat -c %.3Y -- "$files.started")
+  # Without one, it ended just now.
+  if [[ -e $files.rc ]]; then ended=$(stat -c %.3Y -- "$files.rc"); fi
+  tail -c 4096 -- "$files.out" >"$run_dir/tail" 2>/dev/null || :
+  jq -n -f "$lib/command.jq" --arg version "$version_of_tools" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
+    --argjson begun "$begun" --argjson ended "$ended" --argjson exit_status "$status" --arg output "$files.out" \
+    --argjson argv "$(shown_array "$@")" --rawfile tail "$run_dir/tail" >"$files.json.partial"
+  mv -- "$files.json.partial" "$files.json"
+  rm -f -- "$run_dir/tail"
+}
+
+# judge_earlier STEP COMMAND...: what became of a command that an earlier time of this run has started. One that has ended
+# meanwhile gets its document. It is not run again by itself where nobody saw how it ended, nor where it is the installer and
+# failed; a hook that failed is.
+judge_earlier() {
+  local name=$1 found=("$run_dir"/[0-9][0-9]-"$1"{,.[0-9],.[0-9][0-9]}.started) files
+  files=${found[-1]%.started}
+  shift
+  if [[ -r $files.rc && ! -e $files.json ]]; then command_document "$name" "$(<"$files.rc")" "$@"; fi
+  if $rerun_installer || is_done "$name"; then return; fi
+  if [[ ! -e $files.json ]]; then
+    failed_step=$name
+    fail 3 end_unknown "Nobody saw how the command of the step $name ended: it has left no $files.rc." "$(rerun_hint)"
+  elif [[ $name == installer ]]; then
+    failed_step=$name
+    fail 3 installer_failed "The installer ended with status $(value "$name" .result.exit_status), and is not run again by itself: see $files.out." \
+      "$(rerun_hint)"
+  fi
 }

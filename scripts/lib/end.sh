@@ -2,17 +2,21 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir, signal and the like are run.sh's
 
 # fact KEY JSON: something that the last document says in its result.
-fact() { facts=$(jq -c --arg key "$1" --argjson value "$2" '.[$key] = $value' <<<"$facts"); }
+fact() {
+  facts=$(jq -c --arg key "$1" --argjson value "$2" '.[$key] = $value' <<<"$facts")
+  keep_notes
+}
 
 # text VALUE: a JSON string.
 text() { jq -n --arg text "$1" '$text'; }
 
 # warn CODE SENTENCE; review CODE SENTENCE also makes the exit status 9.
 warn() {
-  warnings=$(jq -c --arg code "$1" --arg message "$2" '. + [{code: $code, message: $message}]' <<<"$warnings")
+  warnings=$(jq -c --arg code "$1" --arg message "$2" '. - [{code: $code, message: $message}] + [{code: $code, message: $message}]' <<<"$warnings")
   say "warning: $2"
+  keep_notes
 }
-review() { warn "$@"; review=true; }
+review() { review=true; warn "$@"; }
 
 # stop_at STATUS STEP: the run ends because of a step; stop_hint says what to type next (a script may redefine it).
 stop_at() {
@@ -21,9 +25,13 @@ stop_at() {
   failed_step=$2
   failure_message="The step $2 failed, and the run stopped there: $(sentence_of "$file" "$1")"
   failure_hint=$(stop_hint "$2")
+  after_failure
   exit "$1"
 }
 stop_hint() { hint_of "$1"; }
+
+# What a script does after a step that failed, while signals still reach it; a script may redefine it.
+after_failure() { :; }
 
 # fail STATUS CODE SENTENCE HINT: the run ends because of a rule of the script's own.
 fail() {
@@ -56,7 +64,8 @@ on_exit() {
     status=$((128 + $(kill -l "$signal")))
     failure_code=interrupted
     failure_message="The run was ended by $signal.${failure_message:+ $failure_message}"
-    failure_hint=${failure_hint:-$interrupted_hint}
+    if [[ -z $failure_hint && -n $run_dir ]] && ! $dry_run; then failure_hint=$(next_hint); fi
+    failure_hint=${failure_hint:-Type the same again.}
   elif ((status == 0)) && ! $finished; then
     status=1
   elif ((status > 9)) || { ((status != 0)) && [[ -z $failure_message ]]; }; then
@@ -84,7 +93,7 @@ on_exit() {
 
 # The last document: kept in the run directory, and printed.
 print_document() {
-  local pretty=-c document
+  local pretty=-c document file
   [[ -t 1 ]] && pretty=--tab
   document=$(
     if [[ -n $run_dir ]]; then step_documents; fi |
@@ -94,6 +103,9 @@ print_document() {
         --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
         --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan"
   )
-  if [[ -n $run_dir ]] && ! $dry_run; then printf '%s\n' "$document" >"$run_dir/document.json" || return; fi
+  if [[ -n $run_dir ]] && ! $dry_run; then
+    file=$(times_file document)
+    printf '%s\n' "$document" >"$file.partial" && mv -- "$file.partial" "$file" || return
+  fi
   printf '%s\n' "$document"
 }

@@ -38,8 +38,10 @@ judge_hooks() {
 
 # run_hooks VERSION: each with SVC_VERSION.
 run_hooks() {
-  local hook
+  local hook name
   while IFS= read -r -d '' hook <&3; do
-    foreign "hook-${hook##*/}" env "SVC_VERSION=$1" "$hook" || stop_at $? "hook-${hook##*/}"
+    # A step's name has no dots, since they part it from the endings of its files.
+    name=hook-${hook##*/} name=${name//[!A-Za-z0-9_-]/-}
+    foreign "$name" env "SVC_VERSION=$1" "$hook" || stop_at $? "$name"
   done 3< <(hooks)
 }

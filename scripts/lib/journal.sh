@@ -1,11 +1,16 @@
-# The journal of a run: what a run directory says. Sourced by run.sh; ../README.md describes the run directory.
+# The journal of a run: what a run directory says, and what is read from one. Sourced by run.sh; ../README.md describes the
+# run directory.
 # shellcheck shell=bash disable=SC2154 # run_dir, script and the like are run.sh's
 
-# The settings of this run, without secrets: files that hold some are named, their content is not.
+# The settings of this run, without secrets: files that hold some are named, their content is not. `parent` is the run of
+# the script that called this one.
 write_plan() {
-  jq -n --arg script "$script" --arg run_id "$SVC_RUN_ID" --arg started "$started" --argjson arguments "$(shown_array "${arguments[@]}")" \
-    --arg version "$version_of_tools" \
-    '{script: $script, run_id: $run_id, started_at: $started, arguments: $arguments, tools: $version,
+  local noted
+  mapfile -d '' -t noted < <(without_private "${arguments[@]}")
+  jq -n --arg script "$script" --arg run_id "$SVC_RUN_ID" --arg started "$started" --argjson arguments "$(json_array "${noted[@]}")" \
+    --arg version "$version_of_tools" --arg parent "$parent" \
+    '{script: $script, run_id: $run_id, parent: (if $parent == "" then null else $parent end), started_at: $started,
+      arguments: $arguments, tools: $version,
       settings: ($ENV | with_entries(select(.key | test("^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$)"))
                        | select(.key | test("PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$") | not)
                        | .value |= sub("//[^/@]*@"; "//")))}'
@@ -14,7 +19,20 @@ write_plan() {
 # A JSON array of strings.
 json_array() { jq -nc '$ARGS.positional' --args -- "$@"; }
 
-# The same of a command, without the arguments that are not for documents and logs (what is handed on to an installer).
+# The arguments of a script, without those that are not for documents and logs (what is handed on to an installer).
+without_private() {
+  local word before=''
+  for word; do
+    case $before:$word in
+      --installer-arg:*) word='<redacted>' ;;
+      *:--installer-arg=*) word='--installer-arg=<redacted>' ;;
+    esac
+    printf '%s\0' "$word"
+    before=$word
+  done
+}
+
+# The words of a command, likewise.
 shown_array() { mapfile -d '' -t shown < <(shown_args "$@"); json_array "${shown[@]}"; }
 shown_args() {
   local word private
@@ -26,9 +44,17 @@ shown_args() {
   done
 }
 
+# keep_notes: what the run has found out by itself, for its last document, is kept where it can be gone on from.
+keep_notes() {
+  if $dry_run || [[ -z $run_dir ]]; then return; fi
+  jq -n --argjson facts "$facts" --argjson warnings "$warnings" --argjson review "$review" \
+    '{facts: $facts, warnings: $warnings, review: $review}' >"$run_dir/notes.json.partial" &&
+    mv -- "$run_dir/notes.json.partial" "$run_dir/notes.json"
+}
+
 # document STEP: the file of the newest document of a step; value STEP FILTER: something in it.
 document() {
-  local found=("$run_dir"/[0-9][0-9]-"$1".json)
+  local found=("$run_dir"/[0-9][0-9]-"$1"{,.[0-9],.[0-9][0-9]}.json)
   ((${#found[@]})) && printf '%s' "${found[-1]}"
 }
 value() { jq -r "$2" "$(document "$1")"; }
@@ -40,6 +66,16 @@ document_of() { document "$1" || printf '%s.json' "$1"; }
 whole='length==1 and (.[0] | type == "object" and has("ok"))'
 is_whole() { jq -es "$whole" "$1" >/dev/null 2>&1; }
 is_ok() { jq -es 'length==1 and .[0].ok==true' "$1" >/dev/null 2>&1; }
+
+# has_begun STEP: whether it was ever started; is_done STEP: whether it has ended well.
+has_begun() {
+  local found=("$run_dir"/[0-9][0-9]-"$1".started)
+  ((${#found[@]}))
+}
+is_done() {
+  local file
+  file=$(document "$1") && is_ok "$file"
+}
 
 # said_of FILE: what a step says whose one document is ok; nothing, and a failure, where it is not.
 said_of() {
@@ -66,15 +102,50 @@ hint_of() {
   fi
 }
 
+# entries: the files of every time that a step was started, without their endings, in order. NN-<step> is the first time,
+# NN-<step>.2 the second.
+entries() {
+  local first times
+  for first in "$run_dir"/[0-9][0-9]-*.started; do
+    first=${first%.started}
+    if [[ $first =~ \.[0-9]+$ ]]; then continue; fi
+    printf '%s\n' "$first"
+    for ((times = 2; ; times++)); do
+      [[ -e $first.$times.started ]] || break
+      printf '%s\n' "$first.$times"
+    done
+  done
+}
+
 # The documents of the steps, in their order. A step that was started and left no whole document is unknown, unless it
 # only looked at something.
 step_documents() {
-  local begun name
-  for begun in "$run_dir"/[0-9][0-9]-*.started; do
-    name=${begun##*/} name=${name#*-} name=${name%.started}
-    jq -cse --arg step "$name" "if $whole then {step: \$step, document: .[0]} else empty end" "${begun%.started}.json" 2>/dev/null ||
-      jq -nc --arg step "$name" --arg kind "$(<"$begun")" '{step: $step, document: {
-        schema: null, ok: false, changed: (if $kind == "check" then false else null end), duration_ms: 0,
-        error: {code: "no_document", retryable: false, causes: []}}}'
-  done
+  local files exit_status
+  while IFS= read -r files; do
+    exit_status=null
+    if [[ -e $files.rc ]]; then exit_status=$(<"$files.rc"); fi
+    jq -cs --arg files "${files##*/}" --arg kind "$(<"$files.started")" --argjson begun "$(stat -c %.3Y -- "$files.started")" \
+      --argjson exit_status "$exit_status" \
+      "(if $whole then .[0] else null end) as \$document | "'
+      ($files | capture("^(?<number>[0-9]+)-(?<step>.*?)([.](?<attempt>[0-9]+))?$")) as $name
+      | {number: $name.number, step: $name.step, attempt: ($name.attempt // "1" | tonumber), kind: $kind,
+        begun_ms: ($begun * 1000 | floor), exit_status: $exit_status, ended: ($document != null),
+        document: ($document // {
+          schema: null, ok: false, changed: (if $kind == "check" then false else null end), duration_ms: 0,
+          error: {code: "no_document", retryable: false, causes: []}})}' 2>/dev/null < <(
+      if [[ -e $files.json ]] && jq -e . "$files.json" >/dev/null 2>&1; then cat -- "$files.json"; fi)
+  done < <(entries)
+}
+
+# times_begun: how often the run was begun: once, and once more for each time that it was gone on with.
+times_begun() {
+  local found=("$run_dir"/plan{,.[0-9],.[0-9][0-9]}.json)
+  printf '%s' "${#found[@]}"
+}
+
+# times_file NAME [RUN_DIR]: the file of the newest time, NAME.json or NAME.2.json.
+times_file() {
+  local run_dir=${2:-$run_dir} times
+  times=$(times_begun)
+  if ((times > 1)); then printf '%s/%s.%s.json' "$run_dir" "$1" "$times"; else printf '%s/%s.json' "$run_dir" "$1"; fi
 }

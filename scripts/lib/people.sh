@@ -26,9 +26,24 @@ wrong_usage() {
   exit 2
 }
 
-# The options that every script has; any other word is a wrong command line.
+# common_option WORD [NEXT]: the options that every script has; any other word is a wrong command line. `taken` is how many
+# words it was.
 common_option() {
+  taken=1
   case $1 in
+    --status)
+      status_asked=true
+      run_of "${2-}"
+      ;;
+    --resume)
+      if ! $can_resume; then wrong_usage "$script has nothing to go on with: run it again."; fi
+      resuming=true
+      run_of "${2-}"
+      ;;
+    --rerun-installer)
+      if ! $can_resume; then wrong_usage "\`--rerun-installer\` is not understood."; fi
+      rerun_installer=true
+      ;;
     --dry-run) dry_run=true ;;
     -v | --verbose) verbose=true ;;
     -h | --help)
@@ -37,6 +52,11 @@ common_option() {
       ;;
     *) wrong_usage "\`${1%%=*}\` is not understood." ;;
   esac
+}
+
+# The word after --status and --resume may be a run.
+run_of() {
+  if [[ -n $1 && $1 != -* ]]; then run_asked=$1 taken=2; fi
 }
 
 # A command as one would type it; nothing for nothing.

@@ -15,7 +15,9 @@ preflight() {
   elif jq -e '.warnings | length > 0' "$(document "$1")" >/dev/null; then
     verdict=warn
   fi
-  facts=$(jq -c --arg check "$1" --arg verdict "$verdict" '.preflight += [{check: $check, verdict: $verdict}]' <<<"$facts")
+  facts=$(jq -c --arg check "$1" --arg verdict "$verdict" \
+    '.preflight = [.preflight[]? | select(.check != $check)] + [{check: $check, verdict: $verdict}]' <<<"$facts")
+  keep_notes
 }
 
 # The verdict over all checks: nothing has been altered yet.

@@ -20,32 +20,28 @@ script=${script##*/}
 # shellcheck source-path=SCRIPTDIR
 . "$lib/commands.sh"
 # shellcheck source-path=SCRIPTDIR
+. "$lib/runs.sh"
+# shellcheck source-path=SCRIPTDIR
 . "$lib/end.sh"
 
-dry_run=false
-run_dir='' step_number=0 started='' started_ms=0 version_of_tools=''
+dry_run=false resuming=false can_resume=false
+run_dir='' parent='' step_number=0 started='' started_ms=0 version_of_tools=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
 review=false finished=false ending=false
-# What helps after a signal; a script changes it as it goes.
-interrupted_hint='Type the same again.'
 children=() arguments=() private_args=()
 signal=''
 facts='{}' warnings='[]' plan='[]'
 
 # run_begin KIND: takes the service's lock, makes the run directory, notes the settings.
 run_begin() {
-  started=$(date -u +%FT%TZ) started_ms=$(date +%s%3N)
-  trap 'on_signal HUP' HUP
-  trap 'on_signal INT' INT
-  trap 'on_signal TERM' TERM
-  # A handler and not an ignored signal, which the tools and installers would inherit.
-  trap : PIPE
-  trap on_exit EXIT
-  need_programs
-  local inherited=false
-  if holds_lock; then inherited=true; fi
-  # A script that was called by a script is a run of its own.
-  if $inherited || [[ -z ${SVC_RUN_ID:-} ]]; then SVC_RUN_ID=$(new_run_id "$1"); fi
+  prepare_run
+  if holds_lock; then
+    # A script that was called by a script is a run of its own.
+    parent=${SVC_RUN_ID:-}
+    SVC_RUN_ID=$(new_run_id "$1")
+  elif [[ -z ${SVC_RUN_ID:-} ]]; then
+    SVC_RUN_ID=$(new_run_id "$1")
+  fi
   export SVC_RUN_ID
   [[ $SVC_RUN_ID =~ ^[0-9]{8}t[0-9]{6}z-[a-z0-9.-]+$ ]] ||
     fail 2 run_id_invalid "SVC_RUN_ID is \`$SVC_RUN_ID\`, which is no run id." 'Unset it, or write it as 20261120t020003z-NAME.'
@@ -58,12 +54,24 @@ run_begin() {
     fail 3 state_dir_unusable "The state folder $SVC_STATE_DIR cannot be used." \
       'Run the script as root, or set SVC_STATE_DIR to a folder of your own.'
   fi
-  $inherited || lock_service
+  lock_service
   mkdir -- "$SVC_STATE_DIR/runs/$SVC_RUN_ID" 2>/dev/null ||
     fail 3 run_exists "There is a run $SVC_RUN_ID already." 'Unset SVC_RUN_ID, so that the run gets an id of its own.'
   run_dir=$SVC_STATE_DIR/runs/$SVC_RUN_ID
   write_plan >"$run_dir/plan.json"
   say "run $SVC_RUN_ID in $run_dir"
+}
+
+# What holds from here on, whatever the run is: signals, the last document, the programs.
+prepare_run() {
+  started=$(date -u +%FT%TZ) started_ms=$(date +%s%3N)
+  trap 'on_signal HUP' HUP
+  trap 'on_signal INT' INT
+  trap 'on_signal TERM' TERM
+  # A handler and not an ignored signal, which the tools and installers would inherit.
+  trap : PIPE
+  trap on_exit EXIT
+  need_programs
 }
 
 need_programs() {
@@ -90,13 +98,16 @@ new_run_id() {
 # Whether the lock is held already, by the script that called this one.
 holds_lock() { [[ ${SVC_LOCK_FD:-} =~ ^[0-9]+$ && /proc/self/fd/$SVC_LOCK_FD -ef $SVC_STATE_DIR/lock ]]; }
 
-# One lock for the service, which the tools inherit: an orphan keeps it until it has ended.
+# One lock for the service, which the tools inherit: an orphan keeps it until it has ended. The file says which run has it.
+# (Waiting a second, since --status looks at the lock too.)
 lock_service() {
-  exec {SVC_LOCK_FD}>"$SVC_STATE_DIR/lock"
+  if holds_lock; then return; fi
+  exec {SVC_LOCK_FD}>>"$SVC_STATE_DIR/lock"
   export SVC_LOCK_FD
-  flock -n "$SVC_LOCK_FD" ||
-    fail 8 locked 'Another run is at work on the service.' "Wait until it has ended: ls -t $SVC_STATE_DIR/runs shows it first."
-  flock -n "$SVC_STATE_DIR/foreign.lock" true ||
+  flock -w 1 "$SVC_LOCK_FD" ||
+    fail 8 locked 'Another run is at work on the service.' "Wait until it has ended: $(tail -n 1 "$SVC_STATE_DIR/lock") in $SVC_STATE_DIR/runs."
+  flock -w 1 "$SVC_STATE_DIR/foreign.lock" true ||
     fail 8 foreign_at_work 'An installer or another command of an earlier run is still at work.' \
       "Wait until it has ended: its output is the newest .out file under $SVC_STATE_DIR/runs."
+  printf '%s\n' "$SVC_RUN_ID" >"$SVC_STATE_DIR/lock"
 }

@@ -35,14 +35,24 @@ unset folder
 
 read_environment_file "${SVC_ENVIRONMENT_FILE:-/etc/svc-tools/environment}"
 
-SVC_NAME=${SVC_NAME:-svc}
-SVC_INSTALL_DIR=${SVC_INSTALL_DIR:-/opt/$SVC_NAME}
-SVC_UNIT=${SVC_UNIT:-$SVC_NAME.service}
-SVC_DATABASE=${SVC_DATABASE:-${SVC_NAME}_db}
-SVC_DB_USER=${SVC_DB_USER:-$SVC_NAME}
-SVC_REPOSITORY=${SVC_REPOSITORY:-my_backup}
+# default KEY VALUE: what a setting is where nobody says. `defaulted` are those.
+defaulted=' '
+default() {
+  if [[ -z ${!1:-} ]]; then
+    printf -v "$1" '%s' "$2"
+    defaulted+="$1 "
+  fi
+  export "${1?}"
+}
+default SVC_NAME svc
+default SVC_INSTALL_DIR "/opt/$SVC_NAME"
+default SVC_UNIT "$SVC_NAME.service"
+default SVC_DATABASE "${SVC_NAME}_db"
+default SVC_DB_USER "$SVC_NAME"
+default SVC_REPOSITORY my_backup
+default SVC_STATE_DIR /var/lib/svc-tools
+default SVC_BACKUP_DIR "/var/backups/$SVC_NAME"
+default SVC_HOOKS_DIR /etc/svc-tools/hooks.d
 # Absolute, since the rollback may be started from another folder than the upgrade was.
-SVC_STATE_DIR=$(realpath -m -- "${SVC_STATE_DIR:-/var/lib/svc-tools}")
-SVC_BACKUP_DIR=$(realpath -m -- "${SVC_BACKUP_DIR:-/var/backups/$SVC_NAME}")
-SVC_HOOKS_DIR=${SVC_HOOKS_DIR:-/etc/svc-tools/hooks.d}
-export SVC_NAME SVC_INSTALL_DIR SVC_UNIT SVC_DATABASE SVC_DB_USER SVC_REPOSITORY SVC_STATE_DIR SVC_BACKUP_DIR SVC_HOOKS_DIR
+SVC_STATE_DIR=$(realpath -m -- "$SVC_STATE_DIR")
+SVC_BACKUP_DIR=$(realpath -m -- "$SVC_BACKUP_DIR")

@@ -1,5 +1,5 @@
 # The document that a script ends with: the envelope of shared/contract.md over the documents of its steps.
-# Input: an array of {step, document}, in the order of the steps.
+# Input: an array of entries (journal.sh), in the order of the steps.
 # Arguments: $version $script $run_id $host $started $finished $duration_ms $exit_status $dry_run $run_dir
 #            $failed (the step that failed, or "") $message $hint $code $facts (JSON) $warnings (JSON) $plan (JSON)
 
@@ -7,8 +7,12 @@ def of($step): map(select(.step == $step)) | last | .document;
 
 map(.document.changed) as $changes
 | of($failed) as $culprit
-# From the request to stop to the moment that the unit itself says it became active.
-| of("stop") as $stop | of("start") as $start
+# From the request to stop to the moment that the unit itself says it became active. The request may have been made by a step
+# that was cut off; then the one after it only saw since when the unit was inactive.
+| (map(select(.step == "stop"))
+   | map(.document.result.requested_epoch_ms?) + map(select(.attempt > 1) | .document.result.after.inactive_enter_epoch_ms?)
+   | map(values) | first) as $down
+| of("start") as $start
 | {
   schema: "\($script).run/1", tool: "\($script) \($version)", step: "run",
   ok: ($exit_status == 0 or $exit_status == 9),
@@ -21,11 +25,11 @@ map(.document.changed) as $changes
   result: ({
     run_dir: (if $dry_run or $run_dir == "" then null else $run_dir end),
     steps: map({
-      step, schema: .document.schema, ok: .document.ok, changed: .document.changed,
+      step, attempt, schema: .document.schema, ok: .document.ok, changed: .document.changed,
       duration_ms: .document.duration_ms, error: .document.error.code
     }),
     # null where the unit was not running before, or does not run now.
-    downtime_ms: ($start.result.after.active_enter_epoch_ms? as $up | $stop.result.requested_epoch_ms? as $down
+    downtime_ms: ($start.result.after.active_enter_epoch_ms? as $up
                   | if $up and $down and $up >= $down then $up - $down else null end),
     restore_point: null, version: null, preflight: [], remove_kept: [],
     plan: $plan

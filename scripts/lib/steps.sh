@@ -7,11 +7,29 @@ start_files() {
   local kind=$1 name=$2
   shift 2
   $ending || [[ -z $signal ]] || exit 1
-  step_number=$((step_number + 1))
-  printf -v files '%s/%02d-%s' "$run_dir" "$step_number" "$name"
+  name_files "$name"
   mapfile -d '' -t shown < <(shown_args "$@")
   log "$kind $name: $(quoted "${shown[@]}")"
   printf '%s\n' "$kind" >"$files.started"
+}
+
+# A step that an earlier time of the run has started keeps its number, and nothing of it is overwritten.
+name_files() {
+  local before=("$run_dir"/[0-9][0-9]-"$1".started) times=2
+  if $resuming && ((${#before[@]})); then
+    files=${before[0]%.started}
+    while [[ -e $files.$times.started ]]; do times=$((times + 1)); done
+    files+=.$times
+  else
+    step_number=$((step_number + 1))
+    printf -v files '%s/%02d-%s' "$run_dir" "$step_number" "$1"
+  fi
+}
+
+# passed_over STEP: in a run that is gone on with, a step that is ok already is not made again.
+passed_over() {
+  if ! $resuming || $ending || ! is_done "$1"; then return 1; fi
+  log "$1: ok already"
 }
 
 # begin KIND STEP COMMAND...: starts a tool in the background; its process is `pid`.
@@ -40,7 +58,10 @@ await() {
   forget_child "$pid"
   mv -- "$files.json.partial" "$files.json"
   if ((status == 0 || status == 9)) && said=$(said_of "$files.json"); then
-    if ((status == 9)); then review=true; fi
+    if ((status == 9)) && ! $review; then
+      review=true
+      keep_notes
+    fi
     say "$name: $said"
     return 0
   fi
@@ -60,6 +81,7 @@ forget_child() {
 
 # check STEP COMMAND...: a step that reads only; it is run by --dry-run too. Gives its status, and stops nothing.
 check() {
+  if passed_over "$1"; then return; fi
   begin check "$@"
   await "$1" "$files" "$pid"
 }
@@ -74,7 +96,7 @@ must_or_absent() {
 
 # try STEP COMMAND...: a step with an effect; step STEP COMMAND...: the same, and the run stops where it is not ok.
 try() {
-  if planned "$@"; then return; fi
+  if planned "$@" || passed_over "$1"; then return; fi
   begin step "$@"
   await "$1" "$files" "$pid"
 }
@@ -101,6 +123,8 @@ side_by_side() {
   while [[ $1 != -- ]]; do first+=("$1"); shift; done
   shift
   if planned "${first[@]}"; then planned "$@"; return; fi
+  if passed_over "${first[0]}"; then step "$@"; return; fi
+  if passed_over "$1"; then step "${first[@]}"; return; fi
   begin step "${first[@]}"
   files_a=$files pid_a=$pid
   begin step "$@"

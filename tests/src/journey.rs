@@ -21,6 +21,14 @@ pub fn upgraded(name: &str) -> (Product, Content, Ran) {
     (product, before, upgrade)
 }
 
+/// The directory of the newest run of any script.
+pub fn newest_run(product: &Product) -> PathBuf {
+    let entries = fs::read_dir(product.state_dir().join("runs")).unwrap();
+    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    runs.sort();
+    runs.pop().expect("there is a run")
+}
+
 /// The restore point that a script made.
 pub fn point_of(ran: &Ran) -> PathBuf {
     PathBuf::from(ran.result()["restore_point"].as_str().unwrap())

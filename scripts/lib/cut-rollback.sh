@@ -1,0 +1,52 @@
+# A rollback that was cut off or failed: gone on with, or cleared up where it had not altered anything. Sourced by
+# svc-rollback.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir, point and the like are run.sh's and svc-rollback's
+
+# open_cut_rollback: --resume. What was staged is used, unless the run has taken it away again.
+open_cut_rollback() {
+  if $dry_run; then wrong_usage '--resume has no dry run: --status says what is left to be done.'; fi
+  resume_begin
+  parse_noted
+  if has_begun stop; then
+    altered=true
+  elif ! $was_killed || [[ -z $(noted restore_point) ]]; then
+    fail 3 nothing_to_resume 'It ended before it had altered anything: nothing is left to go on with.' "Roll back again: $(same_again)"
+  fi
+  if $args_lost && { $rerun_installer || ! has_begun installer; }; then
+    fail 2 installer_args_missing 'The installer has arguments, which were not kept.' "Say them again: svc-rollback --resume $SVC_RUN_ID --installer-arg ARG"
+  fi
+  # A host that was started again in between may have started the unit too.
+  if $altered && is_done stop && ! has_begun installer; then
+    begin step stopped-still svc-unit stop
+    await stopped-still "$files" "$pid" || stop_at $? stopped-still
+  fi
+}
+
+# clear_up_cut_rollback: what the last rollback has staged where it was killed before it had altered anything goes.
+clear_up_cut_rollback() {
+  local cut
+  if $dry_run; then return; fi
+  cut=$(rollback_before)
+  if [[ -z $cut || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun stop; then return; fi
+  if run_dir=$cut has_begun stage-search; then check clear-search svc-snap unstage --run "${cut##*/}" || :; fi
+  if run_dir=$cut has_begun stage-database; then check clear-database svc-pgrestore unstage --run "${cut##*/}" || :; fi
+}
+
+# A rollback that has altered something and is not finished is gone on with, unless a restore point is named.
+refuse_unfinished() {
+  local cut
+  cut=$(rollback_before)
+  if [[ -z $cut || ! $cut > $upgrade_run ]] || is_ok "$(times_file document "$cut")" || ! run_dir=$cut has_begun stop; then return; fi
+  fail 3 rollback_unfinished "The rollback ${cut##*/} has begun to alter things and is not finished." "Go on with it: svc-rollback --resume ${cut##*/}"
+}
+
+# The newest run of svc-rollback before this one.
+rollback_before() {
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number
+  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
+    if [[ ${plans[number]%/plan.json} != "$run_dir" && $(jq -r .script "${plans[number]}") == svc-rollback ]]; then
+      printf '%s' "${plans[number]%/plan.json}"
+      return
+    fi
+  done
+}

@@ -1,0 +1,61 @@
+# An upgrade that was cut off: gone on with from the installer on, cleared up where the installer was not started. Sourced by
+# svc-upgrade.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir, installer and the like are run.sh's and svc-upgrade's
+
+# open_cut_upgrade: --resume. Before the installer has started, nothing has been altered: the service runs again as it was,
+# and there is nothing to go on with, since a backup of then is none of now.
+open_cut_upgrade() {
+  if $dry_run; then wrong_usage '--resume has no dry run: --status says what is left to be done.'; fi
+  resume_begin
+  parse_noted
+  installer=$(realpath -m -- "$installer")
+  if ! has_begun installer; then
+    if $was_killed; then
+      take_half_point "$run_dir"
+      if has_begun stop || [[ -e $run_dir/unit-before.json ]]; then stopping=true; fi
+    fi
+    fail 3 nothing_to_resume 'Its installer was not started: nothing was altered, and nothing is left to go on with.' \
+      "Upgrade again: $(same_again)"
+  fi
+  point=$(point_of_run)
+  refuse_after_rollback
+  judge_hooks
+  if $args_lost && $rerun_installer; then
+    fail 2 installer_args_missing 'The installer had arguments, which were not kept.' "Say them again by --installer-arg: $(rerun_hint)"
+  fi
+}
+
+# What a rollback has begun to take back is not gone on with.
+refuse_after_rollback() {
+  local run begun
+  for run in "$SVC_STATE_DIR"/runs/*/notes.json; do
+    run=${run%/notes.json}
+    begun=("$run"/[0-9][0-9]-stop.started)
+    if ((${#begun[@]})) && jq -e --arg point "$point" '.facts.restore_point == $point' "$run/notes.json" >/dev/null 2>&1 &&
+      [[ $(jq -r .script "$run/plan.json") == svc-rollback ]]; then
+      fail 3 rolled_back "This upgrade was rolled back by the run ${run##*/}." "svc-rollback --status ${run##*/} shows how that stands."
+    fi
+  done
+}
+
+# clear_up_cut_upgrade: what the last upgrade has left where it was killed before its installer had started goes, and the
+# service, which it may have stopped, is started again if this run ends before it has altered anything.
+clear_up_cut_upgrade() {
+  local cut plans=("$SVC_STATE_DIR"/runs/*/plan.json) number
+  if $dry_run; then return; fi
+  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
+    cut=${plans[number]%/plan.json}
+    if [[ $cut != "$run_dir" && $(jq -r .script "$cut/plan.json") == svc-upgrade ]]; then break; fi
+    cut=''
+  done
+  if [[ -z $cut || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun installer; then return; fi
+  say "the run ${cut##*/} was cut off before its installer had started: it is cleared up"
+  take_half_point "$cut"
+  drop_half_restore_point
+  # Whether the service ran then, this run must know.
+  local unit_then=$cut/unit-before.json
+  if [[ ! -e $unit_then ]] && run_dir=$cut has_begun stop; then unit_then=$(run_dir=$cut document unit); fi
+  if [[ ! -e $unit_then ]]; then return; fi
+  cp -- "$unit_then" "$run_dir/unit-before.json"
+  stopping=true
+}

@@ -1,0 +1,97 @@
+# Going on with a run that was cut off or failed: its steps that are ok are passed over. Sourced by the scripts that can.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir, script and the like are run.sh's
+
+can_resume=true
+# Whether the run was killed: it has left no last document.
+was_killed=false
+# The step from which on there is something to go on with; each script has its own.
+altering_step=''
+
+# resume_begin: in the place of run_begin; opens the run that was asked for, or the newest of this script. `noted_arguments`
+# is how it was called.
+resume_begin() {
+  local asked=$run_asked found
+  prepare_run
+  if [[ -z $asked ]]; then asked=$(newest_to_resume); fi
+  find_run "$asked" || {
+    run_dir=''
+    fail 4 run_not_found "There is no run ${asked:-of $script} in $SVC_STATE_DIR/runs." "ls $SVC_STATE_DIR/runs shows them."
+  }
+  # Nothing is written into it before it is known to be one to go on with.
+  found=$run_dir run_dir=''
+  if holds_lock; then parent=${SVC_RUN_ID:-}; fi
+  export SVC_RUN_ID=${found##*/}
+  [[ $(jq -r .script "$found/plan.json") == "$script" ]] ||
+    fail 2 run_of_other_script "The run $SVC_RUN_ID is none of $script." "$(jq -r .script "$found/plan.json") --resume $SVC_RUN_ID"
+  lock_service
+  if is_ok "$(times_file document "$found")"; then
+    fail 3 run_finished "The run $SVC_RUN_ID has ended well: nothing is left to do." "$script --status $SVC_RUN_ID shows it."
+  fi
+  if [[ ! -e $(times_file document "$found") ]]; then was_killed=true; fi
+  mapfile -d '' -t noted_arguments < <(jq -j '.arguments[] | . + "\u0000"' "$found/plan.json")
+  restore_settings "$found/plan.json"
+  write_plan >"$found/plan.$(($(run_dir=$found times_begun) + 1)).json"
+  run_dir=$found
+  restore_notes
+  keep_late_documents
+  say "run $SVC_RUN_ID in $run_dir, gone on with"
+}
+
+# The newest run of this script that has altered something or was killed.
+newest_to_resume() {
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run_dir
+  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
+    run_dir=${plans[number]%/plan.json}
+    if [[ $(jq -r .script "$run_dir/plan.json") == "$script" ]] && { has_begun "$altering_step" || [[ ! -e $(times_file document) ]]; }; then
+      printf '%s' "$run_dir"
+      return
+    fi
+  done
+}
+
+# What neither the environment nor the settings' file says is as the run had it, save where its own journal lies.
+restore_settings() {
+  local key value
+  while IFS=$'\t' read -r key value; do
+    if [[ $key != SVC_STATE_DIR && $key != SVC_RUN_ID ]] && [[ -z ${!key:-} || $defaulted == *" $key "* ]]; then
+      printf -v "$key" '%b' "$value"
+      export "${key?}"
+    fi
+  done < <(jq -r '.settings | to_entries[] | [.key, .value] | @tsv' "$1")
+}
+
+# What the run had found out, and the number of its last step.
+restore_notes() {
+  local last=("$run_dir"/[0-9][0-9]-*.started)
+  if ((${#last[@]})); then
+    last=("${last[-1]##*/}")
+    step_number=$((10#${last[0]%%-*}))
+  fi
+  if [[ -e $run_dir/notes.json ]]; then
+    facts=$(jq -c .facts "$run_dir/notes.json") warnings=$(jq -c .warnings "$run_dir/notes.json")
+    review=$(jq -r .review "$run_dir/notes.json")
+  fi
+}
+
+# parse_noted: the arguments that the run was called with, and after them what is said now. `args_lost`: the installer had
+# arguments, which are noted nowhere and are not said now.
+args_lost=false
+parse_noted() {
+  local lost
+  installer_args=()
+  parse "${noted_arguments[@]}"
+  lost=${#installer_args[@]} installer_args=()
+  parse "${arguments[@]}"
+  if ((lost > 0 && ${#installer_args[@]} == 0)); then args_lost=true; fi
+}
+
+# noted FACT: what the run had found out, or nothing.
+noted() { jq -r --arg key "$1" '.[$key] // ""' <<<"$facts"; }
+
+# A tool that outlived its script has written its document, which nobody has kept.
+keep_late_documents() {
+  local file
+  for file in "$run_dir"/[0-9][0-9]-*.json.partial; do
+    if is_whole "$file"; then mv -- "$file" "${file%.partial}"; fi
+  done
+}

@@ -1,0 +1,81 @@
+# Runs: which there are, where one stands, and what to type next. Sourced by run.sh.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir, script and the like are run.sh's
+
+# Whether --status was asked for, and of which run that and --resume speak ('': the newest of this script).
+status_asked=false run_asked=''
+
+# find_run RUN: `run_dir` is a run by its id or its directory, or the newest of this script; false where there is none.
+find_run() {
+  if [[ -z $1 ]]; then
+    run_dir=$(newest_run "$script") && [[ -n $run_dir ]]
+  else
+    run_dir=$1
+    [[ $1 == */* ]] || run_dir=$SVC_STATE_DIR/runs/$1
+    run_dir=$(realpath -m -- "$run_dir")
+    [[ -e $run_dir/plan.json ]]
+  fi
+}
+
+# newest_run SCRIPT [PARENT]: the directory of the newest run of a script, or of those that a run has started.
+newest_run() {
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number
+  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
+    if jq -e --arg script "$1" --arg parent "${2-}" '.script == $script and ($parent == "" or .parent == $parent)' \
+      "${plans[number]}" >/dev/null 2>&1; then
+      printf '%s' "${plans[number]%/plan.json}"
+      return
+    fi
+  done
+}
+
+# is_at_work: whether a script is at the run in run_dir, or one that called it; or a tool that it has left behind.
+is_at_work() {
+  local holder run=$run_dir
+  if [[ -e $(times_file document) || ! -e $SVC_STATE_DIR/lock ]] || flock -n -s "$SVC_STATE_DIR/lock" true; then return 1; fi
+  holder=$(<"$SVC_STATE_DIR/lock")
+  while [[ -n ${run##*/} && -e $run/plan.json ]]; do
+    if [[ ${run##*/} == "$holder" ]]; then return 0; fi
+    run=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run/plan.json")
+  done
+  return 1
+}
+
+# foreign_at_work: whether an installer or another command that is not ours is at work.
+foreign_at_work() { [[ -e $SVC_STATE_DIR/foreign.lock ]] && ! flock -n -s "$SVC_STATE_DIR/foreign.lock" true; }
+
+# status_if_asked: --status prints where the run stands, and ends the script. It reads only.
+status_if_asked() {
+  local at_work=false foreign=false document
+  if ! $status_asked; then return; fi
+  if ! find_run "$run_asked"; then
+    printf '%s: There is no run %s in %s.\nhint: ls %s shows them.\n' "$script" "${run_asked:-of $script}" "$SVC_STATE_DIR/runs" "$SVC_STATE_DIR/runs" >&2
+    exit 4
+  fi
+  if is_at_work; then at_work=true; fi
+  if foreign_at_work; then foreign=true; fi
+  document=$(times_file document)
+  jq -r '"\(.script) \(.run_id), begun \(.started_at)"' "$run_dir/plan.json"
+  step_documents | jq -rs -f "$lib/table.jq" --argjson now_ms "$(date +%s%3N)" --argjson at_work "$at_work" --argjson foreign "$foreign"
+  if $at_work; then
+    printf 'It is at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
+  elif [[ -e $document ]]; then
+    jq -r 'if .ok then "It has ended well.\(if .result.downtime_ms then " The service was down for \(.result.downtime_ms) ms." else "" end)"
+           else "\(.error.message)\nnext: \(.error.hint)" end' "$document"
+  elif $foreign; then
+    printf 'Its script is gone; a command that it has started is still at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
+  else
+    printf 'It was cut off.\nnext: %s\n' "$(next_hint)"
+  fi
+  exit 0
+}
+
+# What to type after a run that was cut off, or failed; a script that can be gone on with redefines it. What it reads is in
+# run_dir, since --status asks it too.
+next_hint() { printf 'Type the same again: %s' "$(same_again)"; }
+
+# The command line of the run in run_dir, as one would type it.
+same_again() {
+  local noted
+  mapfile -d '' -t noted < <(jq -j '.arguments[] | . + "\u0000"' "$run_dir/plan.json")
+  printf '%s' "$(quoted "$(jq -r .script "$run_dir/plan.json")" "${noted[@]}")"
+}

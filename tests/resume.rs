@@ -1,0 +1,154 @@
+//! `--resume`: the upgrade and the rollback are killed with all that they started, at every step, and gone on with.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use svc_tests::journey::{assert_back, installed, newest_run, point_of};
+use svc_tests::product::{Content, Product};
+use svc_tests::tool::{Ran, Tool};
+use svc_tests::wait;
+
+const A_WHILE: Duration = Duration::from_secs(120);
+
+/// Where a script is killed: as soon as this file of its journal is there, `dump.started` or `dump.json`.
+type Point = &'static str;
+
+/// Kills a script with its whole process group at a point of its journal, or lets it end where it never comes there.
+fn kill_at(product: &Product, tool: Tool, point: Point) -> PathBuf {
+    let known = runs(product);
+    let mut script = tool.spawn();
+    wait::until(point, A_WHILE, || {
+        let new = runs(product).into_iter().find(|run| !known.contains(run));
+        (new.is_some_and(|run| journal(&run).iter().any(|name| name.get(3..) == Some(point))) || !script.is_running())
+            .then_some(())
+    })
+    .unwrap();
+    if script.is_running() {
+        script.signal_group(Signal::SIGKILL);
+    }
+    let ran = script.wait();
+    assert_eq!(ran.status, 137, "it had ended before {point}\n{ran}");
+    runs(product).into_iter().find(|run| !known.contains(run)).unwrap()
+}
+
+fn runs(product: &Product) -> Vec<PathBuf> {
+    let mut runs: Vec<PathBuf> =
+        fs::read_dir(product.state_dir().join("runs")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    runs.sort();
+    runs
+}
+
+fn journal(run: &Path) -> Vec<String> {
+    fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn has(run: &Path, what: &str) -> bool {
+    journal(run).iter().any(|name| name.get(3..) == Some(what))
+}
+
+/// Goes on with the last run; while its installer is still at work, that is refused with 8, and is the only thing to say.
+fn resume(product: &Product, script: &str) -> Ran {
+    wait::until("the run to be free to go on with", A_WHILE, || {
+        let ran = product.tool(script).arg("--resume").run();
+        if ran.status == 8 {
+            assert!(["foreign_at_work", "locked"].contains(&ran.doc()["error"]["code"].as_str().unwrap()), "{ran}");
+            return None;
+        }
+        Some(ran)
+    })
+    .unwrap()
+}
+
+/// No step has had its effect twice, and the installer ran once.
+fn assert_nothing_twice(run: &Path) {
+    let mut effects: BTreeMap<String, u32> = BTreeMap::new();
+    for name in journal(run) {
+        let Some(files) = name.strip_suffix(".started") else { continue };
+        let kind = fs::read_to_string(run.join(&name)).unwrap();
+        let document: Value = fs::read_to_string(run.join(format!("{files}.json")))
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        let step = files[3..].split('.').next().unwrap().to_owned();
+        if kind.trim() == "foreign" || (kind.trim() == "step" && document["changed"] == true) {
+            *effects.entry(step).or_default() += 1;
+        }
+    }
+    assert!(effects.values().all(|&times| times == 1), "{}: {effects:?}", run.display());
+}
+
+fn status(product: &Product, script: &str, wanted: &str) {
+    let ran = product.tool(script).arg("--status").run();
+    assert!(ran.status == 0 && ran.stdout.contains(wanted), "`{wanted}` is not in\n{}{}", ran.stdout, ran.stderr);
+}
+
+/// Upgrades, killed at a point, and brings the upgrade to its end as an operator would.
+fn upgrade_killed_at(product: &Product, point: Point) {
+    let upgrade = || product.tool("svc-upgrade").arg(product.installer("2.0.1"));
+    let run = kill_at(product, upgrade(), point);
+    if has(&run, "installer.started") {
+        let ran = resume(product, "svc-upgrade").ok();
+        assert_eq!(ran.doc()["run_id"], run.file_name().unwrap().to_string_lossy().as_ref());
+        assert!(ran.result()["downtime_ms"].is_u64(), "{ran}");
+    } else {
+        status(product, "svc-upgrade", "Type the same again: svc-upgrade");
+        let ran =
+            wait::until("the tools of the killed run to end", A_WHILE, || Some(upgrade().run()).filter(|ran| ran.status != 8));
+        let point = point_of(&ran.unwrap().ok());
+        let points: Vec<PathBuf> = fs::read_dir(product.backup_dir()).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(points.iter().all(|one| *one == point || one.join("SHA256SUMS").exists()), "a half restore point is left");
+    }
+    assert_nothing_twice(&newest_run(product));
+    assert_eq!(product.marker(), "2.0.1");
+    assert!(product.is_active());
+    status(product, "svc-upgrade", "It has ended well.");
+}
+
+/// Rolls back, killed at a point, and goes on with it.
+fn rollback_killed_at(product: &Product, before: &Content, point: Point) {
+    let run = kill_at(product, product.tool("svc-rollback"), point);
+    status(product, "svc-rollback", "svc-rollback --resume");
+    if has(&run, "stop.started") {
+        let refused = wait::until("the tools of the killed run to end", A_WHILE, || {
+            Some(product.tool("svc-rollback").run()).filter(|ran| ran.status != 8)
+        });
+        refused.unwrap().fails(3, "rollback_unfinished");
+    }
+    resume(product, "svc-rollback").ok().changed();
+    assert_nothing_twice(&run);
+    assert_back(product, before);
+}
+
+/// One way there and one way back, each killed once.
+fn there_and_back(name: &str, points: &[(Point, Point)]) {
+    let (product, before) = installed(name);
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    for (there, back) in points {
+        upgrade_killed_at(&product, there);
+        rollback_killed_at(&product, &before, back);
+    }
+}
+
+#[test]
+fn killed_during_the_dump_and_during_the_staging_nothing_is_lost() {
+    there_and_back("redump", &[("dump.started", "stage-database.started")]);
+}
+
+#[test]
+fn killed_at_the_installer_and_during_the_swap_nothing_is_lost() {
+    there_and_back("reinst", &[("installer.started", "swap-search.started")]);
+}
+
+#[test]
+fn killed_before_the_installer_and_between_the_swaps_nothing_is_lost() {
+    there_and_back("rebefore", &[("verify-dump.json", "swap-search.json")]);
+}
+
+#[test]
+fn killed_while_it_starts_and_after_the_uninstaller_nothing_is_lost() {
+    there_and_back("restart", &[("start.started", "uninstall.json")]);
+}
