@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use svc_tests::journey::{assert_back, installed, newest_run, point_of};
 use svc_tests::product::{Content, Product};
@@ -151,4 +153,98 @@ fn killed_before_the_installer_and_between_the_swaps_nothing_is_lost() {
 #[test]
 fn killed_while_it_starts_and_after_the_uninstaller_nothing_is_lost() {
     there_and_back("restart", &[("start.started", "uninstall.json")]);
+}
+
+#[test]
+fn an_upgrade_and_a_rollback_killed_at_any_step_lose_nothing() {
+    if !svc_tests::deep() {
+        return svc_tests::skip("a kill at every step of the upgrade and of the rollback: it takes many minutes, --deep");
+    }
+    // Every step that a run of each has, from its start and from its end on.
+    let (product, before) = installed("reall");
+    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
+    let back = product.tool("svc-rollback").run().ok();
+    let points = |ran: &Ran| -> Vec<Point> {
+        let run = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+        let mut names = journal(&run);
+        names.sort();
+        // After the last document of a script nothing is left to kill.
+        let last = names.iter().rfind(|name| name.ends_with(".started")).unwrap().replace(".started", ".json");
+        let wanted = names
+            .iter()
+            .filter(|name| name.ends_with(".started") || (name.ends_with(".json") && name[..1].parse::<u8>().is_ok()));
+        wanted.filter(|name| **name != last).map(|name| &*Box::leak(name[3..].to_owned().into_boxed_str())).collect()
+    };
+    let (there, back) = (points(&upgrade), points(&back));
+    assert_back(&product, &before);
+    for number in 0..there.len().max(back.len()) {
+        let (there, back) = (there[number % there.len()], back[number % back.len()]);
+        eprintln!("killed at {there} and at {back}");
+        upgrade_killed_at(&product, there);
+        rollback_killed_at(&product, &before, back);
+    }
+}
+
+/// An installer that waits, with its process id in `pid`, as long as there is no file `go`, and is that of 2.0.1 then.
+fn waiting_installer(product: &Product) -> PathBuf {
+    let path = product.path("odd").join(format!("{}-2.0.1.run", product.name));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let does = format!(
+        "#!/bin/sh\n[ -e '{go}' ] && exec '{real}'\necho $PPID $$ >'{pid}.partial'; mv '{pid}.partial' '{pid}'\nexec sleep 600\n",
+        go = product.path("go").display(),
+        real = product.installer("2.0.1").display(),
+        pid = product.path("pid").display()
+    );
+    fs::write(&path, does).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
+    let (product, _) = installed("reunknown");
+    let installer = waiting_installer(&product);
+    let script = product.tool("svc-upgrade").arg(&installer).spawn();
+    let pids = wait::until("the installer to be at work", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
+
+    status(&product, "svc-upgrade", "It is at work.");
+    product.tool("svc-upgrade").arg(&installer).run().fails(8, "locked").unchanged();
+    product.tool("svc-upgrade").arg("--resume").run().fails(8, "locked");
+    script.signal_group(Signal::SIGKILL);
+    assert_eq!(script.wait().status, 137);
+    status(&product, "svc-upgrade", "a command that it has started is still at work");
+    product.tool("svc-upgrade").arg("--resume").run().fails(8, "foreign_at_work");
+
+    // As where the host stops: the installer, and what waits for it.
+    for pid in pids.split_whitespace() {
+        kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
+    }
+    let unknown = resume(&product, "svc-upgrade").fails(3, "end_unknown");
+    let hint = unknown.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer"), "{unknown}");
+    fs::write(product.path("go"), "").unwrap();
+    product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]).run().ok();
+    assert_eq!(product.marker(), "2.0.1");
+    product.tool("svc-upgrade").arg("--resume").run().fails(3, "run_finished");
+}
+
+#[test]
+fn an_installer_that_fails_is_rolled_back_by_itself_where_that_was_asked_for() {
+    let (product, before) = installed("reauto");
+    let ran = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer()).run();
+    let ran = ran.fails(1, "command_failed").changed();
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().starts_with("It was rolled back: 1.15.5 runs again."), "{ran}");
+    assert_back(&product, &before);
+    product.tool("svc-upgrade").arg("--resume").run().fails(3, "rolled_back");
+}
+
+#[test]
+fn an_installer_that_has_failed_is_run_again_only_when_that_is_said() {
+    let (product, _) = installed("refailed");
+    product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
+    product.tool("svc-upgrade").arg("--resume").run().fails(3, "installer_failed");
+    status(&product, "svc-upgrade", "svc-rollback");
+    product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
+    let run = newest_run(&product);
+    assert!(has(&run, "installer.started") && has(&run, "installer.2.json"), "{:?}", journal(&run));
 }
