@@ -98,7 +98,7 @@ print_document() {
   document=$(
     if [[ -n $run_dir ]]; then step_documents; fi |
       jq -s "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
-        --arg host "$(hostname)" --arg started "$started" --arg finished "$(date -u +%FT%TZ)" \
+        --arg host "$(hostname)" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(date -u +%FT%TZ)" \
         --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
         --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
         --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan"
