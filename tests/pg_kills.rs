@@ -154,7 +154,7 @@ fn a_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_with_its_own_proper
     };
     Series {
         what: "svc-pgdump",
-        count: 8,
+        count: 5,
         scratch: case.dir.path(),
         prepare: &prepare,
         command: &|_| command(),
@@ -182,7 +182,7 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
     };
     Series {
         what: "stage",
-        count: 6,
+        count: 3,
         scratch: case.dir.path(),
         prepare: &|_| {},
         command: &|round| case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump),
@@ -195,7 +195,7 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
         let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
         let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
         case.tool().args(["unstage", "--run", "20300102t000000z-all"]).run().ok();
-        for (round, moment) in (0..).zip(kills::sample(all, 4, &mut Random::of(11))) {
+        for (round, moment) in (0..).zip(kills::sample(all, 2, &mut Random::of(11))) {
             let next = format!("20300104t{round:06}z-next");
             kills::kill_at(stage(&format!("20300103t{round:06}z-killed")), &moment);
             grow_old(&case.dir.path().join("state"));
@@ -248,7 +248,7 @@ fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_aga
         );
     };
     let series = |what, prepare: &dyn Fn(usize), command: &dyn Fn(usize) -> Tool, done: &dyn Fn(usize, &Ran, &str)| {
-        Series { what, count: 5, scratch: case.dir.path(), prepare, command, old_or_new: &old_or_new, done }.run();
+        Series { what, count: 2, scratch: case.dir.path(), prepare, command, old_or_new: &old_or_new, done }.run();
     };
     // In the first round there is nothing to go back from.
     series("swap", &|round| drop((round > 0).then(|| back().run().ok())), &|_| forward(), &swapped);
@@ -272,7 +272,7 @@ fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_aga
     };
     Series {
         what: "unstage",
-        count: 3,
+        count: 1,
         scratch: case.dir.path(),
         prepare: &prepare,
         command: &unstage,
@@ -304,7 +304,7 @@ fn a_whole_restore_killed_at_any_moment_is_done_by_the_same_run_again() {
     };
     Series {
         what: "restore",
-        count: 6,
+        count: 4,
         scratch: case.dir.path(),
         prepare: &|_| {},
         command: &restore,
@@ -343,7 +343,7 @@ fn an_in_place_restore_killed_at_any_moment_is_closed_or_whole_and_the_same_agai
     };
     Series {
         what: "--in-place",
-        count: 4,
+        count: 2,
         scratch: case.dir.path(),
         prepare: &prepare,
         command: &|_| case.tool().arg("--in-place").arg(&dump),

@@ -9,6 +9,7 @@ use crate::fill::fill;
 use crate::outcome::{PropertiesFrom, Restored};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
 use crate::restore::without_swap;
+use crate::trial;
 
 pub(crate) fn run(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restored> {
     let mut prepared = prepare(args, Aim::Place, dry_run, call)?;
@@ -23,6 +24,9 @@ pub(crate) fn run(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<
         return Ok(without_swap(prepared.staged, true));
     }
     call.check()?;
+    trial::can_be_created(&mut prepared, call)?;
+    // What the trial made is gone again.
+    call.effects().undone();
     keep_properties(&prepared, call)?;
     match drop_and_fill(&mut prepared, call) {
         Ok(()) => Ok(without_swap(prepared.staged, true)),

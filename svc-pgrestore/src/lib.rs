@@ -19,6 +19,7 @@ mod settings;
 mod stage;
 mod swap;
 mod tables;
+mod trial;
 mod unstage;
 
 use clap::{Parser, Subcommand};

@@ -14,7 +14,7 @@ use crate::loader::{self, Chosen, LoaderArgs, Plan};
 use crate::outcome::{PropertiesFrom, Staged};
 use crate::proof::Expected;
 use crate::settings::{DatabaseArgs, OwnerArg};
-use crate::{names, preflight, server};
+use crate::{names, preflight, server, trial};
 
 /// What staging and restoring need to know.
 #[derive(Debug, clap::Args)]
@@ -98,6 +98,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     remarks(call, &admin, &dump);
     let mut first = Vec::new();
     if aim == Aim::Place && live.is_some() {
+        first.extend(trial::actions(&creation, &names::staged(&database, call.run_id())));
         if properties_from == PropertiesFrom::Live {
             first.push(Action::file(&Properties::path_of(input.dump.path()), "write the live database's properties"));
         }

@@ -67,7 +67,7 @@ fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed
 }
 
 /// Drops what stagings that were killed have left. The lock of the database is held, so that none of them is still at work.
-fn remove_leftovers(admin: &mut Admin, wanted: &Staged, call: &Call) -> Result<bool, Failure> {
+pub(crate) fn remove_leftovers(admin: &mut Admin, wanted: &Staged, call: &Call) -> Result<bool, Failure> {
     let mut removed = false;
     for received in swaps::all(call, &["svc-pgrestore.stage/1"]) {
         let Ok(left) = received.result::<Staged>() else { continue };

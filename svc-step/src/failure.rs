@@ -120,10 +120,13 @@ impl Failure {
         self
     }
 
-    /// Adds what lay behind it.
+    /// Adds what lay behind it; a program that has said nothing adds nothing.
     #[must_use]
     pub fn cause(mut self, cause: impl Into<String>) -> Self {
-        self.causes.push(cause.into());
+        let cause = cause.into();
+        if !cause.trim().is_empty() {
+            self.causes.push(cause);
+        }
         self
     }
 

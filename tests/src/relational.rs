@@ -48,9 +48,7 @@ pub struct Case {
 impl Case {
     /// An empty database, owned by a role of its own.
     pub fn new(name: &str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self::on(Host::shared().unwrap().postgres, format!("{name}_{}_{number}", process::id()))
+        Self::on(Host::shared().unwrap().postgres, own_name(name))
     }
 
     /// The same on any server, with the database's full name.
@@ -63,7 +61,12 @@ impl Case {
 
     /// The same, with content, and the dump of it.
     pub fn filled(name: &str) -> (Self, PathBuf) {
-        let case = Self::new(name);
+        Self::filled_on(Host::shared().unwrap().postgres, name)
+    }
+
+    /// The same on any server.
+    pub fn filled_on(pg: Postgres, name: &str) -> (Self, PathBuf) {
+        let case = Self::on(pg, own_name(name));
         case.sql(&CONTENT.replace("%OWNER%", &identifier(&case.owner)));
         let dump = case.dump();
         (case, dump)
@@ -208,6 +211,13 @@ impl Case {
         let mut psql = self.pg.administrator("psql");
         psql.args(["-XAtq", "-d", database, "-c", sql]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
+}
+
+/// A name that no other test has.
+fn own_name(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{name}_{}_{number}", process::id())
 }
 
 impl Drop for Case {

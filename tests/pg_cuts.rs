@@ -1,0 +1,189 @@
+//! PostgreSQL that is stopped in the middle, connections that are cut, and programs that are killed: the live database is the old or
+//! the new one, the document says how to go on, and the next call leaves nothing else.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use svc_tests::host::{Host, OwnPostgres};
+
+use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::random::Random;
+use svc_tests::relational::{Case, SOON};
+use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::witness::Witness;
+use svc_tests::{os, wait};
+
+/// Stops a server at once, as a crash does, and starts it again when the tool has ended.
+fn crash(host: &Host, own: &OwnPostgres, spawned: Spawned) -> Ran {
+    let mut stop = os::command_as(&own.os_user, own.server_dir.join("pg_ctl"));
+    os::run(stop.args(["stop", "--mode=immediate", "--no-wait", "-D"]).arg(&own.data_dir)).unwrap();
+    let ran = spawned.wait();
+    assert!(wait::gone(SOON, || !host.systemd.is_active(&own.unit)), "the server did not stop");
+    host.systemd.start(&own.unit).unwrap();
+    ran
+}
+
+fn hint(ran: &Ran) -> &str {
+    ran.doc()["error"]["hint"].as_str().unwrap()
+}
+
+fn dump_tool(case: &Case, out: &str) -> Tool {
+    Tool::new("svc-pgdump")
+        .env("PGHOST", &case.pg.socket_dir)
+        .env("PGPORT", case.pg.port.to_string())
+        .env("SVC_STATE_DIR", case.dir.path().join("state"))
+        .args(["--as", "postgres", "--dbname", &case.database, "--output"])
+        .arg(case.dir.path().join(out))
+}
+
+/// A dump that has begun to write and stands still.
+fn standing_dump(case: &Case, out: &str) -> Spawned {
+    let spawned = dump_tool(case, out).spawn();
+    let partial = case.dir.path().join(format!("{out}.partial"));
+    let begun = || fs::metadata(&partial).ok().filter(|meta| meta.len() > 1_000_000);
+    wait::until("rows in the partial file", SOON, begun).unwrap();
+    spawned.signal(Signal::SIGSTOP);
+    spawned
+}
+
+/// The process that a tool has started.
+fn child_of(spawned: &Spawned, name: &str) -> Pid {
+    let parent = format!("PPid:\t{}\n", spawned.pid());
+    let is_it = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.starts_with(&format!("Name:\t{name}\n")) && status.contains(&parent)
+    };
+    wait::until(name, SOON, || {
+        let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        pids.into_iter().find(is_it).map(Pid::from_raw)
+    })
+    .unwrap()
+}
+
+/// Rows enough that a dump of them takes a while.
+const MANY: &str = "CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 200000) n";
+
+#[test]
+fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call_goes_on() {
+    let host = Host::shared().unwrap();
+    let own = host.postgres_server().unwrap();
+    let (case, dump) = Case::filled_on(own.postgres.clone(), "pgc_stop");
+    case.sql("DELETE FROM notes WHERE item > 100");
+    let witness = Witness::of(&case);
+
+    // While the copy is made.
+    let mut holder = case.session("postgres", "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; SELECT pg_sleep(120)");
+    case.wait_for("the lock", "query LIKE '%pg_database IN SHARE%' AND wait_event = 'PgSleep'");
+    let spawned = case.tool().arg("stage").arg(&dump).spawn();
+    case.wait_for("the creation", "query LIKE 'CREATE DATABASE%' AND wait_event_type = 'Lock'");
+    let ran = crash(&host, &own, spawned);
+    holder.wait().unwrap();
+    assert_eq!(ran.status, 5, "{ran}");
+    assert!(hint(&ran).contains("unstage --run") && !ran.doc()["changed"].is_boolean(), "{ran}");
+    assert_eq!(case.copies(), "");
+    witness.is_let_in("after a stop at the creation");
+
+    // While it is loaded: the copy stays, and is told as what it is.
+    let spawned = case.sleeping_stage(&dump, &["--run-id", "20300101t000000z-load"]);
+    let ran = crash(&host, &own, spawned);
+    assert_eq!(ran.status, 5, "{ran}");
+    let ran = ran.changed();
+    assert!(ran.result()["proven"] == false && hint(&ran).contains("unstage --run 20300101t000000z-load"), "{ran}");
+    witness.is_let_in("after a stop at the load");
+    case.tool().args(["swap", "--run", "20300101t000000z-load"]).run().refused("not_proven");
+    let run = "20300101t000000z-swap";
+    let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().warns("leftover_removed");
+    assert_eq!(case.copies(), staged.result()["staged"]["name"].as_str().unwrap());
+
+    // While the names are exchanged.
+    let blocker = case.blocker();
+    let spawned = case.tool().args(["swap", "--run", run]).spawn();
+    case.wait_for_rename();
+    let ran = crash(&host, &own, spawned);
+    case.release(blocker);
+    assert_eq!(ran.status, 5, "{ran}");
+    assert!(hint(&ran).contains(&format!("swap --run {run}")), "{ran}");
+    witness.is_let_in("after a stop at the swap");
+    case.tool().args(["swap", "--run", run]).run().ok().changed();
+    assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
+    case.tool().args(["swap", "--back", "--run", run]).run().ok().changed();
+    witness.is_let_in("after the way back");
+    case.tool().args(["unstage", "--run", run]).run().ok().changed();
+
+    // While it is dumped.
+    case.sql(MANY);
+    let spawned = standing_dump(&case, "stopped.sql");
+    let mut stop = os::command_as(&own.os_user, own.server_dir.join("pg_ctl"));
+    os::run(stop.args(["stop", "--mode=immediate", "-D"]).arg(&own.data_dir)).unwrap();
+    spawned.signal(Signal::SIGCONT);
+    let ran = spawned.wait();
+    host.systemd.start(&own.unit).unwrap();
+    ran.fails(1, "pg_dump_failed").unchanged();
+    assert!(!case.dir.path().join("stopped.sql").exists() && !case.dir.path().join("stopped.sql.partial").exists());
+    assert_eq!(case.copies(), "");
+}
+
+#[test]
+fn a_program_that_is_killed_is_a_failure_and_leaves_nothing() {
+    let (case, dump) = Case::filled("pgc_child");
+    case.sql(MANY);
+    let witness = Witness::of(&case);
+    let spawned = standing_dump(&case, "killed.sql");
+    kill(child_of(&spawned, "pg_dump"), Signal::SIGKILL).unwrap();
+    spawned.signal(Signal::SIGCONT);
+    let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
+    assert!(ran.doc()["error"]["causes"].to_string().contains("signal: 9"), "{ran}");
+    assert!(!case.dir.path().join("killed.sql").exists() && !case.dir.path().join("killed.sql.partial").exists());
+
+    let spawned = case.sleeping_stage(&dump, &["--loader", "psql"]);
+    kill(child_of(&spawned, "psql"), Signal::SIGKILL).unwrap();
+    let ran = spawned.wait().fails(1, "load_failed").unchanged();
+    assert!(ran.text().contains("ended by a signal"), "{ran}");
+    witness.sees_nothing("after a psql that was killed");
+}
+
+#[test]
+fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_goes_on() {
+    let (case, dump) = Case::filled("pgc_cut");
+    let backed_up = case.text();
+    case.sql("DELETE FROM notes WHERE item > 100");
+    let old = case.oid(&case.database);
+    let admin = format!("{}_adm", case.database);
+    case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
+    let password: PathBuf = case.dir.path().join("password");
+    os::file(&password, "x\n", 0o600, None).unwrap();
+    let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
+    let seed = std::env::var("SVC_TEST_SEED").ok().map_or_else(|| u64::from(std::process::id()), |seed| seed.parse().unwrap());
+    eprintln!("SVC_TEST_SEED={seed}");
+    let mut random = Random::of(seed);
+    for round in 0..if svc_tests::deep() { 60 } else { 6 } {
+        let run = format!("20300101t{round:06}z-cut");
+        let restore = |port: u16| {
+            let tool =
+                case.tool().args(["--host", "127.0.0.1", "--username", &admin, "--port", &port.to_string(), "--run-id", &run]);
+            tool.arg("--password-file").arg(&password).arg(&dump).limit(Duration::from_secs(120))
+        };
+        // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
+        let limit = 100 + random.below([600, 6000, 20_000][round % 3]);
+        proxy.set(Mode::CutAfter(limit));
+        let ran = restore(proxy.port()).run();
+        let when = format!("each connection cut after {limit} bytes");
+        if ran.status != 0 {
+            assert!(ran.status != 3 && !hint(&ran).is_empty(), "{when}\n{ran}");
+        }
+        let rows = case.sql("SELECT count(*) FROM notes");
+        assert_eq!(rows, if case.oid(&case.database) == old { "100" } else { "200" }, "{when}");
+        restore(case.pg.port).run().ok();
+        assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
+        for step in [&["swap", "--back"][..], &["unstage"]] {
+            case.tool().args(step).args(["--run", &run]).run().ok();
+        }
+        assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
+    }
+    case.admin(&format!("DROP ROLE {admin}"));
+    let noted = fs::read_dir(case.dir.path().join("state/swaps")).unwrap().count();
+    assert_eq!(noted, 0);
+}

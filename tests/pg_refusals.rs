@@ -1,0 +1,159 @@
+//! Refusals and warnings of `svc-pgdump` and `svc-pgrestore` that no other test comes across.
+
+use std::fs;
+
+use svc_tests::disk::SmallDisk;
+use svc_tests::os;
+use svc_tests::postgres::identifier;
+use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::relational::Case;
+use svc_tests::tool::Tool;
+use svc_tests::witness::Witness;
+
+fn dump_of(case: &Case) -> Tool {
+    Tool::new("svc-pgdump")
+        .env("PGHOST", &case.pg.socket_dir)
+        .env("PGPORT", case.pg.port.to_string())
+        .env("SVC_STATE_DIR", case.dir.path().join("state"))
+        .env("SVC_DATABASE", &case.database)
+        .env("SVC_DB_USER", &case.owner)
+        .dir(case.dir.path())
+}
+
+fn script(case: &Case, name: &str, text: &str) -> std::path::PathBuf {
+    let path = case.dir.path().join(name);
+    os::file(&path, text, 0o755, None).unwrap();
+    path
+}
+
+#[test]
+fn settings_of_a_dump_that_are_wrong_are_named() {
+    let (case, _) = Case::filled("pgf_dump");
+    let dump = || dump_of(&case).env("PGPASSWORD", "secret").arg("--force");
+    for (name, value) in [("PGPORT", "x"), ("PGCONNECT_TIMEOUT", "soon"), ("PGHOSTADDR", "somewhere")] {
+        let tool = if name == "PGHOSTADDR" { dump().env("PGHOST", "db.test") } else { dump() };
+        tool.env(name, value).run().fails(2, "environment_invalid").unchanged();
+    }
+    dump().args(["--host", "a,b"]).run().fails(2, "several_hosts").unchanged();
+    dump().args(["--as", "postgres", "--host", "127.0.0.1"]).run().fails(2, "as_needs_socket").unchanged();
+    dump().arg("--output").arg(case.dir.path().join("..")).run().fails(2, "output_invalid").unchanged();
+    dump().arg("--output").arg(case.dir.path()).run().refused("output_is_folder");
+    let empty = case.dir.path().join("empty");
+    os::file(&empty, "\n", 0o600, None).unwrap();
+    dump().arg("--password-file").arg(&empty).run().fails(2, "secret_file_empty").unchanged();
+    let places = || dump_of(&case).arg("--force");
+    places().env("PGPASSFILE", "/nowhere").run().refused("password_missing").warns("password_file_unusable");
+    fs::write(&empty, b"*:*:*:*:\xe4\n").unwrap();
+    places().env("PGPASSFILE", &empty).run().refused("password_missing").warns("password_line_not_text");
+
+    let talks =
+        script(&case, "talks", "#!/bin/sh\n[ $1 = --version ] || echo 'pg_dump: warning: look here' >&2\nexec pg_dump \"$@\"\n");
+    let ran = dump().arg("--pg-dump").arg(talks).run().ok().warns("pg_dump_said");
+    assert!(ran.doc()["warnings"].to_string().contains("look here"), "{ran}");
+    let other = script(&case, "other", "#!/bin/sh\necho hello\n");
+    dump().arg("--pg-dump").arg(other).run().fails(1, "pg_dump_unusable").unchanged();
+
+    case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", identifier(&case.database)));
+    dump().run().fails(5, "postgres_busy").unchanged();
+    case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT -1", identifier(&case.database)));
+
+    // Rows that are deleted still take room, and none in a dump.
+    case.sql(&format!(
+        "SET ROLE {}; CREATE TABLE gone WITH (autovacuum_enabled = off) AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 12000) n; ANALYZE gone; DELETE FROM gone",
+        identifier(&case.owner)
+    ));
+    let disk = case.dir.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let small = SmallDisk::at(&disk, 3).unwrap();
+    let ran = dump().arg("--output").arg(disk.join("dump.sql")).run();
+    drop(small);
+    ran.ok().warns("little_room");
+}
+
+#[test]
+fn names_that_are_taken_or_were_changed_by_others_are_told() {
+    let (case, dump) = Case::filled("pgf_names");
+    let witness = Witness::of(&case);
+    let run = "20300101t000000z-names";
+    let staged = format!("{}_staged_{run}", case.database);
+    let kept = format!("{}_before_{run}", case.database);
+    let stage = || case.tool().args(["stage", "--run-id", run]).arg(&dump);
+    case.pg.create_database(&staged, &case.owner).unwrap();
+    stage().run().refused("staged_exists");
+    case.pg.drop_database(&staged).unwrap();
+    let ran = stage().run().ok().changed();
+    let document = case.keep("staged.json", &ran);
+
+    let step = |step: &str| case.tool().args([step, "--from"]).arg(&document).run();
+    case.pg.create_database(&kept, &case.owner).unwrap();
+    step("swap").refused("name_taken");
+    case.pg.drop_database(&kept).unwrap();
+    let mine = format!("{}_mine", case.database);
+    case.admin(&format!("ALTER DATABASE {} RENAME TO {}", identifier(&staged), identifier(&mine)));
+    for name in ["swap", "unstage"] {
+        let ran = step(name).refused("staged_renamed");
+        assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&mine), "{ran}");
+    }
+    case.pg.drop_database(&mine).unwrap();
+    witness.sees_nothing("after names that others have taken");
+}
+
+#[test]
+fn what_a_load_has_to_say_and_what_it_does_not_know_are_warnings() {
+    let (case, dump) = Case::filled("pgf_warn");
+    let loud = case.dump_with(&dump, "DO $$ BEGIN RAISE WARNING 'look here'; END $$;");
+    let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-loud"]).arg(loud).run().ok().warns("load_warning");
+    assert!(ran.doc()["warnings"].to_string().contains("look here"), "{ran}");
+    let inserts = case.dump_with(&dump, "INSERT INTO public.notes VALUES (1, 'COPY');");
+    // A row more than the COPY blocks have is one that nobody can account for.
+    case.tool().args(["stage", "--dry-run"]).arg(inserts).run().ok().warns("rows_not_counted");
+    case.pg.drop_database(&case.copies()).unwrap();
+    case.pg.drop_database(&case.database).unwrap();
+    case.tool().arg(&dump).run().ok().warns("properties_from_defaults");
+}
+
+#[test]
+fn in_place_drops_nothing_that_the_server_cannot_create_anew() {
+    let (case, _) = Case::filled("pgf_trial");
+    case.backup();
+    let witness = Witness::of(&case);
+    let properties = case.dir.path().join("backup.sql.properties.json");
+    let text = fs::read_to_string(&properties).unwrap();
+    fs::write(&properties, text.replace("\"C.UTF-8\"", "\"xx_NO.UTF-8\"")).unwrap();
+    let place = || case.tool().arg("--in-place").arg(case.dir.path().join("backup.sql"));
+    let ran = place().run().fails(1, "postgres_refused").unchanged();
+    assert!(ran.doc()["error"]["causes"].to_string().contains("locale"), "{ran}");
+    witness.sees_nothing("after a locale that the server does not have");
+    assert_eq!(fs::read_dir(case.dir.path().join("state/swaps")).unwrap().count(), 0);
+    fs::write(&properties, text).unwrap();
+    place().run().ok().changed();
+}
+
+#[test]
+fn a_server_lost_at_the_commit_and_not_found_again_leaves_the_question_open() {
+    if !svc_tests::deep() {
+        return svc_tests::skip(
+            "a swap whose server is lost at its commit and stays away: takes half a minute, only with --deep",
+        );
+    }
+    let (case, dump) = Case::filled("pgf_unknown");
+    let admin = format!("{}_adm", case.database);
+    case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
+    let password = case.dir.path().join("password");
+    os::file(&password, "x\n", 0o600, None).unwrap();
+    let run = "20300101t000000z-lost";
+    case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok();
+    let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
+    let blocker = case.blocker();
+    let port = proxy.port().to_string();
+    let tool = case.tool().args(["swap", "--run", run, "--host", "127.0.0.1", "--username", &admin, "--port", &port]);
+    let spawned = tool.arg("--password-file").arg(&password).spawn();
+    case.wait_for_rename();
+    // The renames wait; when they are let go, no answer comes through any more.
+    proxy.set(Mode::CutAfter(0));
+    case.release(blocker);
+    let ran = spawned.wait();
+    assert_eq!(ran.status, 5, "{ran}");
+    case.tool().args(["swap", "--run", run]).run().ok();
+    case.admin(&format!("DROP ROLE {admin}"));
+}
