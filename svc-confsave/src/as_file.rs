@@ -20,16 +20,16 @@ pub(crate) struct AsFile {
 /// Decides: with a base, or where all is to be carried, the operator's file wins as a whole.
 pub(crate) fn plan(saved: &Config, base: Option<&Config>, new: &Config, all: bool) -> Result<AsFile, Failure> {
     let stays = |outcome, reason| Ok(AsFile { keys: vec![KeyReport::of_whole_file(outcome, reason)], aside: None });
-    if base.is_some_and(|base| base.text() == saved.text()) {
+    if base.is_some_and(|base| base.text.as_str() == saved.text.as_str()) {
         return Ok(AsFile { keys: Vec::new(), aside: None });
     }
-    if saved.text() == new.text() {
+    if saved.text.as_str() == new.text.as_str() {
         return stays(Outcome::Same, None);
     }
     let outcome = match base {
         None if all => Outcome::Carried,
         None => return stays(Outcome::NotCarried, Some(Reason::NotRecognised)),
-        Some(base) if base.text() == new.text() => Outcome::Carried,
+        Some(base) if base.text.as_str() == new.text.as_str() => Outcome::Carried,
         Some(_) => Outcome::Conflict,
     };
     let aside = Aside::plan(&new.content, |number| match number {

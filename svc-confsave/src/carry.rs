@@ -2,24 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, StepResult, file};
 
 use crate::aside::Aside;
-use crate::config::{Config, ConfigFile, Format};
+use crate::carried::{BaseUsed, Carried};
+use crate::config::Config;
 use crate::content::{Content, sha256};
 use crate::diff::side;
 use crate::key::{KeyReport, Outcome, Sides};
 use crate::layout::ConfigArgs;
-use crate::merge::{Choice, Decision, Fate, Merge, Reason, three_way, two_way};
+use crate::merge::{Choice, Reason, three_way, two_way};
 use crate::redact::Redactor;
 use crate::replace::replace;
 use crate::saved::SavedArgs;
+use crate::text::Format;
 use crate::tree::{Flat, names, render};
+use crate::write::{Written, write};
 use crate::{as_file, cross, text_diff};
 
 /// Arguments of `svc-confsave carry`.
@@ -48,52 +49,6 @@ pub struct CarryArgs {
     pub(crate) dry: DryRun,
 }
 
-/// What became of every customised key.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Carried {
-    /// The saved copy.
-    pub saved: ConfigFile,
-    /// The new configuration, as it was before.
-    pub new: ConfigFile,
-    /// What told the operator's changes from the vendor's.
-    pub base: BaseUsed,
-    /// Every customised key, each with one outcome.
-    pub keys: Vec<KeyReport>,
-    /// How many are carried.
-    pub carried_count: u64,
-    /// How many were the same already.
-    pub same_count: u64,
-    /// How many the vendor had changed too.
-    pub conflict_count: u64,
-    /// How many are not carried.
-    pub not_carried_count: u64,
-    /// The SHA-256 of the configuration with the customisations in it.
-    pub sha256: String,
-    /// Where the file before is kept; `null` where nothing had to be changed.
-    pub kept_as: Option<String>,
-    /// What changes in the new configuration's text, for people; empty where nothing does.
-    pub text_diff: String,
-    /// Whether secrets are shown.
-    pub secrets_shown: bool,
-    /// What is done; empty where nothing had to be changed.
-    pub plan: Vec<Action>,
-}
-
-/// The base of a three-way merge.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum BaseUsed {
-    /// There was none.
-    None,
-    /// The new file itself is what the saved version had shipped.
-    New,
-    /// A file.
-    File {
-        /// It.
-        file: ConfigFile,
-    },
-}
-
 /// The files of a call.
 struct Files {
     saved: Config,
@@ -111,19 +66,19 @@ struct Plan {
 
 pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
     let saved = args.saved.read(call, &args.config.product)?;
-    let (path, layout) = args.config.find(args.saved.decides().then_some(saved.layout))?;
+    let (path, layout) = args.config.find(args.saved.decides().then_some(saved.text.layout()))?;
     refuse_link(&path)?;
     let _lock = Lock::unless_dry(call, "file", &path.display().to_string(), args.dry.dry_run)?;
     let new = Config::read(Content::read_no_link("read the configuration", &path)?, layout)?;
     let files = Files { base: base(args, &saved)?, saved, new };
-    let known: Vec<&Flat> = [&files.saved, &files.new].into_iter().chain(&files.base).map(|file| &file.flat).collect();
+    let known: Vec<&Flat> = [&files.saved, &files.new].into_iter().chain(&files.base).map(|file| file.text.flat()).collect();
     let redactor = Redactor::new(args.show_secrets, &known);
     let plan = plan(args, call, &files, &redactor)?;
     let carried = report(args, &files, &plan, &redactor)?;
     if let (Some((bytes, aside)), false) = (&plan.write, args.dry.dry_run) {
         replace(call, &files.new.content, bytes, aside).map_err(|failure| call.stopped(failure, carried.clone()))?;
     }
-    say(call, &carried);
+    carried.say(call);
     Ok(carried)
 }
 
@@ -142,12 +97,8 @@ fn refuse_link(path: &Path) -> Result<(), Failure> {
 fn base(args: &CarryArgs, saved: &Config) -> Result<Option<Config>, Failure> {
     match &args.base {
         Some(path) if path != Path::new("new") => {
-            let path = file::absolute(path)?;
-            let mut content = Content::read_no_link("read the base", &path)?;
-            if content.lies_in_shared_folder() {
-                content = content.refuse_foreign()?;
-            }
-            Config::read(content, saved.layout).map(Some)
+            let content = Content::read_own("read the base", &file::absolute(path)?)?;
+            Config::read(content, saved.text.layout()).map(Some)
         }
         _ => Ok(None),
     }
@@ -155,12 +106,12 @@ fn base(args: &CarryArgs, saved: &Config) -> Result<Option<Config>, Failure> {
 
 fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Result<Plan, Failure> {
     let Files { saved, new, .. } = files;
-    let across = saved.layout != new.layout;
+    let across = saved.text.layout() != new.text.layout();
     // Of the other layout, the new file cannot be what the saved version shipped.
     let base_is_new = args.base.is_some() && files.base.is_none() && !across;
     let base = files.base.as_ref().or(base_is_new.then_some(new));
-    let sides = Sides { saved: &saved.flat, base: base.map(|base| &base.flat), new: &new.flat };
-    let as_text = [Some(saved), base, Some(new)].into_iter().flatten().any(|file| file.format() == Format::Text);
+    let sides = Sides { saved: saved.text.flat(), base: base.map(|base| base.text.flat()), new: new.text.flat() };
+    let as_text = [Some(saved), base, Some(new)].into_iter().flatten().any(|file| file.text.format() == Format::Text);
     if across {
         let keys = if as_text {
             vec![KeyReport::of_whole_file(Outcome::NotCarried, Some(Reason::OtherLayout))]
@@ -172,11 +123,11 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Re
     if as_text {
         return replaced_as_file(args, files, base);
     }
-    let merge = match base {
-        Some(base) => three_way(&base.flat, &saved.flat, &new.flat),
-        None => two_way(&saved.flat, &new.flat, choice(args, &saved.flat)?),
+    let merge = match sides.base {
+        Some(base) => three_way(base, sides.saved, sides.new),
+        None => two_way(sides.saved, sides.new, choice(args, sides.saved)?),
     };
-    let (decisions, wanted, text) = written(call, merge, files)?;
+    let Written { decisions, values, text } = write(merge, &saved.text, &new.text, || call.check())?;
     let keys = decisions.iter().map(|decision| KeyReport::of(decision, sides, redactor)).collect();
     if text.as_bytes() == new.content.bytes {
         return Ok(Plan { keys, write: None, plan: Vec::new() });
@@ -187,8 +138,8 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Re
         more => format!(".before-{run}.{more}"),
     })?;
     let mut plan = vec![Action::file(&new.content.path, format!("keep as {}", aside.display()))];
-    plan.extend(new.differing(&wanted).iter().map(|path| {
-        let change = match wanted.get(path) {
+    plan.extend(new.text.differing(&values).iter().map(|path| {
+        let change = match values.get(path) {
             Some(value) => format!("set {} to {}", render(path), redactor.value(path, value)),
             None => format!("remove {}", render(path)),
         };
@@ -210,55 +161,6 @@ fn choice<'a>(args: &'a CarryArgs, saved: &Flat) -> Result<Choice<'a>, Failure> 
     })
 }
 
-/// Writes the merge onto the new file's text. What cannot be written so that exactly it changes stays as it is, and is said.
-fn written(call: &Call, merge: Merge, files: &Files) -> Result<(Vec<Decision>, Flat, String), Failure> {
-    let Files { saved, new, .. } = files;
-    let Merge { mut decisions, result } = merge;
-    if let Some(text) = new.written(saved, &result) {
-        return Ok((decisions, result, text));
-    }
-    let mut wanted = new.flat.clone();
-    let mut text = None;
-    let mut done: Vec<usize> = Vec::new();
-    for first in 0..decisions.len() {
-        call.check()?;
-        let Some(lead) = decisions.get(first).filter(|_| !done.contains(&first)) else { continue };
-        // A value that becomes a group, or the other way, is written at once or not at all.
-        let related = |other: &Decision| other.path.starts_with(&lead.path) || lead.path.starts_with(&other.path);
-        let together: Vec<usize> = decisions
-            .iter()
-            .enumerate()
-            .filter(|(_, decision)| matches!(decision.fate, Fate::Carried | Fate::Conflict) && related(decision))
-            .map(|(at, _)| at)
-            .filter(|at| !done.contains(at))
-            .collect();
-        let mut next = wanted.clone();
-        for path in together.iter().filter_map(|at| decisions.get(*at)).map(|decision| &decision.path) {
-            match result.get(path) {
-                Some(value) => {
-                    next.insert(path.clone(), value.clone());
-                }
-                None => {
-                    next.shift_remove(path);
-                }
-            }
-        }
-        match new.written(saved, &next) {
-            Some(good) => (wanted, text) = (next, Some(good)),
-            None => {
-                for at in &together {
-                    if let Some(decision) = decisions.get_mut(*at) {
-                        decision.fate = Fate::NotCarried(Reason::NotWritable);
-                    }
-                }
-            }
-        }
-        done.extend(together);
-    }
-    let text = text.or_else(|| new.written(saved, &new.flat)).unwrap_or_default();
-    Ok((decisions, wanted, text))
-}
-
 fn replaced_as_file(args: &CarryArgs, files: &Files, base: Option<&Config>) -> Result<Plan, Failure> {
     let Files { saved, new, .. } = files;
     let as_file::AsFile { keys, aside } = as_file::plan(saved, base, new, args.all)?;
@@ -276,7 +178,7 @@ fn report(args: &CarryArgs, files: &Files, plan: &Plan, redactor: &Redactor) -> 
     let (hash, text_diff) = match &plan.write {
         Some((bytes, _)) => {
             let content = Content { path: new.content.path.clone(), bytes: bytes.clone(), meta: new.content.meta.clone() };
-            let after = Config::read(content, new.layout)?;
+            let after = Config::read(content, new.text.layout())?;
             (sha256(bytes), text_diff::unified(side(new), side(&after), redactor))
         }
         None => (new.content.sha256(), String::new()),
@@ -300,39 +202,4 @@ fn report(args: &CarryArgs, files: &Files, plan: &Plan, redactor: &Redactor) -> 
         secrets_shown: args.show_secrets,
         plan: plan.plan.clone(),
     })
-}
-
-/// What a person must look at.
-fn say(call: &Call, carried: &Carried) {
-    let of = |outcome| carried.keys.iter().filter(move |key| key.outcome == outcome);
-    let conflicts = list(of(Outcome::Conflict));
-    if let Some(keys) = conflicts {
-        call.review("conflict", format!("Changed by the operator and by the vendor, the operator's value wins: {keys}."));
-    }
-    let chosen = |key: &&KeyReport| key.reason == Some(Reason::NotNamed);
-    if let Some(keys) = list(of(Outcome::NotCarried).filter(|key| !chosen(key))) {
-        call.review("not_carried", format!("Customised and not carried, the reason of each is in result.keys: {keys}."));
-    }
-    if let Some(keys) = list(of(Outcome::NotCarried).filter(chosen)) {
-        call.warn("not_named", format!("These differ too and were not named: {keys}."));
-    }
-    if let (Some(kept), true) = (&carried.kept_as, carried.keys.iter().any(|key| key.key.is_empty())) {
-        call.review(
-            "carried_as_a_whole",
-            format!(
-                "Not every line is understood, so the saved file is in place as a whole and the shipped one is beside it: {kept}."
-            ),
-        );
-    }
-}
-
-/// The first few keys, for a sentence.
-fn list<'a>(keys: impl Iterator<Item = &'a KeyReport>) -> Option<String> {
-    const SHOWN: usize = 10;
-    let paths: Vec<&str> = keys.map(|key| key.path.as_str()).collect();
-    let mut text = paths.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    if paths.len() > SHOWN {
-        text.push_str(&format!(" and {} more", paths.len() - SHOWN));
-    }
-    (!paths.is_empty()).then_some(text)
 }

@@ -46,6 +46,12 @@ impl Content {
         Ok(Self { path: path.to_owned(), bytes, meta })
     }
 
+    /// The same of a file whose values come into the configuration: one that somebody else may have planted is refused too (3).
+    pub(crate) fn read_own(action: &str, path: &Path) -> Result<Self, Failure> {
+        let content = Self::read_no_link(action, path)?;
+        if content.lies_in_shared_folder() { content.refuse_foreign() } else { Ok(content) }
+    }
+
     /// Its hash, in hex.
     pub(crate) fn sha256(&self) -> String {
         sha256(&self.bytes)
@@ -67,7 +73,7 @@ impl Content {
     }
 
     /// Refuses a file that somebody else may have planted: it belongs neither to the caller nor to root.
-    pub(crate) fn refuse_foreign(self) -> Result<Self, Failure> {
+    fn refuse_foreign(self) -> Result<Self, Failure> {
         let uid = self.meta.uid();
         if uid == 0 || uid == geteuid().as_raw() {
             return Ok(self);
@@ -81,7 +87,7 @@ impl Content {
     }
 
     /// Whether anybody may put files beside it.
-    pub(crate) fn lies_in_shared_folder(&self) -> bool {
+    fn lies_in_shared_folder(&self) -> bool {
         fs::metadata(file::folder_of(&self.path)).is_ok_and(|folder| folder.permissions().mode() & 0o002 != 0)
     }
 }

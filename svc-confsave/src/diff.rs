@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::{Call, StepResult};
 
-use crate::config::{Config, ConfigFile, Format};
+use crate::config::{Config, ConfigFile};
 use crate::content::Content;
 use crate::key::shown;
 use crate::layout::ConfigArgs;
 use crate::redact::Redactor;
 use crate::saved::SavedArgs;
+use crate::text::Format;
 use crate::text_diff::{self, Side};
 use crate::tree::{Path, Tree, render};
 
@@ -67,15 +68,15 @@ pub struct Difference {
 
 pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
     let saved = args.saved.read(call, &args.config.product)?;
-    let (path, layout) = args.config.find(args.saved.decides().then_some(saved.layout))?;
+    let (path, layout) = args.config.find(args.saved.decides().then_some(saved.text.layout()))?;
     let new = Config::read(Content::read("read the configuration", &path)?, layout)?;
     call.check()?;
-    let redactor = Redactor::new(args.show_secrets, &[&saved.flat, &new.flat]);
-    let by_key = saved.format() != Format::Text && new.format() != Format::Text;
+    let redactor = Redactor::new(args.show_secrets, &[saved.text.flat(), new.text.flat()]);
+    let by_key = saved.text.format() != Format::Text && new.text.format() != Format::Text;
     let mut diff = Diff {
         saved: saved.report(),
         new: new.report(),
-        same: saved.text() == new.text(),
+        same: saved.text.as_str() == new.text.as_str(),
         by_key,
         changed: Vec::new(),
         only_saved: Vec::new(),
@@ -91,20 +92,25 @@ pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
 
 /// A file as one side of a text diff.
 pub(crate) fn side(config: &Config) -> Side<'_> {
-    Side { name: config.content.path.to_str().unwrap_or("configuration"), text: config.text(), hidden: &config.hidden }
+    Side {
+        name: config.content.path.to_str().unwrap_or("configuration"),
+        text: config.text.as_str(),
+        hidden: config.text.hidden(),
+    }
 }
 
 fn compare(saved: &Config, new: &Config, redactor: &Redactor, diff: &mut Diff) {
+    let (saved, new) = (&saved.text, &new.text);
     // Across layouts there are no quotes on one side that could tell a number from a text.
-    let same = |one: &Tree, other: &Tree| one == other || (saved.layout != new.layout && one.to_json() == other.to_json());
-    for (path, leaf) in &saved.flat {
-        match new.flat.get(path) {
+    let same = |one: &Tree, other: &Tree| one == other || (saved.layout() != new.layout() && one.to_json() == other.to_json());
+    for (path, leaf) in saved.flat() {
+        match new.flat().get(path) {
             None => diff.only_saved.push(difference(path, Some(leaf), None, redactor)),
             Some(other) if same(leaf, other) => {}
             Some(other) => diff.changed.push(difference(path, Some(leaf), Some(other), redactor)),
         }
     }
-    for (path, leaf) in new.flat.iter().filter(|(path, _)| !saved.flat.contains_key(*path)) {
+    for (path, leaf) in new.flat().iter().filter(|(path, _)| !saved.flat().contains_key(*path)) {
         diff.only_new.push(difference(path, None, Some(leaf), redactor));
     }
     diff.same = diff.changed.is_empty() && diff.only_saved.is_empty() && diff.only_new.is_empty();

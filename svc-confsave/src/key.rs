@@ -1,7 +1,5 @@
 //! What a document says of one key.
 
-use std::collections::HashMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -87,23 +85,4 @@ pub(crate) fn shown(redactor: &Redactor, path: &[String], leaf: &Tree) -> (Value
     let shown = redactor.value(path, leaf);
     let left_out = shown != leaf.to_json();
     (shown, left_out)
-}
-
-/// The key of another file that means the same, most likely: of the same path but for its signs, else the only one of that
-/// name.
-pub(crate) fn counterpart<'a>(path: &[String], other: &'a Flat) -> Option<&'a Path> {
-    let plain = |keys: &[String]| keys.concat().to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
-    let mut by_name: HashMap<String, Vec<&Path>> = HashMap::new();
-    for candidate in other.keys() {
-        if plain(candidate) == plain(path) {
-            return Some(candidate);
-        }
-        let name = candidate.last().map(|last| plain(std::slice::from_ref(last))).unwrap_or_default();
-        by_name.entry(name).or_default().push(candidate);
-    }
-    let name = path.last().map(|last| plain(std::slice::from_ref(last)))?;
-    match by_name.get(&name).map(Vec::as_slice) {
-        Some([only]) => Some(only),
-        _ => None,
-    }
 }

@@ -6,12 +6,15 @@
 
 mod as_file;
 mod aside;
+mod carried;
 mod carry;
 mod config;
 mod content;
 mod cross;
 mod diff;
 mod edit;
+mod edit_yaml;
+mod flow;
 mod hidden;
 mod inline;
 mod key;
@@ -22,8 +25,10 @@ mod redact;
 mod replace;
 mod save;
 mod saved;
+pub mod text;
 mod text_diff;
 pub mod tree;
+pub mod write;
 mod yaml;
 
 use clap::{Parser, Subcommand};
@@ -32,12 +37,14 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use carry::{BaseUsed, Carried, CarryArgs};
-pub use config::{ConfigFile, Format};
+pub use carried::{BaseUsed, Carried};
+pub use carry::CarryArgs;
+pub use config::ConfigFile;
 pub use diff::{Diff, DiffArgs, Difference};
 pub use key::{KeyReport, Outcome};
 pub use layout::Layout;
 pub use save::{SaveArgs, Saved};
+pub use text::Format;
 
 /// The service's configuration: save it, compare a new one with the saved copy, carry customisations over
 #[derive(Debug, Parser)]

@@ -94,9 +94,9 @@ impl Lines {
         self.lines.iter().flat_map(|line| [line.head.as_str(), &line.value, &line.tail]).collect()
     }
 
-    /// Takes a key out, with all its lines.
+    /// Takes a key out, with all its lines, or all keys of a section, whose own line and comments stay.
     pub(crate) fn remove(&mut self, path: &Path) {
-        self.lines.retain(|line| line.kind != Kind::Entry(path.clone()));
+        self.lines.retain(|line| !matches!(&line.kind, Kind::Entry(own) if own.starts_with(path)));
     }
 
     /// Gives a key the values that it has in `mine`, keeping how its lines are written here.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use indexmap::IndexMap;
 use serde_json::Value;
 use svc_step::secret::{REDACTED, is_secret_name};
@@ -14,8 +15,9 @@ use crate::tree::{Flat, Path, Tree};
 #[derive(Debug, Default)]
 pub(crate) struct Redactor {
     show: bool,
-    /// Secrets that are long and odd enough to be taken out wherever else they stand (an anchor, a comment).
-    known: BTreeSet<String>,
+    /// Finds, all at once, the secrets that are long and odd enough to be taken out wherever else they stand (an anchor, a
+    /// comment).
+    known: Option<AhoCorasick>,
     /// The paths of values whose name stands beside them: `name: DB_PASSWORD`, `value: …`.
     named: BTreeSet<Path>,
 }
@@ -24,28 +26,13 @@ impl Redactor {
     /// Learns the secrets of all files that a call reads; with `show` nothing is left out.
     pub(crate) fn new(show: bool, files: &[&Flat]) -> Self {
         let named = files.iter().flat_map(|flat| named_secrets(flat)).collect();
-        let mut redactor = Self { show, known: BTreeSet::new(), named };
+        let mut redactor = Self { show, known: None, named };
+        let mut known = BTreeSet::new();
         for (path, leaf) in files.iter().flat_map(|flat| flat.iter()) {
-            redactor.learn(leaf, redactor.is_secret(path));
+            learn(leaf, redactor.is_secret(path), &mut known);
         }
+        redactor.known = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(known).ok();
         redactor
-    }
-
-    fn learn(&mut self, tree: &Tree, secret: bool) {
-        match tree {
-            Tree::Scalar(scalar) if secret => {
-                let odd = |text: &str| text.len() >= 8 && !text.bytes().all(|byte| byte.is_ascii_lowercase());
-                self.known.extend(scalar.text.lines().map(str::trim).filter(|line| odd(line)).map(str::to_owned));
-            }
-            Tree::Scalar(_) => {}
-            Tree::List { items, .. } => members(items).for_each(|(item, flagged)| self.learn(item, secret || flagged)),
-            Tree::Map { entries, .. } => {
-                let named = names_a_secret(entries);
-                for (key, value) in entries {
-                    self.learn(value, secret || is_secret_name(key) || (named && key == VALUE));
-                }
-            }
-        }
     }
 
     /// A value as it may be shown.
@@ -72,6 +59,7 @@ impl Redactor {
                 let is_secret = |key: &str| secret || is_secret_name(key) || (named && key == VALUE);
                 entries.iter().map(|(key, value)| (key.clone(), self.tree(value, is_secret(key)))).collect()
             }
+            Tree::Alias(_) => tree.to_json(),
         }
     }
 
@@ -104,13 +92,33 @@ impl Redactor {
     }
 
     fn line(&self, line: &str) -> String {
-        let mut out = line.to_owned();
-        for secret in &self.known {
-            if out.contains(secret.as_str()) {
-                out = out.replace(secret.as_str(), REDACTED);
-            }
+        let mut out = String::new();
+        match &self.known {
+            Some(known) => known.replace_all_with(line, &mut out, |_, _, out| {
+                out.push_str(REDACTED);
+                true
+            }),
+            None => line.clone_into(&mut out),
         }
         without_secrets(&out)
+    }
+}
+
+/// Collects the lines of secrets that cannot be anything else.
+fn learn<'a>(tree: &'a Tree, secret: bool, known: &mut BTreeSet<&'a str>) {
+    match tree {
+        Tree::Scalar(scalar) if secret => {
+            let odd = |text: &&str| text.len() >= 8 && !text.bytes().all(|byte| byte.is_ascii_lowercase());
+            known.extend(scalar.text.lines().map(str::trim).filter(odd));
+        }
+        Tree::Scalar(_) | Tree::Alias(_) => {}
+        Tree::List { items, .. } => members(items).for_each(|(item, flagged)| learn(item, secret || flagged, known)),
+        Tree::Map { entries, .. } => {
+            let named = names_a_secret(entries);
+            for (key, value) in entries {
+                learn(value, secret || is_secret_name(key) || (named && key == VALUE), known);
+            }
+        }
     }
 }
 

@@ -41,11 +41,7 @@ impl SavedArgs {
             Some(path) => (file::absolute(path)?, Layout::by_name(path)),
             None => usual(product)?,
         };
-        let mut content = Content::read_no_link("read the saved copy", &path)?;
-        if content.lies_in_shared_folder() {
-            content = content.refuse_foreign()?;
-        }
-        Config::read(content, layout)
+        Config::read(Content::read_own("read the saved copy", &path)?, layout)
     }
 }
 

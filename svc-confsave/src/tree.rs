@@ -33,6 +33,8 @@ pub enum Tree {
         /// Values by key; their order is no difference.
         entries: IndexMap<String, Tree>,
     },
+    /// A group that stands at another path, to which this place refers (`<<: *defaults`).
+    Alias(Path),
 }
 
 /// A single value as it stands in the file, its quotes taken off.
@@ -70,17 +72,18 @@ impl Tree {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Scalar(scalar) => Some(&scalar.text),
-            Self::List { .. } | Self::Map { .. } => None,
+            _ => None,
         }
     }
 
-    /// As documents have it: text, lists and objects of text.
+    /// As documents have it: text, lists and objects of text; `*a.b` for what refers to a group.
     #[must_use]
     pub fn to_json(&self) -> Value {
         match self {
             Self::Scalar(scalar) => Value::String(scalar.text.clone()),
             Self::List { items, .. } => items.iter().map(Self::to_json).collect(),
             Self::Map { entries, .. } => entries.iter().map(|(key, value)| (key.clone(), value.to_json())).collect(),
+            Self::Alias(path) => Value::String(format!("*{}", render(path))),
         }
     }
 
@@ -94,7 +97,7 @@ impl Tree {
             (nodes.saturating_add(1), depth + 1)
         };
         match self {
-            Self::Scalar(_) => (1, 1),
+            Self::Scalar(_) | Self::Alias(_) => (1, 1),
             Self::List { items, .. } => of(&mut items.iter()),
             Self::Map { entries, .. } => of(&mut entries.values()),
         }

@@ -8,7 +8,8 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use crate::hidden::Hidden;
 use crate::redact::{VALUE, is_flagged, names_a_secret};
-use crate::tree::{Scalar, Tree, may_be_typed};
+use crate::text::Fault;
+use crate::tree::{Path, Scalar, Tree, may_be_typed};
 use svc_step::secret::is_secret_name;
 
 /// Deeper than this is no configuration, and would exhaust the stack of recursive readers.
@@ -22,13 +23,6 @@ const MOST_NODES: usize = 2_000_000;
 pub(crate) struct Read {
     pub tree: Tree,
     pub hidden: Vec<Hidden>,
-}
-
-/// Why a text is no acceptable YAML. The words are never the file's own.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub line: usize,
-    pub why: String,
 }
 
 /// Reads a text without a byte-order mark. A text that holds nothing is an empty group.
@@ -48,7 +42,8 @@ pub(crate) fn read(text: &str) -> Result<Read, Fault> {
             event => reader.take(event, &span)?,
         }
     }
-    let tree = reader.root.unwrap_or_else(|| Tree::group(IndexMap::new()));
+    // A document that is begun and holds nothing is as empty as no document.
+    let tree = reader.root.filter(|root| *root != Tree::plain("")).unwrap_or_else(|| Tree::group(IndexMap::new()));
     Ok(Read { tree, hidden: reader.hidden })
 }
 
@@ -80,7 +75,8 @@ enum Collection {
 #[derive(Debug, Default)]
 struct Reader {
     open: Vec<Open>,
-    anchors: HashMap<usize, Tree>,
+    /// What an alias may name, and where it stands if that is not inside of a list.
+    anchors: HashMap<usize, (Tree, Option<Path>)>,
     nodes: usize,
     root: Option<Tree>,
     hidden: Vec<Hidden>,
@@ -121,8 +117,13 @@ impl Reader {
                 self.put(tree, anchor, span)
             }
             Event::Alias(anchor) => {
-                let Some(tree) = self.anchors.get(&anchor).cloned() else {
-                    return Err(fault(span, "an alias stands inside of what it names"));
+                let tree = match self.anchors.get(&anchor) {
+                    None => return Err(fault(span, "an alias stands inside of what it names")),
+                    // A group that is named stays one group: who changes it changes it once.
+                    Some((Tree::Map { tag: None, entries }, Some(path))) if !entries.is_empty() && self.path().is_some() => {
+                        Tree::Alias(path.clone())
+                    }
+                    Some((tree, _)) => tree.clone(),
                 };
                 let (nodes, depth) = tree.measure();
                 self.count(nodes, span)?;
@@ -150,7 +151,7 @@ impl Reader {
     fn put(&mut self, tree: Tree, anchor: usize, span: &Span) -> Result<(), Fault> {
         self.count(1, span)?;
         if anchor > 0 {
-            self.anchors.insert(anchor, tree.clone());
+            self.anchors.insert(anchor, (tree.clone(), self.path()));
         }
         match self.open.last_mut().map(|open| &mut open.what) {
             None => self.root = Some(tree),
@@ -173,6 +174,15 @@ impl Reader {
             },
         }
         Ok(())
+    }
+
+    /// Where the next value stands; `None` inside of a list, and for a key.
+    fn path(&self) -> Option<Path> {
+        let key = |open: &Open| match &open.what {
+            Collection::Map { key, .. } => key.clone(),
+            Collection::List(_) => None,
+        };
+        self.open.iter().map(key).collect()
     }
 
     fn count(&mut self, nodes: usize, span: &Span) -> Result<(), Fault> {
@@ -237,9 +247,9 @@ mod tests {
 
     #[test]
     fn nothing_and_comments_alone_are_an_empty_group() {
-        for text in ["", "\n\n", "# only\n# comments\n", "---\n", "{}"] {
+        for text in ["", "\n\n", "# only\n# comments\n", "---\n", "--- # c\n...\n", "{}"] {
             let flat = flatten(&read(text).unwrap().tree);
-            assert!(flat.is_empty() || text == "---\n", "{text:?}: {flat:?}");
+            assert!(flat.is_empty(), "{text:?}: {flat:?}");
         }
     }
 
@@ -276,6 +286,13 @@ mod tests {
     #[test]
     fn an_alias_counts_as_what_it_names() {
         assert_eq!(keys("a: &x 1\nb: *x\n"), ["a=\"1\"", "b=\"1\""]);
+        assert_eq!(keys("- &x {a: 1}\n- *x\n"), ["=[{\"a\":\"1\"},{\"a\":\"1\"}]"]);
+    }
+
+    #[test]
+    fn a_group_that_is_referred_to_is_one_group() {
+        let text = "a: &x\n  b: {c: 1}\nd:\n  <<: *x\n  e: 2\n";
+        assert_eq!(keys(text), ["a.b.c=\"1\"", "d.<<=\"*a\"", "d.e=\"2\""]);
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! `check`: is the upgrade supported, and by which rule (procedure, section 8).
 
-use std::path::PathBuf;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, FromArg, Received};
@@ -10,8 +8,9 @@ use svc_step::{Call, Failure, StepResult};
 use crate::forget::Forgotten;
 use crate::installer::Installer;
 use crate::marker::MarkerArgs;
-use crate::path::{LastMinor, Rule, Unsupported, first_hop, judge};
-use crate::releases;
+use crate::path::{Rule, judge};
+use crate::refusal::refusal;
+use crate::releases::ReleaseArgs;
 use crate::version::Version;
 
 /// Arguments of `svc-version check`.
@@ -26,12 +25,8 @@ pub struct CheckArgs {
     to: Option<Version>,
     #[command(flatten)]
     from: FromArg,
-    /// The last minor version of the installed major version; goes before --releases
-    #[arg(long, value_name = "X.Y")]
-    last_minor: Option<LastMinor>,
-    /// All releases there are: a file with a version a line, or a folder of installers
-    #[arg(long, value_name = "FILE|DIR", env = "SVC_RELEASES")]
-    releases: Option<PathBuf>,
+    #[command(flatten)]
+    releases: ReleaseArgs,
     #[command(flatten)]
     marker: MarkerArgs,
 }
@@ -51,11 +46,8 @@ pub struct Checked {
 
 pub(crate) fn run(args: &CheckArgs, call: &Call) -> StepResult<Checked> {
     let (installed, to) = way(args, call)?;
-    let last_minor = match (&args.last_minor, &args.releases) {
-        (Some(last), _) => Some(*last),
-        (None, Some(releases)) => releases::last_minor(releases, args.marker.product_name(), installed.major)?,
-        (None, None) => None,
-    };
+    let last_minors = args.releases.last_minors(args.marker.product_name(), installed.major..=installed.major)?;
+    let last_minor = last_minors.of(installed.major);
     match judge(installed, to, last_minor) {
         Ok(rule) => Ok(Checked { installed, to, supported: true, rule }),
         Err(why) => Err(refusal(installed, to, why, last_minor).into()),
@@ -80,29 +72,4 @@ fn way(args: &CheckArgs, call: &Call) -> Result<(Version, Version), Failure> {
     let missing = || Failure::usage("version_missing", "Nothing says which version to go to.").hint("Say --to X.Y.Z.");
     let to = to.ok_or_else(missing)?;
     Ok((installed.map_or_else(|| args.marker.version(), Ok)?, to))
-}
-
-fn refusal(installed: Version, to: Version, why: Unsupported, last_minor: Option<LastMinor>) -> Failure {
-    match why {
-        Unsupported::PassThrough(last) => {
-            Failure::refused("path_unsupported", format!("{installed} is not of the last minor version before {to}, which is {last}."))
-                .hint(format!("Upgrade to {last}.Z first, minor by minor, then to {to}."))
-        }
-        Unsupported::Undecided if last_minor.is_some_and(|last| last.major == installed.major) => Failure::refused(
-            "path_undecided",
-            format!("{installed} is installed, so the last minor version of {} is not the one that was named.", installed.major),
-        )
-        .hint(format!("Look up which one it is, and say --last-minor {}.Y or mend the list of releases.", installed.major)),
-        Unsupported::Undecided => Failure::refused(
-            "path_undecided",
-            format!("Whether {installed} is of the last minor version before {to} is not known, so the way is neither allowed nor refused."),
-        )
-        .hint(format!("Say --last-minor {}.Y, or --releases with the list of releases (SVC_RELEASES).", installed.major)),
-        Unsupported::NotHigher => Failure::refused("path_not_higher", format!("{to} is not higher than the installed {installed}."))
-            .hint("An upgrade goes upward only; svc-rollback brings a former version back."),
-        Unsupported::TooFar => {
-            Failure::refused("path_unsupported", format!("An upgrade from {installed} to {to} at once is not supported."))
-                .hint(format!("Go by way of the versions between: first {}.", first_hop(installed, to, last_minor)))
-        }
-    }
 }

@@ -1,14 +1,18 @@
 //! Versions of the service: which one is installed, which one an installer brings, and whether the way from one to the
 //! other is supported (procedure, sections 8 and 9.1).
 
+mod chain;
 mod check;
 mod checksum;
 mod current;
+mod folder;
 mod forget;
 mod installer;
 mod marker;
 mod path;
+mod plan;
 mod record;
+mod refusal;
 mod releases;
 mod version;
 
@@ -18,12 +22,15 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
+pub use chain::{Blocked, Chain, chain};
 pub use check::{CheckArgs, Checked};
 pub use current::{Current, CurrentArgs};
 pub use forget::{ForgetArgs, Forgotten};
 pub use installer::{Installer, InstallerArgs};
-pub use path::{LastMinor, Rule, Unsupported, first_hop, judge};
+pub use path::{LastMinor, Rule, Stop, Unsupported, first_hop, judge, next_stop};
+pub use plan::{Hop, PlanArgs, Planned};
 pub use record::{RecordArgs, Recorded};
+pub use releases::{LastMinors, ReleaseArgs};
 pub use version::Version;
 
 /// The service's versions: the installed one, an installer's, and the supported way between them
@@ -50,6 +57,8 @@ enum Step {
     // `plan`, the chain of hops through a folder of installers, comes here.
     /// Say whether an upgrade is supported, and by which rule
     Check(CheckArgs),
+    /// List the upgrades that lead to a version, through the installers of a folder
+    Plan(PlanArgs),
     /// Delete the version marker, and keep its content in the document
     Forget(ForgetArgs),
     /// Write the version marker
@@ -69,6 +78,7 @@ impl Tool for Cli {
             Step::Current(args) => call.step("current", false, |call| current::run(&args, call)),
             Step::Installer(args) => call.step("installer", false, |call| installer::run(&args, call)),
             Step::Check(args) => call.step("check", false, |call| check::run(&args, call)),
+            Step::Plan(args) => call.step("plan", false, |call| plan::run(&args, call)),
             Step::Forget(args) => call.step("forget", args.dry.dry_run, |call| forget::run(&args, call)),
             Step::Record(args) => call.step("record", args.dry.dry_run, |call| record::run(&args, call)),
         }
@@ -88,6 +98,7 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<Current>(Cli::NAME, "current"),
         svc_step::schema::of::<Installer>(Cli::NAME, "installer"),
         svc_step::schema::of::<Checked>(Cli::NAME, "check"),
+        svc_step::schema::of::<Planned>(Cli::NAME, "plan"),
         svc_step::schema::of::<Forgotten>(Cli::NAME, "forget"),
         svc_step::schema::of::<Recorded>(Cli::NAME, "record"),
     ]

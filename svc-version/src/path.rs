@@ -84,17 +84,51 @@ pub fn judge(installed: Version, to: Version, last_minor: Option<LastMinor>) -> 
     }
 }
 
+/// A minor version to stop at on the way, whatever its patch: `1.16.Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// X
+    pub major: u64,
+    /// Y
+    pub minor: u64,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}.{}.Z", self.major, self.minor)
+    }
+}
+
+/// Where the next hop of the way to a higher version leads; `None` where that depends on which minor is the last of its major,
+/// and nobody said.
+#[must_use]
+pub fn next_stop(at: Version, to: Version, last_minor: Option<LastMinor>) -> Option<Stop> {
+    if at.major == to.major {
+        let minor = at.minor.saturating_add(1).min(to.minor);
+        return Some(Stop { major: at.major, minor });
+    }
+    let last = last_minor.filter(|last| is_known_for(at, *last))?;
+    Some(if at.minor == last.minor { first_of_next_major(at) } else { next_minor(at) })
+}
+
 /// The first hop of a way that is too far for one, for people: `1.16.Z`.
 #[must_use]
 pub fn first_hop(installed: Version, to: Version, last_minor: Option<LastMinor>) -> String {
-    let next_minor = format!("{}.{}.Z", installed.major, installed.minor.saturating_add(1));
-    let next_major = format!("{}.0.Z", installed.major.saturating_add(1));
-    match last_minor.filter(|last| is_known_for(installed, *last)) {
-        _ if to.major == installed.major => next_minor,
-        Some(last) if last.minor == installed.minor => next_major,
-        Some(_) => next_minor,
-        None => format!("{next_minor}, or {next_major} if {}.{} is the last minor version", installed.major, installed.minor),
-    }
+    next_stop(installed, to, last_minor).map_or_else(
+        || {
+            let (minor, major) = (next_minor(installed), first_of_next_major(installed));
+            format!("{minor}, or {major} if {}.{} is the last minor version", installed.major, installed.minor)
+        },
+        |stop| stop.to_string(),
+    )
+}
+
+const fn next_minor(at: Version) -> Stop {
+    Stop { major: at.major, minor: at.minor.saturating_add(1) }
+}
+
+const fn first_of_next_major(at: Version) -> Stop {
+    Stop { major: at.major.saturating_add(1), minor: 0 }
 }
 
 /// Whether what was said of the last minor can be true of the installed major.
@@ -104,44 +138,7 @@ const fn is_known_for(installed: Version, last: LastMinor) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    fn version() -> impl Strategy<Value = Version> {
-        (0..4_u64, 0..5_u64, 0..5_u64).prop_map(|(major, minor, patch)| Version { major, minor, patch })
-    }
-
-    proptest! {
-        #[test]
-        fn parsing_and_printing_are_inverse(major: u64, minor: u64, patch: u64) {
-            let version = Version { major, minor, patch };
-            prop_assert_eq!(version.to_string().parse(), Ok(version));
-        }
-
-        #[test]
-        fn only_one_step_upward_is_ever_supported(from in version(), to in version(), last in proptest::option::of(0..5_u64)) {
-            let last = last.map(|minor| LastMinor { major: from.major, minor });
-            let same_minor = from.major == to.major && from.minor == to.minor;
-            let wanted = match judge(from, to, last) {
-                Ok(Rule::Patch) => same_minor && to.patch > from.patch,
-                Ok(Rule::NextMinor) => to.major == from.major && to.minor == from.minor + 1,
-                Ok(Rule::NextMajor) => {
-                    to.major == from.major + 1 && to.minor == 0 && last.is_some_and(|last| last.minor == from.minor)
-                }
-                Err(Unsupported::NotHigher) => to <= from,
-                Err(Unsupported::PassThrough(last)) => to > from && last.minor > from.minor,
-                Err(Unsupported::Undecided | Unsupported::TooFar) => to > from,
-            };
-            prop_assert!(wanted);
-        }
-
-        #[test]
-        fn no_versions_however_large_overflow(a: (u64, u64, u64), b: (u64, u64, u64), last: (u64, u64)) {
-            let version = |(major, minor, patch)| Version { major, minor, patch };
-            let _ = judge(version(a), version(b), Some(LastMinor { major: last.0, minor: last.1 }));
-        }
-    }
 
     fn judged(installed: &str, to: &str, last: Option<&str>) -> Result<Rule, Unsupported> {
         judge(installed.parse().unwrap(), to.parse().unwrap(), last.map(|last| last.parse().unwrap()))

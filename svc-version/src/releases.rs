@@ -1,24 +1,71 @@
-//! Which releases there are: a file with a version a line, or a folder of installers.
+//! Which minor version is the last of its major version: only the vendor knows, and somebody must say.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use svc_step::{Failure, file};
 
-use crate::installer::version_of;
+use crate::folder;
 use crate::path::LastMinor;
 use crate::version::Version;
 
 /// A file of releases is a list of versions.
 const LONGEST: u64 = 1024 * 1024;
 
-/// The highest minor of `major` among the releases; `None` where there is none of that major.
-///
-/// # Errors
-/// The list is missing (4), cannot be read whole (3, 1), or has a line that is no version (7).
-pub(crate) fn last_minor(releases: &Path, product: &str, major: u64) -> Result<Option<LastMinor>, Failure> {
-    let versions = if releases.is_dir() { of_folder(releases, product)? } else { of_file(releases)? };
-    let minors = versions.iter().filter(|version| version.major == major).map(|version| version.minor);
-    Ok(minors.max().map(|minor| LastMinor { major, minor }))
+/// Who says it.
+#[derive(Debug, Clone, Args)]
+pub struct ReleaseArgs {
+    /// The last minor version of a major version (may be repeated); goes before --releases
+    #[arg(long, value_name = "X.Y")]
+    last_minor: Vec<LastMinor>,
+    /// All releases there are: a file with a version a line, or a folder of installers
+    #[arg(long, value_name = "FILE|DIR", env = "SVC_RELEASES")]
+    releases: Option<PathBuf>,
+}
+
+impl ReleaseArgs {
+    /// What was said. The list of releases is read only where one of `majors` is not named.
+    ///
+    /// # Errors
+    /// The list is missing (4), cannot be read whole (3, 1), or has a line that is no version (7).
+    pub(crate) fn last_minors(&self, product: &str, majors: RangeInclusive<u64>) -> Result<LastMinors, Failure> {
+        let named = self.last_minor.iter().map(|last| (last.major, last.minor));
+        let mut known = LastMinors::highest_of(named);
+        if let Some(releases) = &self.releases
+            && majors.into_iter().any(|major| known.of(major).is_none())
+        {
+            let versions = if releases.is_dir() { folder::versions(releases, product)? } else { of_file(releases)? };
+            let LastMinors(listed) = LastMinors::highest_of(versions.iter().map(|version| (version.major, version.minor)));
+            for (major, minor) in listed {
+                known.0.entry(major).or_insert(minor);
+            }
+        }
+        Ok(known)
+    }
+}
+
+/// The last minor version of each major version, as far as it is known.
+#[derive(Debug, Clone, Default)]
+pub struct LastMinors(BTreeMap<u64, u64>);
+
+impl LastMinors {
+    /// The highest minor of each major.
+    pub fn highest_of(pairs: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let mut all = BTreeMap::new();
+        for (major, minor) in pairs {
+            let highest = all.entry(major).or_insert(minor);
+            *highest = minor.max(*highest);
+        }
+        Self(all)
+    }
+
+    /// That of one major.
+    #[must_use]
+    pub fn of(&self, major: u64) -> Option<LastMinor> {
+        self.0.get(&major).map(|&minor| LastMinor { major, minor })
+    }
 }
 
 fn of_file(path: &Path) -> Result<Vec<Version>, Failure> {
@@ -36,15 +83,4 @@ fn of_file(path: &Path) -> Result<Vec<Version>, Failure> {
             })
         })
         .collect()
-}
-
-/// The product's installers by their names; other files of the folder do not matter. A folder that cannot be read whole is no
-/// list: the last minor might be what is missing.
-fn of_folder(path: &Path, product: &str) -> Result<Vec<Version>, Failure> {
-    let fault = |error: std::io::Error| Failure::io("read the folder of installers", path, &error);
-    let mut versions = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(fault)? {
-        versions.extend(version_of(&entry.map_err(fault)?.path(), product));
-    }
-    Ok(versions)
 }

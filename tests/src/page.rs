@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Seek};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -25,11 +25,26 @@ pub fn recipe(page: &str, name: &str) -> Result<String> {
 /// Runs commands by bash, in a folder, with the tools first in `PATH` and nothing else in the environment; they end at the
 /// first that fails. Gives what they wrote to stdout.
 pub fn bash(commands: &str, env: &[(String, String)], dir: &Path) -> Result<String> {
-    let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").unwrap_or_default());
     // Files, since a server that the commands started would hold pipes open.
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let status = run("-euxo", commands, env, dir, [&stdout, &stderr])?;
+    let (stdout, stderr) = (said(&mut stdout)?, said(&mut stderr)?);
+    let status = status.with_context(|| format!("the commands did not end within {LIMIT:?}\n{stderr}\n{stdout}"))?;
+    ensure!(status.success(), "the commands ended with {status}\n{stderr}\n{stdout}");
+    Ok(stdout)
+}
+
+/// Runs commands; `None`: they did not end in time.
+fn run(
+    flags: &str,
+    commands: &str,
+    env: &[(String, String)],
+    dir: &Path,
+    [stdout, stderr]: [&fs::File; 2],
+) -> Result<Option<ExitStatus>> {
+    let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").unwrap_or_default());
     let mut child = children::grouped("bash")
-        .args(["-euxo", "pipefail", "-c", commands])
+        .args([flags, "pipefail", "-c", commands])
         .env_clear()
         .env("PATH", path)
         .env("LANG", "C.UTF-8")
@@ -40,26 +55,106 @@ pub fn bash(commands: &str, env: &[(String, String)], dir: &Path) -> Result<Stri
         .stderr(stderr.try_clone()?)
         .spawn()
         .context("cannot run bash")?;
-    let status = children::within(&mut child, LIMIT)?;
-    let said = |file: &mut fs::File| -> Result<String> {
-        let mut text = Vec::new();
-        file.rewind()?;
-        file.read_to_end(&mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
-    };
-    let (stdout, stderr) = (said(&mut stdout)?, said(&mut stderr)?);
-    let status = status.with_context(|| format!("the commands did not end within {LIMIT:?}\n{stderr}\n{stdout}"))?;
-    ensure!(status.success(), "the commands ended with {status}\n{stderr}\n{stdout}");
-    Ok(stdout)
+    Ok(children::within(&mut child, LIMIT)?)
+}
+
+fn said(file: &mut fs::File) -> Result<String> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// A command of a page's transcripts, and what the page says that it prints.
+#[derive(Debug, Clone)]
+pub struct Example {
+    /// What is typed, behind the prompt.
+    pub command: String,
+    /// Both its stdout and its stderr; `…` stands for anything in a line.
+    pub shown: String,
+}
+
+impl Example {
+    /// All of a page, in its order.
+    pub fn all(page: &str) -> Result<Vec<Self>> {
+        let mut examples: Vec<Self> = Vec::new();
+        for block in blocks(page)? {
+            let mut in_transcript = false;
+            for line in block.lines() {
+                if let Some(command) = typed(line) {
+                    in_transcript = true;
+                    examples.push(Self { command: command.to_owned(), shown: String::new() });
+                } else if let (true, Some(last)) = (in_transcript, examples.last_mut()) {
+                    last.shown.extend([line, "\n"]);
+                }
+            }
+        }
+        Ok(examples)
+    }
+
+    /// The same with other words, such as a folder of the test's own in the place of the page's.
+    pub fn with(&self, page: &str, here: &str) -> Self {
+        Self { command: self.command.replace(page, here), shown: self.shown.replace(page, here) }
+    }
+
+    /// Runs it in a folder, and holds what it prints against the page.
+    pub fn holds(&self, env: &[(String, String)], dir: &Path) -> Result<()> {
+        let mut both = tempfile::tempfile()?;
+        // One file for both, in the order of the page: what is said to people comes first.
+        let mut stderr = tempfile::tempfile()?;
+        run("-uo", &self.command, env, dir, [&both, &stderr])?.with_context(|| format!("`{}` did not end", self.command))?;
+        let printed = format!("{}{}", said(&mut stderr)?, said(&mut both)?);
+        let alike = printed.lines().count() == self.shown.lines().count()
+            && self.shown.lines().zip(printed.lines()).all(|(shown, printed)| is_like(printed, shown));
+        ensure!(alike, "`{}` printed\n{printed}\nand the page shows\n{}", self.command, self.shown);
+        Ok(())
+    }
+}
+
+/// Whether a line is what the page shows.
+fn is_like(line: &str, shown: &str) -> bool {
+    let Some((head, rest)) = shown.split_once('…') else { return line == shown };
+    let Some(mut line) = line.strip_prefix(head) else { return false };
+    let mut parts = rest.split('…').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return line.ends_with(part);
+        }
+        match line.split_once(part) {
+            Some((_, behind)) => line = behind,
+            None => return false,
+        }
+    }
+    true
 }
 
 /// The commands of a page's transcripts, block by block: the lines that begin with a prompt, `$ ` or `# `.
 pub fn transcripts(page: &str) -> Result<Vec<String>> {
+    let commands = |block: String| block.lines().filter_map(typed).flat_map(|line| [line, "\n"]).collect::<String>();
+    Ok(blocks(page)?.into_iter().map(commands).filter(|block| !block.is_empty()).collect())
+}
+
+/// What is typed in a line of a transcript.
+fn typed(line: &str) -> Option<&str> {
+    line.strip_prefix("$ ").or_else(|| line.strip_prefix("# "))
+}
+
+/// What stands between the fences of a page.
+fn blocks(page: &str) -> Result<Vec<String>> {
     let file = root().join(page);
     let text = fs::read_to_string(&file).with_context(|| format!("no page {}", file.display()))?;
-    let commands = |block: &str| {
-        let typed = block.lines().filter_map(|line| line.strip_prefix("$ ").or_else(|| line.strip_prefix("# ")));
-        typed.flat_map(|line| [line, "\n"]).collect::<String>()
-    };
-    Ok(text.split("\n```").skip(1).step_by(2).map(commands).filter(|block| !block.is_empty()).collect())
+    Ok(text.split("\n```").skip(1).step_by(2).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_page_leaves_out_may_be_anything_and_the_rest_is_to_the_letter() {
+        assert!(is_like("abc", "abc") && !is_like("abc", "abd") && !is_like("abcd", "abc"));
+        assert!(is_like("a 17 b 18 c", "a … b … c") && is_like("a  b  c", "a … b … c"));
+        assert!(!is_like("a 17 x 18 c", "a … b … c") && !is_like("a 17 b 18 d", "a … b … c"));
+        assert!(is_like("abc", "…") && is_like("abc", "a…") && is_like("abc", "…c") && !is_like("abc", "…d"));
+    }
 }

@@ -1,4 +1,4 @@
-//! The laws of the merge, on trees that are made at random: few keys and values, so that they meet often.
+//! The laws on trees: few keys and values, so that they meet often.
 
 use indexmap::IndexMap;
 use proptest::prelude::*;

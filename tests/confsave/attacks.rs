@@ -1,0 +1,98 @@
+//! What others may have planted in a folder that anybody can write.
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+use std::path::PathBuf;
+use std::process::Command;
+
+use svc_tests::os;
+
+use crate::site::{Product, SHIPPED, Site, text};
+
+#[test]
+fn a_planted_link_a_foreign_file_and_a_folder_in_the_copys_place_are_refused() {
+    let (site, product) = (Site::new(), Product::new("planted"));
+    let stranger = os::system_user("svc-confsave-a").unwrap();
+    product.install(&site, SHIPPED);
+    let copy = product.saved("yaml");
+    let save = || site.tool("save").env("SVC_NAME", &product.0);
+
+    let victim = site.write("victim", "precious");
+    symlink(&victim, &copy).unwrap();
+    save().run().refused("not_a_regular_file");
+    save().arg("--force").run().refused("not_a_regular_file");
+    assert_eq!(text(&victim), "precious");
+    fs::remove_file(&copy).unwrap();
+    symlink("/nonexistent/target", &copy).unwrap();
+    save().run().refused("not_a_regular_file");
+    fs::remove_file(&copy).unwrap();
+
+    for content in ["planted: yes\n", SHIPPED] {
+        fs::write(&copy, content).unwrap();
+        chown(&copy, Some(stranger.uid.as_raw()), Some(stranger.gid.as_raw())).unwrap();
+        save().arg("--force").run().refused("foreign_file");
+        assert_eq!(text(&copy), content);
+        // Nor is it read: its values would come into the configuration.
+        for step in ["diff", "carry"] {
+            site.tool(step).env("SVC_NAME", &product.0).run().refused("foreign_file");
+        }
+    }
+    fs::remove_file(&copy).unwrap();
+
+    fs::create_dir(&copy).unwrap();
+    save().run().refused("not_a_regular_file");
+    fs::remove_dir(&copy).unwrap();
+    // A link where the unfinished file would be is not followed either.
+    symlink(&victim, PathBuf::from(format!("{}.partial", copy.display()))).unwrap();
+    save().run().ok();
+    assert_eq!(text(&victim), "precious");
+    assert_eq!(text(&copy), SHIPPED);
+}
+
+#[test]
+fn a_pipe_in_the_copys_place_holds_nobody_up() {
+    let (site, product) = (Site::new(), Product::new("pipe"));
+    product.install(&site, SHIPPED);
+    os::run(Command::new("mkfifo").arg(product.saved("yaml"))).unwrap();
+    for step in ["save", "diff", "carry"] {
+        let tool = site.tool(step).env("SVC_NAME", &product.0).args(["--timeout", "20s"]);
+        tool.run().refused("not_a_regular_file").unchanged();
+    }
+}
+
+#[test]
+fn a_second_name_of_a_foreign_file_is_neither_written_through_nor_read() {
+    let (site, product) = (Site::new(), Product::new("hardlink"));
+    let stranger = os::system_user("svc-confsave-a").unwrap();
+    product.install(&site, SHIPPED);
+    let victim = site.write("victim", "a: precious\n");
+    fs::hard_link(&victim, product.saved("yaml")).unwrap();
+    let save = || site.tool("save").env("SVC_NAME", &product.0);
+    save().run().refused("copy_exists");
+    // The name is given to the copy; the file keeps what it holds under its other names.
+    save().arg("--force").run().ok().changed();
+    assert_eq!((text(&victim), text(product.saved("yaml"))), ("a: precious\n".to_owned(), SHIPPED.to_owned()));
+    fs::remove_file(product.saved("yaml")).unwrap();
+    chown(&victim, Some(stranger.uid.as_raw()), None).unwrap();
+    fs::hard_link(&victim, product.saved("yaml")).unwrap();
+    save().arg("--force").run().refused("foreign_file");
+    site.tool("carry").env("SVC_NAME", &product.0).arg("--all").run().refused("foreign_file");
+    assert_eq!(text(&victim), "a: precious\n");
+}
+
+#[test]
+fn a_base_that_somebody_else_put_where_anybody_can_is_not_read() {
+    let (site, product) = (Site::new(), Product::new("base"));
+    let stranger = os::system_user("svc-confsave-a").unwrap();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let saved = site.write("saved.yaml", SHIPPED.replace("16", "32"));
+    let base = product.saved("yaml");
+    let carry = || site.tool("carry").arg(&saved).arg("--base").arg(&base);
+    symlink(&saved, &base).unwrap();
+    carry().run().refused("not_a_regular_file").unchanged();
+    fs::remove_file(&base).unwrap();
+    fs::write(&base, SHIPPED).unwrap();
+    chown(&base, Some(stranger.uid.as_raw()), None).unwrap();
+    carry().run().refused("foreign_file").unchanged();
+    assert_eq!(text(site.yaml()), SHIPPED);
+}

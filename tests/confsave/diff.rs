@@ -1,0 +1,79 @@
+//! `diff`: by key and not by line, and which copy is compared.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::site::{Product, SHIPPED, SHIPPED_CONF, Site, assert_outcomes, paths, text};
+
+#[test]
+fn a_diff_goes_by_key_and_not_by_line() {
+    let site = Site::new();
+    fs::write(site.yaml(), SHIPPED.replace("size: 16", "size: 32").replace("  lifetime_minutes: 240\n", "")).unwrap();
+    let saved =
+        site.write("saved.yaml", SHIPPED.replace("    - en\n", "    - en\n    - de\n").replace("240", "240\n  cluster.name: x"));
+    let ran = site.tool("diff").arg(&saved).run().ok().unchanged();
+    let result = ran.result();
+    assert_eq!(result["same"], false);
+    assert_eq!(paths(&result["changed"]), ["service.languages", "database.pool.size"]);
+    assert_eq!(result["changed"][1]["key"], serde_json::json!(["database", "pool", "size"]));
+    assert_eq!((&result["changed"][1]["saved"], &result["changed"][1]["new"]), (&"16".into(), &"32".into()));
+    assert_eq!(result["changed"][0]["saved"], serde_json::json!(["en", "de", "fr"]));
+    assert_eq!(paths(&result["only_saved"]), ["session.lifetime_minutes", "session.\"cluster.name\""]);
+    assert_eq!(paths(&result["only_new"]), Vec::<&str>::new());
+    let text = result["text_diff"].as_str().unwrap();
+    assert!(text.contains("\n-    size: 16\n+    size: 32\n"), "{text}");
+}
+
+#[test]
+fn formatting_order_and_comments_are_no_difference() {
+    let site = Site::new();
+    fs::write(site.yaml(), "b: {c: 1, d: \"y z\"} # note\n\n\na: x\n").unwrap();
+    let saved = site.write("saved.yaml", "a: 'x'\r\nb:\r\n    d: y z\r\n    c: 1\r\n");
+    assert_eq!(site.tool("diff").arg(&saved).run().ok().result()["same"], true);
+    fs::write(site.yaml(), "a: no\nb: 010\n").unwrap();
+    fs::write(&saved, "a: 'no'\nb: 8\n").unwrap();
+    let ran = site.tool("diff").arg(&saved).run().ok();
+    assert_eq!(paths(&ran.result()["changed"]), ["a", "b"], "readers disagree about these, so they are not the same");
+}
+
+#[test]
+fn a_saves_document_leads_diff_and_carry_to_its_copy_also_when_both_have_moved() {
+    let site = Site::new();
+    let custom = SHIPPED.replace("size: 16", "size: 32");
+    fs::write(site.yaml(), &custom).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let piped = site.tool("diff").args(["--from", "-"]).stdin(save.text()).run().ok();
+    assert_eq!(paths(&piped.result()["changed"]), ["database.pool.size"]);
+
+    fs::create_dir(site.path("moved")).unwrap();
+    fs::rename(site.path("svc.yaml"), site.path("moved/svc.yaml")).unwrap();
+    let document = site.write("moved/confsave.json", save.text());
+    site.tool("diff").args(["--from", "-"]).stdin(save.text()).run().fails(4, "file_not_found");
+    let from = |step: &str| site.tool(step).arg("--from").arg(&document);
+    assert_eq!(paths(&from("diff").run().ok().result()["changed"]), ["database.pool.size"]);
+
+    fs::write(site.path("moved/svc.yaml"), format!("{custom}x: 1\n")).unwrap();
+    from("diff").run().fails(7, "saved_altered").unchanged();
+    from("carry").args(["--base", "new"]).run().fails(7, "saved_altered").unchanged();
+    fs::write(site.path("moved/svc.yaml"), &custom).unwrap();
+    assert_outcomes(&from("carry").args(["--base", "new"]).run().ok().changed(), &[("database.pool.size", "carried")]);
+    assert_eq!(text(site.yaml()), custom);
+}
+
+#[test]
+fn the_saved_copy_is_found_in_tmp_by_itself() {
+    let (site, product) = (Site::new(), Product::new("found"));
+    product.install(&site, SHIPPED);
+    let diff = || site.tool("diff").env("SVC_NAME", &product.0);
+    diff().run().fails(4, "saved_not_found");
+    site.tool("save").env("SVC_NAME", &product.0).run().ok();
+    assert_eq!(diff().run().ok().result()["same"], true);
+    fs::write(product.saved("conf"), SHIPPED_CONF).unwrap();
+    diff().run().refused("saved_in_both_layouts");
+    diff().arg(product.saved("yaml")).run().ok();
+    fs::remove_file(product.saved("conf")).unwrap();
+    fs::remove_file(product.saved("yaml")).unwrap();
+    symlink(site.write("elsewhere", SHIPPED), product.saved("yaml")).unwrap();
+    diff().run().refused("not_a_regular_file");
+}

@@ -1,0 +1,133 @@
+//! Both layouts: which one is meant, the older one line by line, and across them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, assert_outcomes, mode, paths, text};
+
+#[test]
+fn both_layouts_are_refused_until_one_is_named_and_neither_is_not_found() {
+    let site = Site::new();
+    let save = || site.tool("save").arg("--to").arg(site.dir.path());
+    save().run().fails(4, "config_not_found").unchanged();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    fs::write(site.conf(), SHIPPED_CONF).unwrap();
+    save().run().refused("config_in_both_layouts");
+    save().args(["--layout", "conf"]).run().ok();
+    save().args(["--layout", "yaml"]).run().ok();
+    assert_eq!(text(site.path("svc.conf")), SHIPPED_CONF);
+    assert_eq!(text(site.path("svc.yaml")), SHIPPED);
+    fs::remove_file(site.conf()).unwrap();
+    save().args(["--layout", "conf"]).run().fails(4, "config_not_found");
+}
+
+#[test]
+fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
+    let site = Site::new();
+    fs::write(site.conf(), SHIPPED_CONF.replace("db1", "db7")).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.conf")).run().ok();
+    fs::write(site.conf(), SHIPPED_CONF).unwrap();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    site.tool("diff").arg(site.path("svc.conf")).run().refused("config_in_both_layouts");
+    let ran = site.tool("diff").args(["--from", "-"]).stdin(save.text()).run().ok();
+    assert_eq!(paths(&ran.result()["changed"]), ["database.host"]);
+    let carry = || site.tool("carry").args(["--from", "-", "--base", "new"]).stdin(save.text());
+    carry().run().ok().changed();
+    assert_eq!(text(site.conf()), SHIPPED_CONF.replace("db1", "db7"));
+    assert_eq!(text(site.yaml()), SHIPPED);
+    // Who asks for the other one gets it.
+    carry().args(["--layout", "yaml"]).run().review("not_carried").unchanged();
+}
+
+#[test]
+fn the_older_layout_is_carried_line_by_line() {
+    let site = Site::new();
+    let mine =
+        SHIPPED_CONF.replace("db1", "db7").replace("= change-me", "=mine").replace("level = info", "level = debug\nfile=/x y");
+    let new =
+        SHIPPED_CONF.replace("pool_size = 12", "pool_size = 24").replace("level = info", "level = info  \n# new\nformat: text");
+    let ran = site.carry("conf", &mine, Some(SHIPPED_CONF), &new).run().ok().changed();
+    assert_outcomes(
+        &ran,
+        &[("database.host", "carried"), ("session.secret", "carried"), ("log.level", "carried"), ("log.file", "carried")],
+    );
+    let wanted = new
+        .replace("db1", "db7")
+        .replace("change-me", "mine")
+        .replace("level = info", "level = debug")
+        .replace("format: text\n", "format: text\nfile=/x y\n");
+    assert_eq!(text(site.conf()), wanted);
+    assert_eq!(text(site.path("inst dir/conf/svc.conf.before-20261120t020003z-test")), new);
+}
+
+#[test]
+fn a_conf_with_a_line_that_is_not_understood_is_put_back_as_a_whole_with_the_shipped_one_beside_it() {
+    let site = Site::new();
+    let shipped = format!("{SHIPPED_CONF}include more.d\n");
+    let mine = shipped.replace("db1", "db7");
+    let beside = site.path("inst dir/conf/svc.conf.svc-new");
+
+    let ran = site.carry("conf", &mine, None, &shipped).run().review("not_carried").unchanged();
+    assert_outcomes(&ran, &[("(the whole file)", "not_carried: not_recognised")]);
+    assert_eq!(ran.result()["new"]["unknown_line"], 14);
+    let diff = site.tool("diff").arg(site.path("saved.conf")).run().ok();
+    assert_eq!((&diff.result()["by_key"], &diff.result()["same"]), (&false.into(), &false.into()));
+    assert!(diff.result()["text_diff"].as_str().unwrap().contains("\n-host = db7\n+host = db1\n"));
+
+    fs::set_permissions(site.conf(), fs::Permissions::from_mode(0o640)).unwrap();
+    let ran =
+        site.tool("carry").arg(site.path("saved.conf")).args(["--base", "new"]).run().review("carried_as_a_whole").changed();
+    assert_outcomes(&ran, &[("(the whole file)", "carried")]);
+    assert_eq!(ran.result()["kept_as"], beside.to_str().unwrap());
+    assert_eq!((text(site.conf()), text(&beside)), (mine.clone(), shipped.clone()));
+    assert_eq!((mode(&site.conf()), mode(&beside)), (0o640, 0o640));
+    let again = site.tool("carry").arg(site.path("saved.conf")).arg("--all").run().ok().unchanged();
+    assert_outcomes(&again, &[("(the whole file)", "same")]);
+
+    // Both changed it: the operator's file wins as a whole, and it is a conflict.
+    let theirs = shipped.replace("12", "24");
+    let ran = site.carry("conf", &mine, Some(&shipped), &theirs).run().review("conflict").changed();
+    assert_eq!(text(site.conf()), mine);
+    assert_eq!(text(ran.result()["kept_as"].as_str().unwrap()), theirs);
+    assert_eq!(text(&beside), shipped, "what was kept before is not lost");
+    // Nobody customised it: the shipped one stays.
+    let ran = site.carry("conf", &shipped, Some(&shipped), &theirs).run().ok().unchanged();
+    assert_outcomes(&ran, &[]);
+    assert_eq!(text(site.conf()), theirs);
+}
+
+#[test]
+fn across_layouts_nothing_is_carried_and_every_customised_key_is_told_with_its_likely_place() {
+    let site = Site::new();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let saved =
+        site.write("svc.conf", SHIPPED_CONF.replace("pool_size = 12", "pool_size = 99").replace("level = info", "level = debug"));
+    let base = site.write("base.conf", SHIPPED_CONF);
+    let before = site.files();
+    let ran = site.tool("carry").arg(&saved).arg("--base").arg(&base).run().review("not_carried").unchanged();
+    let other = "not_carried: other_layout";
+    assert_outcomes(&ran, &[("database.pool_size", other), ("log.level", other)]);
+    assert_eq!(ran.result()["keys"][0]["suggestion"], "database.pool.size");
+    assert_eq!(ran.result()["keys"][1]["suggestion"], "log.level");
+    let ran = site.tool("carry").arg(&saved).args(["--base", "new"]).run().review("not_carried").unchanged();
+    assert_outcomes(&ran, &[("database.host", other), ("database.pool_size", other), ("log.level", other)]);
+    assert_eq!(site.files(), before);
+    let diff = site.tool("diff").arg(&saved).run().ok();
+    assert_eq!(diff.result()["same"], false);
+    assert_eq!(paths(&diff.result()["changed"]), ["log.level"]);
+
+    // The other way.
+    fs::remove_file(site.yaml()).unwrap();
+    fs::write(site.conf(), SHIPPED_CONF).unwrap();
+    let saved = site.write("svc.yaml", SHIPPED.replace("size: 16", "size: 99"));
+    let ran = site
+        .tool("carry")
+        .arg(&saved)
+        .arg("--base")
+        .arg(site.write("base.yaml", SHIPPED))
+        .run()
+        .review("not_carried")
+        .unchanged();
+    assert_outcomes(&ran, &[("database.pool.size", other)]);
+    assert_eq!(ran.result()["keys"][0]["suggestion"], "database.pool_size");
+}

@@ -1,0 +1,164 @@
+//! Files that are no good, too large or too deep, and calls that are cut.
+
+use std::fs;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use svc_tests::os;
+use svc_tests::tool::bin_dir;
+
+use crate::site::{SHIPPED, Site, text};
+
+#[test]
+fn a_file_that_is_no_good_yaml_is_told_by_its_line_and_not_by_its_words() {
+    let site = Site::new();
+    let good = site.write("good.yaml", SHIPPED);
+    for (bad, code) in [
+        (&b"a: 1\nsecret: hunter2: x\n"[..], "yaml_invalid"),
+        (b"secret: hunter2\nsecret: hunter2\n", "yaml_invalid"),
+        (b"a:\n\thunter2: 1\n", "yaml_invalid"),
+        (b"a: [hunter2, \n", "yaml_invalid"),
+        (b"a: hunter2\n---\nb: 1\n", "yaml_invalid"),
+        (b"a: *hunter2\n", "yaml_invalid"),
+        (b"a: hunter2 \xff\n", "not_text"),
+        (b"a: hunter2 \x00\n", "not_text"),
+    ] {
+        let bad_file = site.write("bad.yaml", bad);
+        for (saved, new) in [(&bad_file, SHIPPED.as_bytes()), (&good, bad)] {
+            fs::write(site.yaml(), new).unwrap();
+            let before = site.files();
+            for call in [site.tool("diff"), site.tool("carry").arg("--all")] {
+                let ran = call.arg(saved).run().fails(7, code).unchanged();
+                assert!(!ran.stdout.contains("hunter2") && !ran.stderr.contains("hunter2"), "{ran}");
+            }
+            assert_eq!(site.files(), before);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_leaves_the_old_file_and_nothing_else() {
+    let site = Site::new();
+    let script = r#"
+        mount -t tmpfs -o size=128k tmpfs "$1" && mkdir -p "$1/config/svc" &&
+        printf 'a: 1\nbig: x\n' > "$1/config/svc/svc.yaml" || exit 99
+        dd if=/dev/zero of="$1/fill" bs=1k 2>/dev/null
+        "$2" carry "$3" --all --install-dir "$1" --state-dir "$4"
+        status=$?
+        [ "$(cat "$1/config/svc/svc.yaml")" = "$(printf 'a: 1\nbig: x')" ] && [ "$(ls "$1/config/svc")" = svc.yaml ] || exit 98
+        exit $status"#;
+    let saved = site.write("saved.yaml", format!("a: 2\nbig: {}\n", "y".repeat(50_000)));
+    let out = Command::new("unshare")
+        .args(["-m", "bash", "-c", script, "full"])
+        .args([site.path("inst dir"), bin_dir().join("svc-confsave"), saved, site.path("state")])
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(document["error"]["code"], "disk_full");
+    assert_eq!(document["changed"], false);
+}
+
+#[test]
+fn another_run_at_the_same_file_is_locked_out() {
+    let site = Site::new();
+    let call = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
+    // A dry run touches nothing, so it makes no lock.
+    call.clone().arg("--dry-run").run().ok();
+    assert!(!site.path("state").exists());
+    call.clone().run().ok().changed();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let lock = fs::read_dir(site.path("state/locks")).unwrap().next().unwrap().unwrap().path();
+    let held = fs::File::open(lock).unwrap();
+    held.lock().unwrap();
+    call.clone().run().fails(8, "locked").unchanged();
+    drop(held);
+    call.run().ok().changed();
+}
+
+#[test]
+fn a_signal_before_the_file_is_changed_leaves_it_as_it_is() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let site = Site::new();
+        fs::write(site.yaml(), SHIPPED).unwrap();
+        let fifo = site.path("fifo");
+        os::run(Command::new("mkfifo").arg(&fifo)).unwrap();
+        let call = site.tool("carry").args(["--base", "new", "--from"]).arg(&fifo).spawn();
+        // Opening the pipe for writing returns when the tool has opened it, which it does long after it began to catch.
+        let pipe = fs::OpenOptions::new().write(true).open(fifo).unwrap();
+        call.signal(signal);
+        let ran = call.wait().fails(128 + signal as i32, "interrupted").unchanged();
+        drop(pipe);
+        assert_eq!(text(site.yaml()), SHIPPED, "{ran}");
+        assert_eq!(fs::read_dir(site.yaml().parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    }
+}
+
+#[test]
+fn the_end_of_the_time_limit_changes_nothing() {
+    let site = Site::new();
+    let call = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
+    call.args(["--timeout", "0"]).run().fails(6, "timeout").unchanged();
+    assert_eq!(text(site.yaml()), SHIPPED);
+}
+
+/// A configuration of about 10 MB.
+fn huge(value: &str) -> String {
+    let group = |n: usize| {
+        format!(
+            "g{n}:  # group {n}\n  url: http://u:s3cret-{n}@host{n}.example.org:9200/path\n  list: [a, b, c]\n  value: {value}\n  text: |\n    one\n    two\n"
+        )
+    };
+    (0..80_000).map(group).collect()
+}
+
+#[test]
+fn a_file_of_10_mb_is_saved_compared_and_carried() {
+    let site = Site::new();
+    let shipped = huge("1");
+    assert!(shipped.len() > 10_000_000);
+    let mine = shipped.replacen("value: 1\n", "value: 2\n", 1000);
+    let ran = site.carry("yaml", &mine, Some(&shipped), &shipped).run().ok().changed();
+    assert_eq!(ran.result()["carried_count"], 1000);
+    assert_eq!(text(site.yaml()), mine);
+    assert!(!ran.stdout.contains("s3cret"));
+    site.tool("save").arg("--to").arg(site.path("copy")).run().ok().changed();
+    assert_eq!(text(site.path("copy")), mine);
+    fs::write(site.yaml(), &shipped).unwrap();
+    let ran = site.tool("diff").arg(site.path("saved.yaml")).run().ok();
+    assert_eq!(ran.result()["changed"].as_array().unwrap().len(), 1000);
+}
+
+#[test]
+fn what_is_too_deep_too_large_or_no_text_is_a_sentence_and_changes_nothing() {
+    let site = Site::new();
+    let good = site.write("good.yaml", SHIPPED);
+    let deep: String = (0..5000).map(|depth| format!("{}k:\n", " ".repeat(depth))).collect();
+    let mut elf = b"\x7fELF\x02\x01\x01\x00".to_vec();
+    elf.extend((0..=255).cycle().take(100_000));
+    let utf16: Vec<u8> = [0xff, 0xfe].into_iter().chain("a: 1\n".encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    let latin = b"name: M\xfcller\n".to_vec();
+    let cases = [
+        (deep.into_bytes(), "yaml_invalid", "line 101"),
+        (format!("a: {}", "[".repeat(100_000)).into_bytes(), "yaml_invalid", "line 1"),
+        (format!("a: {}x{}", "{b: ".repeat(5000), "}".repeat(5000)).into_bytes(), "yaml_invalid", "line 1"),
+        (elf, "not_text", "UTF-8"),
+        (utf16, "not_text", "UTF-8"),
+        (latin, "not_text", "UTF-8"),
+        (b"a: 1\n---\nb: 2\n".to_vec(), "yaml_invalid", "line 2"),
+        (vec![b' '; 64 * 1024 * 1024 + 1], "file_too_large", "larger than"),
+    ];
+    for (bytes, code, says) in cases {
+        let bad = site.write("bad.yaml", &bytes);
+        for (saved, new) in [(&bad, SHIPPED.as_bytes()), (&good, &bytes)] {
+            fs::write(site.yaml(), new).unwrap();
+            for call in [site.tool("diff"), site.tool("carry").arg("--all")] {
+                let ran = call.arg(saved).run().fails(7, code).unchanged();
+                let message = ran.doc()["error"]["message"].as_str().unwrap();
+                assert!(message.contains(says) && message.ends_with('.'), "{ran}");
+            }
+            assert_eq!(fs::read(site.yaml()).unwrap(), new);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! No secret is shown, wherever it stands.
+
+use std::fs;
+
+use crate::site::{SECRET, Site, text};
+
+#[test]
+fn short_secrets_are_known_by_where_they_stand() {
+    let site = Site::new();
+    // Too short to be taken out wherever else they stand.
+    let config = |x: char| {
+        format!(
+            "dbpass: {x}1\nbindpw: {x}2\ndsn: root:{x}3@tcp(h)/db\nenv:\n  - value: {x}4\n    name: DB_PASSWORD\n\
+             args: [\"--password\", \"{x}5\"]\nrun: curl -u a:{x}6 h\nproxy: //u:{x}7@h\nnamed: {{name: TOKEN, value: {x}8}}\n"
+        )
+    };
+    fs::write(site.yaml(), config('q')).unwrap();
+    let saved = site.write("saved.yaml", config('z'));
+    let ran = site.tool("diff").arg(&saved).run().ok();
+    let result = ran.result();
+    let shown = format!("{} {}", result["changed"], result["text_diff"].as_str().unwrap());
+    for gone in ('1'..='8').flat_map(|number| [format!("q{number}"), format!("z{number}")]) {
+        assert!(!shown.contains(&gone), "{gone} is shown\n{ran}");
+    }
+    assert_eq!(result["changed"].as_array().unwrap().len(), 8, "{ran}");
+}
+
+#[test]
+fn no_secret_is_shown_unless_it_is_asked_for() {
+    let site = Site::new();
+    let config = |secret: &str| {
+        format!(
+            "session: {{secret: '{secret}'}}\ndb:\n  password: |\n    {secret}\n  url: 'postgres://svc:{secret}@db/x'\n  \
+             dsn: host=h password='{secret}'\n  apiTokens:\n    - {secret}\n    - b\n# password: {secret}\nplain: &p '{secret}'\n\
+             again: *p\npassword_file: /etc/pw\n"
+        )
+    };
+    let conf =
+        |secret: &str| format!("# old password = {secret}\n[db]\npassword = {secret}\nurl = http://u:{secret}@h/\nhost = h\n");
+    for (layout, place, content) in [("yaml", site.yaml(), &config as &dyn Fn(&str) -> String), ("conf", site.conf(), &conf)] {
+        fs::write(&place, content("other-Secret-1")).unwrap();
+        let saved = site.write(&format!("saved.{layout}"), content(SECRET));
+        let base = site.write(&format!("base.{layout}"), content("base-Secret-1"));
+        let calls = [
+            site.tool("diff").arg(&saved),
+            site.tool("carry").arg(&saved).arg("--dry-run").arg("--base").arg(&base),
+            site.tool("carry").arg(&saved).args(["--dry-run", "--all"]),
+            site.tool("carry").arg(&saved).args(["--dry-run", "--verbose"]).talks(),
+        ];
+        for call in calls {
+            let ran = call.args(["--layout", layout]).run();
+            assert!(matches!(ran.status, 0 | 9), "{ran}");
+            for gone in [SECRET, "hunter2", "other-Secret", "base-Secret"] {
+                assert!(!ran.stdout.contains(gone) && !ran.stderr.contains(gone), "{gone} is shown\n{ran}");
+            }
+            assert!(ran.stdout.contains("<redacted>"));
+        }
+        let ran = site.tool("diff").arg(&saved).args(["--layout", layout, "--show-secrets"]).run().ok();
+        assert!(ran.stdout.contains(SECRET));
+        // What is left out is said, and the difference is told all the same.
+        let ran = site.tool("diff").arg(&saved).args(["--layout", layout]).run().ok();
+        let changed = ran.result()["changed"].as_array().unwrap();
+        let password = changed.iter().find(|entry| entry["path"] == "db.password").unwrap();
+        assert_eq!((&password["redacted"], &password["saved"]), (&true.into(), &"<redacted>".into()));
+        // The file itself gets the real value.
+        let base = base.as_os_str();
+        site.tool("carry").arg(&saved).args(["--layout", layout, "--base"]).arg(base).run().review("conflict");
+        assert!(text(&place).contains(SECRET));
+    }
+}

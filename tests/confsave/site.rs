@@ -1,0 +1,189 @@
+//! An installation with a configuration, and what a carry says of its keys.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use svc_tests::tool::{Ran, Tool};
+use tempfile::TempDir;
+
+pub const SECRET: &str = "hunter2-Very:secret";
+
+pub const SHIPPED: &str = "# Configuration of the service.
+service:
+  name: 'svc'
+  languages:
+    - en
+    - \"fr\"  # not whole yet
+
+database:
+  # The pool
+  pool:
+    size: 16
+    idle_timeout_ms: 60000
+  url: postgres://svc@db/svc_db
+
+session:
+  secret: \"change-me\"
+  lifetime_minutes: 240
+
+log: {level: info, keep_days: 30} # short
+";
+
+pub const SHIPPED_CONF: &str = "# Configuration of the service.
+
+[database]
+host = db1
+pool_size = 12
+
+[session]
+; To be changed
+secret = change-me
+lifetime_minutes: 240
+
+[log]
+level = info
+";
+
+/// An installation in a folder of its own, whose path has blanks in it.
+pub struct Site {
+    pub dir: TempDir,
+}
+
+impl Site {
+    pub fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("conf save ").tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("inst dir/config/svc")).unwrap();
+        fs::create_dir_all(dir.path().join("inst dir/conf")).unwrap();
+        Self { dir }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn yaml(&self) -> PathBuf {
+        self.path("inst dir/config/svc/svc.yaml")
+    }
+
+    pub fn conf(&self) -> PathBuf {
+        self.path("inst dir/conf/svc.conf")
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub fn tool(&self, step: &str) -> Tool {
+        Tool::new("svc-confsave")
+            .arg(step)
+            .env("SVC_INSTALL_DIR", self.path("inst dir"))
+            .env("SVC_STATE_DIR", self.path("state"))
+            .env("SVC_RUN_ID", "20261120t020003z-test")
+    }
+
+    /// Every file but for the locks, with what it holds.
+    pub fn files(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
+        let mut folders = vec![self.dir.path().to_owned()];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let meta = fs::symlink_metadata(&path).unwrap();
+                if meta.is_dir() && !path.ends_with("state") {
+                    folders.push(path);
+                } else if meta.is_file() {
+                    files.push((path.clone(), fs::read(&path).unwrap(), meta.mode()));
+                }
+            }
+        }
+        files.sort();
+        files
+    }
+
+    /// A carry of `saved` onto `new`, with `base` where there is one.
+    pub fn carry(&self, layout: &str, saved: impl AsRef<[u8]>, base: Option<&str>, new: impl AsRef<[u8]>) -> Tool {
+        let place = if layout == "yaml" { self.yaml() } else { self.conf() };
+        fs::write(place, new).unwrap();
+        let saved = self.write(&format!("saved.{layout}"), saved);
+        let tool = self.tool("carry").arg(saved);
+        match base {
+            Some(base) => tool.arg("--base").arg(self.write(&format!("base.{layout}"), base)),
+            None => tool,
+        }
+    }
+}
+
+/// A product of its own, so that its saved copy in the real /tmp is nobody else's.
+pub struct Product(pub String);
+
+impl Product {
+    pub fn new(test: &str) -> Self {
+        Self(format!("confsave-{test}-{}", std::process::id()))
+    }
+
+    pub fn saved(&self, extension: &str) -> PathBuf {
+        Path::new("/tmp").join(format!("{}.{extension}", self.0))
+    }
+
+    pub fn install(&self, site: &Site, content: &str) -> PathBuf {
+        let folder = site.path("inst dir/config").join(&self.0);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(format!("{}.yaml", self.0));
+        fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Product {
+    fn drop(&mut self) {
+        for entry in fs::read_dir("/tmp").unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&self.0) {
+                let _ = fs::remove_file(entry.path());
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
+pub fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+pub fn text(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+/// `path` → `outcome` (and reason) of every key that a carry speaks of.
+pub fn outcomes(ran: &Ran) -> Vec<(String, String)> {
+    let of = |key: &Value| {
+        let outcome = key["outcome"].as_str().unwrap().to_owned();
+        let outcome = key["reason"].as_str().map_or(outcome.clone(), |reason| format!("{outcome}: {reason}"));
+        (key["path"].as_str().unwrap().to_owned(), outcome)
+    };
+    ran.result()["keys"].as_array().unwrap().iter().map(of).collect()
+}
+
+#[track_caller]
+pub fn assert_outcomes(ran: &Ran, wanted: &[(&str, &str)]) {
+    let wanted: Vec<(String, String)> = wanted.iter().map(|&(path, outcome)| (path.into(), outcome.into())).collect();
+    let found = outcomes(ran);
+    assert!(found == wanted, "found:  {found:?}\nwanted: {wanted:?}\n{}", ran.result()["text_diff"].as_str().unwrap_or_default());
+}
+
+pub fn paths(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect()
+}
+
+/// Holds a file against what it should be, and shows the lines that differ.
+#[track_caller]
+pub fn assert_text(found: &str, wanted: &str, what: &str) {
+    let lines = |text: &str, sign: &str, other: &str| {
+        let odd = text.lines().filter(|line| !other.lines().any(|one| one == *line));
+        odd.map(|line| format!("{sign} {line:?}\n")).collect::<String>()
+    };
+    assert!(found == wanted, "{what}\n{}{}found:\n{found}", lines(wanted, "-", found), lines(found, "+", wanted));
+}

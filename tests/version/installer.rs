@@ -1,0 +1,78 @@
+//! Installers: the version in their name, and the checksum file beside them.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::place::{Place, hint, sha256_line};
+
+#[test]
+fn an_installer_has_its_version_in_its_name() {
+    let place = Place::new();
+    let good = place.installer("svc-2.0.1.run");
+    let ran = place.tool("installer").arg(&good).run().ok().unchanged();
+    assert_eq!(ran.result()["version"], "2.0.1");
+    assert_eq!(ran.result()["path"], good.to_str().unwrap());
+    assert_eq!(ran.result()["size_bytes"], 10);
+    assert!(sha256_line(&good).starts_with(ran.result()["sha256"].as_str().unwrap()));
+    assert_eq!((&ran.result()["checksum_verified"], &ran.result()["executable"]), (&json!(false), &json!(true)));
+    // A path is made absolute.
+    let ran = place.tool("installer").arg("svc-2.0.1.run").dir(place.0.path()).run().ok();
+    assert_eq!(ran.result()["path"], good.to_str().unwrap());
+
+    for name in
+        ["svc-2.0.run", "svc-2.0.1.sh", "svc-2.0.1-rc1.run", "svc_2.0.1.run", "2.0.1.run", "other-2.0.1.run", "svc-v2.0.1.run"]
+    {
+        let ran = place.tool("installer").arg(place.installer(name)).run().refused("installer_name");
+        assert!(hint(&ran).contains("svc-X.Y.Z.run"), "{ran}");
+    }
+    place.tool("installer").arg(place.path("other-2.0.1.run")).env("SVC_NAME", "other").run().ok();
+    place.tool("installer").arg(place.path("svc-9.9.9.run")).run().fails(4, "file_not_found");
+}
+
+#[test]
+fn an_installer_that_is_empty_a_folder_or_not_executable_is_found_out_before_the_stop() {
+    let place = Place::new();
+    place.tool("installer").arg(place.file("svc-1.0.0.run", "")).run().fails(7, "installer_unusable");
+    fs::create_dir(place.path("svc-1.0.1.run")).unwrap();
+    place.tool("installer").arg(place.path("svc-1.0.1.run")).run().fails(7, "installer_unusable");
+    let plain = place.file("svc-1.0.2.run", "#!/bin/sh\n");
+    let ran = place.tool("installer").arg(&plain).run().refused("installer_not_executable");
+    assert!(hint(&ran).contains(&format!("chmod +x '{}'", plain.display())), "{ran}");
+    assert_eq!(ran.result()["executable"], false);
+}
+
+#[test]
+fn an_installer_is_held_against_the_checksum_file_beside_it() {
+    let place = Place::new();
+    let installer = place.installer("svc-2.0.1.run");
+    let beside = place.file("svc-2.0.1.run.sha256", sha256_line(&installer));
+    let ran = place.tool("installer").arg(&installer).run().ok();
+    assert_eq!(ran.result()["checksum_verified"], true);
+    fs::write(&installer, "#!/bin/sh\nflipped\n").unwrap();
+    let ran = place.tool("installer").arg(&installer).run().fails(7, "installer_altered").unchanged();
+    assert!(ran.doc()["error"]["causes"][0].as_str().unwrap().contains(beside.to_str().unwrap()), "{ran}");
+    for text in ["", "not a checksum\n", "<html>404</html>"] {
+        fs::write(&beside, text).unwrap();
+        place.tool("installer").arg(&installer).run().fails(7, "checksum_invalid");
+    }
+}
+
+#[test]
+fn reading_a_huge_installer_ends_at_a_signal_and_at_the_time_limit() {
+    let place = Place::new();
+    // Sparse: it takes no room, and minutes to read.
+    let huge = place.installer("svc-2.0.1.run");
+    File::options().write(true).open(&huge).unwrap().set_len(1 << 40).unwrap();
+    let spawned = place.tool("installer").arg(&huge).args(["--progress", "json"]).spawn();
+    // The tool has caught its signals as soon as it reads.
+    let fd = PathBuf::from(format!("/proc/{}/fd", spawned.pid()));
+    let reads = || fs::read_dir(&fd).ok()?.flatten().find(|one| fs::read_link(one.path()).is_ok_and(|to| to == huge)).map(drop);
+    svc_tests::wait::until("the installer to be opened", Duration::from_secs(20), reads).unwrap();
+    spawned.signal(Signal::SIGTERM);
+    spawned.wait().fails(143, "interrupted").unchanged();
+    place.tool("installer").arg(&huge).args(["--timeout", "200ms"]).run().fails(6, "timeout").unchanged();
+}

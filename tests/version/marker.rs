@@ -1,0 +1,70 @@
+//! The version marker: what it may say, where it is, and who may read it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use svc_tests::os;
+
+use crate::place::{Place, hint};
+
+#[test]
+fn the_marker_is_read_with_white_space_around_it() {
+    for text in ["2.0.1", "2.0.1\n", " 2.0.1\r\n", "\n\t2.0.1  \n\n"] {
+        let place = Place::saying(text);
+        let ran = place.tool("current").run().ok().unchanged();
+        assert_eq!(ran.result()["version"], "2.0.1");
+        assert_eq!(ran.result()["marker"], place.marker().to_str().unwrap());
+    }
+}
+
+#[test]
+fn a_marker_of_other_content_is_invalid() {
+    for text in ["", "\n", "2.0", "v2.0.1", "2.0.1-rc1", "2.0.1+5", "02.0.1", "2.0.1 2.0.2", "2.0.1\n2.0.2\n", "two", "2.0.-1"] {
+        let ran = Place::saying(text).tool("current").run().fails(7, "marker_invalid").unchanged();
+        assert!(hint(&ran).contains("svc-version record"), "{ran}");
+    }
+    Place::saying("1".repeat(1_000_000)).tool("current").run().fails(7, "file_too_large");
+    Place::saying(b"2.0.\xff").tool("current").run().fails(7, "not_text");
+}
+
+#[test]
+fn a_marker_that_is_missing_is_not_found() {
+    let place = Place::new();
+    place.tool("current").run().fails(4, "marker_not_found").unchanged();
+    place.tool("check").args(["--to", "2.0.1"]).run().fails(4, "marker_not_found");
+    // Another place can be named, and goes before the installation's.
+    let other = place.file("elsewhere", "1.2.3");
+    let ran = place.tool("current").arg("--marker").arg(&other).run().ok();
+    assert_eq!(ran.result()["version"], "1.2.3");
+}
+
+#[test]
+fn a_marker_that_may_not_be_read_is_refused_and_not_taken_for_a_missing_one() {
+    let place = Place::saying("2.0.1");
+    fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o600)).unwrap();
+    let user = os::system_user("svc-version-test").unwrap();
+    let state = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(state.path(), Some(user.uid.as_raw()), None).unwrap();
+    let tool = |step: &str| place.tool(step).env("SVC_STATE_DIR", state.path()).as_user(&user.name);
+    tool("current").run().refused("permission_denied");
+    tool("forget").run().refused("permission_denied");
+    tool("record").arg("2.0.2").run().refused("permission_denied");
+    // Readable, in a folder that the user may not write.
+    fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o644)).unwrap();
+    tool("forget").run().refused("permission_denied");
+    tool("record").args(["2.0.2", "--force"]).run().refused("permission_denied");
+    assert_eq!(place.marker_says().as_deref(), Some("2.0.1"));
+    // A state folder that cannot be used is no reason for a second one; a dry run needs none.
+    let without = |step: &str| tool(step).env("SVC_STATE_DIR", "/proc/nothing");
+    without("forget").run().refused("state_dir_unusable");
+    without("forget").arg("--dry-run").run().ok().unchanged();
+}
+
+#[test]
+fn another_version_than_the_expected_one_is_invalid_and_named() {
+    let place = Place::saying("1.15.5\n");
+    place.tool("current").args(["--expect", "1.15.5"]).run().ok();
+    let ran = place.tool("current").args(["--expect", "2.0.1"]).run().fails(7, "version_unexpected").unchanged();
+    assert_eq!(ran.result()["version"], "1.15.5");
+    assert_eq!(place.tool("current").args(["--expect", "2.0"]).run().status, 2);
+}

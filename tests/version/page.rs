@@ -1,0 +1,28 @@
+//! The commands that the page of `svc-version` shows, and what it says that they print.
+
+use std::fs;
+
+use svc_tests::page::Example;
+
+use crate::place::Place;
+
+#[test]
+fn every_step_has_an_example_on_the_page_and_each_prints_what_the_page_shows() {
+    let place = Place::saying("1.15.5\n");
+    let folder = place.path("srv");
+    fs::create_dir_all(folder.join("installers")).unwrap();
+    place.installer("srv/svc-2.0.1.run");
+    for version in ["1.16.2", "1.17.0", "1.17.4", "2.0.1"] {
+        place.installer(&format!("srv/installers/svc-{version}.run"));
+    }
+    let text = |path: std::path::PathBuf| path.display().to_string();
+    let env = [("SVC_INSTALL_DIR", text(place.path(""))), ("SVC_STATE_DIR", text(place.path("state")))];
+    let env: Vec<_> = env.into_iter().map(|(name, value)| (name.to_owned(), value.trim_end_matches('/').to_owned())).collect();
+    let examples = Example::all("svc-version/README.md").unwrap();
+    for (step, _) in svc_version::schemas() {
+        assert!(examples.iter().any(|one| one.command.contains(&format!("svc-version {step}"))), "no example of {step}");
+    }
+    for example in examples {
+        example.with("/opt/svc", &env[0].1).with("/srv", &text(folder.clone())).holds(&env, &folder).unwrap();
+    }
+}

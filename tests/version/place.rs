@@ -1,0 +1,67 @@
+//! An installation of one test.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use svc_tests::os;
+use svc_tests::tool::{Ran, Tool};
+use tempfile::TempDir;
+
+/// An installation with its own state folder.
+pub struct Place(pub TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        place
+    }
+
+    /// One where the marker says this.
+    pub fn saying(marker: impl AsRef<[u8]>) -> Self {
+        let place = Self::new();
+        fs::write(place.marker(), marker).unwrap();
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub fn installer(&self, name: &str) -> PathBuf {
+        let path = self.file(name, "#!/bin/sh\n");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    pub fn marker(&self) -> PathBuf {
+        self.path("current-version")
+    }
+
+    pub fn marker_says(&self) -> Option<String> {
+        fs::read_to_string(self.marker()).ok()
+    }
+
+    pub fn tool(&self, step: &str) -> Tool {
+        Tool::new("svc-version").arg(step).env("SVC_INSTALL_DIR", self.0.path()).env("SVC_STATE_DIR", self.path("state"))
+    }
+
+    pub fn check(&self, installed: &str, to: &str) -> Tool {
+        self.tool("check").args(["--installed", installed, "--to", to])
+    }
+}
+
+pub fn hint(ran: &Ran) -> &str {
+    ran.doc()["error"]["hint"].as_str().unwrap_or_default()
+}
+
+pub fn sha256_line(path: &Path) -> String {
+    os::run(std::process::Command::new("sha256sum").arg(path)).unwrap()
+}

@@ -1,0 +1,106 @@
+//! The chain of upgrades through the installers of a folder.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use svc_tests::tool::{Ran, Tool};
+
+use crate::place::{Place, hint};
+
+/// A folder of installers in a place where 1.14.2 is installed.
+fn shelf(names: &[&str]) -> Place {
+    let place = Place::saying("1.14.2\n");
+    fs::create_dir(place.path("shelf")).unwrap();
+    for name in names {
+        place.file(&format!("shelf/{name}"), "x");
+    }
+    place
+}
+
+fn plan(place: &Place) -> Tool {
+    place.tool("plan").arg(place.path("shelf"))
+}
+
+fn hops(ran: &Ran) -> Vec<String> {
+    let hop = |hop: &Value| format!("{} {} {}", hop["from"], hop["to"], hop["rule"]).replace('"', "");
+    ran.result()["hops"].as_array().unwrap().iter().map(hop).collect()
+}
+
+const ALL: [&str; 6] =
+    ["svc-1.15.1.run", "svc-1.15.5.run", "svc-2.0.1.run", "svc-2.1.0.run", "svc-2.1.0.run.sha256", "other-9.0.0.run"];
+
+#[test]
+fn a_plan_leads_hop_by_hop_to_the_highest_version_of_the_folder() {
+    let place = shelf(&ALL);
+    let ran = plan(&place).args(["--last-minor", "1.15"]).run().ok().unchanged();
+    assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor", "1.15.5 2.0.1 next_major", "2.0.1 2.1.0 next_minor"]);
+    assert_eq!((&ran.result()["installed"], &ran.result()["to"]), (&json!("1.14.2"), &json!("2.1.0")));
+    assert_eq!(ran.result()["hops"][0]["installer"], place.path("shelf/svc-1.15.5.run").to_str().unwrap());
+    assert_eq!(ran.result()["missing"], json!([]));
+    // Each hop is one that check allows.
+    for hop in ran.result()["hops"].as_array().unwrap() {
+        let [from, to] = ["from", "to"].map(|side| hop[side].as_str().unwrap());
+        let checked = place.check(from, to).args(["--last-minor", "1.15"]).run().ok();
+        assert_eq!(checked.result()["rule"], hop["rule"]);
+    }
+    // The folder and the list of releases may come from the environment, what is installed and where to from the command line.
+    let elsewhere = place.tool("plan").env("SVC_INSTALLER_DIR", place.path("shelf")).env("SVC_RELEASES", place.path("shelf"));
+    let ran = elsewhere.args(["--installed", "1.15.1", "--to", "1.15.5"]).run().ok();
+    assert_eq!(hops(&ran), ["1.15.1 1.15.5 patch"]);
+}
+
+#[test]
+fn a_plan_over_several_majors_wants_the_last_minor_of_each() {
+    let place = shelf(&["svc-1.15.5.run", "svc-2.0.1.run", "svc-2.1.0.run", "svc-3.0.0.run"]);
+    let ran = plan(&place).args(["--last-minor", "1.15"]).run().refused("path_undecided").unchanged();
+    assert!(hint(&ran).contains("--last-minor 2.Y"), "{ran}");
+    assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor", "1.15.5 2.0.1 next_major"], "what is sure is told");
+    let both = ["--last-minor", "1.15", "--last-minor", "2.1"];
+    assert_eq!(hops(&plan(&place).args(both).run().ok()).len(), 4);
+    // A flag says it of one major, the list of the others.
+    let list = place.file("releases", "1.14.2\n1.16.0\n2.0.1\n2.1.0\n3.0.0\n");
+    let ran = plan(&place).args(["--last-minor", "1.15"]).arg("--releases").arg(&list).run().ok();
+    assert_eq!(hops(&ran).len(), 4);
+    let ran = plan(&place).arg("--releases").arg(&list).run().fails(4, "installers_missing");
+    assert_eq!(ran.result()["missing"], json!(["1.16.Z"]));
+}
+
+#[test]
+fn installers_that_are_missing_are_all_named_at_once() {
+    let place = shelf(&["svc-1.15.5.run", "svc-2.1.0.run"]);
+    place.file("shelf/svc-2.0.1.run", "");
+    fs::create_dir(place.path("shelf/svc-1.16.0.run")).unwrap();
+    let ran = plan(&place).args(["--to", "2.2.3", "--last-minor", "1.15"]).run().fails(4, "installers_missing").unchanged();
+    assert_eq!(ran.result()["missing"], json!(["2.0.Z", "2.2.3"]));
+    assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor"]);
+    assert!(hint(&ran).contains("svc-X.Y.Z.run"), "{ran}");
+    // What looks like an installer and is none is told.
+    let warned = ran.doc()["warnings"].as_array().unwrap().iter().filter(|warning| warning["code"] == "installer_unusable");
+    assert_eq!(warned.count(), 2, "{ran}");
+    place.tool("plan").arg(place.path("nowhere")).run().fails(4, "file_not_found");
+    assert_eq!(place.tool("plan").run().status, 2, "neither DIR nor SVC_INSTALLER_DIR");
+}
+
+#[test]
+fn a_plan_never_leaves_a_major_whose_last_minor_is_not_known_or_cannot_be() {
+    let place = shelf(&["svc-1.15.5.run", "svc-1.16.0.run", "svc-2.0.1.run"]);
+    let ran = plan(&place).run().refused("path_undecided").unchanged();
+    assert!(hint(&ran).contains("--last-minor 1.Y") && hint(&ran).contains("SVC_RELEASES"), "{ran}");
+    // The folder shows that the one named is not the last.
+    let ran = plan(&place).args(["--last-minor", "1.15"]).run().refused("path_undecided");
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("1.16.0"), "{ran}");
+    assert_eq!(hops(&plan(&place).args(["--last-minor", "1.16"]).run().ok()).len(), 3);
+}
+
+#[test]
+fn nothing_higher_is_an_empty_plan_and_nothing_lower_is_ever_planned() {
+    let place = shelf(&["svc-1.13.0.run", "svc-1.14.2.run"]);
+    let ran = plan(&place).run().ok().unchanged();
+    assert_eq!((&ran.result()["to"], hops(&ran).len()), (&json!("1.14.2"), 0));
+    for to in ["1.14.2", "1.13.0"] {
+        let ran = plan(&place).args(["--to", to]).run().refused("path_not_higher");
+        assert!(hint(&ran).contains("svc-rollback"), "{ran}");
+    }
+    fs::remove_file(place.marker()).unwrap();
+    plan(&place).run().fails(4, "marker_not_found");
+}

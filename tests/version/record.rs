@@ -1,0 +1,109 @@
+//! The marker forgotten and recorded.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+use svc_tests::tool::Tool;
+
+use crate::place::Place;
+
+#[test]
+fn what_was_forgotten_is_recorded_again_to_the_letter_and_where_it_was() {
+    let place = Place::saying("  1.15.5\r\n");
+    let forgotten = place.tool("forget").run().ok().changed();
+    assert_eq!(forgotten.result()["content"], "  1.15.5\r\n");
+    assert_eq!(forgotten.result()["version"], "1.15.5");
+    assert_eq!(place.marker_says(), None);
+    let again = place.tool("forget").run().ok().unchanged();
+    assert_eq!((&again.result()["content"], &again.result()["plan"]), (&json!(null), &json!([])));
+
+    // It says what was installed, too.
+    let way = place.tool("check").args(["--from", "-", "--to", "1.16.0"]).stdin(forgotten.text()).run().ok();
+    assert_eq!(way.result()["installed"], "1.15.5");
+    place.tool("check").args(["--from", "-"]).stdin(forgotten.text()).run().fails(2, "version_missing");
+
+    // Nobody but the document says where.
+    let elsewhere = Tool::new("svc-version").arg("record").env("SVC_STATE_DIR", place.path("state"));
+    let ran = elsewhere.args(["--from", "-"]).stdin(forgotten.text()).run().ok().changed();
+    assert_eq!(ran.result()["before"], json!(null));
+    assert_eq!(place.marker_says().as_deref(), Some("  1.15.5\r\n"));
+    place.tool("record").args(["--from", "-"]).stdin(forgotten.text()).run().ok().unchanged();
+    // A marker that was absent is nothing to record.
+    place.tool("record").args(["--from", "-"]).stdin(again.text()).run().fails(2, "version_missing");
+}
+
+#[test]
+fn a_marker_that_a_failed_installer_spoilt_is_forgotten_all_the_same() {
+    let place = Place::saying("half a ver");
+    let ran = place.tool("forget").run().ok().changed();
+    assert_eq!((&ran.result()["content"], &ran.result()["version"]), (&json!("half a ver"), &json!(null)));
+    fs::write(place.marker(), b"1.15\xff\x00").unwrap();
+    let ran = place.tool("forget").run().ok().changed().warns("marker_not_text");
+    assert!(ran.result()["content"].as_str().unwrap().starts_with("1.15"));
+    assert_eq!(place.marker_says(), None);
+    // What is far too large to be a marker is something else, and stays.
+    fs::write(place.marker(), "1".repeat(1_000_000)).unwrap();
+    place.tool("forget").run().fails(7, "file_too_large").unchanged();
+    assert!(place.marker().exists());
+}
+
+#[test]
+fn a_version_is_recorded_once_and_another_marker_is_kept_unless_forced() {
+    let place = Place::new();
+    let ran = place.tool("record").arg("1.15.5").run().ok().changed();
+    assert_eq!(ran.result()["version"], "1.15.5");
+    assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
+    assert_eq!(fs::metadata(place.marker()).unwrap().permissions().mode() & 0o777, 0o644);
+    place.tool("record").arg("1.15.5").run().ok().unchanged();
+    place.tool("record").arg("2.0.1").run().refused("marker_exists");
+    assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
+    let ran = place.tool("record").args(["2.0.1", "--force"]).run().ok().changed();
+    assert_eq!(ran.result()["before"], "1.15.5\n");
+    assert_eq!(place.marker_says().as_deref(), Some("2.0.1\n"));
+    let installer = place.tool("installer").arg(place.installer("svc-2.0.2.run")).run().text();
+    place.tool("record").args(["--from", "-", "--force"]).stdin(installer).run().ok().changed();
+    assert_eq!(place.marker_says().as_deref(), Some("2.0.2\n"));
+    place.tool("record").args(["1.0.0", "--install-dir", "/nonexistent"]).run().fails(4, "file_not_found").unchanged();
+    for wrong in [vec![], vec!["2.0"], vec!["1.0.0", "--from", "-"]] {
+        assert_eq!(place.tool("record").args(wrong.clone()).run().status, 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_planted_link_in_the_markers_place_is_replaced_and_never_written_through() {
+    let place = Place::new();
+    let victim = place.file("victim", "1.0.0");
+    std::os::unix::fs::symlink(&victim, place.marker()).unwrap();
+    place.tool("record").args(["2.0.1", "--force"]).run().ok().changed();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "1.0.0");
+    assert!(fs::symlink_metadata(place.marker()).unwrap().is_file());
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_do_and_leaves_the_marker_alone() {
+    let place = Place::saying("1.15.5\n");
+    let marker = place.marker().display().to_string();
+    let ran = place.tool("forget").arg("--dry-run").run().ok().unchanged();
+    assert_eq!(ran.doc()["dry_run"], true);
+    assert_eq!(ran.result()["plan"], json!([{"kind": "file", "path": marker, "change": "remove"}]));
+    place.tool("record").args(["--from", "-"]).stdin(ran.text()).run().fails(2, "from_dry_run").unchanged();
+    let ran = place.tool("record").args(["2.0.1", "--force", "--dry-run"]).run().ok().unchanged();
+    assert_eq!(ran.result()["plan"], json!([{"kind": "file", "path": marker, "change": "write 2.0.1"}]));
+    place.tool("record").args(["2.0.1", "--dry-run"]).run().refused("marker_exists");
+    assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
+    assert!(!place.path("state").exists(), "a dry run made the state folder");
+}
+
+#[test]
+fn a_marker_that_another_run_is_at_is_locked() {
+    let place = Place::saying("1.15.5\n");
+    place.tool("record").arg("1.15.5").run().ok();
+    let lock = fs::read_dir(place.path("state/locks")).unwrap().next().unwrap().unwrap().path();
+    let held = File::options().write(true).open(lock).unwrap();
+    held.lock().unwrap();
+    place.tool("forget").run().fails(8, "locked").unchanged();
+    place.tool("record").args(["2.0.1", "--force"]).run().fails(8, "locked").unchanged();
+    drop(held);
+    place.tool("forget").run().ok().changed();
+}
