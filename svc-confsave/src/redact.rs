@@ -63,7 +63,8 @@ impl Redactor {
         }
     }
 
-    /// The lines of a file as they may be shown, as many as it has. `hidden` are the places of its secrets.
+    /// The lines of a file, as many as it has, without the secrets at the places `hidden` and without private keys. Each is
+    /// shown by [`Redactor::line`].
     pub(crate) fn lines(&self, text: &str, hidden: &[Hidden]) -> Vec<String> {
         let mut lines: Vec<String> = text.split('\n').map(|line| line.trim_end_matches('\r').to_owned()).collect();
         if self.show {
@@ -74,7 +75,9 @@ impl Redactor {
         for line in &mut lines {
             let pem = in_pem || line.contains("-----BEGIN");
             in_pem = pem && !line.contains("-----END");
-            *line = if pem && !line.contains("-----") { format!("{}{REDACTED}", indent(line)) } else { self.line(line) };
+            if pem && !line.contains("-----") {
+                *line = format!("{}{REDACTED}", indent(line));
+            }
         }
         lines
     }
@@ -91,7 +94,11 @@ impl Redactor {
         shown.join("\n")
     }
 
-    fn line(&self, line: &str) -> String {
+    /// A line as it may be shown.
+    pub(crate) fn line(&self, line: &str) -> String {
+        if self.show {
+            return line.to_owned();
+        }
         let mut out = String::new();
         match &self.known {
             Some(known) => known.replace_all_with(line, &mut out, |_, _, out| {

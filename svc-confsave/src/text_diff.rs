@@ -27,9 +27,13 @@ pub(crate) fn unified(old: Side<'_>, new: Side<'_>, redactor: &Redactor) -> Stri
     if groups.iter().flatten().all(|op| op.tag() == DiffTag::Equal) {
         return String::new();
     }
-    let old_shown = redactor.lines(old.text, old.hidden);
-    let new_shown = redactor.lines(new.text, new.hidden);
+    let old_lines = redactor.lines(old.text, old.hidden);
+    let new_lines = redactor.lines(new.text, new.hidden);
     let mut out = format!("--- {}\n+++ {}\n", old.name, new.name);
+    let shown = |sign: char, lines: &[String], range: Range<usize>| -> String {
+        let lines = lines.get(range).unwrap_or_default();
+        lines.iter().map(|line| format!("{sign}{}\n", redactor.line(line))).collect()
+    };
     for group in groups {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let (from, to) = (first.old_range().start..last.old_range().end, first.new_range().start..last.new_range().end);
@@ -37,23 +41,15 @@ pub(crate) fn unified(old: Side<'_>, new: Side<'_>, redactor: &Redactor) -> Stri
         for op in &group {
             let (tag, from, to) = op.as_tag_tuple();
             match tag {
-                DiffTag::Equal => push(&mut out, ' ', &new_shown, to),
+                DiffTag::Equal => out.push_str(&shown(' ', &new_lines, to)),
                 _ => {
-                    push(&mut out, '-', &old_shown, from);
-                    push(&mut out, '+', &new_shown, to);
+                    out.push_str(&shown('-', &old_lines, from));
+                    out.push_str(&shown('+', &new_lines, to));
                 }
             }
         }
     }
     out
-}
-
-fn push(out: &mut String, sign: char, lines: &[String], range: Range<usize>) {
-    for line in lines.get(range).unwrap_or_default() {
-        out.push(sign);
-        out.push_str(line);
-        out.push('\n');
-    }
 }
 
 fn position(range: &Range<usize>) -> String {

@@ -1,1 +1,37 @@
+//! The commands that the page of `svc-confsave` shows, and what it says that they print.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use svc_tests::page::Example;
+
+use crate::site::{SHIPPED_CONF, Site};
+
+#[test]
+fn every_step_has_an_example_on_the_page_and_each_prints_what_the_page_shows() {
+    let site = Site::new();
+    let custom = SHIPPED_CONF.replace("pool_size = 12", "pool_size = 24").replace("change-me", "mine");
+    fs::write(site.conf(), custom).unwrap();
+    fs::set_permissions(site.conf(), fs::Permissions::from_mode(0o644)).unwrap();
+    for folder in ["backups", "srv", "srv/demo"] {
+        fs::create_dir(site.path(folder)).unwrap();
+    }
+    // What the installer of the page does to the configuration.
+    site.write("shipped", SHIPPED_CONF);
+    let installer = site.write("srv/svc-1.15.5.run", "#!/bin/sh\ncat ../shipped >\"$SVC_INSTALL_DIR/conf/svc.conf\"\n");
+    fs::set_permissions(installer, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let text = |name: &str| site.path(name).display().to_string();
+    let env = [("SVC_INSTALL_DIR".to_owned(), text("inst dir")), ("SVC_STATE_DIR".to_owned(), text("state"))];
+    let examples = Example::all("svc-confsave/README.md").unwrap();
+    for (step, _) in svc_confsave::schemas() {
+        assert!(examples.iter().any(|one| one.command.contains(&format!("svc-confsave {step}"))), "no example of {step}");
+    }
+    for example in examples {
+        // The shell must take a path with a blank in it for one word.
+        let command = example.command.replace("/var/backups/svc/", &format!("'{}/'", text("backups")));
+        let here = Example { command, shown: example.shown };
+        let here = here.with("/var/backups/svc", &text("backups")).with("/opt/svc", &text("inst dir")).with("/srv", &text("srv"));
+        here.holds(&env, &site.path("srv")).unwrap();
+    }
+}

@@ -104,8 +104,9 @@ impl Example {
         let mut stderr = tempfile::tempfile()?;
         run("-uo", &self.command, env, dir, [&both, &stderr])?.with_context(|| format!("`{}` did not end", self.command))?;
         let printed = format!("{}{}", said(&mut stderr)?, said(&mut both)?);
-        let alike = printed.lines().count() == self.shown.lines().count()
-            && self.shown.lines().zip(printed.lines()).all(|(shown, printed)| is_like(printed, shown));
+        let (found, wanted) = (printed.trim_end_matches('\n'), self.shown.trim_end_matches('\n'));
+        let alike = found.lines().count() == wanted.lines().count()
+            && wanted.lines().zip(found.lines()).all(|(shown, printed)| is_like(printed, shown));
         ensure!(alike, "`{}` printed\n{printed}\nand the page shows\n{}", self.command, self.shown);
         Ok(())
     }

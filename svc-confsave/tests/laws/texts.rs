@@ -43,20 +43,23 @@ impl Sample {
         Self { text: if marked { format!("\u{feff}{text}") } else { text }, lines }
     }
 
-    fn read(&self, layout: Layout) -> Text {
-        Text::read(&self.text, layout).unwrap_or_else(|fault| panic!("{fault:?}\n{}", self.text))
+    fn read(&self, layout: Layout) -> Result<Text, TestCaseError> {
+        Text::read(&self.text, layout).map_err(|fault| TestCaseError::fail(format!("{fault:?}\n{}", self.text)))
     }
 }
 
 fn carried(base: &Text, mine: &Text, new: &Text) -> Written {
     let merge = three_way(base.flat(), mine.flat(), new.flat());
-    write(merge, mine, new, || Ok::<(), Infallible>(())).unwrap()
+    match write(merge, mine, new, || Ok::<(), Infallible>(())) {
+        Ok(written) => written,
+        Err(never) => match never {},
+    }
 }
 
 /// All laws that hold of any three files.
 fn laws(layout: Layout, [base, mine, new]: [&Sample; 3]) -> Result<(), TestCaseError> {
     let shown = format!("base:\n{}\nmine:\n{}\nnew:\n{}", base.text, mine.text, new.text);
-    let [base_text, mine_text, new_text] = [base, mine, new].map(|sample| sample.read(layout));
+    let (base_text, mine_text, new_text) = (base.read(layout)?, mine.read(layout)?, new.read(layout)?);
 
     let untouched = carried(&base_text, &base_text, &new_text);
     prop_assert_eq!(&untouched.text, &new.text, "what nobody customised is the new one, to the byte\n{}", shown);
@@ -82,7 +85,7 @@ fn laws(layout: Layout, [base, mine, new]: [&Sample; 3]) -> Result<(), TestCaseE
 
 /// With the base as the new file, all that is customised is carried.
 fn all_is_carried(layout: Layout, base: &Sample, mine: &Sample) -> Result<(), TestCaseError> {
-    let [base_text, mine_text] = [base, mine].map(|sample| sample.read(layout));
+    let (base_text, mine_text) = (base.read(layout)?, mine.read(layout)?);
     let written = carried(&base_text, &mine_text, &base_text);
     let shown = format!("base:\n{}\nmine:\n{}\nwritten:\n{}", base.text, mine.text, written.text);
     prop_assert_eq!(&written.values, mine_text.flat(), "{}", shown);
@@ -113,11 +116,11 @@ fn untouched_lines_stay(new: &Sample, before: &Flat, written: &Written, shown: &
         is_changed(&line.owner) || (line.text.contains(" *x") && anchors().any(|line| is_changed(&line.owner)))
     };
     let mut found = written.text.trim_start_matches('\u{feff}').split('\n').map(|line| line.trim_end_matches('\r'));
-    let touched: Vec<bool> = new.lines.iter().map(is_touched).collect();
+    let touched = |at: usize| new.lines.get(at).is_some_and(is_touched);
     // Of the blank lines around what is gone, one may go with it.
-    let beside = |at: usize| at.checked_sub(1).is_some_and(|before| touched[before]) || touched.get(at + 1) == Some(&true);
-    let stays = |at: usize, line: &Line| !touched[at] && !(line.text.is_empty() && beside(at));
-    for (_, line) in new.lines.iter().enumerate().filter(|(at, line)| stays(*at, line)) {
+    let beside = |at: usize| at.checked_sub(1).is_some_and(touched) || touched(at + 1);
+    let goes = |at: usize, line: &Line| touched(at) || (line.text.is_empty() && beside(at));
+    for (_, line) in new.lines.iter().enumerate().filter(|(at, line)| !goes(*at, line)) {
         prop_assert!(found.any(|one| one == line.text), "the line `{}` is gone or elsewhere\n{}", line.text, shown);
     }
     // A comment behind a single value outlives the value, as long as there is one.
@@ -159,7 +162,7 @@ proptest! {
 
     #[test]
     fn lines_keep_the_laws(base in conf::file(), mine in conf::file(), new in conf::file()) {
-        prop_assume!([&base, &mine, &new].iter().all(|sample| sample.read(Layout::Conf).format() == Format::Lines));
+        prop_assume!([&base, &mine, &new].iter().all(|sample| sample.read(Layout::Conf).is_ok_and(|text| text.format() == Format::Lines)));
         laws(Layout::Conf, [&base, &mine, &new])?;
         all_is_carried(Layout::Conf, &base, &mine)?;
     }
