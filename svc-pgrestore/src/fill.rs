@@ -1,6 +1,7 @@
 //! Making a fresh database and filling it: the same for a copy and for the database itself.
 
-use svc_pgdump::admin::databases;
+use postgres::Client;
+use svc_pgdump::admin::{Admin, databases};
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
 
@@ -33,9 +34,9 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     loader::load(call, admin, &load, chosen, plan)?;
     input.dump.unaltered()?;
     let progress = call.progress("prove", Unit::Items("tables"));
-    let mut client = admin.target.connect(call, &creation.name)?;
-    let proof = admin.interruptible(call, &mut client, |client| proof::prove(client, expected, &progress))?;
-    drop(client);
+    let mut clients = connect(admin, call, &creation.name, chosen.jobs.min(expected.rows.len()))?;
+    let proof = admin.interruptible(call, &mut clients, |clients| proof::prove(clients, expected, &progress))?;
+    drop(clients);
     for statement in creation.after_load() {
         admin.alter(call, &statement.sql, properties)?;
     }
@@ -43,4 +44,17 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     staged.proof = Some(proof);
     staged.proven = true;
     Ok(())
+}
+
+/// The connections of the proof: one at least, as many as loaded where the server has room for them.
+fn connect(admin: &Admin, call: &Call, database: &str, wanted: usize) -> Result<Vec<Client>, Failure> {
+    let mut clients = vec![admin.target.connect(call, database)?];
+    while clients.len() < wanted {
+        match admin.target.connect(call, database) {
+            Ok(client) => clients.push(client),
+            Err(failure) if failure.code == "postgres_busy" => break,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(clients)
 }

@@ -16,6 +16,7 @@ mod rename;
 mod restore;
 mod server;
 mod settings;
+mod share;
 mod stage;
 mod swap;
 mod tables;

@@ -1,5 +1,7 @@
 //! The proof after the load: the rows of the dump are there, and nothing in the database is invalid.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use postgres::Client;
 use svc_pgdump::refusal;
 use svc_step::Failure;
@@ -7,6 +9,7 @@ use svc_step::progress::Progress;
 
 use crate::analyze::analyze;
 use crate::outcome::Proof;
+use crate::share::share;
 use crate::tables::{self, Check, Target};
 
 /// How many differences are named.
@@ -34,20 +37,29 @@ const INVALID_INDEXES: &str = "SELECT i.indexrelid::regclass::text FROM pg_index
 const NOT_VALIDATED: &str = "SELECT format('%s on %s', c.conname, coalesce(nullif(c.conrelid, 0)::regclass::text, \
     nullif(c.contypid, 0)::regtype::text)) FROM pg_constraint c WHERE NOT c.convalidated ORDER BY 1";
 
-/// Compares, and gathers the planner's statistics.
+/// Whatever the administrator's role has as its defaults. What is gathered here need not be waited for, statement by statement:
+/// the end of [`analyze`] is.
+const OWN_SETTINGS: &str = "SET search_path = ''; SET statement_timeout = 0; SET lock_timeout = 0; \
+    SET default_transaction_read_only = off; SET row_security = off; SET synchronous_commit = off";
+
+/// Compares, and gathers the planner's statistics, on all of the connections.
 ///
 /// # Errors
 /// Something is missing, too much, or invalid (7); or see [`refusal::of_query`].
-pub(crate) fn prove(client: &mut Client, expected: &Expected, progress: &Progress) -> Result<Proof, Failure> {
-    client
-        .batch_execute("SET search_path = ''; SET statement_timeout = 0; SET lock_timeout = 0; SET default_transaction_read_only = off; SET row_security = off")
-        .map_err(|error| refusal::of_query(&error, "prepare the proof"))?;
-    let checks = tables::checks(&targets(client, expected)?);
-    let rows_count = count_rows(client, &checks, progress)?;
-    let large_objects_count = large_objects(client, expected.has_large_objects)?;
-    nothing_invalid(client)?;
-    let not_validated = names(client, NOT_VALIDATED, "look for constraints that are not validated")?;
-    analyze(client)?;
+pub(crate) fn prove(clients: &mut [Client], expected: &Expected, progress: &Progress) -> Result<Proof, Failure> {
+    for client in clients.iter_mut() {
+        client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the proof"))?;
+    }
+    let Some((first, _)) = clients.split_first_mut() else {
+        return Err(Failure::failed("internal", "There is no connection to prove on."));
+    };
+    let mut checks = tables::checks(&targets(first, expected)?);
+    let large_objects_count = large_objects(first, expected.has_large_objects)?;
+    nothing_invalid(first)?;
+    let not_validated = names(first, NOT_VALIDATED, "look for constraints that are not validated")?;
+    checks.sort_by_key(|check| std::cmp::Reverse(check.rows));
+    let rows_count = count_rows(clients, &checks, progress)?;
+    analyze(clients, progress)?;
     let tables_count = u64::try_from(checks.len()).unwrap_or(u64::MAX);
     Ok(Proof { tables_count, rows_count, large_objects_count, not_validated })
 }
@@ -75,23 +87,26 @@ fn targets(client: &mut Client, expected: &Expected) -> Result<Vec<Target>, Fail
     if missing.is_empty() { Ok(targets) } else { Err(differs("tables_missing", "lacks tables of the dump", missing)) }
 }
 
-fn count_rows(client: &mut Client, checks: &[Check], progress: &Progress) -> Result<u64, Failure> {
+fn count_rows(clients: &mut [Client], checks: &[Check], progress: &Progress) -> Result<u64, Failure> {
     let total = u64::try_from(checks.len()).unwrap_or(u64::MAX);
-    let mut rows = 0;
-    let mut differences = Vec::new();
-    for (done, check) in (0_u64..).zip(checks) {
+    let done = AtomicU64::new(0);
+    let counted = share(clients, checks, |client, check| {
         progress.at(&check.name);
         let row = client
             .query_one(&check.sql, &[])
             .map_err(|error| refusal::of_query(&error, &format!("count the rows of {}", check.name)))?;
-        let counted = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
-        if !check.agrees(counted) {
-            differences.push(format!("{}: {} rows in the dump, {counted} in the database", check.name, check.rows));
-        }
-        rows += counted;
-        progress.set(done + 1, total);
+        progress.set(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+        Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default())
+    })?;
+    let pairs = checks.iter().zip(&counted);
+    let differences: Vec<String> = pairs
+        .filter(|(check, counted)| !check.agrees(**counted))
+        .map(|(check, counted)| format!("{}: {} rows in the dump, {counted} in the database", check.name, check.rows))
+        .collect();
+    if differences.is_empty() {
+        return Ok(counted.iter().sum());
     }
-    if differences.is_empty() { Ok(rows) } else { Err(differs("rows_differ", "does not hold the rows of the dump", differences)) }
+    Err(differs("rows_differ", "does not hold the rows of the dump", differences))
 }
 
 fn large_objects(client: &mut Client, expected: bool) -> Result<u64, Failure> {

@@ -150,21 +150,22 @@ impl Admin {
         }
     }
 
-    /// Lets `work` use a connection for as long as it takes; a signal or the end of the time limit ends that session.
+    /// Lets `work` use connections for as long as it takes; a signal or the end of the time limit ends these sessions.
     ///
     /// # Errors
     /// What `work` says, a signal, or the end of the time limit.
     pub fn interruptible<T: Send>(
         &mut self,
         call: &Call,
-        client: &mut Client,
-        work: impl FnOnce(&mut Client) -> Result<T, Failure> + Send,
+        clients: &mut [Client],
+        work: impl FnOnce(&mut [Client]) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
-        let pid: i32 = client
-            .query_one("SELECT pg_backend_pid()", &[])
-            .and_then(|row| row.try_get(0))
-            .map_err(|error| refusal::of_query(&error, "ask for the session's number"))?;
-        self.supervised(call, &[pid], &|| false, || work(client))
+        let pid = |client: &mut Client| {
+            let row = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
+            row.map_err(|error| refusal::of_query(&error, "ask for the session's number"))
+        };
+        let pids: Vec<i32> = clients.iter_mut().map(pid).collect::<Result<_, _>>()?;
+        self.supervised(call, &pids, &|| false, || work(clients))
     }
 
     /// Lets `work` go on for as long as it takes; a signal, the end of the time limit, or its own word that it has `failed` ends

@@ -41,15 +41,22 @@ fn clear(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<(), Failure> 
 fn copy(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) -> Result<(), Failure> {
     let progress = call.progress("aside", Unit::Bytes);
     progress.at(&format!("{} of {} bytes", creation.name, aside.size_bytes));
+    // The session that holds the lock of the database makes the copy: where this call is killed, the next one waits until the
+    // server has ended what it was at.
     let mut maker = admin.another(call, MAINTENANCE)?;
+    std::mem::swap(&mut admin.client, &mut maker);
     let sql = creation.copy_of(&aside.database).sql;
     let attempt = call.effects().attempt();
-    let made = admin.interruptible(call, &mut maker, |client| {
-        client.batch_execute(&sql).map_err(|error| match error.code() {
+    let made = admin.interruptible(call, std::slice::from_mut(&mut maker), |maker| {
+        maker.iter_mut().try_for_each(|maker| maker.batch_execute(&sql)).map_err(|error| match error.code() {
             Some(code) if *code == SqlState::OBJECT_IN_USE => in_use(&error, &aside.database),
             _ => refusal::of_query(&error, "copy the database"),
         })
     });
+    // What went wrong may have ended that session.
+    if made.is_ok() {
+        std::mem::swap(&mut admin.client, &mut maker);
+    }
     let catalog = databases(&mut admin.client)?;
     let oid = |name: &str| catalog.iter().find(|one| one.name == name).and_then(|one| one.oid);
     if let Err(mut failure) = made {

@@ -1,5 +1,5 @@
-//! The loader that sends the dump itself, over several connections: COPY side by side and frozen, then indexes and keys, then
-//! foreign keys; every other statement alone, in the dump's order.
+//! The loader that sends the dump itself, over several connections: COPY side by side and frozen, and the indexes and keys of a
+//! table when its rows are there, then foreign keys; every other statement alone, in the dump's order.
 //!
 //! What it loads into is fresh and nobody else's, and is dropped if it fails: so it is no single transaction.
 
@@ -10,6 +10,7 @@ mod refused;
 mod serial;
 mod sessions;
 mod targets;
+mod together;
 mod work;
 
 use svc_pgdump::admin::Admin;
@@ -19,7 +20,7 @@ use svc_step::{Call, Failure};
 use self::sessions::Sessions;
 use self::work::Work;
 use super::Load;
-use super::plan::{Item, Plan};
+use super::plan::{Build, Item, Plan};
 
 /// Loads by the plan.
 ///
@@ -42,11 +43,29 @@ pub(super) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan,
 
 fn perform(work: &Work<'_>, sessions: &mut Sessions, plan: &Plan) -> Result<(), Failure> {
     let mut serial = serial::Serial::new(work);
-    for item in &plan.items {
+    let mut left = plan.items.as_slice();
+    while let Some((item, rest)) = left.split_first() {
+        left = rest;
         match item {
-            Item::Serial(span) => serial.run(*span, sessions)?,
-            Item::Copies(blocks) => copies::run(work, sessions, blocks)?,
-            Item::Builds(builds) => builds::run(work, sessions, builds)?,
+            Item::Serial(span) | Item::Sequences(span) => serial.run(*span, sessions)?,
+            Item::Builds(builds) => together::builds(work, sessions, builds)?,
+            Item::Copies(blocks) => {
+                // What a sequence stands at is nothing to indexes and keys, so it may come after them.
+                let sequences = match left.split_first() {
+                    Some((Item::Sequences(span), rest)) => {
+                        left = rest;
+                        Some(*span)
+                    }
+                    _ => None,
+                };
+                let mut phases: Vec<&[Build]> = Vec::new();
+                while let Some((Item::Builds(builds), rest)) = left.split_first() {
+                    phases.push(builds);
+                    left = rest;
+                }
+                together::run(work, sessions, blocks, &phases)?;
+                sequences.map_or(Ok(()), |span| serial.run(span, sessions))?;
+            }
         }
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! The order in which a dump is loaded, made of the dump alone while it is examined: what may run side by side, and what is
 //! loaded alone, where it stands. Headings and other comments play no part in it.
 //!
-//! Only what is surely independent of its neighbours runs beside them: COPY into different tables, then indexes and keys, then
-//! foreign keys. Every other statement waits for all before it, and all after it wait for it.
+//! Only what is surely independent of its neighbours runs beside them: COPY into different tables, indexes and keys of tables
+//! whose rows are there, then foreign keys. Every other statement waits for all before it, and all after it wait for it.
 
 use std::collections::BTreeMap;
 
 use svc_pgdump::lexer::{Kind, Piece, Position};
 
-use super::statement::{Nature, Setting, Table, nature};
+use super::statement::{Nature, Setting, Table, is_of_columns, nature};
 
 /// A statement longer than this is not held in memory, so psql has to load it.
 const LONGEST_STATEMENT: usize = 16 * 1024 * 1024;
@@ -43,6 +43,8 @@ pub(crate) struct Build {
     pub(crate) statement: Span,
     /// The tables at which it is, and whether it must be alone there.
     pub(crate) tables: Vec<(Table, Sharing)>,
+    /// Whether it looks at nothing but columns of its tables. What an expression's function looks at, nobody knows.
+    pub(crate) is_of_columns: bool,
     /// How much work it is, in bytes of rows.
     pub(crate) weight: u64,
 }
@@ -61,6 +63,8 @@ pub(crate) enum Sharing {
 pub(crate) enum Item {
     /// Statements one after another.
     Serial(Span),
+    /// Where sequences stand, directly behind COPY blocks.
+    Sequences(Span),
     /// COPY blocks, of which those into fresh ordinary tables run side by side.
     Copies(Vec<CopyBlock>),
     /// Indexes and keys, or foreign keys, side by side.
@@ -93,7 +97,7 @@ impl Plan {
         let mut counts = Counts::default();
         for item in &self.items {
             match item {
-                Item::Serial(_) => {}
+                Item::Serial(_) | Item::Sequences(_) => {}
                 Item::Copies(blocks) => counts.copies += blocks.len(),
                 Item::Builds(builds) if builds.iter().any(|build| build.tables.len() > 1) => counts.foreign_keys += builds.len(),
                 Item::Builds(builds) => counts.indexes += builds.len(),
@@ -104,12 +108,19 @@ impl Plan {
 
     /// How many connections at most have something to do at one time.
     pub(crate) fn widest(&self) -> usize {
-        let width = |item: &Item| match item {
-            Item::Serial(_) => 1,
-            Item::Copies(blocks) => blocks.len(),
-            Item::Builds(builds) => builds.len(),
-        };
-        self.items.iter().map(width).max().unwrap_or(1)
+        let mut widest = 1;
+        // What follows directly upon each other may run side by side.
+        let mut wide = 0;
+        for item in &self.items {
+            wide = match item {
+                Item::Serial(_) => 0,
+                Item::Sequences(_) => wide,
+                Item::Copies(blocks) => blocks.len(),
+                Item::Builds(builds) => wide + builds.len(),
+            };
+            widest = widest.max(wide);
+        }
+        widest
     }
 }
 
@@ -178,7 +189,7 @@ impl Planner {
             self.obstacle("Its statements are not all UTF-8.");
             return self.serial(statement);
         };
-        let build = |tables: Vec<(Table, Sharing)>| Build { statement, tables, weight: 0 };
+        let build = |tables: Vec<(Table, Sharing)>| Build { statement, is_of_columns: is_of_columns(text), tables, weight: 0 };
         match nature(text) {
             Nature::Copy(table) => return self.copy(statement, Some(table)),
             Nature::Index(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Shared)])),
@@ -186,6 +197,7 @@ impl Planner {
             Nature::ForeignKey(table, other) if !self.in_transaction => {
                 return self.build(build(vec![(table, Sharing::Alone), (other, Sharing::Alone)]));
             }
+            Nature::Sequence if !self.in_transaction => return self.sequence(statement),
             Nature::Begin => self.in_transaction = true,
             Nature::End => self.in_transaction = false,
             Nature::Setting(Setting::Encoding { is_utf8: false }) => self.obstacle("It is in another encoding than UTF-8."),
@@ -207,6 +219,14 @@ impl Planner {
         match self.plan.items.last_mut() {
             Some(Item::Serial(span)) => span.size = statement.at.byte + statement.size - span.at.byte,
             _ => self.plan.items.push(Item::Serial(statement)),
+        }
+    }
+
+    fn sequence(&mut self, statement: Span) {
+        match self.plan.items.last_mut() {
+            Some(Item::Sequences(span)) => span.size = statement.at.byte + statement.size - span.at.byte,
+            Some(Item::Copies(_)) => self.plan.items.push(Item::Sequences(statement)),
+            _ => self.serial(statement),
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) enum Nature {
     End,
     /// A setting of the session, which holds for every statement after it.
     Setting(Setting),
+    /// `SELECT pg_catalog.setval('sequence', number, boolean)`.
+    Sequence,
     /// Something is dropped, which in a fresh database is not there (`--clean`).
     Drop,
     /// Anything else.
@@ -53,7 +55,7 @@ pub(crate) fn nature(statement: &str) -> Nature {
         return Nature::Other;
     }
     let tokens = tokens(statement);
-    let readings = [copy, index, constraint, transaction, setting];
+    let readings = [copy, index, constraint, transaction, sequence, setting];
     readings.iter().find_map(|read| read(Words(&tokens))).unwrap_or(Nature::Other)
 }
 
@@ -64,7 +66,7 @@ fn is_of_no_interest(first: &str, statement: &str) -> bool {
     let of_interest: &[&str] = match first.to_ascii_uppercase().as_str() {
         "CREATE" => &["INDEX", "UNIQUE"],
         "ALTER" => &["TABLE"],
-        "SELECT" => &["pg_catalog.set_config"],
+        "SELECT" => &["pg_catalog.set_config", "pg_catalog.setval"],
         _ => return false,
     };
     !of_interest.iter().any(starts)
@@ -194,6 +196,33 @@ fn transaction(mut words: Words<'_>) -> Option<Nature> {
     }
 }
 
+fn sequence(mut words: Words<'_>) -> Option<Nature> {
+    words.words(&["select", "pg_catalog"])?;
+    let begins = words.mark('.') && words.word("setval") && words.mark('(');
+    let text = begins && matches!(words.next(), Some(Token::Text(_)));
+    // A number, and whether it was used; nothing that could call anything.
+    let plain = |token: &Token| !matches!(token, Token::Mark('(') | Token::Mark(';'));
+    let rest = words.0.split_last().and_then(|(end, rest)| Some((end, rest.split_last()?)));
+    match rest {
+        Some((Token::Mark(';'), (Token::Mark(')'), inner))) if text && inner.iter().all(plain) => Some(Nature::Sequence),
+        _ => None,
+    }
+}
+
+/// Whether a statement that builds something looks at nothing but columns: no parenthesis within another one, where an expression
+/// would stand, and no condition.
+pub(crate) fn is_of_columns(statement: &str) -> bool {
+    let mut depth = 0_u32;
+    tokens(statement).iter().all(|token| {
+        match token {
+            Token::Mark('(') => depth += 1,
+            Token::Mark(')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth < 2 && !token.is("where")
+    })
+}
+
 fn setting(mut words: Words<'_>) -> Option<Nature> {
     if words.word("reset") {
         return Some(Nature::Setting(Setting::Other));
@@ -260,10 +289,27 @@ mod tests {
             "ALTER TABLE ONLY public.t ADD CONSTRAINT e EXCLUDE USING gist (a WITH &&);",
             "ALTER TABLE public.t OWNER TO svc;",
             "COMMENT ON INDEX public.i IS 'CREATE INDEX i ON t USING btree (a)';",
-            "SELECT pg_catalog.setval('public.s', 1, true);",
+            "SELECT pg_catalog.setval('public.s', (SELECT 1), true);",
+            "SELECT pg_catalog.setval('public.s', 1, true), public.f();",
             "create function f() returns int language sql begin atomic select 1; end;",
         ] {
             assert_eq!(nature(sql), Nature::Other, "{sql}");
+        }
+    }
+
+    #[test]
+    fn an_index_of_an_expression_or_with_a_condition_is_told_from_one_of_columns() {
+        assert_eq!(nature("SELECT pg_catalog.setval('public.\"S\"', -7, false);"), Nature::Sequence);
+        for (columns, of_columns) in [
+            ("(a, \"where\" DESC NULLS LAST)", true),
+            ("(doc jsonb_path_ops) WITH (fastupdate='off')", true),
+            ("(a) INCLUDE (b) TABLESPACE t", true),
+            ("(lower(a))", false),
+            ("(((a)::text))", false),
+            ("(a) WHERE b", false),
+        ] {
+            let sql = format!("CREATE INDEX i ON public.t USING btree {columns};");
+            assert_eq!((nature(&sql), is_of_columns(&sql)), (Nature::Index(table("public.t")), of_columns), "{columns}");
         }
     }
 

@@ -6,31 +6,16 @@ use postgres::{Client, CopyInWriter, Error};
 use svc_step::Failure;
 
 use super::super::plan::CopyBlock;
-use super::queue::{self, Task};
 use super::refused;
-use super::sessions::Sessions;
-use super::targets::{self, Round};
 use super::work::{Unread, Work};
 
-/// Loads all blocks.
-pub(super) fn run(work: &Work<'_>, sessions: &mut Sessions, blocks: &[CopyBlock]) -> Result<(), Failure> {
-    let facts = targets::ask(&mut sessions.first, blocks)?;
-    for round in targets::rounds(blocks, &facts) {
-        match round {
-            Round::Alone(block) => plain(work, &mut sessions.first, block)?,
-            Round::Together(blocks) => {
-                let tasks = blocks.iter().map(|block| Task { item: *block, tables: Vec::new(), weight: block.rows.size });
-                queue::run(work, sessions, tasks.collect(), |client, block: &CopyBlock| frozen(work, client, block))?;
-            }
-        }
-    }
-    Ok(())
-}
+/// Rows that fit on a page or two are as quickly noted as the table is emptied.
+const SMALL: u64 = 8192;
 
 /// Loads a block in a transaction of its own that empties the table first, which it is: then the server need not note for each
 /// row who may see it, now and in the first cleaning after it.
-fn frozen(work: &Work<'_>, client: &mut Client, block: &CopyBlock) -> Result<(), Failure> {
-    let Some(table) = block.table.as_ref().filter(|_| block.row_count > 0) else { return plain(work, client, block) };
+pub(super) fn frozen(work: &Work<'_>, client: &mut Client, block: &CopyBlock) -> Result<(), Failure> {
+    let Some(table) = block.table.as_ref().filter(|_| block.rows.size > SMALL) else { return plain(work, client, block) };
     let at = block.statement.at;
     let begin = format!("BEGIN; TRUNCATE ONLY {table}");
     client.batch_execute(&begin).map_err(|error| refused::statement(&error, "", at))?;
@@ -41,7 +26,7 @@ fn frozen(work: &Work<'_>, client: &mut Client, block: &CopyBlock) -> Result<(),
 }
 
 /// Loads a block as psql would.
-fn plain(work: &Work<'_>, client: &mut Client, block: &CopyBlock) -> Result<(), Failure> {
+pub(super) fn plain(work: &Work<'_>, client: &mut Client, block: &CopyBlock) -> Result<(), Failure> {
     let copy = work.text(block.statement)?;
     send(work, client, block, &copy)
 }

@@ -27,6 +27,7 @@ fn shown(dump: &str) -> Vec<String> {
     let plan = plan(dump);
     let items = plan.items.iter().map(|item| match item {
         Item::Serial(span) => format!("one by one: {}", text(dump, *span)),
+        Item::Sequences(span) => format!("sequences: {}", text(dump, *span)),
         Item::Copies(blocks) => {
             let blocks = blocks.iter().map(|block| format!("{} {}", block.table.as_deref().unwrap_or("?"), block.row_count));
             format!("copy: {}", blocks.collect::<Vec<_>>().join(", "))
@@ -53,6 +54,7 @@ COPY public.items (a) FROM stdin;
 COPY public.t2 (a, b) FROM stdin;
 \\.
 SELECT pg_catalog.setval('public.s', 2, true);
+SELECT pg_catalog.setval('public.t', 1, false);
 ALTER TABLE ONLY public.items ADD CONSTRAINT k PRIMARY KEY (a);
 CREATE INDEX i ON public.items USING btree (a);
 ALTER TABLE ONLY public.t2 ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.items(a);
@@ -67,7 +69,7 @@ fn rows_then_keys_then_foreign_keys_and_all_else_where_it_stands() {
         [
             "one by one: SET client_encoding = 'UTF8';\n-- Name: items; Type: TABLE\nCREATE TABLE public.items (a int);",
             "copy: public.items 2, public.t2 0",
-            "one by one: SELECT pg_catalog.setval('public.s', 2, true);",
+            "sequences: SELECT pg_catalog.setval('public.s', 2, true);\nSELECT pg_catalog.setval('public.t', 1, false);",
             "build: ALTER TABLE ONLY public.items ADD CONSTRAINT k PRIMARY KEY (a);@4 | CREATE INDEX i ON public.items USING btree (a);@4",
             "build: ALTER TABLE ONLY public.t2 ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.items(a);@4",
             "one by one: CREATE TRIGGER t BEFORE UPDATE ON public.items EXECUTE FUNCTION public.f();",
@@ -75,7 +77,7 @@ fn rows_then_keys_then_foreign_keys_and_all_else_where_it_stands() {
         ]
     );
     assert_eq!(plan(DUMP).counts(), Counts { copies: 2, indexes: 2, foreign_keys: 2 });
-    assert_eq!((plan(DUMP).obstacle, plan(DUMP).widest(), plan("SELECT 1;").widest(), plan("").widest()), (None, 2, 1, 1));
+    assert_eq!((plan(DUMP).obstacle, plan(DUMP).widest(), plan("SELECT 1;").widest(), plan("").widest()), (None, 5, 1, 1));
 }
 
 #[test]
@@ -148,6 +150,7 @@ fn parts() -> impl Strategy<Value = String> {
         "BEGIN;",
         "COMMIT;",
         "SELECT 1;",
+        "SELECT pg_catalog.setval('public.s', 2, true);",
         "SET client_encoding = 'UTF8';",
         "-- c\n",
         "'",
@@ -169,7 +172,7 @@ proptest! {
         let mut spans = Vec::new();
         for item in plan(&dump).items {
             match item {
-                Item::Serial(span) => spans.push(span),
+                Item::Serial(span) | Item::Sequences(span) => spans.push(span),
                 Item::Copies(blocks) => spans.extend(blocks.iter().map(|block| block.statement)),
                 Item::Builds(builds) => spans.extend(builds.iter().map(|build| build.statement)),
             }
