@@ -137,6 +137,12 @@ fn tls_proves_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_sentence
     door.by("verify-ca").env_remove("PGSSLROOTCERT").run().fails(2, "sslrootcert_missing").unchanged();
     door.by("verify-ca").env("PGSSLROOTCERT", door.path("nothing")).run().fails(4, "file_not_found").unchanged();
     door.by("verify-ca").env("PGSSLROOTCERT", door.path("pgpass")).run().fails(7, "sslrootcert_invalid").unchanged();
+    let with_list = |path: &Path| door.by("verify-full").env("PGSSLCRL", path);
+    with_list(&door.authority.revoked(None).unwrap()).run().ok();
+    let ran = with_list(&door.authority.revoked(Some("server")).unwrap()).run().refused("postgres_not_trusted");
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("revoked"), "{ran}");
+    with_list(&stranger.revoked(None).unwrap()).run().refused("postgres_not_trusted");
+    with_list(&door.path("pgpass")).run().fails(7, "sslcrl_invalid").unchanged();
     // libpq's own place of it.
     let own_place = door.path("home").join(".postgresql");
     fs::create_dir(&own_place).unwrap();

@@ -75,8 +75,12 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     let witness = Witness::of(&case);
 
     // While the copy is made.
-    let mut holder = case.session("postgres", "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; SELECT pg_sleep(120)");
-    case.wait_for("the lock", "query LIKE '%pg_database IN SHARE%' AND wait_event = 'PgSleep'");
+    let hold = || {
+        let holder = case.session("postgres", "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; SELECT pg_sleep(120)");
+        case.wait_for("the lock", "query LIKE '%pg_database IN SHARE%' AND wait_event = 'PgSleep'");
+        holder
+    };
+    let mut holder = hold();
     let spawned = case.tool().arg("stage").arg(&dump).spawn();
     case.wait_for("the creation", "query LIKE 'CREATE DATABASE%' AND wait_event_type = 'Lock'");
     let ran = crash(&host, &own, spawned);
@@ -85,6 +89,21 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     assert!(hint(&ran).contains("unstage --run") && !ran.doc()["changed"].is_boolean(), "{ran}");
     assert_eq!(case.copies(), "");
     witness.is_let_in("after a stop at the creation");
+
+    // Killed there, its session goes on and makes the copy later: the next call waits for it, and clears it away.
+    let mut holder = hold();
+    let spawned = case.tool().args(["stage", "--run-id", "20300101t000000z-late"]).arg(&dump).spawn();
+    case.wait_for("the creation", "query LIKE 'CREATE DATABASE%' AND wait_event_type = 'Lock'");
+    spawned.signal(Signal::SIGKILL);
+    spawned.wait();
+    let next = case.tool().args(["stage", "--run-id", "20300101t000000z-next"]).arg(&dump).spawn();
+    case.wait_for("the next call", "query LIKE '%pg_try_advisory_lock%'");
+    own.sql("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_database IN SHARE%' AND pid <> pg_backend_pid()").unwrap();
+    holder.wait().unwrap();
+    let next = next.wait().ok().warns("leftover_removed");
+    assert_eq!(case.copies(), next.result()["staged"]["name"].as_str().unwrap());
+    case.tool().args(["unstage", "--run", "20300101t000000z-next"]).run().ok().changed();
+    witness.is_let_in("after a kill at the creation");
 
     // While it is loaded: the copy stays, and is told as what it is.
     let spawned = case.sleeping_stage(&dump, &["--run-id", "20300101t000000z-load"]);

@@ -217,6 +217,9 @@ impl Target {
         config.port(self.port).user(&self.user).dbname(dbname).application_name("svc-tools");
         config.connect_timeout(self.connect_timeout);
         self.tls.configure(&mut config);
+        // Whoever does not acknowledge any more is gone, though nobody has said so: a network that swallows all is noticed.
+        config.keepalives_idle(Duration::from_secs(30)).keepalives_interval(Duration::from_secs(10)).keepalives_retries(3);
+        config.tcp_user_timeout(Duration::from_secs(60));
         if let Some(address) = self.address {
             config.hostaddr(address);
         }

@@ -63,7 +63,7 @@ pub fn kill_at(tool: Tool, moment: &Moment) -> Ran {
     let inject = format!("inject={call}:signal=SIGKILL:when={number}");
     let args =
         ["-f", "-qq", "-b", "execve", "-e", &format!("trace={call}"), "-e", &inject, "-o", "/dev/null", "--"].map(str::to_owned);
-    tool.through("/usr/bin/strace", args).run()
+    tool.through("/usr/bin/strace", args).may_be_killed().run()
 }
 
 /// All of them for a deep run, else so many, spread over all.

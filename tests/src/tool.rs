@@ -46,6 +46,7 @@ pub struct Tool {
     user: Option<String>,
     limit: Duration,
     talks: bool,
+    may_be_killed: bool,
 }
 
 impl Tool {
@@ -75,6 +76,7 @@ impl Tool {
             user: None,
             limit: LIMIT,
             talks: false,
+            may_be_killed: false,
         }
     }
 
@@ -142,6 +144,12 @@ impl Tool {
     /// Allows it to write to stderr although it succeeds: it was asked for `--progress` or `--verbose`.
     pub fn talks(mut self) -> Self {
         self.talks = true;
+        self
+    }
+
+    /// Allows it to be killed at any moment, also while it prints its document.
+    pub fn may_be_killed(mut self) -> Self {
+        self.may_be_killed = true;
         self
     }
 

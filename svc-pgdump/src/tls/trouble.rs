@@ -29,6 +29,7 @@ pub(crate) fn of(error: Option<&rustls::Error>, target: &Target) -> Failure {
     let place = target.place();
     match error {
         Some(rustls::Error::InvalidCertificate(why)) => certificate(why, &place),
+        Some(rustls::Error::InvalidCertRevocationList(_)) => no_list(&place),
         Some(rustls::Error::AlertReceived(alert)) => match client_certificate(*alert, target) {
             Some(failure) => failure,
             None => other(&place),
@@ -61,17 +62,21 @@ fn certificate(why: &CertificateError, place: &str) -> Failure {
             Failure::refused("postgres_not_trusted", format!("The certificate of the server at {place} is revoked."))
                 .hint("Put a new certificate into the server.")
         }
-        CertificateError::UnknownRevocationStatus => Failure::refused(
-            "postgres_not_trusted",
-            format!("No revocation list is at hand of who signed the certificate of the server at {place}."),
-        )
-        .hint("Put the list of each authority into the file of PGSSLCRL (~/.postgresql/root.crl), or unset it."),
+        CertificateError::UnknownRevocationStatus => no_list(place),
         _ => Failure::refused(
             "postgres_not_trusted",
             format!("The certificate of the server at {place} is not signed by a trusted authority."),
         )
         .hint("Name its authority's certificate in PGSSLROOTCERT. A certificate that is its own authority, as openssl req -x509 makes one, is not accepted: sign the server's by an authority."),
     }
+}
+
+fn no_list(place: &str) -> Failure {
+    Failure::refused(
+        "postgres_not_trusted",
+        format!("No revocation list is at hand of who signed the certificate of the server at {place}."),
+    )
+    .hint("Put the list of each authority into the file of PGSSLCRL (~/.postgresql/root.crl), or unset it.")
 }
 
 /// What the server has against our certificate, or the lack of one.
