@@ -526,6 +526,15 @@ fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&package), "{ran}");
     let ran = own.dump().args(["--pg-dump", "/nowhere/pg_dump"]).run().fails(4, "program_not_found").unchanged();
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&package), "{ran}");
+    // What is on the PATH gives way to one of the server's own version; what is named does not.
+    fs::write(&old, "#!/bin/sh\nPATH=/usr/bin\n[ $1 = --version ] && echo 'pg_dump (PostgreSQL) 99.1' || exec pg_dump \"$@\"\n")
+        .unwrap();
+    let path = format!("{}:/usr/bin:/bin", own.dir.path().display());
+    let ran = own.dump().env("PATH", path).args(["--dry-run"]).run().ok();
+    let version = own.host.postgres.version.to_string();
+    assert!(ran.result()["pg_dump_version"].as_str().unwrap().starts_with(&version), "{ran}");
+    let ran = own.dump().arg("--dry-run").arg("--pg-dump").arg(&old).run().ok().warns("pg_dump_newer");
+    assert_eq!(ran.result()["pg_dump_version"], "99.1");
     // One that succeeds and writes half a dump.
     fs::write(&old, "#!/bin/sh\n[ $1 = --version ] && exec pg_dump --version\npg_dump \"$@\" | head -c 500\n").unwrap();
     own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_not_whole").unchanged();

@@ -151,8 +151,12 @@ fn a_newer_pg_dumps_header_is_no_obstacle() {
         1,
     );
     fs::write(&dump, newer).unwrap();
-    case.tool().arg(dump).run().ok().warns("header_passed_over");
+    case.tool().arg(&dump).run().ok().warns("header_passed_over");
     assert_eq!(case.text(), before);
+    let unknown = case.dump_with(&dump, "CREATE TABLE heir (NOT NULL item) INHERITS (public.notes);");
+    let ran =
+        case.tool().args(["stage", "--run-id", "20300101t000000z-newer"]).arg(unknown).run().fails(1, "load_failed").unchanged();
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("dump with one of version"), "{ran}");
 }
 
 #[test]

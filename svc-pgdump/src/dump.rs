@@ -42,9 +42,9 @@ pub struct DumpArgs {
     /// Give up when a table stays locked by others for this long
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = deadline::parse)]
     lock_wait_timeout: Duration,
-    /// The pg_dump to run; default: the one on the PATH
-    #[arg(long, value_name = "PROGRAM", default_value = "pg_dump")]
-    pg_dump: PathBuf,
+    /// The pg_dump to run; default: the one on the PATH, or of the server's own version where that is another one
+    #[arg(long, value_name = "PROGRAM")]
+    pg_dump: Option<PathBuf>,
     /// Try although the disk surely has too little room
     #[arg(long)]
     ignore_room: bool,
@@ -118,8 +118,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
         .batch_execute("SET lock_timeout = '5s'; SET statement_timeout = '60s'")
         .map_err(|error| refusal::of_query(&error, "limit the time of a statement"))?;
     let properties = Properties::read(&mut client)?;
-    let program = Program::ask(call, &args.pg_dump, &properties.server)?;
-    program.check(&properties.server)?;
+    let program = Program::find(call, args.pg_dump.as_deref(), &properties.server)?;
     let estimate = room::estimate(&mut client, &path, args.compress)?;
     if !args.ignore_room {
         room::check(call, &path, estimate)?;

@@ -10,6 +10,9 @@ use svc_step::{Call, Failure};
 use crate::target::{Server, Target};
 use crate::whole::major;
 
+/// The one that the PATH finds.
+const ON_PATH: &str = "pg_dump";
+
 /// A `pg_dump` that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -19,11 +22,44 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// The `pg_dump` that is named; else the one on the PATH, unless that is of another version than the server and a package has
+    /// put the server's own somewhere: what a newer one writes may not load into that server again.
+    ///
+    /// # Errors
+    /// As [`Self::ask`]; or it is older than the server (3).
+    pub(crate) fn find(call: &Call, named: Option<&Path>, server: &Server) -> Result<Self, Failure> {
+        let program = match named {
+            Some(path) => Self::ask(call, path, server)?,
+            None => {
+                let on_path = Self::ask(call, Path::new(ON_PATH), server);
+                let fits = on_path.as_ref().is_ok_and(|program| major(&program.version) == Some(server.major()));
+                match packaged(server.major()).filter(|_| !fits) {
+                    Some(path) => Self::ask(call, &path, server)?,
+                    None => on_path?,
+                }
+            }
+        };
+        program.check(server)?;
+        if major(&program.version).is_some_and(|own| own > server.major()) {
+            call.warn(
+                "pg_dump_newer",
+                format!(
+                    "pg_dump {} is newer than the server, which is {}: what it writes may, seldom, not load into that server again. \
+                     The package postgresql-client-{} has one that fits.",
+                    program.version,
+                    server.version,
+                    server.major()
+                ),
+            );
+        }
+        Ok(program)
+    }
+
     /// Asks a `pg_dump` for its version.
     ///
     /// # Errors
     /// It is not installed (4), or is no pg_dump (1).
-    pub(crate) fn ask(call: &Call, path: &Path, server: &Server) -> Result<Self, Failure> {
+    fn ask(call: &Call, path: &Path, server: &Server) -> Result<Self, Failure> {
         let mut command = Command::new(path);
         command.arg("--version").env("LC_ALL", "C");
         let package = format!("Install the package that has it: apt install postgresql-client-{}.", server.major());
@@ -45,7 +81,7 @@ impl Program {
     ///
     /// # Errors
     /// It is older than the server (3).
-    pub(crate) fn check(&self, server: &Server) -> Result<(), Failure> {
+    fn check(&self, server: &Server) -> Result<(), Failure> {
         if major(&self.version).is_some_and(|own| own >= server.major()) {
             return Ok(());
         }
@@ -88,6 +124,12 @@ impl Program {
         command.env("LC_ALL", "C");
         command
     }
+}
+
+/// Where Debian's packages, and those of postgresql.org for Red Hat's systems, put the `pg_dump` of a major version.
+fn packaged(major: u32) -> Option<PathBuf> {
+    let places = [format!("/usr/lib/postgresql/{major}/bin/pg_dump"), format!("/usr/pgsql-{major}/bin/pg_dump")];
+    places.into_iter().map(PathBuf::from).find(|path| path.exists())
 }
 
 /// What a pg_dump that did not end well says.

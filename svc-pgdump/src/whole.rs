@@ -71,6 +71,8 @@ pub struct Dump {
     pub sets_transaction_timeout: bool,
     /// Whether it holds large objects.
     pub has_large_objects: bool,
+    /// Whether it holds subscriptions.
+    pub has_subscriptions: bool,
 }
 
 impl Dump {
@@ -200,6 +202,7 @@ impl Examiner {
             has_inserts: seen.has_inserts,
             sets_transaction_timeout: seen.sets_transaction_timeout,
             has_large_objects: seen.has_large_objects,
+            has_subscriptions: seen.has_subscriptions,
         }
     }
 }
@@ -225,6 +228,7 @@ struct Seen {
     has_inserts: bool,
     sets_transaction_timeout: bool,
     has_large_objects: bool,
+    has_subscriptions: bool,
 }
 
 /// How much of the last comment has been seen, with nothing but it behind it.
@@ -315,6 +319,8 @@ impl Seen {
             self.sets_transaction_timeout = true;
         } else if starts("SELECT pg_catalog.lo_create") || starts("SELECT pg_catalog.lo_open") {
             self.has_large_objects = true;
+        } else if starts("CREATE SUBSCRIPTION ") {
+            self.has_subscriptions = true;
         } else if starts("COPY ") || starts("COPY\"") {
             self.copy(text);
         } else if whole {

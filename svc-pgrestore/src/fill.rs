@@ -2,10 +2,12 @@
 
 use postgres::Client;
 use svc_pgdump::admin::{Admin, databases};
+use svc_pgdump::whole::major;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
 
 use crate::loader::{self, Load};
+use crate::outcome::Source;
 use crate::prepare::Prepared;
 use crate::proof;
 
@@ -31,7 +33,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
         dump: &input.dump,
         size_bytes: staged.dump.text_size_bytes.unwrap_or(staged.dump.size_bytes),
     };
-    loader::load(call, admin, &load, chosen, plan)?;
+    loader::load(call, admin, &load, chosen, plan).map_err(|failure| of_newer_client(failure, &staged.dump, load.server))?;
     input.dump.unaltered()?;
     let progress = call.progress("prove", Unit::Items("tables"));
     let mut clients = connect(admin, call, &creation.name, chosen.jobs.min(expected.rows.len()))?;
@@ -57,4 +59,16 @@ fn connect(admin: &Admin, call: &Call, database: &str, wanted: usize) -> Result<
         }
     }
     Ok(clients)
+}
+
+/// What a pg_dump newer than the server writes may be what only a newer server understands.
+fn of_newer_client(failure: Failure, dump: &Source, server: u32) -> Failure {
+    let server = server / 10_000;
+    if failure.code != "load_failed" || major(&dump.pg_dump_version).is_none_or(|client| client <= server) {
+        return failure;
+    }
+    failure.hint(format!(
+        "Look at that line and at the causes. The dump is by pg_dump {}, and may say what only a server of that version understands: dump with one of version {server}, or restore on a newer server.",
+        dump.pg_dump_version
+    ))
 }

@@ -185,6 +185,12 @@ fn remarks(call: &Call, admin: &Admin, dump: &Dump) {
     if let Some(remark) = loader::passed_over(dump, admin.server.version_num) {
         call.warn("header_passed_over", remark);
     }
+    if dump.has_subscriptions {
+        call.warn(
+            "subscriptions_left_out",
+            "The dump holds subscriptions, which are not brought back, since a database with one cannot be dropped: CREATE SUBSCRIPTION anew where they are wanted.",
+        );
+    }
     if dump.has_inserts {
         call.warn("rows_not_counted", "The dump holds its rows as INSERT statements, which are not counted and so not compared.");
     }

@@ -29,9 +29,12 @@ const MODULES: [&str; 2] = ["autoinc.so", "refint.so"];
 pub fn fetch() -> Result<PathBuf> {
     let debian = Programs::debian()?;
     cached(&format!("postgresql-{}-regress", debian.version), |folder| {
-        unpack_sources(debian.version, folder)?;
+        // What is installed may be older than what there is, and was made of these very sources.
+        let server = format!("postgresql-{}", debian.version);
+        let release = os::run(Command::new("dpkg-query").args(["--show", "--showformat=${Version}", &server]))?;
+        unpack_sources(&format!("{server}={release}"), folder)?;
         let headers = tempfile::tempdir()?;
-        let package = format!("postgresql-server-dev-{}", debian.version);
+        let package = format!("postgresql-server-dev-{}={release}", debian.version);
         os::run(Command::new("apt-get").args(["-q", "download", &package]).current_dir(headers.path()))?;
         let unpacked = tempfile::tempdir()?;
         os::run(Command::new("dpkg").arg("-x").arg(only_entry(headers.path())?).arg(unpacked.path()))?;
@@ -55,7 +58,7 @@ pub fn fetch() -> Result<PathBuf> {
 }
 
 /// The part of the source package that is the tests.
-fn unpack_sources(version: u32, folder: &Path) -> Result<()> {
+fn unpack_sources(package: &str, folder: &Path) -> Result<()> {
     let work = tempfile::tempdir()?;
     let lists = work.path().join("lists");
     fs::create_dir_all(lists.join("partial"))?;
@@ -78,7 +81,7 @@ fn unpack_sources(version: u32, folder: &Path) -> Result<()> {
         os::run(apt.args(args).current_dir(&sources))
     };
     apt(&["update"])?;
-    apt(&["source", "--download-only", &format!("postgresql-{version}")])?;
+    apt(&["source", "--download-only", package])?;
     let downloaded = fs::read_dir(&sources)?.flatten().map(|entry| entry.path());
     let archive = downloaded
         .into_iter()

@@ -1,4 +1,5 @@
-//! What of a dump is not sent to psql: lines that are orders to psql itself, and a parameter that an older server does not know.
+//! What of a dump is not sent: lines that are orders to psql itself, a parameter that an older server does not know, and
+//! subscriptions.
 //!
 //! `\restrict` and `\unrestrict` guard against other orders in a dump; since none is ever sent, the guard is not needed, and a
 //! psql older than August 2025 need not know it.
@@ -11,20 +12,32 @@ use svc_pgdump::lexer::{Kind, Piece};
 const TRANSACTION_TIMEOUT: &[u8] = b"SET transaction_timeout = 0;";
 const SERVER_WITH_TRANSACTION_TIMEOUT: u32 = 170_000;
 
+/// Subscriptions are not brought back: a database that has one cannot be dropped, so that a load which fails, or a copy that is not
+/// wanted any more, could not be cleaned up; and two databases would share one slot of the publishing server.
+const OF_SUBSCRIPTIONS: [&[u8]; 3] = [b"CREATE SUBSCRIPTION ", b"ALTER SUBSCRIPTION ", b"COMMENT ON SUBSCRIPTION "];
+
 /// Passes a dump on, piece by piece.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    leaves_timeout_out: bool,
-    /// A statement's first bytes, as long as it may be the one that is left out.
-    held: Vec<u8>,
-    holding: bool,
+    server: u32,
+    statement: Passing,
+}
+
+/// What becomes of the statement that passes by.
+#[derive(Debug)]
+enum Passing {
+    /// These first bytes of it do not tell yet.
+    Held(Vec<u8>),
+    /// It is sent.
+    Sent,
+    /// It is left out.
+    LeftOut,
 }
 
 impl Filter {
     /// For a server of that `server_version_num`.
     pub(crate) fn new(server: u32) -> Self {
-        let leaves_timeout_out = leaves_timeout_out(server);
-        Self { leaves_timeout_out, held: Vec::new(), holding: leaves_timeout_out }
+        Self { server, statement: Passing::Held(Vec::new()) }
     }
 
     /// Sends what is to be sent of a piece.
@@ -33,28 +46,36 @@ impl Filter {
     /// `out` takes no more.
     pub(crate) fn pass(&mut self, piece: Piece<'_>, out: &mut impl Write) -> io::Result<()> {
         match piece.kind {
-            // The numbers of the lines stay right.
-            Kind::Command if piece.bytes.ends_with(b"\n") => out.write_all(b"\n"),
-            Kind::Command => Ok(()),
+            Kind::Command => lines_of(piece.bytes, out),
             // A byte-order mark, which psql knows only where the database is in UTF-8.
             Kind::Space if !piece.bytes.iter().all(u8::is_ascii_whitespace) => Ok(()),
-            Kind::Statement if self.holding => self.hold(piece, out),
-            Kind::Statement => {
-                self.holding = piece.last && self.leaves_timeout_out;
-                out.write_all(piece.bytes)
-            }
+            Kind::Statement => self.statement(piece, out),
             _ => out.write_all(piece.bytes),
         }
     }
 
-    fn hold(&mut self, piece: Piece<'_>, out: &mut impl Write) -> io::Result<()> {
-        self.held.extend_from_slice(piece.bytes);
-        if !piece.last && TRANSACTION_TIMEOUT.starts_with(&self.held) {
-            return Ok(());
+    fn statement(&mut self, piece: Piece<'_>, out: &mut impl Write) -> io::Result<()> {
+        match &mut self.statement {
+            Passing::Sent => out.write_all(piece.bytes)?,
+            Passing::LeftOut => lines_of(piece.bytes, out)?,
+            Passing::Held(held) => {
+                held.extend_from_slice(piece.bytes);
+                if !piece.last && may_be_left_out(held) {
+                    return Ok(());
+                }
+                let leaves_out = left_out(held, self.server);
+                if leaves_out {
+                    lines_of(held, out)?
+                } else {
+                    out.write_all(held)?
+                }
+                self.statement = if leaves_out { Passing::LeftOut } else { Passing::Sent };
+            }
         }
-        let held = std::mem::take(&mut self.held);
-        self.holding = piece.last;
-        if piece.last && held == TRANSACTION_TIMEOUT { Ok(()) } else { out.write_all(&held) }
+        if piece.last {
+            self.statement = Passing::Held(Vec::new());
+        }
+        Ok(())
     }
 
     /// The dump has ended.
@@ -62,14 +83,27 @@ impl Filter {
     /// # Errors
     /// `out` takes no more.
     pub(crate) fn finish(self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(&self.held)?;
+        if let Passing::Held(held) = self.statement {
+            out.write_all(&held)?;
+        }
         out.flush()
     }
 }
 
-/// Whether this statement is left out for a server of that `server_version_num`.
+/// The line ends of what is left out, so that the numbers of the lines stay right.
+fn lines_of(bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
+    memchr::memchr_iter(b'\n', bytes).try_for_each(|_| out.write_all(b"\n"))
+}
+
+/// Whether these first bytes of a statement are those of one that is left out.
+fn may_be_left_out(start: &[u8]) -> bool {
+    OF_SUBSCRIPTIONS.iter().chain([&TRANSACTION_TIMEOUT]).any(|whole| whole.starts_with(start))
+}
+
+/// Whether a statement, of which at least so much is given as tells, is left out for a server of that `server_version_num`.
 pub(crate) fn left_out(statement: &[u8], server: u32) -> bool {
-    statement == TRANSACTION_TIMEOUT && leaves_timeout_out(server)
+    let starts = |start: &&[u8]| statement.starts_with(start);
+    (statement == TRANSACTION_TIMEOUT && leaves_timeout_out(server)) || OF_SUBSCRIPTIONS.iter().any(starts)
 }
 
 /// Whether the parameter is left out for a server of that `server_version_num`.
@@ -109,6 +143,16 @@ mod tests {
             assert_eq!(filtered(150_018, DUMP, chunk), wanted, "in pieces of {chunk}");
         }
         assert_eq!(wanted.lines().count(), DUMP.lines().count());
+    }
+
+    #[test]
+    fn subscriptions_are_left_out_with_their_lines_kept_and_nothing_else_is() {
+        let dump = "CREATE SUBSCRIPTION s CONNECTION 'host=a\nuser=b;' PUBLICATION p;\nALTER SUBSCRIPTION s OWNER TO a;\n\
+            COMMENT ON SUBSCRIPTION s IS 'a;\n\n';\nCOMMENT ON SCHEMA s IS 'CREATE SUBSCRIPTION ';\nALTER SUB";
+        for chunk in [1, 2, 7, 29, 4096] {
+            let wanted = "\n\n\n\n\n\nCOMMENT ON SCHEMA s IS 'CREATE SUBSCRIPTION ';\nALTER SUB";
+            assert_eq!(filtered(180_000, dump, chunk), wanted, "in pieces of {chunk}");
+        }
     }
 
     #[test]
