@@ -37,7 +37,7 @@ pub(crate) fn finish(
 }
 
 fn act(call: &Call, report: &mut Report, verb: &str, settle: &SettleArgs, ready: &ReadyArgs) -> Result<(), Failure> {
-    if !report.plan.is_empty() {
+    if report.skipped.is_none() {
         let complaint = request::send(call, report, verb)?;
         if ran_to_its_end(&report.after, &complaint) {
             return Ok(());

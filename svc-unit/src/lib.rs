@@ -5,6 +5,7 @@
 //! another call still waits for its start.
 
 mod bring_up;
+mod dependents;
 mod journal;
 mod manager;
 mod moment;

@@ -10,15 +10,15 @@ use crate::name::{Manager, Unit};
 use crate::state::{PROPERTIES, State};
 
 /// `systemctl` with what goes before every verb.
-fn arguments(manager: Manager, verb: &[&str], unit: &str) -> Vec<String> {
+fn arguments<'a>(manager: Manager, verb: &[&'a str], units: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let user = (manager == Manager::User).then_some("--user");
     let fixed = ["systemctl"].into_iter().chain(user).chain(["--no-pager", "--no-ask-password"]);
-    fixed.chain(verb.iter().copied()).chain(["--", unit]).map(str::to_owned).collect()
+    fixed.chain(verb.iter().copied()).chain(["--"]).chain(units).map(str::to_owned).collect()
 }
 
 /// The command that acts, as an operator would type it.
 pub(crate) fn command_line(unit: &Unit, verb: &str) -> Vec<String> {
-    arguments(unit.manager, &[verb], &unit.name)
+    arguments(unit.manager, &[verb], [unit.name.as_str()])
 }
 
 /// Runs a program of the init system; its words are English and its times UTC, whatever the caller's language is.
@@ -34,9 +34,16 @@ pub(crate) fn capture(call: &Call, argv: &[String]) -> Result<Captured, Failure>
 /// # Errors
 /// There is no systemctl or no manager (5), the manager is another user's (3), a signal, or the end of the time limit.
 pub(crate) fn state(call: &Call, unit: &Unit) -> Result<State, Failure> {
-    let argv = arguments(unit.manager, &["show", "--property", PROPERTIES], &unit.name);
+    let argv = arguments(unit.manager, &["show", "--property", PROPERTIES], [unit.name.as_str()]);
     let ended = capture(call, &argv).map_err(without_systemctl)?;
     State::parse(&String::from_utf8_lossy(&ended.stdout)).ok_or_else(|| no_answer(unit, ended.stderr.trim()))
+}
+
+/// What `systemctl show` prints of several units, with a blank line between.
+pub(crate) fn show(call: &Call, manager: Manager, properties: &str, units: &[String]) -> Result<String, Failure> {
+    let argv = arguments(manager, &["show", "--property", properties], units.iter().map(String::as_str));
+    let ended = capture(call, &argv).map_err(without_systemctl)?;
+    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
 }
 
 /// Asks the manager to act and waits as long as it takes; what it says is for explanation only.

@@ -39,6 +39,10 @@ pub struct Report {
     pub requested_epoch_ms: Option<u64>,
     /// Why there was nothing to do; `null` where there was.
     pub skipped: Option<Skipped>,
+    /// Units that require this one, are bound to it or are part of it: of `status` those that run, of `stop` those that were
+    /// stopped along with it, of `start --from` those that were started again.
+    #[serde(default)]
+    pub dependents: Vec<String>,
     /// After a failure: the unit's last journal lines since the step began.
     pub journal: Vec<String>,
     /// The commands that act.
@@ -55,6 +59,7 @@ impl Report {
             requested_at: None,
             requested_epoch_ms: None,
             skipped: None,
+            dependents: Vec::new(),
             journal: Vec::new(),
             plan: Vec::new(),
         }

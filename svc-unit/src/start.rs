@@ -5,6 +5,7 @@ use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, StepResult};
 
 use crate::bring_up::{finish, startable};
+use crate::dependents;
 use crate::manager;
 use crate::moment::Moment;
 use crate::name::{Unit, UnitArgs};
@@ -30,10 +31,10 @@ pub struct StartArgs {
 }
 
 pub(crate) fn run(args: &StartArgs, call: &Call) -> StepResult<Report> {
-    let (unit, wanted) = wanted(args, call)?;
+    let Wanted { unit, is_wanted, dependents } = wanted(args, call)?;
     let began = Moment::now();
     let mut report = Report::new(&unit, manager::state(call, &unit)?);
-    if !wanted {
+    if !is_wanted {
         return Ok(report.skip(Skipped::WasNotRunning));
     }
     if let Err(failure) = startable(&unit, &report.before) {
@@ -46,19 +47,35 @@ pub(crate) fn run(args: &StartArgs, call: &Call) -> StepResult<Report> {
     } else {
         request::plan(&mut report, "start");
     }
+    let down = dependents::down(call, unit.manager, &dependents)?;
+    dependents::plan(&mut report, &down);
     if args.dry.dry_run {
         return Ok(report);
     }
-    finish(call, report, began, "start", &args.settle, &args.ready)
+    let mut report = finish(call, report, began, "start", &args.settle, &args.ready)?;
+    match dependents::start(call, &mut report, down) {
+        Ok(()) => Ok(report),
+        Err(failure) => Err(report.stop(failure)),
+    }
 }
 
-/// The unit, and whether it is to run: with a document, only if it was running then.
-fn wanted(args: &StartArgs, call: &Call) -> Result<(Unit, bool), Failure> {
-    let Some(from) = &args.from.from else { return Ok((args.unit.unit(), true)) };
+/// What is to be started.
+struct Wanted {
+    unit: Unit,
+    /// With a document: it was running then.
+    is_wanted: bool,
+    /// What had been stopped along with it.
+    dependents: Vec<String>,
+}
+
+fn wanted(args: &StartArgs, call: &Call) -> Result<Wanted, Failure> {
+    let Some(from) = &args.from.from else {
+        return Ok(Wanted { unit: args.unit.unit(), is_wanted: true, dependents: Vec::new() });
+    };
     let then = Received::read(call, from, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Good)?.result::<Report>()?;
     let unit = then.unit();
     match args.unit.named().filter(|named| *named != unit) {
-        None => Ok((unit, then.before.was_running())),
+        None => Ok(Wanted { unit, is_wanted: then.before.was_running(), dependents: then.dependents }),
         Some(named) => Err(Failure::usage("from_other_unit", format!("The --from document is of {unit}, and {named} is named."))
             .hint("Leave the name out: the document says which unit is meant.")),
     }

@@ -2,6 +2,7 @@
 
 use svc_step::{Call, Failure, StepResult};
 
+use crate::dependents;
 use crate::manager;
 use crate::name::{Unit, UnitArgs};
 use crate::report::Report;
@@ -19,8 +20,12 @@ pub(crate) fn run(args: &StatusArgs, call: &Call) -> StepResult<Report> {
     let unit = args.unit.unit();
     let state = manager::state(call, &unit)?;
     let missing = is_missing(&state);
-    let report = Report::new(&unit, state);
-    if missing { Err(report.stop(not_found(&unit))) } else { Ok(report) }
+    let mut report = Report::new(&unit, state);
+    if missing {
+        return Err(report.stop(not_found(&unit)));
+    }
+    report.dependents = dependents::running(call, &unit)?;
+    Ok(report)
 }
 
 /// Neither a unit file nor a process. One whose file was removed while it runs is still there.

@@ -3,6 +3,7 @@
 use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult};
 
+use crate::dependents;
 use crate::journal;
 use crate::manager;
 use crate::moment::Moment;
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &StopArgs, call: &Call) -> StepResult<Report> {
         return Ok(report.skip(Skipped::AlreadySo));
     }
     request::plan(&mut report, "stop");
+    report.dependents = dependents::running(call, &unit)?;
     if args.dry.dry_run {
         return Ok(report);
     }
@@ -48,7 +50,10 @@ pub(crate) fn run(args: &StopArgs, call: &Call) -> StepResult<Report> {
         return Err(report.stop(failure));
     }
     judge_end(call, &report);
-    Ok(report)
+    match dependents::stopped(call, &mut report) {
+        Ok(()) => Ok(report),
+        Err(failure) => Err(report.stop(failure)),
+    }
 }
 
 /// How it ended. The result is of this stop: a unit's result is cleared when it starts.

@@ -1,0 +1,112 @@
+//! Units that others need, and that need others.
+
+use std::fs;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::wait;
+
+use crate::own::{Looks, Own, SIMPLE, after, says, tool};
+
+#[test]
+fn a_unit_that_was_not_started_because_another_failed_says_so() {
+    let other = Own::new("required", "Type=oneshot\nExecStart=/bin/false");
+    let needs = format!("Requires={0}\nAfter={0}", other.name);
+    for (name, service) in [("dependent", SIMPLE), ("dependent-oneshot", "Type=oneshot\nExecStart=/bin/true")] {
+        let unit = Own::with(name, &needs, service);
+        let ran = unit.start().run().fails(1, "unit_not_started");
+        says(&ran, "dependency");
+        // The unit is as it was, and the other was started and failed.
+        assert_eq!(ran.doc()["changed"], Value::Null);
+    }
+}
+
+#[test]
+fn a_unit_that_waits_for_another_is_not_at_rest_and_its_start_is_cancelled_by_a_stop() {
+    let other = Own::new("first", "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120");
+    let unit = Own::with("second", &format!("After={}", other.name), SIMPLE);
+    other.systemctl(&["start", "--no-block"]);
+    unit.systemctl(&["start", "--no-block"]);
+    let status = unit.status();
+    assert_eq!((&status["active_state"], &status["job_pending"]), (&json!("inactive"), &json!(true)));
+    unit.tool("wait").args(["--for", "inactive", "--timeout", "500ms"]).run().fails(6, "timeout");
+    unit.tool("stop").run().ok().changed();
+    assert_eq!(unit.status()["job_pending"], false);
+}
+
+#[test]
+fn a_start_that_was_cut_off_while_it_waits_for_another_unit_has_changed_something() {
+    let other = Own::new("ahead", "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120");
+    let unit = Own::with("behind", &format!("After={}", other.name), SIMPLE);
+    other.systemctl(&["start", "--no-block"]);
+    let looks = Looks::new();
+    let spawned = looks.of(unit.start()).spawn();
+    let queued = || unit.systemd.property(&unit.name, "Job").ok().filter(|job| !job.is_empty());
+    wait::until("the start to be queued", Duration::from_secs(20), queued).unwrap();
+    looks.wait();
+    spawned.signal(Signal::SIGTERM);
+    // The unit is as it was, and will start by itself as soon as the other is up.
+    let ran = spawned.wait().fails(143, "interrupted").changed();
+    assert_eq!((after(&ran, "active_state"), after(&ran, "job_pending")), (&json!("inactive"), &json!(true)));
+    unit.tool("stop").run().ok().changed();
+}
+
+#[test]
+fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_brings_it_back() {
+    let unit = Own::new("needed", SIMPLE);
+    let near = Own::with("requires", &format!("Requires={0}\nAfter={0}", unit.name), SIMPLE);
+    let far = Own::with("binds", &format!("BindsTo={0}\nAfter={0}", near.name), SIMPLE);
+    let part = Own::with("part", &format!("PartOf={}", unit.name), SIMPLE);
+    let asleep = Own::with("asleep", &format!("Requires={0}\nAfter={0}", unit.name), SIMPLE);
+    let apart = Own::with("wants", &format!("Wants={0}\nAfter={0}", unit.name), SIMPLE);
+    for one in [&far, &part, &apart] {
+        one.start().run().ok();
+    }
+    let mut names = [&near, &far, &part].map(|one| one.name.clone());
+    names.sort();
+    assert_eq!(unit.tool("status").run().ok().result()["dependents"], json!(names));
+    let dry = unit.tool("stop").arg("--dry-run").run().ok().unchanged();
+    assert_eq!(dry.result()["dependents"], json!(names));
+
+    let stopped = unit.tool("stop").run().ok().changed().warns("dependents_stopped");
+    assert_eq!(stopped.result()["dependents"], json!(names));
+    assert!([&near, &far, &part].iter().all(|one| !one.systemd.is_active(&one.name)));
+    assert!(apart.systemd.is_active(&apart.name), "who only wants it goes on without it");
+
+    // By itself a start brings none of them back.
+    unit.start().run().ok().changed();
+    assert!(!near.systemd.is_active(&near.name));
+    let from = || tool(&unit.systemd, "start").args(["--settle", "300ms", "--from", "-"]).stdin(stopped.text());
+    let dry = from().arg("--dry-run").run().ok().unchanged();
+    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 3);
+    let ran = from().run().ok().changed();
+    assert_eq!(ran.result()["dependents"], json!(names));
+    assert!([&near, &far, &part].iter().all(|one| one.systemd.is_active(&one.name)));
+    assert!(!asleep.systemd.is_active(&asleep.name), "it was not running then");
+    assert_eq!(from().run().ok().unchanged().result()["dependents"], json!([]));
+}
+
+#[test]
+fn a_dependent_that_does_not_start_again_is_for_a_person_to_look_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    fs::write(&there, "").unwrap();
+    let unit = Own::new("whole", SIMPLE);
+    let frail = Own::with(
+        "frail",
+        &format!("Requires={0}\nAfter={0}", unit.name),
+        &format!("Type=exec\nExecStartPre=/usr/bin/test -e {}\n{SIMPLE}", there.display()),
+    );
+    frail.start().run().ok();
+    let stopped = unit.tool("stop").run().ok().warns("dependents_stopped").text();
+    fs::remove_file(there).unwrap();
+    let ran = tool(&unit.systemd, "start")
+        .args(["--settle", "300ms", "--from", "-"])
+        .stdin(stopped)
+        .run()
+        .review("dependent_not_started")
+        .changed();
+    assert_eq!(ran.result()["dependents"], json!([]));
+    assert!(unit.systemd.is_active(&unit.name));
+}

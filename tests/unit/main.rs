@@ -1,0 +1,12 @@
+//! svc-unit on a real manager of systemd: units of every temper, started, stopped, waited for, and judged.
+
+mod call;
+mod cut;
+mod dependents;
+mod kinds;
+mod managers;
+mod own;
+mod page;
+mod ready;
+mod start;
+mod stop;

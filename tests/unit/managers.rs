@@ -1,0 +1,71 @@
+//! No systemctl, no manager, no rights, and the journal.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use svc_tests::os;
+use svc_tests::tool::Tool;
+
+use crate::own::{after, manager, tool};
+
+/// What a system manager says to a user without rights cannot be had from a user manager: this stands in for systemctl. It
+/// shows a unit in the state that the real one shows, and refuses to act in the words of systemd 252.
+const WITHOUT_RIGHTS: &str = r#"#!/bin/sh
+case "$*" in
+*show*) printf 'LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nMainPID=7\nInvocationID=a\n' ;;
+*) echo 'Failed to stop svc.service: Interactive authentication required.' >&2; exit 1 ;;
+esac
+"#;
+
+#[test]
+fn without_systemctl_or_without_a_manager_it_is_unavailable() {
+    let empty = tempfile::tempdir().unwrap();
+    let path = empty.path().to_str().unwrap();
+    for step in ["status", "stop", "start", "restart", "wait"] {
+        Tool::new("svc-unit").arg(step).env("PATH", path).run().fails(5, "systemctl_not_found").unchanged();
+        let nobody = Tool::new("svc-unit").args([step, "--user"]).env("XDG_RUNTIME_DIR", path);
+        nobody.run().fails(5, "manager_unreachable").unchanged();
+    }
+}
+
+#[test]
+fn the_manager_of_another_user_is_refused() {
+    let systemd = manager();
+    let user = os::system_user("svc-unit-test").unwrap();
+    tool(&systemd, "status").args(["--user", "svc"]).as_user(&user.name).run().refused("no_rights");
+}
+
+#[test]
+fn a_user_without_rights_is_told_the_sudo_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = folder.path().join("systemctl");
+    fs::write(&fake, WITHOUT_RIGHTS).unwrap();
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+    for step in ["stop", "restart"] {
+        let tool = Tool::new("svc-unit").arg(step).env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));
+        let ran = tool.run().refused("no_rights");
+        assert_eq!(ran.doc()["error"]["hint"], format!("sudo svc-unit {step} svc.service"));
+        assert_eq!(after(&ran, "active_state"), "active");
+    }
+}
+
+/// The same stand-in with a journal beside it, as only a system manager has one.
+#[test]
+fn a_failed_start_carries_the_last_lines_of_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script(
+        "systemctl",
+        "#!/bin/sh\nprintf 'LoadState=loaded\\nActiveState=failed\\nResult=exit-code\\nExecMainCode=1\\nExecMainStatus=1\\n'\n",
+    );
+    script("journalctl", "#!/bin/sh\necho \"$*\"\necho 'svc[7]: no route to the database'\n");
+    let tool = Tool::new("svc-unit").args(["start", "svc"]).env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));
+    let ran = tool.run().fails(1, "unit_not_started");
+    let journal = ran.result()["journal"].as_array().unwrap();
+    assert!(journal[0].as_str().unwrap().contains("--unit svc.service"), "{ran}");
+    assert_eq!(journal[1], "svc[7]: no route to the database");
+}

@@ -1,0 +1,54 @@
+//! Ready means that it answers.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use svc_tests::os;
+
+use crate::own::{Looks, Own, SHORT, SIMPLE, after, says};
+
+/// Answers every request with `status`.
+fn answer(listener: &TcpListener, status: &str) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let _ = stream.read(&mut [0; 4096]);
+    let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+}
+
+#[test]
+fn a_unit_is_ready_when_its_url_answers_well() {
+    let unit = Own::new("ready-url", SIMPLE);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/ready", listener.local_addr().unwrap());
+    let server = thread::spawn(move || {
+        for status in ["503 Service Unavailable", "302 Found", "204 No Content"] {
+            answer(&listener, status);
+        }
+    });
+    unit.start().args(["--ready-url", url.as_str()]).run().ok().changed();
+    server.join().unwrap();
+}
+
+#[test]
+fn a_unit_is_ready_when_its_port_is_open_and_a_closed_one_is_waited_for() {
+    let unit = Own::new("ready-tcp", SIMPLE);
+    let port = os::free_ports(1).unwrap()[0];
+    let address = format!("127.0.0.1:{port}");
+    let ran = unit.start().args(["--ready-tcp", address.as_str(), "--timeout", "8s"]).run().fails(6, "not_ready").changed();
+    assert_eq!(after(&ran, "active_state"), "active");
+    says(&ran, "refused");
+    let looks = Looks::new();
+    let mut spawned = looks.of(unit.tool("wait").args(["--ready-tcp", address.as_str(), "--settle", "0"])).spawn();
+    looks.wait();
+    assert!(spawned.is_running());
+    let _listener = TcpListener::bind(&address).unwrap();
+    spawned.wait().ok();
+}
+
+#[test]
+fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
+    let unit = Own::new("ready-died", SHORT);
+    let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
+    let ran = unit.start().args(["--ready-tcp", address.as_str(), "--timeout", "60s"]).run().fails(1, "unit_died").changed();
+    assert!(ran.doc()["duration_ms"].as_u64().unwrap() < 20_000);
+}

@@ -1,0 +1,42 @@
+//! Stopped, and how it ended.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::own::{Own, SIMPLE, after, tool};
+
+#[test]
+fn a_unit_that_has_to_be_killed_is_stopped_and_a_person_must_look() {
+    let unit = Own::new("deaf", "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'\nTimeoutStopSec=1");
+    unit.start().run().ok();
+    let ran = unit.tool("stop").run().review("unit_killed").changed();
+    assert_eq!((after(&ran, "result"), after(&ran, "exec_main_code")), (&json!("timeout"), &json!("killed")));
+    assert!(!unit.systemd.is_active(&unit.name));
+}
+
+#[test]
+fn a_program_that_answers_term_with_a_status_of_its_own_is_stopped_with_a_warning() {
+    let unit = Own::new("java", "ExecStart=/bin/sh -c 'trap \"exit 143\" TERM; while :; do sleep 0.1; done'");
+    unit.start().run().ok();
+    let ran = unit.tool("stop").run().ok().changed().warns("unit_ended_badly");
+    assert_eq!(after(&ran, "active_state"), "failed");
+    // A failed unit is no running one.
+    let from = ran.text();
+    unit.tool("stop").run().ok().unchanged();
+    unit.start().run().ok().changed();
+    unit.tool("stop").run();
+    tool(&unit.systemd, "start").args(["--from", "-", "--settle", "0"]).stdin(from).run().ok().changed();
+}
+
+#[test]
+fn a_unit_whose_file_was_removed_while_it_runs_is_still_stopped() {
+    let unit = Own::new("bereft", SIMPLE);
+    unit.start().run().ok();
+    fs::remove_file(unit.file()).unwrap();
+    unit.reload();
+    assert_eq!(unit.status()["load_state"], "not-found");
+    let stopped = unit.tool("stop").run().ok().changed();
+    assert_eq!(stopped.result()["before"]["active_state"], "active");
+    assert!(!unit.systemd.is_active(&unit.name));
+}
