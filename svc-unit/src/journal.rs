@@ -17,11 +17,12 @@ pub(crate) fn add(call: &Call, report: &mut Report, since: Moment) {
         Manager::User => "--user-unit",
     };
     let since = format!("@{}", since.epoch_ms() / 1000);
-    let argv = ["journalctl", "--no-pager", "--quiet", "--output=short-iso", "--utc", "--lines", LINES, "--since"];
+    // Backwards, since with a time to begin at, --lines counts from there and not from the end (seen on 252).
+    let argv = ["journalctl", "--no-pager", "--quiet", "--output=short-iso", "--utc", "--reverse", "--lines", LINES, "--since"];
     let argv = argv.into_iter().chain([since.as_str(), option, report.unit.as_str()]).map(str::to_owned).collect::<Vec<_>>();
     // Only an explanation: that there is none must not hide the failure itself.
     if let Ok(ended) = manager::capture(call, &argv) {
-        report.journal = String::from_utf8_lossy(&ended.stdout).lines().map(str::to_owned).collect();
+        report.journal = String::from_utf8_lossy(&ended.stdout).lines().rev().map(str::to_owned).collect();
     }
     if report.journal.is_empty() {
         call.warn(

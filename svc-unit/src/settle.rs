@@ -123,7 +123,7 @@ pub(crate) fn died(report: &Report, was_active: bool) -> Failure {
         return failure
             .hint(format!("It was started too often in a short time: mend it, then systemctl {flag}reset-failed {unit}."));
     }
-    if state.active_state == "inactive" && state.result == "success" {
+    if state.active_state == "inactive" && matches!(state.result.as_str(), "success" | "") {
         return failure.hint(format!(
             "Its program ended by itself, a condition of the unit is not met, or a unit that it requires failed: systemctl {flag}status {unit}."
         ));

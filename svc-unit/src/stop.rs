@@ -60,7 +60,8 @@ pub(crate) fn run(args: &StopArgs, call: &Call) -> StepResult<Report> {
 fn judge_end(call: &Call, report: &Report) {
     let (unit, end) = (&report.unit, report.after.phrase());
     match report.after.result.as_str() {
-        "success" => {}
+        // A unit that is no service may have no result at all (a target, a slice).
+        "success" | "" => {}
         // A program may well end with a status of its own when it is told to (a Java virtual machine: 143).
         "exit-code" => call.warn("unit_ended_badly", format!("{unit} is stopped, and its end was no clean one: {end}.")),
         _ => call.review(

@@ -10,6 +10,7 @@ pub mod children;
 pub mod cluster;
 pub mod content;
 pub mod damage;
+pub mod debian;
 pub mod disk;
 pub mod download;
 pub mod fault;

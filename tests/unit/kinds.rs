@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use svc_tests::wait;
 
 use crate::own::{Own, SIMPLE, after, manager, says, tool};
@@ -116,4 +116,30 @@ fn an_instance_of_a_template_is_a_unit_of_its_own() {
     assert_eq!(one("status", "3").run().ok().result()["after"]["load_state"], "loaded");
     one("stop", "2").run().ok().changed();
     assert_eq!(one("status", "").run().status, 2, "the template itself cannot be started");
+}
+
+#[test]
+fn units_that_are_no_services_are_started_held_and_stopped_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let [socket, there] = ["socket", "there"].map(|name| folder.path().join(name).display().to_string());
+    for (kind, sections, running) in [
+        ("target", String::new(), "active"),
+        ("timer", "[Timer]\nOnActiveSec=1h".to_owned(), "waiting"),
+        ("path", format!("[Path]\nPathExists={there}"), "waiting"),
+        ("socket", format!("[Socket]\nListenStream={socket}"), "listening"),
+        ("slice", String::new(), "active"),
+    ] {
+        // What a timer, a path or a socket would start.
+        let name = format!("unit-test-kind-{kind}{}", std::process::id());
+        let name = name.replace('-', if kind == "slice" { "_" } else { "-" });
+        let service = Own::named(format!("{name}.service"), "", SIMPLE);
+        let unit = Own::named(format!("{name}.{kind}"), &sections, "");
+        let ran = unit.start().run().ok().changed();
+        assert_eq!((after(&ran, "active_state"), after(&ran, "sub_state")), (&json!("active"), &json!(running)), "{ran}");
+        assert_eq!((after(&ran, "service_type"), after(&ran, "main_pid")), (&Value::Null, &Value::Null));
+        unit.start().run().ok().unchanged();
+        unit.tool("stop").run().ok().changed();
+        assert_eq!(unit.status()["active_state"], "inactive");
+        drop((service, unit));
+    }
 }

@@ -2,6 +2,7 @@
 
 mod call;
 mod cut;
+mod debian;
 mod dependents;
 mod kinds;
 mod managers;

@@ -62,7 +62,7 @@ fn a_failed_start_carries_the_last_lines_of_the_journal() {
         "systemctl",
         "#!/bin/sh\nprintf 'LoadState=loaded\\nActiveState=failed\\nResult=exit-code\\nExecMainCode=1\\nExecMainStatus=1\\n'\n",
     );
-    script("journalctl", "#!/bin/sh\necho \"$*\"\necho 'svc[7]: no route to the database'\n");
+    script("journalctl", "#!/bin/sh\necho 'svc[7]: no route to the database'\necho \"$*\"\n");
     let tool = Tool::new("svc-unit").args(["start", "svc"]).env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));
     let ran = tool.run().fails(1, "unit_not_started");
     let journal = ran.result()["journal"].as_array().unwrap();

@@ -1,0 +1,107 @@
+//! A whole Debian in a container, with a process 1 of its own: what a user manager lacks, such as a journal and users without
+//! rights.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::tool::{Tool, bin_dir};
+use crate::{children, download, os, wait};
+
+/// Where the tools are in it.
+const TOOLS: &str = "/opt/svc-tools";
+
+/// What makes it and what starts it.
+const PROGRAMS: [&str; 2] = ["debootstrap", "systemd-nspawn"];
+
+/// How long it may take to boot, and to halt.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A container that runs; it halts when this is dropped. What is written in it is forgotten.
+#[derive(Debug)]
+pub struct Debian {
+    child: Child,
+    init: Pid,
+}
+
+impl Debian {
+    /// Which of the programs that it takes are not installed.
+    pub fn missing() -> Option<&'static str> {
+        let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
+        PROGRAMS.into_iter().find(|program| !is_there(program))
+    }
+
+    /// Boots one. Its files are fetched once, and kept in the cache.
+    pub fn boot(log: &Path) -> Result<Self> {
+        let root = download::cached("debian-bookworm", |dir| {
+            let mut command = Command::new("debootstrap");
+            os::run(command.args(["--variant=minbase", "--include=systemd-sysv,dbus", "bookworm"]).arg(dir)).map(drop)
+        })?;
+        let output = File::create(log)?;
+        let mut child = children::grouped("systemd-nspawn")
+            .args(["--quiet", "--boot", "--volatile=overlay", "--private-network", "--register=no", "--keep-unit"])
+            .arg(format!("--directory={}", root.display()))
+            .arg(format!("--bind-ro={}:{TOOLS}", bin_dir().display()))
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("cannot run systemd-nspawn")?;
+        let init = wait::until("the container's process 1", LONG, || {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Some(Err(status));
+            }
+            init_of(child.id()).map(Ok)
+        })?;
+        ensure!(init.is_ok(), "systemd-nspawn ended ({init:?}):\n{}", os::tail(log, 20));
+        let debian = Self { child, init: Pid::from_raw(init.unwrap_or_default()) };
+        wait::until("the container to be up", LONG, || {
+            let state = Command::new("nsenter").args(debian.enter()).args(["systemctl", "is-system-running"]).output().ok()?;
+            matches!(state.stdout.trim_ascii(), b"running" | b"degraded").then_some(())
+        })
+        .with_context(|| os::tail(log, 20))?;
+        Ok(debian)
+    }
+
+    /// The arguments of `nsenter` that lead into it.
+    fn enter(&self) -> Vec<String> {
+        let target = format!("--target={}", self.init);
+        [target.as_str(), "--all", "--root", "--wd", "--"].map(str::to_owned).to_vec()
+    }
+
+    /// Runs a command in it, as root.
+    pub fn run(&self, argv: &[&str]) -> Result<String> {
+        os::run(Command::new("nsenter").args(self.enter()).args(argv))
+    }
+
+    /// A tool in it; `user` runs it.
+    pub fn tool(&self, user: &str, name: &str) -> Tool {
+        let tool = Tool::program("/usr/bin/nsenter").args(self.enter());
+        tool.args(["runuser", "-u", user, "--"]).arg(format!("{TOOLS}/{name}"))
+    }
+}
+
+/// The process 1 of a container, as it is called outside of it.
+fn init_of(nspawn: u32) -> Option<i32> {
+    let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children")).ok()?;
+    let is_init = |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "systemd");
+    children.split_whitespace().find(is_init)?.parse().ok()
+}
+
+impl Drop for Debian {
+    fn drop(&mut self) {
+        let nspawn = Pid::from_raw(self.child.id().cast_signed());
+        // It passes the order to halt on to the container.
+        let _ = kill(nspawn, Signal::SIGTERM);
+        if !wait::gone(LONG, || !matches!(self.child.try_wait(), Ok(None))) {
+            let _ = kill(self.init, Signal::SIGKILL);
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
