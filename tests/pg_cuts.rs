@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use svc_tests::host::{Host, OwnPostgres};
 
+use svc_tests::postgres::literal;
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::random::Random;
 use svc_tests::relational::{Case, SOON};
@@ -205,4 +206,37 @@ fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_
     case.admin(&format!("DROP ROLE {admin}"));
     let noted = fs::read_dir(case.dir.path().join("state/swaps")).unwrap().count();
     assert_eq!(noted, 0);
+}
+
+#[test]
+fn a_server_that_says_nothing_any_more_is_left_by_a_second_signal_and_the_rest_is_cleared_away() {
+    let (case, dump) = Case::filled("pgc_stall");
+    let witness = Witness::of(&case);
+    let admin = format!("{}_adm", case.database);
+    case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
+    let password = case.dir.path().join("password");
+    os::file(&password, "x\n", 0o600, None).unwrap();
+    let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(120);");
+    let run = "20300101t000000z-stall";
+    let tool = case.tool().args(["stage", "--run-id", run, "--host", "127.0.0.1", "--username", &admin]);
+    let mut spawned = tool.args(["--port", &proxy.port().to_string(), "--password-file"]).arg(&password).arg(slow).spawn();
+    let like = literal(&format!("{}_staged_%", case.database));
+    case.wait_for("the sleeping load", &format!("datname LIKE {like} AND wait_event = 'PgSleep'"));
+    proxy.set(Mode::Stall);
+    spawned.signal(Signal::SIGTERM);
+    wait::until("the first signal to be taken", SOON, || {
+        let caught = fs::read_to_string(format!("/proc/{}/status", spawned.pid())).ok()?;
+        let pending = caught.lines().find(|line| line.starts_with("ShdPnd:"))?;
+        pending.ends_with("0000000000000000").then_some(())
+    })
+    .unwrap();
+    assert!(spawned.is_running(), "the first signal waits for the server");
+    spawned.signal(Signal::SIGINT);
+    let ran = spawned.wait();
+    assert!(ran.document.is_none() && ran.status > 128, "{ran}");
+    drop(proxy);
+    case.tool().args(["unstage", "--run", run]).run().ok().changed();
+    case.admin(&format!("DROP ROLE {admin}"));
+    witness.sees_nothing("after a network that stood still");
 }

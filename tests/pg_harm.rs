@@ -245,6 +245,10 @@ fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
     let dump = case.dir.path().join("backup.sql");
     let ran = case.tool().arg(&dump).run();
     let full = ["fast", "psql"].map(|loader| case.tool().args(["--ignore-room", "--loader", loader]).arg(&dump).run());
+    // No room even for an empty one.
+    let _ = fs::write(folder.join("filler"), vec![b'x'; 24_000_000]);
+    let hopeless = case.tool().args(["--in-place", "--ignore-room"]).arg(&dump).run();
+    fs::remove_file(folder.join("filler")).unwrap();
     let copies = case.copies();
     if !copies.is_empty() {
         case.pg.drop_database(&copies).unwrap();
@@ -262,6 +266,7 @@ fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
         let ran = ran.unchanged();
         assert!(ran.status == 1 && ran.text().contains("No space left on device"), "{ran}");
     }
+    hopeless.fails(1, "postgres_disk_full").unchanged();
     assert_eq!(copies, "");
     witness.sees_nothing("after a full disk");
     assert!(Path::new(&document).exists());

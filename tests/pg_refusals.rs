@@ -5,7 +5,6 @@ use std::fs;
 use svc_tests::disk::SmallDisk;
 use svc_tests::os;
 use svc_tests::postgres::identifier;
-use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::relational::Case;
 use svc_tests::tool::Tool;
 use svc_tests::witness::Witness;
@@ -127,33 +126,4 @@ fn in_place_drops_nothing_that_the_server_cannot_create_anew() {
     assert_eq!(fs::read_dir(case.dir.path().join("state/swaps")).unwrap().count(), 0);
     fs::write(&properties, text).unwrap();
     place().run().ok().changed();
-}
-
-#[test]
-fn a_server_lost_at_the_commit_and_not_found_again_leaves_the_question_open() {
-    if !svc_tests::deep() {
-        return svc_tests::skip(
-            "a swap whose server is lost at its commit and stays away: takes half a minute, only with --deep",
-        );
-    }
-    let (case, dump) = Case::filled("pgf_unknown");
-    let admin = format!("{}_adm", case.database);
-    case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
-    let password = case.dir.path().join("password");
-    os::file(&password, "x\n", 0o600, None).unwrap();
-    let run = "20300101t000000z-lost";
-    case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok();
-    let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
-    let blocker = case.blocker();
-    let port = proxy.port().to_string();
-    let tool = case.tool().args(["swap", "--run", run, "--host", "127.0.0.1", "--username", &admin, "--port", &port]);
-    let spawned = tool.arg("--password-file").arg(&password).spawn();
-    case.wait_for_rename();
-    // The renames wait; when they are let go, no answer comes through any more.
-    proxy.set(Mode::CutAfter(0));
-    case.release(blocker);
-    let ran = spawned.wait();
-    assert_eq!(ran.status, 5, "{ran}");
-    case.tool().args(["swap", "--run", run]).run().ok();
-    case.admin(&format!("DROP ROLE {admin}"));
 }
