@@ -47,13 +47,13 @@ fn every_kind_of_object_comes_back_the_same_by_both_loaders() {
     KINDS.iter().for_each(|script| case.script(script));
     let before = case.text();
     let dump = case.dump();
-    for (loader, jobs) in [("psql", "1"), ("fast", "1"), ("fast", "2"), ("fast", "7")] {
+    let few = [("psql", "1"), ("fast", "3")];
+    let all = [("psql", "1"), ("fast", "1"), ("fast", "2"), ("fast", "7")];
+    for (loader, jobs) in if deep() { all.as_slice() } else { &few } {
         let run = format!("20300101t000000z-{loader}-{jobs}");
         let after = staged(&case, &dump, loader, &["--jobs", jobs, "--run-id", &run]);
         assert!(after == before, "{loader} with {jobs} jobs:\n{}", difference(&before, &after));
     }
-    case.tool().arg("--drop-old").arg(&dump).run().ok().changed();
-    assert!(case.text() == before, "{}", difference(&before, &case.text()));
 }
 
 #[test]

@@ -33,6 +33,9 @@ const PROVIDERS: u32 = 150_000;
 /// From this one on it can be chosen how a database is copied.
 const STRATEGIES: u32 = 150_000;
 
+/// From this `server_version_num` on event triggers can be turned off, and there are some for the start of a session.
+const EVENT_TRIGGERS: u32 = 170_000;
+
 /// A statement, and how it is shown: what may be a secret is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
@@ -126,18 +129,26 @@ impl Creation {
         Statement::plain(format!("GRANT ALL PRIVILEGES ON DATABASE {} TO {}", quoted(&self.name), quoted(&self.owner)))
     }
 
-    /// What comes before a load: settings of the database that decide what is in it, an application's own (with a dot in their
-    /// names) among them.
+    /// What comes before a load: event triggers off, or one for the start of a session would see those of the load and the proof;
+    /// and settings of the database that decide what is in it, an application's own (with a dot in their names) among them.
     #[must_use]
     pub fn before_load(&self) -> Vec<Statement> {
-        self.settings().filter(|setting| decides(setting)).map(|setting| self.setting(setting)).collect()
+        let settings = self.settings().filter(|setting| decides(setting)).map(|setting| self.setting(setting));
+        self.event_triggers("SET event_triggers TO off").into_iter().chain(settings).collect()
+    }
+
+    /// Only a superuser, from whom the database is closed to others, may turn them off.
+    fn event_triggers(&self, what: &str) -> Option<Statement> {
+        let able = self.closed && self.server >= EVENT_TRIGGERS;
+        able.then(|| Statement::plain(format!("ALTER DATABASE {} {what}", quoted(&self.name))))
     }
 
     /// What comes after a load, since other settings would only disturb it: rights, settings, comment, and the connection limit
     /// last, which opens the database.
     #[must_use]
     pub fn after_load(&self) -> Vec<Statement> {
-        self.ending(&|setting| !decides(setting))
+        let ending = self.ending(&|setting| !decides(setting));
+        self.event_triggers("RESET event_triggers").into_iter().chain(ending).collect()
     }
 
     /// The same where nothing was loaded: with all settings.
@@ -355,6 +366,15 @@ mod tests {
             ["ALTER DATABASE svc_db_staged_r SET \"TimeZone\" TO 'x'", "ALTER DATABASE svc_db_staged_r SET app.tenant TO 'x'"]
         );
         assert_eq!((sql(creation.after_load()).len(), sql(creation.finish()).len()), (3, 5));
+    }
+
+    #[test]
+    fn event_triggers_are_off_during_the_load_where_that_can_be() {
+        let first = |all: Vec<Statement>| all.first().map(|one| one.sql.clone()).unwrap_or_default();
+        let creation = creation(170_006, None);
+        assert_eq!(first(creation.before_load()), "ALTER DATABASE svc_db_staged_r SET event_triggers TO off");
+        assert_eq!(first(creation.after_load()), "ALTER DATABASE svc_db_staged_r RESET event_triggers");
+        assert!(Creation { closed: false, ..creation }.before_load().is_empty());
     }
 
     #[test]
