@@ -9,6 +9,8 @@ use nix::unistd::{Gid, Group, Uid, User, geteuid};
 use sha2::{Digest, Sha256};
 use svc_step::{Failure, file};
 
+use crate::planted;
+
 /// No configuration is larger.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
@@ -49,6 +51,7 @@ impl Content {
     /// The same of a file whose values come into the configuration: one that somebody else may have planted is refused too (3).
     pub(crate) fn read_own(action: &str, path: &Path) -> Result<Self, Failure> {
         let content = Self::read_no_link(action, path)?;
+        planted::refuse_links(path)?;
         if content.lies_in_shared_folder() { content.refuse_foreign() } else { Ok(content) }
     }
 

@@ -21,6 +21,7 @@ mod key;
 mod layout;
 mod lines;
 pub mod merge;
+mod planted;
 mod redact;
 mod replace;
 mod save;

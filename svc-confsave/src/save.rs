@@ -19,6 +19,7 @@ use svc_step::{Call, Failure, StepResult};
 use crate::aside::Aside;
 use crate::content::Content;
 use crate::layout::{ConfigArgs, Layout, present};
+use crate::planted;
 
 /// The mode of a saved copy: configurations hold secrets.
 const PRIVATE: u32 = 0o600;
@@ -101,6 +102,7 @@ pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
 fn copy_path(args: &SaveArgs, layout: Layout) -> Result<PathBuf, Failure> {
     let name = args.config.product.name();
     let Some(to) = &args.to else { return Ok(layout.saved_path(name)) };
+    planted::refuse_links(&file::absolute(to)?)?;
     let folder = to.is_dir() || to.as_os_str().as_bytes().ends_with(b"/");
     let path = file::absolute(to)?;
     let copy = if folder { path.join(layout.file_name(name)) } else { path };

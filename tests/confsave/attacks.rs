@@ -1,7 +1,7 @@
 //! What others may have planted in a folder that anybody can write.
 
 use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -95,4 +95,25 @@ fn a_base_that_somebody_else_put_where_anybody_can_is_not_read() {
     chown(&base, Some(stranger.uid.as_raw()), None).unwrap();
     carry().run().refused("foreign_file").unchanged();
     assert_eq!(text(site.yaml()), SHIPPED);
+}
+
+#[test]
+fn another_users_link_on_the_way_to_the_copy_is_not_followed() {
+    let (site, product) = (Site::new(), Product::new("way"));
+    let stranger = os::system_user("svc-confsave-a").unwrap();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let (victim, link) = (site.path("victim"), product.saved("d"));
+    fs::create_dir(&victim).unwrap();
+    symlink(&victim, &link).unwrap();
+    let save = |to: PathBuf| site.tool("save").arg("--to").arg(to);
+    // One's own link is as good as the folder.
+    save(link.join("copy.yaml")).run().ok().changed();
+    lchown(&link, Some(stranger.uid.as_raw()), None).unwrap();
+    for to in [link.clone(), link.join("other.yaml"), PathBuf::from(format!("{}/", link.display()))] {
+        save(to).run().refused("foreign_link").unchanged();
+    }
+    for step in ["diff", "carry"] {
+        site.tool(step).arg(link.join("copy.yaml")).run().refused("foreign_link").unchanged();
+    }
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
 }
