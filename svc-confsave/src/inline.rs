@@ -177,6 +177,7 @@ mod tests {
     }
 
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     /// Where a secret may stand in a line. None of these holds a letter of a secret.
     const PLACES: [&str; 16] = [
@@ -199,7 +200,8 @@ mod tests {
     ];
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
+        // The same cases in every run.
+        #![proptest_config(ProptestConfig { cases: 2000, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn whatever_a_secret_is_and_wherever_it_stands_it_is_not_shown(place in prop::sample::select(PLACES.to_vec()), secret in "[A-Z0-9][A-Z0-9!$%^*+./:~@#_-]{6,14}[A-Z0-9]") {

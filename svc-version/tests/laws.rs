@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use svc_version::{LastMinor, LastMinors, Rule, Unsupported, Version, chain, first_hop, judge};
 
 const FEW: u64 = 3;
@@ -63,8 +64,16 @@ fn contradicted(from: Version, installers: &BTreeSet<Version>, last_minors: &Las
     installers.iter().chain([&from]).any(later)
 }
 
+/// The same cases in every run, so that a rare one does not stop somebody else's change; with `tests/run --deep`, which sets the
+/// variable, more of them and others each time.
+fn cases() -> ProptestConfig {
+    let deep = std::env::var_os("SVC_TEST_DEEP").is_some();
+    let (cases, rng_seed) = if deep { (50_000, RngSeed::Random) } else { (2000, RngSeed::Fixed(1)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(cases())]
 
     #[test]
     fn parsing_and_printing_are_inverse(version in any_version()) {

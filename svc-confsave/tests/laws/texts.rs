@@ -9,7 +9,7 @@ use svc_confsave::text::{Format, Text};
 use svc_confsave::tree::{Flat, Path, Tree};
 use svc_confsave::write::{Written, write};
 
-use crate::{conf, yaml};
+use crate::{cases, conf, yaml};
 
 /// A line of a sample.
 #[derive(Debug, Clone)]
@@ -141,13 +141,8 @@ fn one_kind_of_line_end(new: &str, written: &str, shown: &str) -> Result<(), Tes
     Ok(())
 }
 
-/// `tests/run --deep` sets the variable.
-fn cases() -> u32 {
-    if std::env::var_os("SVC_TEST_DEEP").is_some() { 20_000 } else { 1000 }
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(cases())]
 
     #[test]
     fn yaml_keeps_the_laws(base in yaml::file(false), mine in yaml::file(false), new in yaml::file(false)) {

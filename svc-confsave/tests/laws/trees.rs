@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use svc_confsave::merge::{Choice, Fate, three_way, two_way};
 use svc_confsave::tree::{Flat, Paths, Tree, flatten};
 
+use crate::cases;
+
 fn leaf() -> impl Strategy<Value = Tree> {
     prop_oneof![
         "[01]".prop_map(|text| Tree::plain(&text)),
@@ -24,7 +26,7 @@ fn config() -> impl Strategy<Value = Flat> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(cases())]
 
     #[test]
     fn what_nobody_customised_is_the_new_one(base in config(), new in config()) {
