@@ -49,6 +49,21 @@ impl Site {
         case.tool().args(["unstage", "--from"]).arg(&restored).run().ok().changed();
     }
 
+    /// A standing copy is the same; servers before 15 make one of files without being told.
+    fn stands_aside(&self) {
+        let case = &self.case;
+        let ran = self.pgdump().arg("aside").run().ok().changed();
+        let name = ran.result()["aside"]["name"].as_str().unwrap();
+        same(&self.before, &postgres_bytes(&case.pg, name).unwrap(), &format!("server {}, aside", self.version));
+        case.tool().args(["unstage", "--from"]).arg(case.keep("aside.json", &ran)).run().ok().changed();
+    }
+
+    fn pgdump(&self) -> Tool {
+        let Case { pg, dir, .. } = &self.case;
+        let tool = Tool::new("svc-pgdump").env("PGHOST", &pg.socket_dir).env("PGPORT", pg.port.to_string());
+        tool.env("SVC_STATE_DIR", dir.path().join("state")).env("SVC_DATABASE", NAME)
+    }
+
     /// A trigger for the start of a session (there are some from 17 on) does not see those of the restore.
     fn has_a_login_trigger(&self) {
         let case = &self.case;
@@ -85,11 +100,14 @@ impl Site {
 
     /// Clients that are older than the server are refused with the package that helps.
     fn refuses_client(&self, older: &Programs) {
-        let case = &self.case;
-        let tool = Tool::new("svc-pgdump").env("PGHOST", &case.pg.socket_dir).env("PGPORT", case.pg.port.to_string());
-        let tool = tool.env("SVC_STATE_DIR", case.dir.path().join("state")).args(["--as", "postgres", "--dbname", NAME]);
-        let output = case.dir.path().join("by-older.sql");
-        let tool = tool.arg("--pg-dump").arg(older.client_dir.join("pg_dump")).arg("--output").arg(&output);
+        let output = self.case.dir.path().join("by-older.sql");
+        let tool = self
+            .pgdump()
+            .args(["--as", "postgres"])
+            .arg("--pg-dump")
+            .arg(older.client_dir.join("pg_dump"))
+            .arg("--output")
+            .arg(&output);
         let ran = tool.run().refused("pg_dump_too_old");
         let hint = ran.doc()["error"]["hint"].as_str().unwrap();
         assert!(hint.contains(&format!("postgresql-client-{}", self.version)) && !output.exists(), "{ran}");
@@ -147,6 +165,9 @@ fn what_is_dumped_goes_back_on_every_server_and_never_into_an_older_one() {
         }
         if version > debian.version {
             site.refuses_client(&debian);
+        }
+        if deep() || [13, 18].contains(&version) {
+            site.stands_aside();
         }
         site.goes_round();
         if version == 17 {
