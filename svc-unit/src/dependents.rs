@@ -14,7 +14,8 @@ use crate::request;
 /// The relations over which systemd passes a stop on (systemd.unit(5), "Requires=" and what follows).
 const RELATIONS: [&str; 5] = ["RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo"];
 
-/// The running units that systemd stops along with `unit`, by their names.
+/// The running units that systemd stops along with `unit`, by their names. Not the targets among them: they run nothing, and to
+/// start one starts all that it wants, also what somebody had stopped.
 ///
 /// # Errors
 /// As [`manager::state`].
@@ -25,7 +26,7 @@ pub(crate) fn running(call: &Call, unit: &Unit) -> Result<Vec<String>, Failure> 
     while !asked.is_empty() {
         let mut found = BTreeSet::new();
         for (name, shown) in show(call, unit.manager, &asked)? {
-            if name != unit.name && is_running(&shown) {
+            if name != unit.name && !name.ends_with(".target") && is_running(&shown) {
                 running.push(name);
             }
             let named = RELATIONS.iter().filter_map(|relation| shown.get(*relation));

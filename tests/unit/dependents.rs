@@ -60,7 +60,9 @@ fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_brings_it
     let part = Own::with("part", &format!("PartOf={}", unit.name), SIMPLE);
     let asleep = Own::with("asleep", &format!("Requires={0}\nAfter={0}", unit.name), SIMPLE);
     let apart = Own::with("wants", &format!("Wants={0}\nAfter={0}", unit.name), SIMPLE);
-    for one in [&far, &part, &apart] {
+    let target = format!("unit-test-needs-{}.target", std::process::id());
+    let target = Own::named(target, &format!("Requires={0}\nAfter={0}", unit.name), "");
+    for one in [&far, &part, &apart, &target] {
         one.start().run().ok();
     }
     let mut names = [&near, &far, &part].map(|one| one.name.clone());
@@ -73,6 +75,7 @@ fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_brings_it
     assert_eq!(stopped.result()["dependents"], json!(names));
     assert!([&near, &far, &part].iter().all(|one| !one.systemd.is_active(&one.name)));
     assert!(apart.systemd.is_active(&apart.name), "who only wants it goes on without it");
+    assert!(!target.systemd.is_active(&target.name), "a target goes down with it, and is nothing to start again");
 
     // By itself a start brings none of them back.
     unit.start().run().ok().changed();
