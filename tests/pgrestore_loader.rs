@@ -306,6 +306,33 @@ fn progress_says_what_is_at_work() {
 }
 
 #[test]
+fn a_terminal_shows_bytes_rows_and_the_statement_at_work() {
+    let (case, _) = Case::filled("pgl_terminal");
+    case.sql("CREATE TABLE public.large AS SELECT n, md5(n::text) FROM generate_series(1, 50000) n; CREATE INDEX ON public.large (md5)");
+    // A staging that is over before the bar is drawn shows nothing of itself.
+    let slow = case.dump_with(&case.dump(), "SELECT pg_catalog.pg_sleep(0.6);");
+    let tool = svc_tests::tool::bin_dir().join("svc-pgrestore");
+    let typed = format!("stty cols 160; {} stage {} > {}", tool.display(), slow.display(), case.dir.path().join("out").display());
+    let ran = std::process::Command::new("script")
+        .args(["-qec", &typed, "/dev/null"])
+        .env("PGHOST", &case.pg.socket_dir)
+        .env("PGPORT", case.pg.port.to_string())
+        .env("SVC_STATE_DIR", case.dir.path().join("state"))
+        .env("SVC_DATABASE", &case.database)
+        .env("SVC_DB_USER", &case.owner)
+        .env("TERM", "xterm")
+        .output()
+        .unwrap();
+    let screen = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{screen}");
+    let line = screen.split(['\r', '\n']).find(|line| line.contains("load: ") && line.contains("pg_sleep"));
+    let line = line.unwrap_or_else(|| panic!("{screen}"));
+    // So many of so many bytes, the statement, rows and bytes a second, the time that is left.
+    assert!(line.contains("MiB/") && line.contains("rows/s") && line.contains("iB/s") && line.contains(" left"), "{line}");
+    assert!(!line.contains(", 0 rows/s"), "{line}");
+}
+
+#[test]
 fn thousands_of_tables_come_back() {
     if !deep() {
         return skip("a database of 5,000 tables: only with --deep");
