@@ -1,8 +1,10 @@
 //! The service's configuration: saved before its installation is replaced, compared with the new one, and its
 //! customisations carried over (procedure, sections 2.5 and 9.3, steps 3 and 6).
 //!
-//! A configuration of either layout is flattened to leaves by key path ([`tree`]), merged as such ([`merge`]), and written
-//! back onto the new file's own text, so that everything that no change touches keeps its bytes.
+//! A configuration of either layout is read as a [`text`], flattened to leaves by key path ([`tree`]), merged as such ([`merge`]),
+//! and written back onto the new file's own text ([`mod@write`]), so that everything that no change touches keeps its bytes. These are
+//! pure functions, and their laws are held by `tests/laws`. What reads and writes files is around them: `layout`, `content`,
+//! `saved` find and read, `replace` and `aside` write; `redact`, `line_secrets` and `hidden` keep secrets out of what is shown.
 
 mod as_file;
 mod aside;
@@ -16,9 +18,9 @@ mod edit;
 mod edit_yaml;
 mod flow;
 mod hidden;
-mod inline;
 mod key;
 mod layout;
+mod line_secrets;
 mod lines;
 pub mod merge;
 mod planted;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use svc_step::secret::{REDACTED, is_secret_name};
 
 use crate::hidden::{Hidden, indent};
-use crate::inline::{has_password, is_secret_flag, takes_user, without_secrets};
+use crate::line_secrets::{has_password, is_secret_flag, takes_user, without_secrets};
 use crate::tree::{Flat, Path, Tree};
 
 /// Decides what is shown in one call.

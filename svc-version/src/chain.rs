@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::path::{LastMinor, Rule, Stop, judge, next_stop};
 use crate::releases::LastMinors;
+use crate::rules::{LastMinor, Rule, Stop, judge, next_stop};
 use crate::version::Version;
 
 /// So many missing installers are enough to know of at once.

@@ -8,9 +8,9 @@ use svc_step::{Call, Failure, StepResult};
 use crate::forget::Forgotten;
 use crate::installer::Installer;
 use crate::marker::MarkerArgs;
-use crate::path::{Rule, judge};
 use crate::refusal::refusal;
 use crate::releases::ReleaseArgs;
+use crate::rules::{Rule, judge};
 use crate::version::Version;
 
 /// Arguments of `svc-version check`.

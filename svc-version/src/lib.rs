@@ -1,5 +1,8 @@
 //! Versions of the service: which one is installed, which one an installer brings, and whether the way from one to the
 //! other is supported (procedure, sections 8 and 9.1).
+//!
+//! The rules ([`judge`]) and the chain of hops by them ([`chain()`]) are pure functions, and `tests/laws.rs` holds their laws;
+//! `marker`, `installer`, `folder` and `releases` read what they judge.
 
 mod chain;
 mod check;
@@ -9,11 +12,11 @@ mod folder;
 mod forget;
 mod installer;
 mod marker;
-mod path;
 mod plan;
 mod record;
 mod refusal;
 mod releases;
+mod rules;
 mod version;
 
 use clap::{Parser, Subcommand};
@@ -27,10 +30,10 @@ pub use check::{CheckArgs, Checked};
 pub use current::{Current, CurrentArgs};
 pub use forget::{ForgetArgs, Forgotten};
 pub use installer::{Installer, InstallerArgs};
-pub use path::{LastMinor, Rule, Stop, Unsupported, first_hop, judge, next_stop};
 pub use plan::{Hop, PlanArgs, Planned};
 pub use record::{RecordArgs, Recorded};
 pub use releases::{LastMinors, ReleaseArgs};
+pub use rules::{LastMinor, Rule, Stop, Unsupported, first_hop, judge, next_stop};
 pub use version::Version;
 
 /// The service's versions: the installed one, an installer's, and the supported way between them

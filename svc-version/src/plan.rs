@@ -10,9 +10,9 @@ use svc_step::{Call, Failure, StepResult, Stopped, file};
 use crate::chain::{Blocked, Chain, chain};
 use crate::folder;
 use crate::marker::MarkerArgs;
-use crate::path::{Rule, Unsupported};
 use crate::refusal::{not_the_last, refusal, undecided};
 use crate::releases::ReleaseArgs;
+use crate::rules::{Rule, Unsupported};
 use crate::version::Version;
 
 /// Arguments of `svc-version plan`.

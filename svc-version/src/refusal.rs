@@ -2,7 +2,7 @@
 
 use svc_step::Failure;
 
-use crate::path::{LastMinor, Unsupported, first_hop};
+use crate::rules::{LastMinor, Unsupported, first_hop};
 use crate::version::Version;
 
 /// The refusal (3) of the way from one version to another, `last_minor` being what is known of the installed major's last minor.

@@ -8,7 +8,7 @@ use clap::Args;
 use svc_step::{Failure, file};
 
 use crate::folder;
-use crate::path::LastMinor;
+use crate::rules::LastMinor;
 use crate::version::Version;
 
 /// A file of releases is a list of versions.
