@@ -24,7 +24,7 @@ const FRAME: usize = 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// Zstandard: keeps up with pg_dump on half a core
+    /// Zstandard: quick, and small
     Zstd,
     /// Gzip: for readers that know nothing else; slower
     Gzip,

@@ -11,7 +11,7 @@ use super::{Compression, FRAME, Packed};
 
 /// Zstandard's own default.
 const ZSTD_LEVEL: i32 = 3;
-/// Quick: its default takes three times as long for a tenth less.
+/// Less than its default, since it is the slow one of the two anyway, and pg_dump is not to wait for it.
 const GZIP_LEVEL: u32 = 3;
 
 /// Compresses what is written to it into `out`.
