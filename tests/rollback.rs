@@ -43,6 +43,24 @@ fn what_it_replaced_is_kept_until_the_named_commands_are_typed() {
 }
 
 #[test]
+fn standing_copies_bring_everything_back_without_the_restore_point() {
+    let (product, before) = installed("rbaside");
+    let upgrade = product.tool("svc-upgrade").arg("--aside").arg(product.installer("2.0.1")).run().ok();
+    assert_eq!(upgrade.result()["remove_kept"].as_array().unwrap().len(), 2, "{upgrade}");
+    let ran = product.tool("svc-rollback").run().ok().changed();
+    assert_eq!(ran.result()["standing_copies"], true, "{ran}");
+    let steps = ran.result()["steps"].as_array().unwrap();
+    assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{ran}");
+    assert_back(&product, &before);
+    // What it replaced is kept under the name of the upgrade, whose copies these were.
+    for command in ran.result()["remove_kept"].as_array().unwrap() {
+        let mut words = command.as_str().unwrap().split(' ');
+        product.tool(words.next().unwrap()).args(words).run().ok().changed();
+    }
+    assert_back(&product, &before);
+}
+
+#[test]
 fn discarding_what_is_replaced_keeps_nothing() {
     let (product, before, _) = upgraded("rbdiscard");
     let ran = product.tool("svc-rollback").arg("--discard-current").run().ok().changed();

@@ -65,6 +65,12 @@ fn an_upgrade_leaves_the_new_version_running_and_a_whole_restore_point() {
     let items = of(&snapshot["result"]["noted"], "upgood-items-000001");
     assert_eq!(rows["row_count"], items["docs_count"], "{dump:#}\n{snapshot:#}");
     assert_eq!(items["docs_exact"], true);
+
+    // The warm snapshot has done its work, and only the restore point's own is left.
+    assert_eq!(step(&run_dir, "warm-snapshot")["changed"], true);
+    let left = product.host.search.ask("GET", "/_snapshot/upgood_backup/_all", None).unwrap();
+    let names: Vec<&str> = left["snapshots"].as_array().unwrap().iter().map(|one| one["snapshot"].as_str().unwrap()).collect();
+    assert_eq!(names, [snapshot["result"]["name"].as_str().unwrap()]);
 }
 
 #[test]
@@ -273,7 +279,9 @@ fn the_snapshot_of_an_upgrade_goes_without_the_brake_where_the_search_database_i
         let tool = product.tool("svc-upgrade").args(["--dry-run"]).arg(product.installer("2.0.1")).talks();
         let ran = tool.envs(settings.iter().copied()).run().ok();
         let plan = ran.result()["plan"].as_array().unwrap().iter();
-        plan.map(|line| line.as_str().unwrap().to_owned()).find(|line| line.contains("svc-snap create")).unwrap()
+        plan.map(|line| line.as_str().unwrap().to_owned())
+            .find(|line| line.contains("svc-snap create") && line.contains("--kind upgrade"))
+            .unwrap()
     };
     assert!(create(&[("SVC_INDICES", "*")]).contains(" --rate unlimited"));
     assert!(!create(&[("SVC_INDICES", "*"), ("SVC_SEARCH_RATE", "50mb")]).contains("--rate"), "the setting says how fast");

@@ -52,6 +52,8 @@ clear_up_cut_upgrade() {
   say "the run ${cut##*/} was cut off before its installer had started: it is cleared up"
   take_half_point "$cut"
   drop_half_restore_point
+  drop_warm_snapshot "$cut"
+  drop_standing_copies "$cut"
   # Whether the service ran then, this run must know.
   local unit_then=$cut/unit-before.json
   if [[ ! -e $unit_then ]] && run_dir=$cut has_begun stop; then unit_then=$(run_dir=$cut document unit); fi

@@ -55,11 +55,14 @@ on_signal() {
 before_end() { :; }
 
 on_exit() {
-  local status=$?
+  local status=$? child
   ending=true
   trap '' HUP INT TERM
   trap - EXIT
   set +e
+  # A signal that came between two steps leaves the one beside them to be awaited.
+  for child in "${children[@]}"; do wait "$child"; done
+  if [[ -n $run_dir ]]; then keep_late_documents; fi
   if [[ -n $signal ]]; then
     status=$((128 + $(kill -l "$signal")))
     failure_code=interrupted

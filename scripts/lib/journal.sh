@@ -137,6 +137,14 @@ step_documents() {
   done < <(entries)
 }
 
+# A tool that outlived its script has written its document, which nobody has kept.
+keep_late_documents() {
+  local file
+  for file in "$run_dir"/[0-9][0-9]-*.json.partial; do
+    if is_whole "$file"; then mv -- "$file" "${file%.partial}"; fi
+  done
+}
+
 # times_begun: how often the run was begun: once, and once more for each time that it was gone on with.
 times_begun() {
   local found=("$run_dir"/plan{,.[0-9],.[0-9][0-9]}.json)

@@ -87,11 +87,3 @@ parse_noted() {
 
 # noted FACT: what the run had found out, or nothing.
 noted() { jq -r --arg key "$1" '.[$key] // ""' <<<"$facts"; }
-
-# A tool that outlived its script has written its document, which nobody has kept.
-keep_late_documents() {
-  local file
-  for file in "$run_dir"/[0-9][0-9]-*.json.partial; do
-    if is_whole "$file"; then mv -- "$file" "${file%.partial}"; fi
-  done
-}

@@ -32,7 +32,7 @@ map(select(.begun_ms >= $started_ms) | .document.changed) as $changes
     # null where the unit was not running before, or does not run now.
     downtime_ms: ($start.result.after.active_enter_epoch_ms? as $up
                   | if $up and $down and $up >= $down then $up - $down else null end),
-    restore_point: null, version: null, preflight: [], remove_kept: [],
+    restore_point: null, version: null, preflight: [], remove_kept: [], standing_copies: null, hops: [],
     plan: $plan
   } + $facts),
   warnings: ($warnings + ([.[] | .step as $step | .document.warnings[]? | .message |= "\($step): \(.)"])),

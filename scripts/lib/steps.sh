@@ -116,20 +116,33 @@ planned() {
   printf '%s\n' "$line" >&2 || :
 }
 
-# side_by_side STEP COMMAND... -- STEP COMMAND...: both at once, both awaited, both documents kept. One that fails lets
-# the other end, and the run stops with the status of the first that failed.
+# side_by_side STEP COMMAND... -- STEP COMMAND... [--then STEP COMMAND...]: both at once, all awaited, all documents kept. What
+# follows the second at once, although the first is still at work, gets the document of the second as its last word. One that
+# fails lets the other end, and the run stops with the status of the first that failed.
 side_by_side() {
-  local first=() files_a pid_a status_a=0 status_b=0
+  local first=() second=() files_a pid_a status_a=0 status_b=0
   while [[ $1 != -- ]]; do first+=("$1"); shift; done
   shift
-  if planned "${first[@]}"; then planned "$@"; return; fi
-  if passed_over "${first[0]}"; then step "$@"; return; fi
-  if passed_over "$1"; then step "${first[@]}"; return; fi
-  begin step "${first[@]}"
-  files_a=$files pid_a=$pid
-  begin step "$@"
-  await "${first[0]}" "$files_a" "$pid_a" || status_a=$?
-  await "$1" "$files" "$pid" || status_b=$?
+  while (($#)) && [[ $1 != --then ]]; do second+=("$1"); shift; done
+  shift $(($# > 0))
+  if planned "${first[@]}"; then
+    planned "${second[@]}"
+    if (($#)); then planned "$@" "${second[0]}.json"; fi
+    return
+  fi
+  files_a='' pid_a=''
+  if ! passed_over "${first[0]}"; then
+    begin step "${first[@]}"
+    files_a=$files pid_a=$pid
+  fi
+  try "${second[@]}" || status_b=$?
+  # A signal ends the run, when the first has ended too.
+  if (($# && status_b == 0)) && [[ -z $signal ]]; then
+    set -- "$@" "$(document "${second[0]}")"
+    second=("$1")
+    try "$@" || status_b=$?
+  fi
+  if [[ -n $pid_a ]]; then await "${first[0]}" "$files_a" "$pid_a" || status_a=$?; fi
   ((status_a == 0)) || stop_at "$status_a" "${first[0]}"
-  ((status_b == 0)) || stop_at "$status_b" "$1"
+  ((status_b == 0)) || stop_at "$status_b" "${second[0]}"
 }
