@@ -113,7 +113,11 @@ fn upgrade_killed_at(product: &Product, point: Point) {
 /// Rolls back, killed at a point, and goes on with it.
 fn rollback_killed_at(product: &Product, before: &Content, point: Point) {
     let run = kill_at(product, product.tool("svc-rollback"), point);
-    status(product, "svc-rollback", "svc-rollback --resume");
+    wait::until("its uninstaller or installer to end", A_WHILE, || {
+        let ran = product.tool("svc-rollback").arg("--status").run();
+        ran.stdout.contains("svc-rollback --resume").then_some(())
+    })
+    .unwrap();
     if has(&run, "stop.started") {
         let refused = wait::until("the tools of the killed run to end", A_WHILE, || {
             Some(product.tool("svc-rollback").run()).filter(|ran| ran.status != 8)

@@ -8,7 +8,7 @@ rerun_installer=false
 # the caller's umask and locale. 0 where it ended with 0, else 1: its own status is none of the contract's, and stands in
 # its document. A signal ends the waiting, not the command: that has no document then, and leaves its status when it ends.
 foreign() {
-  local name=$1 status locale=()
+  local name=$1 status locale=() session=(setsid -w) input=/dev/null
   if planned "$@" || passed_over "$1"; then return; fi
   shift
   if $resuming && has_begun "$name"; then
@@ -17,10 +17,12 @@ foreign() {
   fi
   start_files foreign "$name" "$@"
   if [[ -n $caller_locale ]]; then locale=("LC_ALL=$caller_locale"); else locale=(-u LC_ALL); fi
+  # One that asks has the terminal.
+  if $attached && : 2>/dev/null </dev/tty; then session=() input=/dev/tty; fi
   (
     umask "$caller_umask"
-    exec env -u SVC_LOCK_FD "${locale[@]}" setsid -w flock -w 10 -o -E 8 "$SVC_STATE_DIR/foreign.lock" \
-      bash "$lib/foreign.sh" "$files.rc" "$files.out" "$@" {SVC_LOCK_FD}>&-
+    exec env -u SVC_LOCK_FD "${locale[@]}" "${session[@]}" flock -w 10 -o -E 8 "$SVC_STATE_DIR/foreign.lock" \
+      bash "$lib/foreign.sh" "$files.rc" "$files.out" "$input" "$@" {SVC_LOCK_FD}>&-
   ) </dev/null >>"$run_dir/log" 2>&1 &
   pid=$!
   wait "$pid" && status=0 || status=$?

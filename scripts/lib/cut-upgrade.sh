@@ -8,7 +8,13 @@ open_cut_upgrade() {
   if $dry_run; then wrong_usage '--resume has no dry run: --status says what is left to be done.'; fi
   resume_begin
   parse_noted
-  installer=$(realpath -m -- "$installer")
+  if several_hops; then
+    if ! has_begun hop-1; then
+      fail 3 nothing_to_resume 'No hop was begun: nothing was altered.' "Upgrade again: $(same_again)"
+    fi
+    resume_hops
+  fi
+  if ! $hooks_only; then installer=$(realpath -m -- "${installers[0]}"); fi
   if ! has_begun installer; then
     if $was_killed; then
       take_half_point "$run_dir"
@@ -45,7 +51,8 @@ clear_up_cut_upgrade() {
   if $dry_run; then return; fi
   for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
     cut=${plans[number]%/plan.json}
-    if [[ $cut != "$run_dir" && $(jq -r .script "$cut/plan.json") == svc-upgrade ]]; then break; fi
+    if [[ $cut != "$run_dir" && $(jq -r .script "$cut/plan.json") == svc-upgrade ]] &&
+      { [[ -e $cut/unit-before.json ]] || run_dir=$cut has_begun configuration; }; then break; fi
     cut=''
   done
   if [[ -z $cut || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun installer; then return; fi

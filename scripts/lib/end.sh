@@ -87,6 +87,8 @@ on_exit() {
     printf '%s: %s\nhint: %s\n' "$script" "$failure_message" "$failure_hint" >&2
   fi
   if $dry_run && [[ -n $run_dir ]]; then rm -rf -- "$run_dir"; fi
+  # Nobody is there to read it.
+  if $followed && [[ $(ps -o ppid= -p $$) -ne $PPID ]]; then rm -rf -- "$followed_in"; fi
   if [[ -n $signal ]]; then
     trap - "$signal"
     kill -s "$signal" $$

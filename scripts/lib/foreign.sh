@@ -3,14 +3,21 @@
 # under the lock that run.sh took for it: whatever becomes of the script that started it, the output goes into OUT, and
 # the exit status appears whole in RC when the command has ended.
 #
-# usage: foreign.sh RC OUT COMMAND [ARGUMENT...]
+# usage: foreign.sh RC OUT INPUT COMMAND [ARGUMENT...]
+#
+# INPUT is what it reads from: /dev/null, or the terminal, on which it is shown then too.
 
 set -uo pipefail
-rc=$1 out=$2
-shift 2
+rc=$1 out=$2 input=$3
+shift 3
 # A handler, not an ignored signal: the command must not inherit it.
 trap : HUP INT TERM
-"$@" </dev/null >>"$out" 2>&1
-status=$?
+if [[ $input == /dev/null ]]; then
+  "$@" </dev/null >>"$out" 2>&1
+  status=$?
+else
+  "$@" <"$input" 2>&1 | tee -a -- "$out" >"$input"
+  status=${PIPESTATUS[0]}
+fi
 printf '%s\n' "$status" >"$rc.partial" && sync "$rc.partial" && mv -- "$rc.partial" "$rc"
 exit "$status"

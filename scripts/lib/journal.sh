@@ -69,13 +69,24 @@ is_ok() { jq -es 'length==1 and .[0].ok==true' "$1" >/dev/null 2>&1; }
 
 # has_begun STEP: whether it was ever started; is_done STEP: whether it has ended well.
 has_begun() {
-  local found=("$run_dir"/[0-9][0-9]-"$1".started)
+  local found
+  # shellcheck disable=SC2206 # a step may be a pattern, `hook-*`
+  found=("$run_dir"/[0-9][0-9]-$1.started)
   ((${#found[@]}))
 }
 is_done() {
   local file
   file=$(document "$1") && is_ok "$file"
 }
+
+# made_nothing STEP: whether its document says that it changed nothing.
+made_nothing() {
+  local file
+  file=$(document "$1") && jq -e '.changed == false' "$file" >/dev/null 2>&1
+}
+
+# snapshot_name RUN KIND: what a snapshot of a run is named.
+snapshot_name() { printf 'snapshot_%s_%s_%s_%s' "$SVC_NAME" "${1:0:8}" "$1" "$2"; }
 
 # said_of FILE: what a step says whose one document is ok; nothing, and a failure, where it is not.
 said_of() {

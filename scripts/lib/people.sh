@@ -3,7 +3,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # script, run_dir and dry_run are run.sh's
 
 verbose=false
-[[ -t 2 ]] && verbose=true
+if [[ -t 2 || -n ${SVC_FOLLOWED:-} ]]; then verbose=true; fi
 
 # A line of the account.
 say() {
@@ -43,6 +43,10 @@ common_option() {
     --rerun-installer)
       if ! $can_resume; then wrong_usage "\`--rerun-installer\` is not understood."; fi
       rerun_installer=true
+      ;;
+    --attached)
+      if ! $can_follow; then wrong_usage "\`--attached\` is not understood."; fi
+      attached=true
       ;;
     --dry-run) dry_run=true ;;
     -v | --verbose) verbose=true ;;

@@ -36,9 +36,6 @@ fill_restore_point() {
   if ! $dry_run; then seal_restore_point "$kind" "$unit"; fi
 }
 
-# snapshot_name RUN KIND: what a snapshot of a run is named.
-snapshot_name() { printf 'snapshot_%s_%s_%s_%s' "$SVC_NAME" "${1:0:8}" "$1" "$2"; }
-
 seal_restore_point() {
   local kind=$1 unit=$2 name dump=$SVC_DATABASE.backup.sql
   for name in snapshot:snapshot dump:pgdump configuration:confsave version:version; do
@@ -78,10 +75,4 @@ drop_half_restore_point() {
     fact restore_point null
   fi
   half_point='' half_snapshot=''
-}
-
-# made_nothing STEP: whether its document says that it changed nothing.
-made_nothing() {
-  local file
-  file=$(document "$1") && jq -e '.changed == false' "$file" >/dev/null 2>&1
 }

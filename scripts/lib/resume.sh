@@ -39,10 +39,13 @@ resume_begin() {
 
 # The newest run of this script that has altered something or was killed.
 newest_to_resume() {
-  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run_dir
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run_dir parent
   for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
     run_dir=${plans[number]%/plan.json}
     if [[ $(jq -r .script "$run_dir/plan.json") == "$script" ]] && { has_begun "$altering_step" || [[ ! -e $(times_file document) ]]; }; then
+      # A hop is gone on with by the run that made it.
+      parent=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run_dir/plan.json")
+      if [[ $(jq -r .script "$parent/plan.json" 2>/dev/null) == "$script" ]] && ! is_ok "$(times_file document "$parent")"; then run_dir=$parent; fi
       printf '%s' "$run_dir"
       return
     fi

@@ -24,7 +24,11 @@ script=${script##*/}
 # shellcheck source-path=SCRIPTDIR
 . "$lib/end.sh"
 
-dry_run=false resuming=false can_resume=false
+dry_run=false resuming=false can_resume=false can_follow=false attached=false
+# The folder of what a followed script writes for the terminal that follows it (terminal.sh).
+followed_in=${SVC_FOLLOWED:-} followed=false
+if [[ -n $followed_in ]]; then followed=true; fi
+unset SVC_FOLLOWED
 run_dir='' parent='' step_number=0 started='' started_ms=0 version_of_tools=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
 review=false finished=false ending=false

@@ -1,0 +1,34 @@
+# The terminal: a run that alters things must not hang on a login session. Sourced by the scripts that do.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir, script and the like are run.sh's
+
+can_follow=true
+
+# leave_terminal: on a terminal that is no multiplexer's the script goes on in a session of its own, without a terminal, and
+# this process only follows it: what becomes of the terminal is nothing to the run.
+leave_terminal() {
+  local folder self child status=0
+  if $attached || $dry_run || $followed || holds_lock || [[ -n ${TMUX:-}${STY:-} ]]; then return; fi
+  if ! [[ -t 0 || -t 1 || -t 2 ]]; then return; fi
+  folder=$(mktemp -d "${TMPDIR:-/tmp}/$script.XXXXXX") self=$(readlink -f -- "$0")
+  : >"$folder/err"
+  SVC_FOLLOWED=$folder setsid "$self" "${arguments[@]}" </dev/null >"$folder/out" 2>"$folder/err" &
+  child=$!
+  trap 'unfollow INT' INT
+  trap 'unfollow TERM' TERM
+  trap 'unfollow HUP' HUP
+  printf '%s: goes on in a session of its own (process %s): ^C and the end of this terminal only end the watching.\n' "$script" "$child" >&2 || :
+  tail -n +1 -s 0.2 -f --pid="$child" -- "$folder/err" >&2 2>/dev/null &
+  wait "$child" || status=$?
+  wait || :
+  if [[ -t 1 ]]; then jq --tab . "$folder/out" 2>/dev/null || cat -- "$folder/out"; else cat -- "$folder/out"; fi
+  rm -rf -- "$folder"
+  exit "$status"
+}
+
+# The end of the watching. The run removes what it wrote for it.
+unfollow() {
+  trap '' PIPE
+  printf '\n%s: the run goes on. Look at it: %s --status. End it: kill %s\n' "$script" "$script" "$child" >&2 || :
+  trap - "$1"
+  kill -s "$1" $$
+}

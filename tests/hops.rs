@@ -1,0 +1,57 @@
+//! `svc-upgrade` over several versions: hop by hop, each with a restore point of its own; and the hooks alone.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use svc_tests::journey::point_of;
+use svc_tests::product::Product;
+
+#[test]
+fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
+    let product = Product::new("hopsfail").unwrap();
+    product.install("1.14.2", 100).unwrap();
+    let ran = product.tool("svc-upgrade").arg(product.installer("1.15.5")).arg(product.failing_installer()).run();
+    let ran = ran.fails(1, "command_failed").changed();
+    let hops = ran.result()["hops"].as_array().unwrap();
+    let of = |key: &str| hops.iter().map(|hop| hop[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("ok"), [true, false], "{ran}");
+    assert_eq!(of("version"), ["1.15.5", "2.0.1"], "{ran}");
+    assert!(hops.iter().all(|hop| PathBuf::from(hop["restore_point"].as_str().unwrap()).join("SHA256SUMS").exists()), "{ran}");
+    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("svc-rollback") && hint.contains("svc-upgrade --resume"), "{ran}");
+
+    // The hop that failed is taken back, and the one before it stays; the same run goes on from there.
+    let back = product.tool("svc-rollback").run().ok();
+    assert_eq!(point_of(&back).to_str(), hops[1]["restore_point"].as_str());
+    assert_eq!(product.marker(), "1.15.5");
+    product.tool("svc-upgrade").arg("--resume").run().refused("rolled_back");
+
+    // A way that is not supported is found before the first hop.
+    let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let before = process();
+    let odd = product.tool("svc-upgrade").arg(product.installer("2.0.1")).arg(product.installer("1.15.5")).run();
+    odd.refused("path_not_higher");
+    assert_eq!(process(), before);
+}
+
+#[test]
+fn to_a_version_goes_by_all_hops_and_the_hooks_are_run_alone_when_that_is_asked_for() {
+    let product = Product::new("hopsto").unwrap();
+    product.install("1.14.2", 100).unwrap();
+    let to = || product.tool("svc-upgrade").args(["--to", "2.0.1", "--from-dir"]).arg(product.path("installers"));
+    let planned = to().arg("--dry-run").talks().run().ok().unchanged();
+    assert_eq!(planned.result()["plan"].as_array().unwrap().len(), 2, "{planned}");
+    let ran = to().run().ok();
+    assert_eq!(ran.result()["version"], "2.0.1");
+    assert_eq!(ran.result()["hops"].as_array().unwrap().len(), 2, "{ran}");
+    assert_eq!(product.marker(), "2.0.1");
+    to().run().refused("path_not_higher");
+
+    let hook = product.path("hooks/post-install/10-modules");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >>'{}'\n", product.path("hook.out").display())).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    product.tool("svc-upgrade").arg("--hooks-only").env("SVC_HOOKS_DIR", product.path("hooks")).run().ok().changed();
+    assert_eq!(fs::read_to_string(product.path("hook.out")).unwrap(), "2.0.1\n");
+}
