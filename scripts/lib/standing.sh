@@ -12,7 +12,7 @@ take_warm_snapshot() {
 drop_warm_snapshot() {
   local status=0
   if $dry_run; then
-    planned drop-warm-snapshot svc-snap delete "$(snapshot_name "${1##*/}" warm)"
+    [[ $1 != "$run_dir" ]] || planned drop-warm-snapshot svc-snap delete "$(snapshot_name "$SVC_RUN_ID" warm)"
   elif { run_dir=$1 has_begun warm-snapshot; } && ! run_dir=$1 made_nothing warm-snapshot && ! run_dir=$1 is_done drop-warm-snapshot; then
     try drop-warm-snapshot svc-snap delete "$(snapshot_name "${1##*/}" warm)" --cancel || status=$?
     if ((status != 0 && status != 4)); then
