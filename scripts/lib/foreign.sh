@@ -16,6 +16,7 @@ if [[ $input == /dev/null ]]; then
   "$@" </dev/null >>"$out" 2>&1
   status=$?
 else
+  # shellcheck disable=SC2094 # it is a terminal
   "$@" <"$input" 2>&1 | tee -a -- "$out" >"$input"
   status=${PIPESTATUS[0]}
 fi
