@@ -15,7 +15,7 @@ use svc_step::Failure;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::identity::Identity;
-use self::server::{AnyServer, Trusted};
+use self::server::Judge;
 use crate::environment::Environment;
 
 pub(crate) use self::trouble::{of as trouble, said};
@@ -165,10 +165,11 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| Failure::failed("tls_unusable", "TLS cannot be set up.").cause(error.to_string()))?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(match &self.roots {
-            Some(roots) => Arc::new(Trusted::new(roots, self.revoked.as_deref(), self.mode == Mode::VerifyFull, provider)?),
-            None => Arc::new(AnyServer(provider)),
-        });
+        let judge = match &self.roots {
+            Some(roots) => Judge::of_signed(roots, self.revoked.as_deref(), self.mode == Mode::VerifyFull, provider)?,
+            None => Judge::of_any(provider),
+        };
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(judge));
         let config = match &self.identity {
             Some(identity) => identity.shown_by(builder)?,
             None => builder.with_no_client_auth(),

@@ -15,35 +15,46 @@ use svc_step::{Failure, file};
 /// More of a file of authorities than this is not read; that of a whole distribution has a quarter of a megabyte.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// A server whose certificate an authority has signed; `verify-full` wants the host's name in it too.
+/// Says who may be at the other end. libpq's `prefer` and `require` protect against listeners, not against another server: no
+/// certificate is looked at then.
 #[derive(Debug)]
-pub(super) struct Trusted {
-    inner: Arc<WebPkiServerVerifier>,
+pub(super) struct Judge {
+    /// Wants the certificate to be signed by an authority.
+    signed: Option<Arc<WebPkiServerVerifier>>,
+    /// Wants the host's name in it too.
     by_name: bool,
+    provider: Arc<CryptoProvider>,
 }
 
-impl Trusted {
+impl Judge {
+    /// Lets any server pass.
+    pub(super) const fn of_any(provider: Arc<CryptoProvider>) -> Self {
+        Self { signed: None, by_name: false, provider }
+    }
+
+    /// Lets servers pass whose certificate one of the authorities has signed, and nobody revoked.
+    ///
     /// # Errors
     /// A file cannot be read (3, 4) or does not hold what it is to hold (7).
-    pub(super) fn new(
+    pub(super) fn of_signed(
         roots: &Path,
         revoked: Option<&Path>,
         by_name: bool,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, Failure> {
-        let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(authorities(roots)?), provider);
+        let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(authorities(roots)?), Arc::clone(&provider));
         if let Some(path) = revoked {
             builder = builder.with_crls(revocations(path)?);
         }
-        let inner = builder.build().map_err(|error| match revoked {
+        let signed = builder.build().map_err(|error| match revoked {
             Some(path) => no_revocations(path, error.to_string()),
             None => no_authority(roots, error.to_string()),
         })?;
-        Ok(Self { inner, by_name })
+        Ok(Self { signed: Some(signed), by_name, provider })
     }
 }
 
-impl ServerCertVerifier for Trusted {
+impl ServerCertVerifier for Judge {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -52,8 +63,9 @@ impl ServerCertVerifier for Trusted {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        let Some(signed) = &self.signed else { return Ok(ServerCertVerified::assertion()) };
         // The name is looked at last, so one that is wrong says that all else is right.
-        match self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        match signed.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.by_name => Ok(ServerCertVerified::assertion()),
@@ -67,7 +79,7 @@ impl ServerCertVerifier for Trusted {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls12_signature(message, certificate, signed)
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -76,11 +88,11 @@ impl ServerCertVerifier for Trusted {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls13_signature(message, certificate, signed)
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -120,43 +132,4 @@ fn read(action: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     let file = file::open_regular(action, path)?;
     file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
     Ok(bytes)
-}
-
-/// libpq's `prefer` and `require` protect against listeners, not against another server: no certificate is looked at.
-#[derive(Debug)]
-pub(super) struct AnyServer(pub(super) Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
