@@ -13,7 +13,7 @@ use svc_tests::postgres::literal;
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::random::Random;
 use svc_tests::relational::{Case, SOON};
-use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::tool::{Ran, Spawned};
 use svc_tests::witness::Witness;
 use svc_tests::{os, wait};
 
@@ -31,18 +31,9 @@ fn hint(ran: &Ran) -> &str {
     ran.doc()["error"]["hint"].as_str().unwrap()
 }
 
-fn dump_tool(case: &Case, out: &str) -> Tool {
-    Tool::new("svc-pgdump")
-        .env("PGHOST", &case.pg.socket_dir)
-        .env("PGPORT", case.pg.port.to_string())
-        .env("SVC_STATE_DIR", case.dir.path().join("state"))
-        .args(["--as", "postgres", "--dbname", &case.database, "--output"])
-        .arg(case.dir.path().join(out))
-}
-
 /// A dump that has begun to write and stands still.
 fn standing_dump(case: &Case, out: &str) -> Spawned {
-    let spawned = dump_tool(case, out).spawn();
+    let spawned = case.dumper().args(["--as", "postgres", "--output", out]).spawn();
     let partial = case.dir.path().join(format!("{out}.partial"));
     let begun = || fs::metadata(&partial).ok().filter(|meta| meta.len() > 1_000_000);
     wait::until("rows in the partial file", SOON, begun).unwrap();

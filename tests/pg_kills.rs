@@ -117,14 +117,7 @@ fn a_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_with_its_own_proper
     let out = folder.join("dump.sql");
     let properties = folder.join("dump.sql.properties.json");
     let name = identifier(&case.database);
-    let command = || {
-        Tool::new("svc-pgdump")
-            .env("PGHOST", &case.pg.socket_dir)
-            .env("PGPORT", case.pg.port.to_string())
-            .env("SVC_STATE_DIR", case.dir.path().join("state"))
-            .args(["--as", "postgres", "--force", "--dbname", &case.database, "--output"])
-            .arg(&out)
-    };
+    let command = || case.dumper().args(["--as", "postgres", "--force", "--output"]).arg(&out);
     case.admin(&format!("ALTER DATABASE {name} SET work_mem = '5MB'"));
     command().run().ok();
     let old = [&out, &properties].map(|path| fs::read(path).unwrap());

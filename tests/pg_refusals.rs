@@ -6,18 +6,7 @@ use svc_tests::disk::SmallDisk;
 use svc_tests::os;
 use svc_tests::postgres::identifier;
 use svc_tests::relational::Case;
-use svc_tests::tool::Tool;
 use svc_tests::witness::Witness;
-
-fn dump_of(case: &Case) -> Tool {
-    Tool::new("svc-pgdump")
-        .env("PGHOST", &case.pg.socket_dir)
-        .env("PGPORT", case.pg.port.to_string())
-        .env("SVC_STATE_DIR", case.dir.path().join("state"))
-        .env("SVC_DATABASE", &case.database)
-        .env("SVC_DB_USER", &case.owner)
-        .dir(case.dir.path())
-}
 
 fn script(case: &Case, name: &str, text: &str) -> std::path::PathBuf {
     let path = case.dir.path().join(name);
@@ -28,7 +17,7 @@ fn script(case: &Case, name: &str, text: &str) -> std::path::PathBuf {
 #[test]
 fn settings_of_a_dump_that_are_wrong_are_named() {
     let (case, _) = Case::filled("pgf_dump");
-    let dump = || dump_of(&case).env("PGPASSWORD", "secret").arg("--force");
+    let dump = || case.dumper().env("PGPASSWORD", "secret").arg("--force");
     for (name, value) in [("PGPORT", "x"), ("PGCONNECT_TIMEOUT", "soon"), ("PGHOSTADDR", "somewhere")] {
         let tool = if name == "PGHOSTADDR" { dump().env("PGHOST", "db.test") } else { dump() };
         tool.env(name, value).run().fails(2, "environment_invalid").unchanged();
@@ -40,7 +29,7 @@ fn settings_of_a_dump_that_are_wrong_are_named() {
     let empty = case.dir.path().join("empty");
     os::file(&empty, "\n", 0o600, None).unwrap();
     dump().arg("--password-file").arg(&empty).run().fails(2, "secret_file_empty").unchanged();
-    let places = || dump_of(&case).arg("--force");
+    let places = || case.dumper().arg("--force");
     places().env("PGPASSFILE", "/nowhere").run().refused("password_missing").warns("password_file_unusable");
     fs::write(&empty, b"*:*:*:*:\xe4\n").unwrap();
     places().env("PGPASSFILE", &empty).run().refused("password_missing").warns("password_line_not_text");

@@ -9,12 +9,7 @@ use svc_tests::relational::Case;
 use svc_tests::tool::{Ran, Tool};
 
 fn tool(case: &Case) -> Tool {
-    Tool::new("svc-pgdump")
-        .env("PGHOST", &case.pg.socket_dir)
-        .env("PGPORT", case.pg.port.to_string())
-        .env("SVC_STATE_DIR", case.dir.path().join("state"))
-        .env("SVC_DATABASE", &case.database)
-        .arg("aside")
+    case.dumper().arg("aside")
 }
 
 fn name(ran: &Ran) -> String {

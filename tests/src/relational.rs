@@ -121,27 +121,27 @@ impl Case {
 
     /// `svc-pgrestore` with its settings.
     pub fn tool(&self) -> Tool {
-        Tool::new("svc-pgrestore")
+        self.set_up("svc-pgrestore").env("SVC_RUN_ID", run_id::by_hand())
+    }
+
+    /// `svc-pgdump` with its settings, in the case's folder.
+    pub fn dumper(&self) -> Tool {
+        self.set_up("svc-pgdump").dir(self.dir.path())
+    }
+
+    fn set_up(&self, name: &str) -> Tool {
+        Tool::new(name)
             .env("PGHOST", &self.pg.socket_dir)
             .env("PGPORT", self.pg.port.to_string())
             .env("SVC_STATE_DIR", self.dir.path().join("state"))
             .env("SVC_DATABASE", &self.database)
             .env("SVC_DB_USER", &self.owner)
-            .env("SVC_RUN_ID", run_id::by_hand())
     }
 
     /// A backup by our own tool, which writes the database's properties beside it; gives its document's file.
     pub fn backup(&self) -> PathBuf {
-        let ran = Tool::new("svc-pgdump")
-            .env("PGHOST", &self.pg.socket_dir)
-            .env("PGPORT", self.pg.port.to_string())
-            .env("SVC_STATE_DIR", self.dir.path().join("state"))
-            .arg("--pg-dump")
-            .arg(self.pg.bin_dir.join("pg_dump"))
-            .args(["--as", "postgres", "--force", "--dbname", &self.database, "--output"])
-            .arg(self.dir.path().join("backup.sql"))
-            .run()
-            .ok();
+        let own = self.dumper().arg("--pg-dump").arg(self.pg.bin_dir.join("pg_dump"));
+        let ran = own.args(["--as", "postgres", "--force", "--output"]).arg(self.dir.path().join("backup.sql")).run().ok();
         let path = self.dir.path().join("pgdump.json");
         fs::write(&path, ran.text()).unwrap();
         path
