@@ -176,7 +176,8 @@ fn an_upgrade_and_a_rollback_killed_at_any_step_lose_nothing() {
     };
     let (there, back) = (points(&upgrade), points(&back));
     assert_back(&product, &before);
-    for number in 0..there.len().max(back.len()) {
+    // The last first, since they alter the most.
+    for number in (0..there.len().max(back.len())).rev() {
         let (there, back) = (there[number % there.len()], back[number % back.len()]);
         eprintln!("killed at {there} and at {back}");
         upgrade_killed_at(&product, there);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -107,4 +108,19 @@ fn a_run_that_is_followed_ends_with_its_document_and_in_tmux_it_stays_as_it_is()
         assert_eq!(screen.contains("goes on in a session of its own"), alone, "{screen}");
         assert!(screen.contains("\"file_not_found\"") && screen.contains("status 4"), "{screen}");
     }
+
+    // An installer that asks, on the terminal that was kept for it; what it says is also kept.
+    let asking = product.path("odd/termfollow-2.0.1.run");
+    fs::create_dir_all(asking.parent().unwrap()).unwrap();
+    let answer = product.path("answer");
+    fs::write(&asking, format!("#!/bin/sh\necho 'Which licence?'; read -r it; echo \"$it\" >{}; exit 1\n", quoted(&answer)))
+        .unwrap();
+    fs::set_permissions(&asking, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut terminal = Terminal::open(&product, &format!("svc-upgrade --attached {}", quoted(&asking)), &[]);
+    terminal.wait_for("Which licence?");
+    terminal.player.stdin.as_mut().unwrap().write_all(b"the large one\n").unwrap();
+    let document = ended(&product, "upgrade");
+    terminal.player.wait().unwrap();
+    assert_eq!(fs::read_to_string(&answer).unwrap(), "the large one\n");
+    assert_eq!(document["error"]["causes"], serde_json::json!(["Which licence?"]), "{document:#}");
 }
