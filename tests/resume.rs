@@ -123,6 +123,7 @@ fn rollback_killed_at(product: &Product, before: &Content, point: Point) {
             Some(product.tool("svc-rollback").run()).filter(|ran| ran.status != 8)
         });
         refused.unwrap().refused("rollback_unfinished");
+        product.tool("svc-rollback").run().refused("rollback_unfinished");
     }
     resume(product, "svc-rollback").ok();
     assert_nothing_twice(&run);
@@ -247,4 +248,6 @@ fn an_installer_that_has_failed_is_run_again_only_when_that_is_said() {
     product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
     let run = newest_run(&product);
     assert!(has(&run, "installer.started") && has(&run, "installer.2.json"), "{:?}", journal(&run));
+    // A restore point of what it has left would be none to go back to.
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("run_unfinished");
 }

@@ -47,7 +47,7 @@ fn an_installers_own_status_is_never_taken_for_one_of_the_contract() {
     product.install("1.15.5", 20).unwrap();
     for status in [9, 3, 8] {
         let installer = installer_that(&product, &format!("exit {status}"));
-        let ran = product.tool("svc-upgrade").arg(&installer).run().fails(1, "command_failed");
+        let ran = product.tool("svc-upgrade").arg("--anew").arg(&installer).run().fails(1, "command_failed");
         let run_dir = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
         assert!(holds(&run_dir, &format!("\"exit_status\": {status}")), "{ran}");
     }

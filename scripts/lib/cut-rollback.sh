@@ -26,7 +26,7 @@ open_cut_rollback() {
 clear_up_cut_rollback() {
   local cut
   if $dry_run; then return; fi
-  cut=$(rollback_before)
+  cut=$(rollback_before stage-search)
   if [[ -z $cut || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun stop; then return; fi
   if run_dir=$cut has_begun stage-search; then check clear-search svc-snap unstage --run "${cut##*/}" || :; fi
   if run_dir=$cut has_begun stage-database; then check clear-database svc-pgrestore unstage --run "${cut##*/}" || :; fi
@@ -35,17 +35,18 @@ clear_up_cut_rollback() {
 # A rollback that has altered something and is not finished is gone on with, unless a restore point is named.
 refuse_unfinished() {
   local cut
-  cut=$(rollback_before)
-  if [[ -z $cut || ! $cut > $upgrade_run ]] || is_ok "$(times_file document "$cut")" || ! run_dir=$cut has_begun stop; then return; fi
+  cut=$(rollback_before stop)
+  if [[ -z $cut || ! $cut > $upgrade_run ]] || is_ok "$(times_file document "$cut")"; then return; fi
   fail 3 rollback_unfinished "The rollback ${cut##*/} has begun to alter things and is not finished." "Go on with it: svc-rollback --resume ${cut##*/}"
 }
 
-# The newest run of svc-rollback before this one.
+# rollback_before STEP: the newest run of svc-rollback before this one that has begun a step.
 rollback_before() {
-  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number other
   for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
-    if [[ ${plans[number]%/plan.json} != "$run_dir" && $(jq -r .script "${plans[number]}") == svc-rollback ]]; then
-      printf '%s' "${plans[number]%/plan.json}"
+    other=${plans[number]%/plan.json}
+    if [[ $other != "$run_dir" && $(jq -r .script "$other/plan.json") == svc-rollback ]] && run_dir=$other has_begun "$1"; then
+      printf '%s' "$other"
       return
     fi
   done

@@ -68,3 +68,22 @@ clear_up_cut_upgrade() {
   cp -- "$unit_then" "$run_dir/unit-before.json"
   stopping=true
 }
+
+# refuse_after_unfinished: a restore point of what a failed upgrade or rollback has left would be none to go back to.
+refuse_after_unfinished() {
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run step
+  if $anew; then return; fi
+  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
+    run=${plans[number]%/plan.json}
+    case $(jq -r .script "$run/plan.json") in
+      svc-upgrade) step=installer ;;
+      svc-rollback) step=stop ;;
+      *) continue ;;
+    esac
+    if [[ $run != "$run_dir" ]] && run_dir=$run has_begun "$step"; then break; fi
+    run=''
+  done
+  if [[ -z ${run:-} ]] || is_ok "$(times_file document "$run")"; then return; fi
+  fail 3 run_unfinished "The run ${run##*/} has altered the service and is not finished." \
+    "$(jq -r .script "$run/plan.json") --status ${run##*/} says how to go on or back. If it was put right by hand: svc-upgrade --anew."
+}
