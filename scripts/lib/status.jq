@@ -18,7 +18,7 @@ map(select(.begun_ms >= $started_ms) | .document.changed) as $changes
   schema: "\($script).run/1", tool: "\($script) \($version)", step: "run",
   ok: ($exit_status == 0 or $exit_status == 9),
   changed: (if $dry_run then false
-            elif ($changes | any(. == true)) then true
+            elif ($changes | any(. == true)) or ($facts.removed // [] | length > 0) then true
             elif ($changes | any(. == null)) then null
             else false end),
   dry_run: $dry_run, run_id: $run_id, host: $host,
