@@ -61,6 +61,7 @@ judge_earlier() {
   local name=$1 found=("$run_dir"/[0-9][0-9]-"$1"{,.[0-9],.[0-9][0-9]}.started) files
   files=${found[-1]%.started}
   shift
+  if never_began; then return; fi
   if [[ -r $files.rc && ! -e $files.json ]]; then command_document "$name" "$(<"$files.rc")" "$@"; fi
   if $rerun_installer || is_done "$name"; then return; fi
   if [[ ! -e $files.json ]]; then
@@ -71,4 +72,14 @@ judge_earlier() {
     fail 3 installer_failed "The installer ended with status $(value "$name" .result.exit_status), and is not run again by itself: see $files.out." \
       "$(rerun_hint)"
   fi
+}
+
+# never_began: whether the script was killed before the command itself had begun, which makes the file of its output first. One
+# that is still on its way finds under the lock that it is not wanted any more.
+never_began() {
+  # shellcheck disable=SC2016 # the inner shell's
+  if [[ ! -e $files.rc && ! -e $files.out && ! -e $files.json ]]; then
+    flock -w 1 "$SVC_STATE_DIR/foreign.lock" bash -c '[[ -e $1 ]] || : >"$2"' _ "$files.out" "$files.unwanted" || :
+  fi
+  [[ -e $files.unwanted ]]
 }

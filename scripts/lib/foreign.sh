@@ -10,6 +10,9 @@
 set -uo pipefail
 rc=$1 out=$2 input=$3
 shift 3
+# The script was killed, and gone on with, before this came to run.
+[[ ! -e ${rc%.rc}.unwanted ]] || exit 8
+: >"$out"
 # A handler, not an ignored signal: the command must not inherit it.
 trap : HUP INT TERM
 if [[ $input == /dev/null ]]; then
