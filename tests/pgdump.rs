@@ -696,3 +696,21 @@ fn a_bar_is_shown_on_a_terminal() {
         "{text}"
     );
 }
+
+#[test]
+fn a_dump_that_another_run_wrote_meanwhile_keeps_its_own_properties() {
+    let own = Own::new("meanwhile");
+    // It looks whether the file is there, reads the properties, and then waits before it has the file's lock.
+    let slow = own.path("pg_dump");
+    let wait = "while ! [ -e go ]; do sleep 0.05; done";
+    let script = format!("#!/bin/sh\nif [ $1 = --version ]; then touch waits; {wait}; fi\nexec pg_dump \"$@\"\n");
+    svc_tests::os::file(&slow, &script, 0o755, None).unwrap();
+    let late = own.dump().arg("--pg-dump").arg(&slow).spawn();
+    wait::until("the run that waits", Duration::from_secs(60), || own.path("waits").exists().then_some(())).unwrap();
+    own.admin(&format!("ALTER DATABASE {} SET work_mem = '9MB'", identifier(&own.name)));
+    let document = own.dump().run().ok().text();
+    fs::write(own.path("go"), "").unwrap();
+    late.wait().refused("file_exists");
+    Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(document).run().ok();
+    assert!(fs::read_to_string(own.path("dump.sql.properties.json")).unwrap().contains("9MB"));
+}

@@ -109,7 +109,7 @@ pub struct Dumped {
 pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let database = args.database.name()?;
     let path = output(args.output.as_deref(), &database, args.compress)?;
-    let existing = existing(&path, args.force)?;
+    existing(&path, args.force)?;
     let target = args.connection.resolve(call, &args.database.owner())?;
     target.is_for(&database)?;
     let mut client = target.connect(call, &database)?;
@@ -129,6 +129,8 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
         return Ok(result);
     }
     let _lock = Lock::take(call, "file", &path.display().to_string())?;
+    // Another run may have written it while this one asked for a password or waited for the server.
+    let existing = existing(&path, args.force)?;
     let mut partial = WholeFile::create(&path, 0o600)?;
     // What is counted is SQL, and of a compressed dump only the size of the file is known.
     let progress_total = if estimate.from_last && args.compress.is_none() { estimate.bytes } else { 0 };
