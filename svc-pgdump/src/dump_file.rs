@@ -133,7 +133,10 @@ impl DumpFile {
         Ok(dump)
     }
 
-    /// Hands the text over piece by piece; where nobody takes it any more, that is the end.
+    /// Hands the text over piece by piece.
+    ///
+    /// # Errors
+    /// The file cannot be read; or nobody takes what it holds any more, and then it is not read on.
     fn read_through(&self, pieces: &SyncSender<Vec<u8>>) -> io::Result<Through> {
         let mut hash = Sha256::new();
         let Some(compression) = self.compression else {
@@ -141,7 +144,7 @@ impl DumpFile {
             while let Some(piece) = next(&mut text)? {
                 hash.update(&piece);
                 if pieces.send(piece).is_err() {
-                    break;
+                    return Err(ErrorKind::BrokenPipe.into());
                 }
             }
             return Ok(Through { sha256: file::hex(&hash.finalize()), damage: None, packed: None });
@@ -155,7 +158,8 @@ impl DumpFile {
                     hash.update(&piece);
                     size += piece.len() as u64;
                     if pieces.send(piece).is_err() {
-                        break;
+                        // The rest of the file, which is read for its hash, may be long.
+                        return Err(ErrorKind::BrokenPipe.into());
                     }
                 }
                 // The disk, not the compression.
@@ -237,4 +241,28 @@ fn damaged(error: &io::Error) -> String {
 fn stamp(file: &File) -> io::Result<Stamp> {
     let meta = file.metadata()?;
     Ok((meta.len(), meta.modified().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_dump_that_nobody_takes_any_more_is_not_read_to_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "-- many words\n".repeat(100_000);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
+        for bytes in [text.clone().into_bytes(), gzip.finish().unwrap(), zstd] {
+            let path = dir.path().join("dump");
+            std::fs::write(&path, bytes).unwrap();
+            let (send, pieces) = sync_channel(WAITING);
+            drop(pieces);
+            let read = DumpFile::open(&path).unwrap().read_through(&send).map(|_| ()).unwrap_err();
+            assert_eq!(read.kind(), ErrorKind::BrokenPipe);
+        }
+    }
 }
