@@ -244,6 +244,7 @@ fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
     fs::write(&properties, text.replace("\"pg_default\"", &space)).unwrap();
     let dump = case.dir.path().join("backup.sql");
     let ran = case.tool().arg(&dump).run();
+    let in_place = case.tool().arg("--in-place").arg(&dump).run();
     let full = ["fast", "psql"].map(|loader| case.tool().args(["--ignore-room", "--loader", loader]).arg(&dump).run());
     // No room even for an empty one.
     let _ = fs::write(folder.join("filler"), vec![b'x'; 24_000_000]);
@@ -260,6 +261,7 @@ fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
     })
     .unwrap();
     drop(disk);
+    in_place.refused("no_room");
     let ran = ran.refused("no_room");
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&folder.display().to_string()), "{ran}");
     for ran in full {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_tests::content::postgres_dump;
 use svc_tests::postgres::{identifier, literal};
 use svc_tests::relational::{Case, SOON};
@@ -600,9 +600,80 @@ fn an_in_place_load_that_fails_says_that_the_database_is_not_whole() {
     let bad = case.dump_with(&dump, "SELECT 1/0;");
     let ran = case.tool().arg("--in-place").arg(bad).run().fails(1, "load_failed").changed();
     assert_eq!(ran.result()["stage"]["proven"], false);
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("--in-place"), "{ran}");
-    case.tool().arg("--in-place").arg(&dump).run().ok().changed();
+    // The cause is mended, and what is said is pasted into a shell that has none of the settings.
+    fs::copy(&dump, case.dir.path().join("altered.sql")).unwrap();
+    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    let again = &hint[hint.find("svc-pgrestore --in-place").unwrap()..];
+    let shell = Tool::program("/bin/sh").args(["-c", again]).env("SVC_STATE_DIR", case.dir.path().join("state"));
+    let ran = shell.run().ok().changed().warns("properties_kept");
+    assert_eq!((&ran.result()["database"], &ran.result()["stage"]["owner"]), (&json!(case.database), &json!(case.owner)));
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
+}
+
+#[test]
+fn a_dump_of_another_database_replaces_none_that_nobody_named() {
+    let (case, _) = Case::filled("pgr_named");
+    case.backup();
+    let other = format!("{}_db", case.database);
+    case.pg.create_database(&other, &case.owner).unwrap();
+    case.pg.sql(&other, "CREATE TABLE mine (n int)").unwrap();
+    // By the product's name the database is the other one.
+    let tool = || case.tool().env_remove("SVC_DATABASE").env("SVC_NAME", &case.database);
+    let dump = case.dir.path().join("backup.sql");
+    tool().arg("--in-place").arg(&dump).run().refused("database_not_named");
+    tool().arg("--dry-run").arg(&dump).run().ok().warns("database_not_named");
+    assert_eq!(case.pg.sql(&other, "SELECT count(*) FROM mine").unwrap(), "0");
+    let ran = tool().args(["--in-place", "--dry-run", "--dbname", &other]).arg(&dump).run().ok();
+    assert!(!ran.text().contains("database_not_named"), "{ran}");
+}
+
+#[test]
+fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_too() {
+    let (case, _) = Case::filled("pgr_kept");
+    case.admin(&format!("ALTER DATABASE {} SET work_mem = '12MB'", identifier(&case.database)));
+    // A dump that is whole, and does not load: the function finds its table by a search path that no load has.
+    case.sql("CREATE FUNCTION few() RETURNS bool LANGUAGE sql AS 'SELECT count(*) < 1000 FROM items'");
+    case.sql("CREATE TABLE checked (n int CHECK (few())); INSERT INTO checked VALUES (1)");
+    let bad = case.backup();
+    let properties = case.dir.path().join("backup.sql.properties.json");
+    let kept = case.dir.path().join("backup.sql.kept.properties.json");
+    fs::remove_file(&properties).unwrap();
+    let place = |document: &Path| case.tool().arg("--in-place").arg("--from").arg(document).run();
+    place(&bad).fails(1, "load_failed").changed().warns("properties_from_live");
+    assert!(kept.exists() && !properties.exists());
+    // The same again is the same failure, and has forgotten nothing.
+    let ran = place(&bad).fails(1, "load_failed").changed().warns("properties_kept");
+    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains(&format!("--dbname {} --owner {}", case.database, case.owner)), "{hint}");
+
+    case.pg.drop_database(&case.database).unwrap();
+    case.pg.create_database(&case.database, &case.owner).unwrap();
+    let good = case.backup();
+    fs::remove_file(&properties).unwrap();
+    place(&good).ok().changed().warns("properties_kept");
+    assert_eq!(case.sql("SHOW work_mem"), "12MB");
+    assert!(!kept.exists());
+    place(&good).ok().changed().warns("properties_from_live");
+    assert!(!kept.exists() && !properties.exists());
+}
+
+#[test]
+fn what_an_in_place_restore_removed_stays_in_its_account() {
+    let (case, dump) = Case::filled("pgr_account");
+    case.backup();
+    let spawned = case.sleeping_stage(&dump, &[]);
+    spawned.signal(Signal::SIGKILL);
+    spawned.wait();
+    assert_ne!(case.copies(), "");
+    // The server does not drop a template.
+    let template = |is: bool| case.admin(&format!("ALTER DATABASE {} IS_TEMPLATE {is}", identifier(&case.database)));
+    template(true);
+    let place = || case.tool().arg("--in-place").arg(case.dir.path().join("backup.sql")).run();
+    let (first, second) = (place(), place());
+    template(false);
+    first.fails(1, "postgres_refused").changed().warns("leftover_removed");
+    second.fails(1, "postgres_refused").unchanged();
+    assert_eq!(case.copies(), "");
 }
 
 #[test]
@@ -622,8 +693,8 @@ fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
     assert_eq!(case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database))), "0");
     // The same name again, with the cause mended; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();
-    let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed();
-    assert_eq!(ran.result()["stage"]["properties_from"], "recorded");
+    let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("properties_kept");
+    assert_eq!(ran.result()["stage"]["properties_from"], "live");
     assert_eq!((case.text(), case.sql("SHOW work_mem")), (before, "11MB".to_owned()));
     let limit = format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database));
     assert_eq!(case.admin(&limit), "-1", "the database was left closed");

@@ -32,6 +32,17 @@ pub(crate) struct Input {
     pub(crate) recorded: Option<Dumped>,
     /// The properties beside the dump, where there are any.
     pub(crate) properties: Option<Properties>,
+    /// Where there are none: those that an `--in-place` that failed has kept of the database that it dropped.
+    pub(crate) kept: Option<Properties>,
+}
+
+/// Where `--in-place` keeps the properties of the database that it drops, until it has given them back.
+pub(crate) fn kept_of(dump: &Path) -> PathBuf {
+    file::beside(dump, ".kept.properties.json")
+}
+
+fn load(path: &Path) -> Result<Option<Properties>, Failure> {
+    path.exists().then(|| Properties::load(path)).transpose()
 }
 
 impl InputArgs {
@@ -46,16 +57,15 @@ impl InputArgs {
                     .hint("Name its file, or say --from DOC.")
             })?;
             let path = file::absolute(named)?;
-            let beside = Properties::path_of(&path);
-            let properties = beside.exists().then(|| Properties::load(&beside)).transpose()?;
-            return Ok(Input { dump: DumpFile::open(&path)?, recorded: None, properties });
+            let properties = load(&Properties::path_of(&path))?;
+            return Input::of(DumpFile::open(&path)?, None, properties);
         };
         let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
         let recorded: Dumped = received.result()?;
         let path = file::absolute(&received.locate(Path::new(&recorded.path)))?;
         let dump = DumpFile::open(&path)?;
         let properties = recorded_properties(&received, &recorded)?;
-        Ok(Input { dump, recorded: Some(recorded), properties })
+        Input::of(dump, Some(recorded), properties)
     }
 }
 
@@ -74,6 +84,11 @@ fn recorded_properties(received: &Received, recorded: &Dumped) -> Result<Option<
 }
 
 impl Input {
+    fn of(dump: DumpFile, recorded: Option<Dumped>, properties: Option<Properties>) -> Result<Self, Failure> {
+        let kept = if properties.is_none() { load(&kept_of(dump.path()))? } else { None };
+        Ok(Self { dump, recorded, properties, kept })
+    }
+
     /// Reads the dump through: is it whole, is it the one of the document, and in which order is it loaded?
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub struct Source {
 pub enum PropertiesFrom {
     /// The properties file that `svc-pgdump` wrote beside the dump.
     Recorded,
-    /// The live database, since there is no such file.
+    /// The live database, since there is no such file; or what `--in-place` kept of it before a load that failed.
     Live,
     /// The server's defaults, since there is neither.
     Defaults,

@@ -1,5 +1,8 @@
 //! What must be so before anything is touched: pure judgements of what was read.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use svc_pgdump::admin::Server;
 use svc_pgdump::quote::{literal, quoted};
 use svc_step::Failure;
@@ -98,6 +101,27 @@ pub(crate) fn room(dump_bytes: u64, free_bytes: u64, folder: &str) -> Result<(),
     .hint("Make room; --ignore-room if the estimate is wrong; --in-place restores without a second copy."))
 }
 
+/// Room for the database in the place of the live one, whose files are gone by then.
+pub(crate) fn room_in_place(dump_bytes: u64, free_bytes: u64, given_back: u64, folder: &str) -> Result<(), Failure> {
+    let needed = estimate(dump_bytes);
+    if free_bytes.saturating_add(given_back) >= needed {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "no_room",
+        format!(
+            "The database needs about {needed} bytes at {folder}: {free_bytes} bytes are free, and the live database would give back {given_back}."
+        ),
+    )
+    .hint("Make room; --ignore-room if the estimate is wrong, but if it is right, the live database is lost."))
+}
+
+/// Whether two folders are known to be on two disks.
+pub(crate) fn are_apart(one: &Path, other: &Path) -> bool {
+    let disk = |folder: &Path| std::fs::metadata(folder).ok().map(|meta| meta.dev());
+    disk(one).zip(disk(other)).is_some_and(|(one, other)| one != other)
+}
+
 /// The room that a copy of a dump of that size takes.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an estimate")]
 fn estimate(dump_bytes: u64) -> u64 {
@@ -143,6 +167,8 @@ mod tests {
     fn room_is_an_estimate_from_the_dump() {
         assert!(room(1000, 2500, "/x").is_ok());
         assert_eq!(room(1000, 2499, "/x").unwrap_err().code, "no_room");
+        assert!(room_in_place(1000, 1500, 1000, "/x").is_ok());
+        assert_eq!(room_in_place(1000, 1499, 1000, "/x").unwrap_err().code, "no_room");
         assert!(roles(&[]).is_ok() && extensions(&[]).is_ok());
     }
 }

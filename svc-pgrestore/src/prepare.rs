@@ -9,8 +9,9 @@ use svc_step::action::Action;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, file};
 
-use crate::input::{Input, InputArgs};
+use crate::input::{Input, InputArgs, kept_of};
 use crate::loader::{self, Chosen, LoaderArgs, Plan};
+use crate::names::typed;
 use crate::outcome::{PropertiesFrom, Staged};
 use crate::proof::Expected;
 use crate::settings::{DatabaseArgs, OwnerArg};
@@ -65,6 +66,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
     let owner = args.owner.name(&args.database);
     of_the_service(&database)?;
+    meant(&input, &args.database, &database, aim, call)?;
     let mut admin = Admin::connect(&args.admin, call)?;
     if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref()) {
         admin.is_meant(args.input.other, identifier)?;
@@ -79,8 +81,8 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     }
     let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
     let folder = files(&mut admin, properties.as_ref())?;
-    if aim == Aim::Copy && !args.input.ignore_room {
-        room(&admin, &dump, folder.as_deref())?;
+    if !args.input.ignore_room {
+        room(&mut admin, &dump, folder.as_deref(), aim, &database)?;
     }
     let name = match aim {
         Aim::Copy => names::staged(&database, call.run_id()),
@@ -99,8 +101,8 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let mut first = Vec::new();
     if aim == Aim::Place && live.is_some() {
         first.extend(trial::actions(&creation, &names::staged(&database, call.run_id())));
-        if properties_from == PropertiesFrom::Live {
-            first.push(Action::file(&Properties::path_of(input.dump.path()), "write the live database's properties"));
+        if properties_from == PropertiesFrom::Live && input.kept.is_none() {
+            first.push(Action::file(&kept_of(input.dump.path()), "write the live database's properties"));
         }
         first.push(Action::statement(drop_statement(&database)));
     }
@@ -123,6 +125,24 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     Ok(Prepared { admin, input, creation, expected: expected(&dump), chosen, plan, staged, _lock: lock })
 }
 
+/// By the name of its file alone a dump of another database may be restored by mistake: where nobody said which one is meant, the
+/// properties beside it tell.
+fn meant(input: &Input, named: &DatabaseArgs, database: &str, aim: Aim, call: &Call) -> Result<(), Failure> {
+    let properties = input.properties.as_ref().or(input.kept.as_ref());
+    let Some(other) = properties.map(|properties| &properties.database).filter(|other| *other != database) else { return Ok(()) };
+    if input.recorded.is_some() || named.is_named() {
+        return Ok(());
+    }
+    let message = format!("The dump is of the database {other}, and nobody named {database}, in whose place it would come.");
+    if aim == Aim::Copy {
+        call.warn("database_not_named", message);
+        return Ok(());
+    }
+    let options = [other.as_str(), database].map(|name| typed(&["--dbname".to_owned(), name.to_owned()]));
+    Err(Failure::refused("database_not_named", message)
+        .hint(format!("Say which database is to be dropped and restored: {}.", options.join(", or "))))
+}
+
 /// What the server must have.
 fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
     let version = dump.server_version.as_deref().unwrap_or_default();
@@ -143,12 +163,29 @@ fn files(admin: &mut Admin, properties: Option<&Properties>) -> Result<Option<St
 }
 
 /// Where the server's disk is this host's.
-fn room(admin: &Admin, dump: &Dump, folder: Option<&str>) -> Result<(), Failure> {
+fn room(admin: &mut Admin, dump: &Dump, folder: Option<&str>, aim: Aim, database: &str) -> Result<(), Failure> {
     let folder = folder.filter(|_| admin.target.is_local());
-    match folder.and_then(|folder| Some((folder, file::free_bytes(Path::new(folder))?))) {
-        Some((folder, free)) => preflight::room(dump.size_bytes, free, folder),
-        None => Ok(()),
+    let Some((folder, free)) = folder.and_then(|folder| Some((folder, file::free_bytes(Path::new(folder))?))) else {
+        return Ok(());
+    };
+    if aim == Aim::Copy {
+        return preflight::room(dump.size_bytes, free, folder);
     }
+    let own = admin.server.data_directory.clone();
+    let given_back = match server::files(&mut admin.client, database)? {
+        None => 0,
+        Some(files) => {
+            let location = if files.location.is_empty() { own } else { Some(files.location) };
+            let elsewhere = location.is_some_and(|location| preflight::are_apart(Path::new(&location), Path::new(folder)));
+            match files.size_bytes {
+                _ if elsewhere => 0,
+                Some(size) => size,
+                // What is not known cannot be too little.
+                None => return Ok(()),
+            }
+        }
+    };
+    preflight::room_in_place(dump.size_bytes, free, given_back, folder)
 }
 
 fn properties(
@@ -160,6 +197,18 @@ fn properties(
 ) -> Result<(Option<Properties>, PropertiesFrom), Failure> {
     if let Some(properties) = &input.properties {
         return Ok((Some(properties.clone()), PropertiesFrom::Recorded));
+    }
+    if let Some(kept) = &input.kept {
+        let path = kept_of(input.dump.path());
+        call.warn(
+            "properties_kept",
+            format!(
+                "The database's properties are those of {}, which --in-place has kept of the database {} when it dropped it.",
+                path.display(),
+                kept.database
+            ),
+        );
+        return Ok((Some(kept.clone()), PropertiesFrom::Live));
     }
     let missing = "There is no properties file beside the dump, which does not hold the database's encoding, locale, settings, rights and comment";
     if live {

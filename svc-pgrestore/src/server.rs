@@ -33,6 +33,25 @@ pub(crate) fn tablespace(client: &mut Client, name: &str) -> Result<Option<Strin
     Ok(row.map(|row| row.get(0)))
 }
 
+/// The files of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Files {
+    /// Where its tablespace is; empty for the server's own folder.
+    pub(crate) location: String,
+    /// How much room they take, in all tablespaces; `None` where the administrator may not ask.
+    pub(crate) size_bytes: Option<u64>,
+}
+
+/// Asks for a database's files; `None` where there is no such database.
+pub(crate) fn files(client: &mut Client, database: &str) -> Result<Option<Files>, Failure> {
+    let sql = "SELECT pg_tablespace_location(dattablespace), CASE WHEN has_database_privilege(oid, 'CONNECT') \
+               OR pg_has_role('pg_read_all_stats', 'member') THEN pg_database_size(oid) END FROM pg_database WHERE datname = $1";
+    let row =
+        client.query_opt(sql, &[&database]).map_err(|error| refusal::of_query(&error, "ask for the size of the database"))?;
+    let size = |row: &postgres::Row| row.get::<_, Option<i64>>(1).and_then(|size| u64::try_from(size).ok());
+    Ok(row.map(|row| Files { location: row.get(0), size_bytes: size(&row) }))
+}
+
 /// Those of `roles` that are not there.
 pub(crate) fn missing_roles(client: &mut Client, roles: &[String]) -> Result<Vec<String>, Failure> {
     missing(client, roles, "SELECT n FROM unnest($1::text[]) n WHERE n NOT IN (SELECT rolname::text FROM pg_roles)")

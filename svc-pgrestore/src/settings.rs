@@ -24,6 +24,11 @@ impl DatabaseArgs {
         given(self.dbname.as_deref()).or(given(recorded)).map_or_else(|| database_of(&self.service.name), str::to_owned)
     }
 
+    /// Whether somebody named it, by the flag or by `SVC_DATABASE`.
+    pub(crate) fn is_named(&self) -> bool {
+        given(self.dbname.as_deref()).is_some()
+    }
+
     /// The same where a document or a plan names the database already; a flag that names another one is a mistake.
     ///
     /// # Errors

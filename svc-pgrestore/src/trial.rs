@@ -24,7 +24,9 @@ fn trial(wanted: &Creation, name: &str) -> Creation {
 /// # Errors
 /// The server does not create it, or is lost; the live database is untouched.
 pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
-    stage::remove_leftovers(&mut prepared.admin, &prepared.staged, call)?;
+    if stage::remove_leftovers(&mut prepared.admin, &prepared.staged, call)? {
+        call.effects().stays();
+    }
     let name = names::staged(&prepared.staged.database, call.run_id());
     let catalog = databases(&mut prepared.admin.client)?;
     let is_there = |name: &str| catalog.iter().any(|one| one.name == name);
@@ -41,8 +43,14 @@ pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(),
     let trial = trial(&prepared.creation, &name);
     let created = prepared.admin.alter(call, &trial.create().sql, "create a database like the one that is to be replaced");
     match prepared.admin.take_back(call, &name) {
-        Ok(()) if is_new => swaps::remove(call, call.run_id())?,
-        Ok(()) => {}
+        Ok(()) => {
+            if created.is_ok() {
+                call.effects().undone();
+            }
+            if is_new {
+                swaps::remove(call, call.run_id())?;
+            }
+        }
         Err(error) => call.warn("leftover", format!("The empty database {name} could not be dropped: {error}.")),
     }
     created.map_err(|failure| {

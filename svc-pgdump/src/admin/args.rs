@@ -57,6 +57,18 @@ impl AdminArgs {
         settings.resolve(call)
     }
 
+    /// The options that lead to the same server as the same administrator from any shell, as they would be typed.
+    #[must_use]
+    pub fn typed(&self, target: &Target) -> Vec<String> {
+        let mut words = vec!["--host".to_owned(), target.host(), "--port".to_owned(), target.port().to_string()];
+        let mut add =
+            |flag: &str, value: Option<String>| words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+        add("--as", target.os_user().map(|user| user.name.clone()));
+        add("--username", given(self.username.as_deref()).map(str::to_owned));
+        add("--password-file", self.password_file.as_ref().map(|path| path.display().to_string()));
+        words
+    }
+
     /// The OS user to become: the flag; none where an administrator with a password is named; the variable; postgres when root.
     fn acting(&self, variable: Option<&str>, root: bool) -> Option<String> {
         let named = given(self.as_user.as_deref());
