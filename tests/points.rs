@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use svc_tests::damage;
-use svc_tests::journey::{installed, point_of};
+use svc_tests::disk::SmallDisk;
+use svc_tests::journey::{installed, newest_run, point_of};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 
@@ -121,4 +122,89 @@ fn a_prune_that_cannot_prove_the_newest_removes_nothing() {
     let ran = backup(&product, &["--prune", "--min-count", "1"]).run().ok().unchanged();
     assert_eq!(told(&ran, "reason"), [(id(&old), "newest".to_owned()), (id(&newest), "not_proven".to_owned())], "{ran}");
     assert!(old.join("SHA256SUMS").exists());
+}
+
+/// `svc-nightly` as cron starts it: nothing in the environment but the `PATH`, all settings in the file.
+fn nightly(product: &Product, changed: &[(&str, &str)]) -> Tool {
+    let file = product.path("environment");
+    let mut lines = String::new();
+    // The later of two of one name is the product's own.
+    let env: std::collections::BTreeMap<String, String> = product.env().into_iter().collect();
+    for (key, value) in env {
+        let value = changed.iter().find(|(other, _)| *other == key).map_or(value.as_str(), |(_, value)| value);
+        lines.push_str(&format!("{key}=\"{value}\"\n"));
+    }
+    fs::write(&file, lines).unwrap();
+    Tool::script("svc-nightly").env("SVC_ENVIRONMENT_FILE", file).env_remove("LANG")
+}
+
+/// A night that fails: the sentence is on stderr, nothing is on stdout, and the document is in the run directory.
+fn bad_night(product: &Product, changed: &[(&str, &str)], status: i32) -> (Ran, Value) {
+    let ran = nightly(product, changed).run();
+    assert_eq!((ran.status, ran.stdout.as_str()), (status, ""), "{ran}");
+    let runs = fs::read_dir(product.state_dir().join("runs")).unwrap().map(|run| run.unwrap().path());
+    let half =
+        runs.filter(|run| run.to_string_lossy().contains("-backup-nightly")).max().unwrap_or_else(|| panic!("no backup\n{ran}"));
+    let document: Value = serde_json::from_str(&fs::read_to_string(half.join("document.json")).unwrap()).unwrap();
+    let message = document["error"]["message"].as_str().unwrap();
+    assert!(ran.stderr.contains(message), "what {message} says is not on stderr\n{ran}");
+    (ran, document)
+}
+
+#[test]
+fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
+    let (product, _) = installed("ptnight");
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let none = nightly(&product, &[]).args(["--max-age", "26h"]).run();
+    assert!(none.status == 7 && none.stdout.starts_with("There is no good restore point in "), "{none}");
+
+    // The search database does not answer; the dump is there.
+    let (_, document) = bad_night(&product, &[("SVC_SEARCH_URL", "http://127.0.0.1:9")], 5);
+    let with_dump = PathBuf::from(document["result"]["half_point"].as_str().unwrap());
+    assert!(with_dump.join("ptnight_db.backup.sql").exists() && with_dump.join("pgdump.json").exists());
+    // The relational database does not; the snapshot is there.
+    let (_, document) = bad_night(&product, &[("PGPORT", "9")], 5);
+    let with_snapshot = PathBuf::from(document["result"]["half_point"].as_str().unwrap());
+    product.tool("svc-snap").arg("show").arg("--from").arg(with_snapshot.join("snapshot.json")).run().ok();
+    assert_eq!(snapshots(&product).len(), 1);
+    let ran = backup(&product, &["--list"]).run().ok();
+    assert_eq!(told(&ran, "state"), [(id(&with_dump), "half".to_owned()), (id(&with_snapshot), "half".to_owned())]);
+
+    // Another run is at work.
+    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let second = nightly(&product, &[]).run();
+    assert!(second.status == 8 && second.stdout.is_empty() && second.stderr.contains("hint: "), "{second}");
+    drop(lock);
+
+    // A good night takes both halves away.
+    let ran = nightly(&product, &[]).run();
+    assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
+    let document = fs::read_to_string(newest_run(&product).join("document.json"));
+    assert!(document.is_ok(), "a night leaves its document in its run directory");
+    let list = backup(&product, &["--list"]).run().ok();
+    let points = list.result()["points"].as_array().unwrap();
+    assert!(points.len() == 1 && points[0]["state"] == "good" && points[0]["quiesced"] == false, "{list}");
+    assert_eq!(snapshots(&product).len(), 1);
+    assert!(product.is_active());
+
+    // A full disk.
+    let small = product.path("small");
+    fs::create_dir(&small).unwrap();
+    let disk = SmallDisk::at(&small, 1).unwrap();
+    fs::write(small.join("full"), vec![0; 1_040_000]).unwrap();
+    let full = nightly(&product, &[("SVC_BACKUP_DIR", small.to_str().unwrap())]).run();
+    assert!(full.status != 0 && full.status != 9 && full.stdout.is_empty() && full.stderr.contains("hint: "), "{full}");
+    assert!(!fs::read_dir(&small).unwrap().any(|point| point.unwrap().path().join("SHA256SUMS").exists()));
+    drop(disk);
+
+    let young = nightly(&product, &[]).args(["--max-age", "26h"]).run();
+    assert!(young.status == 0 && young.stdout.starts_with("The newest good restore point, "), "{young}");
+    let point = PathBuf::from(points[0]["path"].as_str().unwrap());
+    let about = point.join("restore-point.json");
+    let text = fs::read_to_string(&about).unwrap();
+    fs::write(&about, text.replace(points[0]["made_at"].as_str().unwrap(), "2026-01-01T00:00:00Z")).unwrap();
+    seal(&point);
+    let old = nightly(&product, &[]).args(["--max-age", "26h"]).run();
+    assert!(old.status == 7 && old.stdout.ends_with(" min old.\n") && old.stderr.contains("hint: "), "{old}");
 }

@@ -55,6 +55,25 @@ seal_restore_point() {
   say "restore point $point"
 }
 
+# keep_good_half: what could be backed up stays, with its documents, although it is no restore point; the other half goes. The
+# next prune takes it away, behind a newer point that is good.
+keep_good_half() {
+  local name half=''
+  if is_done verify-dump; then half='The dump is good, and kept.'; fi
+  if is_done snapshot && { is_done verify-snapshot || ! has_begun verify-snapshot; }; then
+    half+="${half:+ }The snapshot is good, and kept."
+    half_snapshot=''
+  fi
+  if [[ -z $half ]]; then return; fi
+  for name in snapshot:snapshot dump:pgdump configuration:confsave version:version; do
+    if is_done "${name%%:*}"; then cp -- "$(document "${name%%:*}")" "$half_point/${name##*:}.json"; fi
+  done
+  fact restore_point null
+  fact half_point "$(text "$half_point")"
+  failure_message+=" $half See $half_point, which is no restore point."
+  half_point=''
+}
+
 # take_half_point RUN_DIR: what the run, which was cut off, has made of its restore point is to go.
 take_half_point() {
   local folder
