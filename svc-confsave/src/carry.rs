@@ -65,7 +65,7 @@ struct Plan {
 }
 
 pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
-    let saved = args.saved.read(call, &args.config.product)?;
+    let saved = args.saved.read(call, &args.config)?;
     let (path, layout) = args.config.find(args.saved.decides().then_some(saved.text.layout()))?;
     refuse_link(&path)?;
     let _lock = Lock::unless_dry(call, "file", &path.display().to_string(), args.dry.dry_run)?;
@@ -124,8 +124,8 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Re
         return replaced_as_file(args, files, base);
     }
     let merge = match sides.base {
-        Some(base) => three_way(base, sides.saved, sides.new),
-        None => two_way(sides.saved, sides.new, choice(args, sides.saved)?),
+        Some(base) => three_way(new.text.layout(), base, sides.saved, sides.new),
+        None => two_way(new.text.layout(), sides.saved, sides.new, choice(args, sides.saved)?),
     };
     let Written { decisions, values, text } = write(merge, &saved.text, &new.text, || call.check())?;
     let keys = decisions.iter().map(|decision| KeyReport::of(decision, sides, redactor)).collect();

@@ -67,7 +67,7 @@ pub struct Difference {
 }
 
 pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
-    let saved = args.saved.read(call, &args.config.product)?;
+    let saved = args.saved.read(call, &args.config)?;
     let (path, layout) = args.config.find(args.saved.decides().then_some(saved.text.layout()))?;
     let new = Config::read(Content::read("read the configuration", &path)?, layout)?;
     call.check()?;

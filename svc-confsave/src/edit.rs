@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::layout::Layout;
 use crate::lines::Lines;
 use crate::tree::{Flat, Path, Paths, above};
 
@@ -12,9 +13,9 @@ pub(crate) enum Edit {
     Remove(Path),
 }
 
-/// The edits that turn `from` into `to`.
+/// The edits that turn `from` into `to`, two files of groups; of lines, see [`of_lines`].
 pub(crate) fn edits(from: &Flat, to: &Flat) -> Vec<Edit> {
-    let left = Paths::of(to);
+    let left = Paths::of(Layout::Yaml, to);
     let gone: BTreeSet<Path> = from.keys().filter(|path| !to.contains_key(*path)).cloned().collect();
     let changed = to.iter().filter(|(path, leaf)| from.get(*path) != Some(leaf)).map(|(path, _)| path);
     // A value that becomes a group is replaced by that group, in its place.
@@ -30,6 +31,13 @@ pub(crate) fn edits(from: &Flat, to: &Flat) -> Vec<Edit> {
     // First what is set, so that no group stands empty meanwhile.
     let sets = in_order.filter(|path| left_to_set.remove(path)).map(Edit::Set);
     sets.chain(removed.into_iter().map(Edit::Remove)).collect()
+}
+
+/// The same of two files of lines, where each key stands for itself.
+pub(crate) fn of_lines(from: &Flat, to: &Flat) -> Vec<Edit> {
+    let set = to.iter().filter(|(path, leaf)| from.get(*path) != Some(leaf)).map(|(path, _)| Edit::Set(path.clone()));
+    let gone = from.keys().filter(|path| !to.contains_key(*path)).cloned().map(Edit::Remove);
+    set.chain(gone).collect()
 }
 
 /// Writes the edits onto a text of lines.

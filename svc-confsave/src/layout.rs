@@ -44,10 +44,21 @@ impl Layout {
         Path::new("/tmp").join(self.file_name(product))
     }
 
-    /// What a file's name says, also that of a kept copy such as `svc.yaml.1`.
+    /// What a file's name says, also that of a kept copy such as `svc.yaml.1`; a name that says nothing is of the older one.
     pub(crate) fn by_name(path: &Path) -> Self {
+        Self::said_by(path).unwrap_or(Self::Conf)
+    }
+
+    /// The same; `None` where the name says nothing.
+    pub(crate) fn said_by(path: &Path) -> Option<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        if name.split('.').skip(1).any(|part| matches!(part, "yaml" | "yml")) { Self::Yaml } else { Self::Conf }
+        let mut said = name.split('.').skip(1).filter_map(|part| match part {
+            "yaml" | "yml" => Some(Self::Yaml),
+            "conf" => Some(Self::Conf),
+            _ => None,
+        });
+        let first = said.next();
+        if said.any(|other| other == Self::Yaml) { Some(Self::Yaml) } else { first }
     }
 }
 
@@ -56,7 +67,7 @@ impl Layout {
 pub struct ConfigArgs {
     #[command(flatten)]
     pub(crate) product: Product,
-    /// The layout of the configuration; default: the one that is there
+    /// The layout of the configuration, and of a saved copy whose name says none; default: the one that is there
     #[arg(long, value_name = "LAYOUT", value_enum)]
     pub(crate) layout: Option<Layout>,
     /// The configuration file, where it is that of neither layout

@@ -94,9 +94,9 @@ impl Lines {
         self.lines.iter().flat_map(|line| [line.head.as_str(), &line.value, &line.tail]).collect()
     }
 
-    /// Takes a key out, with all its lines, or all keys of a section, whose own line and comments stay.
+    /// Takes a key out, with all its lines. The line and the comments of its section stay.
     pub(crate) fn remove(&mut self, path: &Path) {
-        self.lines.retain(|line| !matches!(&line.kind, Kind::Entry(own) if own.starts_with(path)));
+        self.lines.retain(|line| !matches!(&line.kind, Kind::Entry(own) if own == path));
     }
 
     /// Gives a key the values that it has in `mine`, keeping how its lines are written here.

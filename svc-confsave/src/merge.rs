@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::layout::Layout;
 use crate::tree::{Flat, Path, Paths, Tree, names};
 
 /// What becomes of a key that the operator customised.
@@ -82,9 +83,9 @@ struct Wish<'a> {
 
 /// The merge with a base: `base` is what was shipped when `mine` was made of it.
 #[must_use]
-pub fn three_way(base: &Flat, mine: &Flat, new: &Flat) -> Merge {
+pub fn three_way(layout: Layout, base: &Flat, mine: &Flat, new: &Flat) -> Merge {
     let (mut wishes, mut settled) = (Vec::new(), Vec::new());
-    let paths = Paths::of(new);
+    let paths = Paths::of(layout, new);
     let all = mine.keys().chain(base.keys().filter(|path| !mine.contains_key(*path)));
     for path in all {
         let (was, is, there) = (base.get(path), mine.get(path), new.get(path));
@@ -101,12 +102,12 @@ pub fn three_way(base: &Flat, mine: &Flat, new: &Flat) -> Merge {
             settled.push(Decision { path: path.clone(), fate: Fate::NotCarried(gone(path, &paths)) });
         }
     }
-    fulfil(wishes, settled, mine, new)
+    fulfil(layout, wishes, settled, mine, new)
 }
 
 /// The merge without a base: only what is chosen is carried, and nothing is taken away.
 #[must_use]
-pub fn two_way(mine: &Flat, new: &Flat, choice: Choice<'_>) -> Merge {
+pub fn two_way(layout: Layout, mine: &Flat, new: &Flat, choice: Choice<'_>) -> Merge {
     let mut wishes = Vec::new();
     let mut settled = Vec::new();
     for (path, is) in mine {
@@ -124,7 +125,7 @@ pub fn two_way(mine: &Flat, new: &Flat, choice: Choice<'_>) -> Merge {
             settled.push(Decision { path: path.clone(), fate: Fate::NotCarried(otherwise) });
         }
     }
-    fulfil(wishes, settled, mine, new)
+    fulfil(layout, wishes, settled, mine, new)
 }
 
 fn gone(path: &Path, paths: &Paths) -> Reason {
@@ -133,14 +134,14 @@ fn gone(path: &Path, paths: &Paths) -> Reason {
 
 /// Does what is wished, save where a value would come to stand above or below another one. Keys that belong to such a
 /// change of structure stay together: either all of it is carried or none.
-fn fulfil(wishes: Vec<Wish<'_>>, settled: Vec<Decision>, mine: &Flat, new: &Flat) -> Merge {
+fn fulfil(layout: Layout, wishes: Vec<Wish<'_>>, settled: Vec<Decision>, mine: &Flat, new: &Flat) -> Merge {
     let mut blocked: HashSet<&Path> = HashSet::new();
     let (mut result, clashes) = loop {
         let mut result = new.clone();
         for wish in wishes.iter().filter(|wish| wish.value.is_none() && !blocked.contains(wish.path)) {
             result.shift_remove(wish.path);
         }
-        let paths = Paths::of(&result);
+        let paths = Paths::of(layout, &result);
         let clashes: Vec<&Path> = wishes
             .iter()
             .filter(|wish| wish.value.is_some() && !blocked.contains(wish.path))
@@ -191,6 +192,7 @@ mod tests {
     #[test]
     fn with_a_base_each_side_keeps_what_it_alone_changed_and_the_operator_wins_a_conflict() {
         let merge = three_way(
+            Layout::Yaml,
             &flat("mine=0 theirs=0 both=0 agreed=0 gone=0 left=0 out=0 fought=0"),
             &flat("mine=1 theirs=0 both=1 agreed=1 gone=1 left=0 added=1"),
             &flat("mine=0 theirs=2 both=2 agreed=1 left=0 out=0 fought=2 fresh=2"),
@@ -213,27 +215,39 @@ mod tests {
     #[test]
     fn without_a_base_only_what_is_chosen_is_carried_and_nothing_is_taken_away() {
         let (mine, new) = (flat("a.x=1 a.y=2 b=3 same=4"), flat("a.x=0 a.y=2 b=0 same=4 fresh=5"));
-        let nothing = two_way(&mine, &new, Choice::Nothing);
+        let nothing = two_way(Layout::Yaml, &mine, &new, Choice::Nothing);
         let no_base = Fate::NotCarried(Reason::NoBase);
         check(&nothing, "a.x=0 a.y=2 b=0 same=4 fresh=5", &[("a.x", no_base), ("b", no_base)]);
-        let named = two_way(&mine, &new, Choice::Named(&["a".to_owned()]));
+        let named = two_way(Layout::Yaml, &mine, &new, Choice::Named(&["a".to_owned()]));
         let not_named = Fate::NotCarried(Reason::NotNamed);
         let wanted = [("a.x", Fate::Carried), ("a.y", Fate::Same), ("b", not_named)];
         check(&named, "a.x=1 a.y=2 b=0 same=4 fresh=5", &wanted);
-        let all = two_way(&mine, &new, Choice::All);
+        let all = two_way(Layout::Yaml, &mine, &new, Choice::All);
         check(&all, "a.x=1 a.y=2 b=3 same=4 fresh=5", &[("a.x", Fate::Carried), ("b", Fate::Carried)]);
     }
 
     #[test]
+    fn in_lines_a_key_and_a_section_of_the_same_name_are_two_things() {
+        let files = [flat("log=0 log.level=info"), flat("log=1 log.level=debug"), flat("log=0 log.level=info log.file=x")];
+        let [base, mine, new] = &files;
+        let carried = [("log", Fate::Carried), ("log.level", Fate::Carried)];
+        check(&three_way(Layout::Conf, base, mine, new), "log=1 log.level=debug log.file=x", &carried);
+        let out = three_way(Layout::Conf, base, &flat("log.level=info"), new);
+        check(&out, "log.level=info log.file=x", &[("log", Fate::Carried)]);
+        let gone = three_way(Layout::Conf, base, mine, &flat("log.level=info"));
+        check(&gone, "log.level=debug", &[("log", Fate::NotCarried(Reason::GoneInNew)), ("log.level", Fate::Carried)]);
+    }
+
+    #[test]
     fn a_change_of_structure_is_carried_as_a_whole_or_not_at_all() {
-        let as_a_whole = three_way(&flat("a=0"), &flat("a.x=1 a.y=1"), &flat("a=0 b=2"));
+        let as_a_whole = three_way(Layout::Yaml, &flat("a=0"), &flat("a.x=1 a.y=1"), &flat("a=0 b=2"));
         let carried = |path| (path, Fate::Carried);
         check(&as_a_whole, "b=2 a.x=1 a.y=1", &[carried("a.x"), carried("a.y"), carried("a")]);
         // The vendor added a.z, so the operator's single value has no place.
-        let blocked = three_way(&flat("a.x=0 a.y=0"), &flat("a=1"), &flat("a.x=0 a.y=0 a.z=2"));
+        let blocked = three_way(Layout::Yaml, &flat("a.x=0 a.y=0"), &flat("a=1"), &flat("a.x=0 a.y=0 a.z=2"));
         let other = |path| (path, Fate::NotCarried(Reason::OtherStructure));
         check(&blocked, "a.x=0 a.y=0 a.z=2", &[other("a"), other("a.x"), other("a.y")]);
-        let vendor = three_way(&flat("a=0"), &flat("a=1"), &flat("a.x=2"));
+        let vendor = three_way(Layout::Yaml, &flat("a=0"), &flat("a=1"), &flat("a.x=2"));
         check(&vendor, "a.x=2", &[other("a")]);
     }
 }

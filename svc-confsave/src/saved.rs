@@ -9,7 +9,7 @@ use svc_step::{Call, Failure, file};
 
 use crate::config::Config;
 use crate::content::Content;
-use crate::layout::{Layout, present};
+use crate::layout::{ConfigArgs, Layout, present};
 use crate::save::Saved;
 
 /// Which saved copy.
@@ -33,13 +33,17 @@ impl SavedArgs {
     /// # Errors
     /// There is none (4); there is one of either layout, or it is a link or somebody else's in a folder that anybody can
     /// write (3); it is not what the document says (7).
-    pub(crate) fn read(&self, call: &Call, product: &Product) -> Result<Config, Failure> {
+    pub(crate) fn read(&self, call: &Call, config: &ConfigArgs) -> Result<Config, Failure> {
         if let Some(from) = &self.from.from {
             return of_document(call, from);
         }
         let (path, layout) = match &self.saved {
-            Some(path) => (file::absolute(path)?, Layout::by_name(path)),
-            None => usual(product)?,
+            Some(path) => {
+                // The name goes first, since --layout may well be of the new configuration alone: across layouts.
+                let layout = Layout::said_by(path).or(config.layout).unwrap_or(Layout::Conf);
+                (file::absolute(path)?, layout)
+            }
+            None => usual(&config.product, config.layout)?,
         };
         Config::read(Content::read_own("read the saved copy", &path)?, layout)
     }
@@ -58,18 +62,23 @@ fn of_document(call: &Call, from: &Path) -> Result<Config, Failure> {
     Config::read(content, saved.layout)
 }
 
-fn usual(product: &Product) -> Result<(PathBuf, Layout), Failure> {
+/// The procedure's place. Where there is a copy of each layout, it is the one that is asked for.
+fn usual(product: &Product, wanted: Option<Layout>) -> Result<(PathBuf, Layout), Failure> {
     let name = product.name();
     let yaml = (Layout::Yaml.saved_path(name), Layout::Yaml);
     let conf = (Layout::Conf.saved_path(name), Layout::Conf);
     match (present(&yaml.0)?, present(&conf.0)?) {
+        (true, true) if wanted == Some(Layout::Yaml) => Ok(yaml),
+        (true, true) if wanted == Some(Layout::Conf) => Ok(conf),
         (true, false) => Ok(yaml),
         (false, true) => Ok(conf),
         (true, true) => Err(Failure::refused(
             "saved_in_both_layouts",
             format!("There are two saved copies, {} and {}.", yaml.0.display(), conf.0.display()),
         )
-        .hint("Name the one that is meant, or hand over the document of its save with --from.")),
+        .hint(
+            "Say --layout yaml or --layout conf, name the copy that is meant, or hand over the document of its save with --from.",
+        )),
         (false, false) => Err(Failure::not_found(
             "saved_not_found",
             format!("There is no saved copy at {} nor {}.", yaml.0.display(), conf.0.display()),

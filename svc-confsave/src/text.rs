@@ -130,16 +130,18 @@ impl Text {
         if *wanted == self.flat {
             return Some(self.whole(&self.text));
         }
-        let edits = edit::edits(&self.flat, wanted);
         let says_it = |text: &String| {
             Self::read(text, self.layout).is_ok_and(|again| again.format() == self.format() && again.flat == *wanted)
         };
         let text = match (&self.model, &mine.model) {
             (Model::Yaml, Model::Yaml) => {
+                let edits = edit::edits(&self.flat, wanted);
                 let edited = |aliases| edit_yaml::edited(&self.text, &mine.text, &edits, aliases).filter(says_it);
                 edited(Aliases::Stay).or_else(|| edited(Aliases::Give))
             }
-            (Model::Lines(new), Model::Lines(mine)) => Some(edit::lines(new, mine, &edits)).filter(says_it),
+            (Model::Lines(new), Model::Lines(mine)) => {
+                Some(edit::lines(new, mine, &edit::of_lines(&self.flat, wanted))).filter(says_it)
+            }
             _ => None,
         };
         text.map(|text| self.whole(&text))

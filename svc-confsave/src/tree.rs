@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use crate::layout::Layout;
+
 /// Where a value stands: the keys that lead to it. Keys may hold dots, so this is never one dotted string.
 pub type Path = Vec<String>;
 
@@ -158,34 +160,39 @@ pub fn names(typed: &str, path: &[String]) -> bool {
 }
 
 /// The paths of a file, to be asked what stands above and below one.
+///
+/// In the layout of lines nothing stands above or below anything: a key and a section may have the same name.
 #[derive(Debug)]
-pub struct Paths(BTreeSet<Path>);
+pub struct Paths {
+    paths: BTreeSet<Path>,
+    has_groups: bool,
+}
 
 impl Paths {
     /// The paths of `flat`.
     #[must_use]
-    pub fn of(flat: &Flat) -> Self {
-        Self(flat.keys().cloned().collect())
+    pub fn of(layout: Layout, flat: &Flat) -> Self {
+        Self { paths: flat.keys().cloned().collect(), has_groups: layout == Layout::Yaml }
     }
 
     /// Whether a value stands where `path` needs a group.
     #[must_use]
     pub fn value_above(&self, path: &[String]) -> bool {
-        above(path).any(|head| self.0.contains(head))
+        self.has_groups && above(path).any(|head| self.paths.contains(head))
     }
 
     /// Whether `path` is a group that holds values.
     #[must_use]
     pub fn values_below(&self, path: &Path) -> bool {
         use std::ops::Bound::{Excluded, Unbounded};
-        let next = self.0.range::<Path, _>((Excluded(path), Unbounded)).next();
-        next.is_some_and(|next| next.starts_with(path))
+        let next = self.paths.range::<Path, _>((Excluded(path), Unbounded)).next();
+        self.has_groups && next.is_some_and(|next| next.starts_with(path))
     }
 
     /// Whether `path` itself is there, as a value or a group.
     #[must_use]
     pub fn holds(&self, path: &Path) -> bool {
-        self.0.contains(path) || self.values_below(path)
+        self.paths.contains(path) || self.values_below(path)
     }
 }
 
@@ -219,7 +226,7 @@ mod tests {
     #[test]
     fn what_stands_above_and_below_a_path_is_found() {
         let flat: Flat = [(path(&["a", "b"]), Tree::plain("1")), (path(&["ab"]), Tree::plain("2"))].into_iter().collect();
-        let paths = Paths::of(&flat);
+        let paths = Paths::of(Layout::Yaml, &flat);
         assert!(paths.values_below(&path(&["a"])));
         assert!(!paths.values_below(&path(&["ab"])));
         assert!(paths.value_above(&path(&["a", "b", "c"])));

@@ -99,7 +99,7 @@ mod tests {
             attempts += 1;
             Ok(())
         };
-        let written = write(three_way(base.flat(), mine.flat(), new.flat()), &mine, &new, count).unwrap();
+        let written = write(three_way(Layout::Yaml, base.flat(), mine.flat(), new.flat()), &mine, &new, count).unwrap();
         assert_eq!(written.text, new.as_str().replace(": one", ": two"));
         let left = written.decisions.iter().filter(|one| one.fate == Fate::NotCarried(Reason::NotWritable));
         assert_eq!(left.map(|one| one.path.join(".")).collect::<Vec<_>>(), ["a"]);

@@ -3,6 +3,7 @@
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::journal;
+use crate::manager;
 use crate::moment::Moment;
 use crate::name::Unit;
 use crate::ready::{self, ReadyArgs};
@@ -40,21 +41,46 @@ fn act(call: &Call, report: &mut Report, verb: &str, settle: &SettleArgs, ready:
     if report.skipped.is_none() {
         let complaint = request::send(call, report, verb)?;
         if ran_to_its_end(&report.after, &complaint) {
-            return Ok(());
+            return ready::wait(call, ready, report);
         }
         if complaint.refused && report.after.is_at_rest() {
             return Err(settle::died(report, false).cause(complaint.text));
+        }
+        if verb == "restart" {
+            is_anew(call, report, &complaint)?;
         }
     }
     settle::settle(call, report, settle.settle, Patience::None)?;
     ready::wait(call, ready, report)
 }
 
+/// A restart that systemd refused (or never got to) leaves the former run at work, which looks as good as a new one: only its
+/// invocation tells the two apart. While the request still waits in the queue, so does this.
+fn is_anew(call: &Call, report: &mut Report, complaint: &Complaint) -> Result<(), Failure> {
+    let is_former = |report: &Report| {
+        let (before, after) = (&report.before, &report.after);
+        after.is_same_run(before) && before.invocation_id.is_some() && !after.is_at_rest()
+    };
+    while is_former(report) && report.after.job_pending {
+        call.pause(settle::LOOK)?;
+        report.after = manager::state(call, &report.unit())?;
+    }
+    if !is_former(report) {
+        return Ok(());
+    }
+    let (unit, flag, state) = (&report.unit, report.unit().flag(), report.after.phrase());
+    Err(Failure::failed("unit_not_restarted", format!("systemd did not restart {unit}: it is {state}, the same run as before."))
+        .hint(format!(
+            "systemctl {flag}list-jobs shows what stands in the way, systemctl {flag}show -p RefuseManualStop {unit} whether it may be stopped by hand at all."
+        ))
+        .cause(complaint.text.as_str()))
+}
+
 /// A oneshot unit is inactive when it has done its work, and an inactive unit keeps no trace of it. One that was not started
 /// because another failed looks the same; only here does the word of systemctl count, and only its "no" (it waits for the end
 /// of the job, and its "no" is never wrong; its "yes" proves nothing, and the result is read beside it).
 fn ran_to_its_end(after: &State, complaint: &Complaint) -> bool {
-    after.is_oneshot() && after.active_state == "inactive" && after.result == "success" && !complaint.refused
+    after.has_done_its_work() && !complaint.refused
 }
 
 /// A unit file that was changed on disk is not in force until the manager reads it again.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use svc_step::action::Action;
-use svc_step::{Call, Failure};
+use svc_step::{Call, Failure, Status};
 
 use crate::manager;
 use crate::name::{Manager, Unit};
@@ -75,7 +75,21 @@ pub(crate) fn start(call: &Call, report: &mut Report, down: Vec<String>) -> Resu
     for name in down {
         let unit = Unit { name, manager: report.manager };
         let mut own = Report::new(&unit, manager::state(call, &unit)?);
-        let complaint = request::send(call, &mut own, "start")?;
+        let complaint = match request::send(call, &mut own, "start") {
+            Ok(complaint) => complaint,
+            // A refusal would say that nothing was changed, and the unit itself has been started.
+            Err(failure) if failure.status == Status::Refused => {
+                call.review(
+                    "dependent_not_started",
+                    format!(
+                        "{}, which had been stopped along with {}, was not started again: {}",
+                        unit.name, report.unit, failure.message
+                    ),
+                );
+                continue;
+            }
+            Err(failure) => return Err(request::cut_off(failure, &own, "starting", "")),
+        };
         let has_run = own.after.is_oneshot() && own.after.result == "success" && !complaint.refused;
         if own.after.was_running() || has_run {
             report.dependents.push(unit.name);
@@ -96,7 +110,7 @@ fn show(call: &Call, manager: Manager, units: &[String]) -> Result<Vec<(String, 
     let properties = format!("ActiveState,{}", RELATIONS.join(","));
     let blocks = manager::show(call, manager, &properties, units)?;
     let pair = |line: &str| line.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let shown = blocks.split("\n\n").map(|block| block.lines().filter_map(pair).collect());
+    let shown = blocks.iter().map(|block| block.lines().filter_map(pair).collect());
     Ok(units.iter().cloned().zip(shown).collect())
 }
 

@@ -39,11 +39,20 @@ pub(crate) fn state(call: &Call, unit: &Unit) -> Result<State, Failure> {
     State::parse(&String::from_utf8_lossy(&ended.stdout)).ok_or_else(|| no_answer(unit, ended.stderr.trim()))
 }
 
-/// What `systemctl show` prints of several units, with a blank line between.
-pub(crate) fn show(call: &Call, manager: Manager, properties: &str, units: &[String]) -> Result<String, Failure> {
+/// What `systemctl show` prints of several units, a block of each.
+///
+/// # Errors
+/// As [`state`]; also where it did not speak of each of them.
+pub(crate) fn show(call: &Call, manager: Manager, properties: &str, units: &[String]) -> Result<Vec<String>, Failure> {
     let argv = arguments(manager, &["show", "--property", properties], units.iter().map(String::as_str));
     let ended = capture(call, &argv).map_err(without_systemctl)?;
-    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
+    let shown = String::from_utf8_lossy(&ended.stdout);
+    let blocks: Vec<String> = shown.split("\n\n").filter(|block| !block.trim().is_empty()).map(str::to_owned).collect();
+    if blocks.len() == units.len() {
+        return Ok(blocks);
+    }
+    let unit = Unit { name: units.join(", "), manager };
+    Err(no_answer(&unit, ended.stderr.trim()))
 }
 
 /// Asks the manager to act and waits as long as it takes; what it says is for explanation only.

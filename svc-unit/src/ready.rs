@@ -48,16 +48,21 @@ fn address(text: &str) -> Result<String, String> {
 /// # Errors
 /// The unit ended or was restarted meanwhile (1), nothing answered within the time limit (6), a signal.
 pub(crate) fn wait(call: &Call, args: &ReadyArgs, report: &mut Report) -> Result<(), Failure> {
+    if args.ready_url.is_none() && args.ready_tcp.is_none() {
+        return Ok(());
+    }
     let base = report.after.clone();
+    // A oneshot unit that has done its work has nothing to hold; what it has set up may still have to become ready.
+    let holds = !base.has_done_its_work();
     loop {
-        let why = match unready(call, args) {
-            None => return Ok(()),
-            Some(why) => why,
-        };
-        report.after = manager::state(call, &report.unit()).map_err(|failure| not_ready(failure, report, &why))?;
-        if matches!(look(&report.after, Some(&base)), Look::AtRest | Look::Restarted) {
+        let why = unready(call, args);
+        // Also after an answer: it may have come from somebody else, the unit having died meanwhile.
+        let state = manager::state(call, &report.unit());
+        report.after = state.map_err(|failure| not_ready(failure, report, why.as_deref().unwrap_or_default()))?;
+        if holds && matches!(look(&report.after, Some(&base)), Look::AtRest | Look::Restarted) {
             return Err(died(report, true));
         }
+        let Some(why) = why else { return Ok(()) };
         call.pause(BETWEEN).map_err(|failure| not_ready(failure, report, &why))?;
     }
 }
@@ -76,18 +81,25 @@ fn not_ready(failure: Failure, report: &Report, why: &str) -> Failure {
 
 /// Why it is not ready; `None` where it is.
 fn unready(call: &Call, args: &ReadyArgs) -> Option<String> {
-    let limit = call.deadline().at_most(TRY).max(Duration::from_millis(1));
-    let tcp = args.ready_tcp.as_deref().and_then(|address| refuses(address, limit));
-    tcp.or_else(|| args.ready_url.as_deref().and_then(|url| declines(url, limit)))
+    let tcp = args.ready_tcp.as_deref().and_then(|address| refuses(call, address));
+    tcp.or_else(|| args.ready_url.as_deref().and_then(|url| declines(url, limit(call))))
 }
 
-fn refuses(address: &str, limit: Duration) -> Option<String> {
+/// How long the next try may take.
+fn limit(call: &Call) -> Duration {
+    call.deadline().at_most(TRY).max(Duration::from_millis(1))
+}
+
+fn refuses(call: &Call, address: &str) -> Option<String> {
     let mut why = format!("{address} has no address");
     match address.to_socket_addrs() {
         Err(error) => why = format!("{address}: {error}"),
         Ok(found) => {
             for one in found {
-                match TcpStream::connect_timeout(&one, limit) {
+                if call.check().is_err() {
+                    break;
+                }
+                match TcpStream::connect_timeout(&one, limit(call)) {
                     Ok(_) => return None,
                     Err(error) => why = format!("{one}: {error}"),
                 }

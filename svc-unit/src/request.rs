@@ -23,8 +23,8 @@ pub(crate) fn plan(report: &mut Report, verb: &str) {
 /// what systemctl wrote to stderr and whether it complained, which explains but does not judge.
 ///
 /// `changed` is true where something was seen to befall the unit; a request that was cut off counts as soon as it is seen in
-/// the manager's queue. It is unknown where it was cut off before that, and where the unit stayed as it was because another,
-/// which it requires, failed to start.
+/// the manager's queue. It is unknown where it was cut off before that (or the manager did not answer systemctl in time), and
+/// where the unit stayed as it was because another, which it requires, failed to start.
 ///
 /// # Errors
 /// No rights (3), a signal, or the end of the time limit; the manager then goes on by itself.
@@ -84,7 +84,7 @@ pub(crate) fn send(call: &Call, report: &mut Report, verb: &str) -> Result<Compl
     let ran = verb != "stop" && report.after.is_oneshot() && !complaint.refused;
     if seen || cancelled || ran || report.after.differs(&report.before) {
         attempt.happened();
-    } else if !complaint.text.contains("dependency job") {
+    } else if !["dependency job", "timed out"].iter().any(|sign| complaint.text.contains(sign)) {
         attempt.refused();
     }
     if !seen && complaint.refused && manager::lacks_rights(&complaint.text) {
@@ -116,5 +116,11 @@ pub(crate) fn cut_off(failure: Failure, report: &Report, doing: &str, goal: &str
     let unit = report.unit();
     let last = report.after.phrase();
     failure.message = format!("{cut_by} while {} was {doing}; it was {last} then, and systemd goes on by itself.", unit.name);
+    if goal.is_empty() && report.after.is_oneshot() {
+        // To wait for it would be to miss it: when it has done its work it is inactive, as it was before.
+        return failure.hint(format!(
+            "Look with svc-unit status {unit}: a oneshot unit that has done its work is inactive (or active and exited), with the result success."
+        ));
+    }
     failure.hint(format!("Find out with svc-unit wait {unit}{goal}, or look with svc-unit status {unit}."))
 }

@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::state::State;
 
 /// How often the state is read.
-const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
 
 /// How long a unit must hold.
 #[derive(Debug, Clone, Copy, Args)]
@@ -70,13 +70,17 @@ pub(crate) fn settle(call: &Call, report: &mut Report, wanted: Duration, patienc
     let progress = call.progress(&format!("wait for {}", report.unit), svc_step::progress::Unit::Items("s"));
     let started = Instant::now();
     let mut base: Option<(State, Instant)> = None;
+    // A oneshot unit that was seen at its work and is inactive then has done it.
+    let mut at_work = report.after.is_starting();
     loop {
         let now = manager::state(call, &report.unit())?;
+        at_work |= now.is_starting();
         report.after = now.clone();
         progress.set(started.elapsed().as_secs(), 0);
         progress.at(&now.phrase());
         match look(&now, base.as_ref().map(|(state, _)| state)) {
             Look::Done => return Ok(()),
+            Look::AtRest if at_work && now.has_done_its_work() => return Ok(()),
             Look::Fresh => {
                 let since = if base.is_none() { since_active(&now, wanted) } else { Instant::now() };
                 base = Some((now, since));

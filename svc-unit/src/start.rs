@@ -42,7 +42,7 @@ pub(crate) fn run(args: &StartArgs, call: &Call) -> StepResult<Report> {
     }
     // One that is on its way already needs no second request, only patience.
     let before = &report.before;
-    if before.is_active() || (before.active_state == "activating" && !before.is_between_restarts()) {
+    if before.is_active() || before.is_starting() {
         report = report.skip(Skipped::AlreadySo);
     } else {
         request::plan(&mut report, "start");

@@ -115,6 +115,12 @@ impl State {
         matches!(self.active_state.as_str(), "inactive" | "failed") && !self.job_pending
     }
 
+    /// On its way to being active; a oneshot unit is at its work then.
+    #[must_use]
+    pub fn is_starting(&self) -> bool {
+        self.active_state == "activating" && !self.is_between_restarts()
+    }
+
     /// Waiting to be started again by the manager itself, after it ended.
     #[must_use]
     pub fn is_between_restarts(&self) -> bool {
@@ -131,6 +137,12 @@ impl State {
     #[must_use]
     pub fn is_oneshot(&self) -> bool {
         self.service_type.as_deref() == Some("oneshot")
+    }
+
+    /// A oneshot unit that has ended well, or that has not run at all: an inactive unit keeps no trace of it.
+    #[must_use]
+    pub fn has_done_its_work(&self) -> bool {
+        self.is_oneshot() && self.active_state == "inactive" && self.result == "success" && !self.job_pending
     }
 
     /// The same run of the same unit: not started anew between the two.

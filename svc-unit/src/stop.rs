@@ -56,8 +56,14 @@ pub(crate) fn run(args: &StopArgs, call: &Call) -> StepResult<Report> {
     }
 }
 
-/// How it ended. The result is of this stop: a unit's result is cleared when it starts.
+/// How it ended. The result of a unit that was at work is of this stop: it is cleared when a unit starts. One that had ended
+/// before, and whose next start was only taken out of the queue, still has the former one.
 fn judge_end(call: &Call, report: &Report) {
+    let before = &report.before;
+    let had_ended = matches!(before.active_state.as_str(), "inactive" | "failed") || before.is_between_restarts();
+    if had_ended && report.after.is_same_run(before) {
+        return;
+    }
     let (unit, end) = (&report.unit, report.after.phrase());
     match report.after.result.as_str() {
         // A unit that is no service may have no result at all (a target, a slice).

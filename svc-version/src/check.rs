@@ -46,7 +46,9 @@ pub struct Checked {
 
 pub(crate) fn run(args: &CheckArgs, call: &Call) -> StepResult<Checked> {
     let (installed, to) = way(args, call)?;
-    let last_minors = args.releases.last_minors(args.marker.product_name(), installed.major..=installed.major)?;
+    // The last minor matters on the way to another major only: a list that cannot be read is no obstacle to a patch.
+    let majors = if to.major > installed.major { installed.major..installed.major.saturating_add(1) } else { 0..0 };
+    let last_minors = args.releases.last_minors(args.marker.product_name(), majors)?;
     let last_minor = last_minors.of(installed.major);
     match judge(installed, to, last_minor) {
         Ok(rule) => Ok(Checked { installed, to, supported: true, rule }),

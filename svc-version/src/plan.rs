@@ -75,7 +75,7 @@ pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
     if args.to.is_some() && to <= installed {
         return Err(refusal(installed, to, Unsupported::NotHigher, None).into());
     }
-    let last_minors = args.releases.last_minors(product, installed.major..=to.major.saturating_sub(1))?;
+    let last_minors = args.releases.last_minors(product, installed.major..to.major)?;
     let versions: BTreeSet<Version> = installers.keys().copied().collect();
     let Chain { hops, missing, blocked } = chain(installed, to, &versions, &last_minors);
     let before = std::iter::once(installed).chain(hops.iter().map(|(version, _)| *version));

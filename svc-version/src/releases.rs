@@ -1,7 +1,7 @@
 //! Which minor version is the last of its major version: only the vendor knows, and somebody must say.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -30,7 +30,7 @@ impl ReleaseArgs {
     ///
     /// # Errors
     /// The list is missing (4), cannot be read whole (3, 1), or has a line that is no version (7).
-    pub(crate) fn last_minors(&self, product: &str, majors: RangeInclusive<u64>) -> Result<LastMinors, Failure> {
+    pub(crate) fn last_minors(&self, product: &str, majors: Range<u64>) -> Result<LastMinors, Failure> {
         let named = self.last_minor.iter().map(|last| (last.major, last.minor));
         let mut known = LastMinors::highest_of(named);
         if let Some(releases) = &self.releases

@@ -72,6 +72,7 @@ fn the_saved_copy_is_found_in_tmp_by_itself() {
     fs::write(product.saved("conf"), SHIPPED_CONF).unwrap();
     diff().run().refused("saved_in_both_layouts");
     diff().arg(product.saved("yaml")).run().ok();
+    assert_eq!(diff().args(["--layout", "yaml"]).run().ok().result()["same"], true);
     fs::remove_file(product.saved("conf")).unwrap();
     fs::remove_file(product.saved("yaml")).unwrap();
     symlink(site.write("elsewhere", SHIPPED), product.saved("yaml")).unwrap();

@@ -131,3 +131,25 @@ fn across_layouts_nothing_is_carried_and_every_customised_key_is_told_with_its_l
     assert_outcomes(&ran, &[("database.pool.size", other)]);
     assert_eq!(ran.result()["keys"][0]["suggestion"], "database.pool_size");
 }
+
+#[test]
+fn the_layout_of_a_copy_whose_name_says_none_is_what_the_flag_says() {
+    let site = Site::new();
+    fs::write(site.yaml(), SHIPPED.replace("240", "60")).unwrap();
+    let copy = site.path("copy");
+    site.tool("save").arg("--to").arg(&copy).run().ok();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    site.tool("carry").arg(&copy).args(["--base", "new", "--layout", "yaml"]).run().ok().changed();
+    assert_eq!(text(site.yaml()), SHIPPED.replace("240", "60"));
+}
+
+#[test]
+fn a_key_named_like_a_section_is_carried_and_neither_takes_the_other_with_it() {
+    let site = Site::new();
+    let new = "log = plain\n[log]\nlevel = info\n";
+    let ran = site.carry("conf", &new.replace("plain", "mine"), Some(new), new).run().ok().changed();
+    assert_outcomes(&ran, &[("log", "carried")]);
+    assert_eq!(text(site.conf()), new.replace("plain", "mine"));
+    site.carry("conf", "[log]\nlevel = debug\n", Some(new), new).run().ok().changed();
+    assert_eq!(text(site.conf()), "[log]\nlevel = debug\n");
+}

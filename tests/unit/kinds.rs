@@ -56,6 +56,11 @@ fn a_oneshot_unit_is_started_when_it_has_done_its_work() {
     let ran = remains.start().run().ok().changed();
     assert_eq!((after(&ran, "active_state"), after(&ran, "sub_state")), (&json!("active"), &json!("exited")));
     remains.start().run().ok().unchanged();
+    let under_way = Own::new("oneshot-late", "Type=oneshot\nExecStart=/bin/sleep 4");
+    under_way.systemctl(&["start", "--no-block"]);
+    under_way.waits_in("activating");
+    let again = under_way.start().run().ok().unchanged();
+    assert_eq!((after(&again, "active_state"), &again.result()["skipped"]), (&json!("inactive"), &json!("already_so")));
     let fails = Own::new("oneshot-fails", "Type=oneshot\nExecStart=/bin/false");
     fails.start().run().fails(1, "unit_not_started").changed();
 }

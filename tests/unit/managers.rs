@@ -49,6 +49,24 @@ fn a_user_without_rights_is_told_the_sudo_line() {
     }
 }
 
+/// Shows one unit, which another one requires, and knows nothing of that other one.
+const SILENT: &str = r#"#!/bin/sh
+case "$*" in
+*RequiredBy*) printf 'ActiveState=active\nRequiredBy=one.service two.service\n' ;;
+*) printf 'LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nMainPID=7\nInvocationID=a\n' ;;
+esac
+"#;
+
+#[test]
+fn a_manager_that_falls_silent_on_dependents_ends_the_stop_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = folder.path().join("systemctl");
+    fs::write(&fake, SILENT).unwrap();
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    Tool::new("svc-unit").arg("stop").env("PATH", path).run().fails(5, "manager_unreachable").unchanged();
+}
+
 /// The same stand-in with a journal beside it, as only a system manager has one.
 #[test]
 fn a_failed_start_carries_the_last_lines_of_the_journal() {

@@ -11,7 +11,7 @@ fn every_step_has_an_example_on_the_page_and_each_prints_what_the_page_shows() {
     let own = |name: &str, unit: &str, service: &str| {
         Own::named(format!("svc-page{name}-{}.service", std::process::id()), unit, service)
     };
-    let (unit, broken) = (own("", "", SIMPLE), own("2", "", "ExecStart=/bin/sh -c 'exit 7'"));
+    let (unit, broken) = (own("", "", SIMPLE), own("2", "", "Type=notify\nExecStart=/bin/sh -c 'exit 7'"));
     let _worker = own("-worker", &format!("Requires={0}\nAfter={0}", unit.name), SIMPLE);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -48,13 +48,14 @@ fn a_unit_is_started_once_and_stopped_once() {
 
 #[test]
 fn a_unit_that_dies_at_once_was_not_started() {
-    let unit = Own::new("crash", "ExecStart=/bin/sh -c 'exit 7'");
+    // A simple unit counts as active as soon as it is forked, and may be seen so: none of these is active for a moment.
+    let unit = Own::new("crash", "Type=notify\nExecStart=/bin/sh -c 'exit 7'");
     let ran = unit.start().run().fails(1, "unit_not_started").changed().warns("journal_empty");
     assert_eq!((after(&ran, "active_state"), after(&ran, "result")), (&json!("failed"), &json!("exit-code")));
     assert_eq!((after(&ran, "exec_main_code"), after(&ran, "exec_main_status")), (&json!("exited"), &json!(7)));
     says(&ran, "exit status 7");
     // A program that is not there at all.
-    let unit = Own::new("no-program", "ExecStart=/nonexistent/program");
+    let unit = Own::new("no-program", "Type=exec\nExecStart=/nonexistent/program");
     unit.start().run().fails(1, "unit_not_started");
 }
 
@@ -84,7 +85,7 @@ fn a_unit_that_is_started_again_and_again_did_not_hold_although_it_is_active_mos
 #[test]
 fn a_unit_that_is_started_too_often_is_told_how_to_forget_it() {
     let limit = "StartLimitIntervalSec=1h\nStartLimitBurst=1";
-    let unit = Own::with("limit", limit, "ExecStart=/bin/false");
+    let unit = Own::with("limit", limit, "Type=notify\nExecStart=/bin/false");
     unit.start().run().fails(1, "unit_not_started");
     // A daemon-reload clears the manager's count of starts (seen on 252), and other tests of this host make it reload: until it
     // refuses, each further start is a real one, and says so.
@@ -127,4 +128,16 @@ fn a_restart_is_a_new_run_of_the_unit_and_starts_a_stopped_one() {
     assert_eq!(after(&first, "invocation_id"), &second.result()["before"]["invocation_id"]);
     assert_ne!(after(&first, "invocation_id"), after(&second, "invocation_id"));
     assert_ne!(after(&first, "main_pid"), after(&second, "main_pid"));
+}
+
+#[test]
+fn a_restart_that_systemd_refuses_is_no_restart_although_the_unit_runs_on() {
+    let unit = Own::with("refuses-stop", "RefuseManualStop=yes", SIMPLE);
+    unit.start().run().ok();
+    let ran = unit.tool("restart").args(["--settle", "0"]).run().fails(1, "unit_not_restarted").unchanged();
+    assert_eq!(after(&ran, "invocation_id"), &ran.result()["before"]["invocation_id"]);
+    says(&ran, "Operation refused");
+    // So that it can be stopped when the test is over.
+    unit.systemctl(&["kill"]);
+    unit.waits_in("inactive");
 }

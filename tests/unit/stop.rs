@@ -40,3 +40,18 @@ fn a_unit_whose_file_was_removed_while_it_runs_is_still_stopped() {
     assert_eq!(stopped.result()["before"]["active_state"], "active");
     assert!(!unit.systemd.is_active(&unit.name));
 }
+
+#[test]
+fn a_unit_that_was_killed_before_the_stop_is_not_called_killed_by_it() {
+    let slow = Own::new("killed-first", "Type=oneshot\nExecStart=/bin/sleep 600");
+    let unit = Own::with("killed-before", &format!("After={}", slow.name), SIMPLE);
+    unit.start().run().ok();
+    unit.systemctl(&["kill", "--signal=KILL"]);
+    unit.waits_in("failed");
+    // A start that waits for another unit's, and is taken out of the queue.
+    slow.systemctl(&["start", "--no-block"]);
+    slow.waits_in("activating");
+    unit.systemctl(&["start", "--no-block"]);
+    let ran = unit.tool("stop").run().ok().changed();
+    assert_eq!((&ran.result()["before"]["job_pending"], after(&ran, "result")), (&json!(true), &json!("signal")), "{ran}");
+}

@@ -112,3 +112,14 @@ fn a_check_goes_on_from_an_installers_document_and_takes_the_installed_version_f
     }
     assert_eq!(place.tool("check").run().status, 2, "neither --to nor --from");
 }
+
+#[test]
+fn a_list_of_releases_that_is_not_there_matters_only_on_the_way_to_another_major() {
+    let place = Place::new();
+    let check = |installed: &str, to: &str| place.check(installed, to).args(["--releases", "/nonexistent/releases"]).run();
+    for (installed, to) in [("1.4.2", "1.4.3"), ("1.4.2", "1.5.0"), ("0.1.0", "0.1.1")] {
+        check(installed, to).ok();
+    }
+    check("1.4.2", "1.6.0").refused("path_unsupported");
+    check("1.15.5", "2.0.1").fails(4, "file_not_found");
+}

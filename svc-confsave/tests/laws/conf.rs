@@ -7,7 +7,7 @@ use crate::texts::{Line, Sample};
 fn line() -> impl Strategy<Value = String> {
     let sign = prop::sample::select(vec![" = ", "=", ": ", " : ", ":"]);
     let value = prop::sample::select(vec!["0", "1", "", "two words", "\"quoted\"", "http://h:1/?a=b", "# no comment"]);
-    let key = prop::sample::select(vec!["a", "b", "c.d"]);
+    let key = prop::sample::select(vec!["a", "b", "c.d", "s"]);
     let tail = prop::sample::select(vec!["", "", "  "]);
     prop_oneof![
         6 => (key, sign, value, tail).prop_map(|(key, sign, value, tail)| format!("{key}{sign}{value}{tail}")),

@@ -49,7 +49,7 @@ impl Sample {
 }
 
 fn carried(base: &Text, mine: &Text, new: &Text) -> Written {
-    let merge = three_way(base.flat(), mine.flat(), new.flat());
+    let merge = three_way(new.layout(), base.flat(), mine.flat(), new.flat());
     match write(merge, mine, new, || Ok::<(), Infallible>(())) {
         Ok(written) => written,
         Err(never) => match never {},
@@ -72,14 +72,14 @@ fn laws(layout: Layout, [base, mine, new]: [&Sample; 3]) -> Result<(), TestCaseE
     prop_assert_eq!(again.flat(), &written.values, "the text says just what was intended\n{}", shown);
     let all = written.decisions.iter().all(|one| one.fate != Fate::NotCarried(Reason::NotWritable));
     if all {
-        let wanted = three_way(base_text.flat(), mine_text.flat(), new_text.flat()).result;
+        let wanted = three_way(layout, base_text.flat(), mine_text.flat(), new_text.flat()).result;
         prop_assert_eq!(&written.values, &wanted, "{}", shown);
     }
 
     let second = carried(&base_text, &mine_text, &again);
     prop_assert_eq!(&second.text, &written.text, "a second merge changes nothing\n{}", shown);
 
-    untouched_lines_stay(new, new_text.flat(), &written, &shown)?;
+    untouched_lines_stay(layout, new, new_text.flat(), &written, &shown)?;
     one_kind_of_line_end(&new.text, &written.text, &shown)
 }
 
@@ -90,11 +90,17 @@ fn all_is_carried(layout: Layout, base: &Sample, mine: &Sample) -> Result<(), Te
     let shown = format!("base:\n{}\nmine:\n{}\nwritten:\n{}", base.text, mine.text, written.text);
     prop_assert_eq!(&written.values, mine_text.flat(), "{}", shown);
     prop_assert!(written.decisions.iter().all(|one| one.fate == Fate::Carried), "{}", shown);
-    untouched_lines_stay(base, base_text.flat(), &written, &shown)
+    untouched_lines_stay(layout, base, base_text.flat(), &written, &shown)
 }
 
 /// Every line of the new file that no change touches is still there, to the byte and in its order.
-fn untouched_lines_stay(new: &Sample, before: &Flat, written: &Written, shown: &str) -> Result<(), TestCaseError> {
+fn untouched_lines_stay(
+    layout: Layout,
+    new: &Sample,
+    before: &Flat,
+    written: &Written,
+    shown: &str,
+) -> Result<(), TestCaseError> {
     let changed = |path: &Path| written.values.get(path) != before.get(path);
     let changes: Vec<&Path> = before.keys().chain(written.values.keys()).filter(|path| changed(path)).collect();
     let is_touched = |line: &Line| {
@@ -102,6 +108,10 @@ fn untouched_lines_stay(new: &Sample, before: &Flat, written: &Written, shown: &
         let in_group = |path: &Path| before.keys().any(|there| there.starts_with(path) && there.len() > path.len());
         if line.is_comment {
             return !line.owner.is_empty() && !has_left(&line.owner);
+        }
+        // A key of lines stands for itself, also where a section has its name.
+        if layout == Layout::Conf {
+            return changes.contains(&&line.owner);
         }
         if line.in_flow {
             return changes.iter().any(|change| change.starts_with(&line.owner));

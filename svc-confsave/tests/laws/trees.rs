@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use proptest::prelude::*;
+use svc_confsave::Layout;
 use svc_confsave::merge::{Choice, Fate, three_way, two_way};
 use svc_confsave::tree::{Flat, Paths, Tree, flatten};
 
@@ -30,31 +31,31 @@ proptest! {
 
     #[test]
     fn what_nobody_customised_is_the_new_one(base in config(), new in config()) {
-        let merge = three_way(&base, &base, &new);
+        let merge = three_way(Layout::Yaml, &base, &base, &new);
         prop_assert_eq!(&merge.result, &new);
         prop_assert!(merge.decisions.is_empty());
     }
 
     #[test]
     fn onto_the_base_itself_all_customisations_are_carried(base in config(), mine in config()) {
-        let merge = three_way(&base, &mine, &base);
+        let merge = three_way(Layout::Yaml, &base, &mine, &base);
         prop_assert_eq!(&merge.result, &mine);
         prop_assert!(merge.decisions.iter().all(|decision| decision.fate == Fate::Carried));
     }
 
     #[test]
     fn a_second_merge_changes_nothing(base in config(), mine in config(), new in config()) {
-        let once = three_way(&base, &mine, &new).result;
-        prop_assert_eq!(&three_way(&base, &mine, &once).result, &once);
+        let once = three_way(Layout::Yaml, &base, &mine, &new).result;
+        prop_assert_eq!(&three_way(Layout::Yaml, &base, &mine, &once).result, &once);
         for choice in [Choice::Nothing, Choice::All, Choice::Named(&["a".to_owned()])] {
-            let once = two_way(&mine, &new, choice).result;
-            prop_assert_eq!(&two_way(&mine, &once, choice).result, &once);
+            let once = two_way(Layout::Yaml, &mine, &new, choice).result;
+            prop_assert_eq!(&two_way(Layout::Yaml, &mine, &once, choice).result, &once);
         }
     }
 
     #[test]
     fn every_customised_key_has_one_outcome_and_no_other_is_touched(base in config(), mine in config(), new in config()) {
-        let merge = three_way(&base, &mine, &new);
+        let merge = three_way(Layout::Yaml, &base, &mine, &new);
         let customised: Vec<_> = mine.keys().chain(base.keys()).filter(|path| mine.get(*path) != base.get(*path)).collect();
         for path in &customised {
             prop_assert_eq!(merge.decisions.iter().filter(|decision| decision.path == **path).count() , 1);
@@ -75,8 +76,8 @@ proptest! {
 
     #[test]
     fn no_value_comes_to_stand_above_another(base in config(), mine in config(), new in config()) {
-        for result in [three_way(&base, &mine, &new).result, two_way(&mine, &new, Choice::All).result] {
-            let paths = Paths::of(&result);
+        for result in [three_way(Layout::Yaml, &base, &mine, &new).result, two_way(Layout::Yaml, &mine, &new, Choice::All).result] {
+            let paths = Paths::of(Layout::Yaml, &result);
             prop_assert!(result.keys().all(|path| !paths.values_below(path)), "{:?}", result);
         }
     }
