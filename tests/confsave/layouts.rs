@@ -147,7 +147,7 @@ fn the_layout_of_a_copy_whose_name_says_none_is_what_the_flag_says() {
 fn a_key_named_like_a_section_is_carried_and_neither_takes_the_other_with_it() {
     let site = Site::new();
     let new = "log = plain\n[log]\nlevel = info\n";
-    let ran = site.carry("conf", &new.replace("plain", "mine"), Some(new), new).run().ok().changed();
+    let ran = site.carry("conf", new.replace("plain", "mine"), Some(new), new).run().ok().changed();
     assert_outcomes(&ran, &[("log", "carried")]);
     assert_eq!(text(site.conf()), new.replace("plain", "mine"));
     site.carry("conf", "[log]\nlevel = debug\n", Some(new), new).run().ok().changed();
