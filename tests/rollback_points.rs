@@ -9,12 +9,12 @@ use svc_tests::journey::{assert_back, installed, point_of, upgraded};
 #[test]
 fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
     let (product, before) = installed("rbdies");
-    // What a licence's update after the installer may do to a unit by mistake.
+    // What a licence's update after the installer may do to a unit by mistake. It is never active, not even for a moment.
     let hook = product.path("hooks/post-install/10-breaks");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
     let unit = product.host.systemd.unit_dir.join(product.unit());
     let breaks = format!(
-        "#!/bin/sh\nsed -i 's|^ExecStart=.*|ExecStart=/bin/false|' '{}'\nsystemctl --user daemon-reload\n",
+        "#!/bin/sh\nsed -i 's|^ExecStart=|ExecStartPre=/bin/false\\nExecStart=|' '{}'\nsystemctl --user daemon-reload\n",
         unit.display()
     );
     fs::write(&hook, breaks).unwrap();

@@ -140,8 +140,8 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Re
     let mut plan = vec![Action::file(&new.content.path, format!("keep as {}", aside.display()))];
     plan.extend(new.text.differing(&values).iter().map(|path| {
         let change = match values.get(path) {
-            Some(value) => format!("set {} to {}", render(path), redactor.value(path, value)),
-            None => format!("remove {}", render(path)),
+            Some(value) => format!("set {} to {}", render(&redactor.path(path)), redactor.value(path, value)),
+            None => format!("remove {}", render(&redactor.path(path))),
         };
         Action::file(&new.content.path, change)
     }));

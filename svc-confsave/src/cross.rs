@@ -27,7 +27,7 @@ pub(crate) fn keys(sides: Sides<'_>, redactor: &Redactor) -> Vec<KeyReport> {
         }
         let fate = if agree { Fate::Same } else { Fate::NotCarried(Reason::OtherLayout) };
         let mut report = KeyReport::of(&Decision { path: path.clone(), fate }, sides, redactor);
-        report.suggestion = twin.map(|twin| render(twin));
+        report.suggestion = twin.map(|twin| render(&redactor.path(twin)));
         keys.push(report);
     }
     keys

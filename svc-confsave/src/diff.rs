@@ -119,6 +119,7 @@ fn compare(saved: &Config, new: &Config, redactor: &Redactor, diff: &mut Diff) {
 fn difference(path: &Path, saved: Option<&Tree>, new: Option<&Tree>, redactor: &Redactor) -> Difference {
     let (saved, saved_cut) = saved.map(|leaf| shown(redactor, path, leaf)).unzip();
     let (new, new_cut) = new.map(|leaf| shown(redactor, path, leaf)).unzip();
-    let redacted = saved_cut == Some(true) || new_cut == Some(true);
-    Difference { key: path.clone(), path: render(path), saved, new, redacted }
+    let key = redactor.path(path);
+    let redacted = saved_cut == Some(true) || new_cut == Some(true) || key != *path;
+    Difference { path: render(&key), key, saved, new, redacted }
 }

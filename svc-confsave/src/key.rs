@@ -70,7 +70,9 @@ impl KeyReport {
             Some(shown)
         };
         let (saved, base, new) = (value(Some(sides.saved)), value(sides.base), value(Some(sides.new)));
-        Self { key: path.clone(), path: render(path), outcome, reason, saved, base, new, redacted, suggestion: None }
+        let key = redactor.path(path);
+        redacted |= key != *path;
+        Self { path: render(&key), key, outcome, reason, saved, base, new, redacted, suggestion: None }
     }
 
     /// What is said of a file that is not read by key.

@@ -30,6 +30,7 @@ mod save;
 mod saved;
 pub mod text;
 mod text_diff;
+mod text_secrets;
 pub mod tree;
 pub mod write;
 mod yaml;

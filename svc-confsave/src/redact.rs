@@ -43,6 +43,15 @@ impl Redactor {
         self.tree(leaf, self.is_secret(path))
     }
 
+    /// Keys as they may be shown: one may well be a URL with user and password.
+    pub(crate) fn path(&self, path: &[String]) -> Path {
+        path.iter().map(|key| self.key(key)).collect()
+    }
+
+    fn key(&self, key: &str) -> String {
+        if self.show { key.to_owned() } else { without_secrets(key) }
+    }
+
     fn is_secret(&self, path: &[String]) -> bool {
         let heads = (1..=path.len()).filter_map(|count| path.get(..count));
         path.iter().any(|key| is_secret_name(key)) || heads.into_iter().any(|head| self.named.contains(head))
@@ -57,7 +66,7 @@ impl Redactor {
             Tree::Map { entries, .. } => {
                 let named = names_a_secret(entries);
                 let is_secret = |key: &str| secret || is_secret_name(key) || (named && key == VALUE);
-                entries.iter().map(|(key, value)| (key.clone(), self.tree(value, is_secret(key)))).collect()
+                entries.iter().map(|(key, value)| (self.key(key), self.tree(value, is_secret(key)))).collect()
             }
             Tree::Alias(_) => tree.to_json(),
         }

@@ -9,7 +9,7 @@ use crate::hidden::Hidden;
 use crate::layout::Layout;
 use crate::lines::Lines;
 use crate::tree::{Flat, Path, flatten};
-use crate::yaml;
+use crate::{text_secrets, yaml};
 
 /// How a text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +68,7 @@ impl Text {
             }
             Layout::Conf => match Lines::read(text) {
                 Ok(lines) => (lines.flat(), lines.hidden(), Model::Lines(lines)),
-                Err(line) => (Flat::new(), Vec::new(), Model::Text { line }),
+                Err(line) => (Flat::new(), text_secrets::places(text), Model::Text { line }),
             },
         };
         Ok(Self { text: text.to_owned(), marked, layout, flat, hidden, model })
