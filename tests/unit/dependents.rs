@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::wait;
 
-use crate::own::{Looks, Own, SIMPLE, after, says, tool};
+use crate::own::{Looks, Own, SIMPLE, after, once_activating, says, tool};
 
 #[test]
 fn a_unit_that_was_not_started_because_another_failed_says_so() {
@@ -111,5 +111,26 @@ fn a_dependent_that_does_not_start_again_is_for_a_person_to_look_at() {
         .review("dependent_not_started")
         .changed();
     assert_eq!(ran.result()["dependents"], json!([]));
+    assert!(unit.systemd.is_active(&unit.name));
+}
+
+#[test]
+fn a_start_that_is_cut_off_at_a_dependent_names_the_dependent_to_wait_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = folder.path().join("slow");
+    let unit = Own::new("cut-whole", SIMPLE);
+    let late = Own::with(
+        "cut-late",
+        &format!("Requires={0}\nAfter={0}", unit.name),
+        &format!("Type=exec\nExecStartPre=/bin/sh -c 'test ! -e {} || sleep 600'\n{SIMPLE}", slow.display()),
+    );
+    late.start().run().ok();
+    let stopped = unit.tool("stop").run().ok().warns("dependents_stopped").text();
+    fs::write(slow, "").unwrap();
+    let start = tool(&unit.systemd, "start").args(["--settle", "0", "--from", "-"]).stdin(stopped);
+    let spawned = once_activating(&late, start);
+    spawned.signal(Signal::SIGTERM);
+    let ran = spawned.wait().fails(143, "interrupted").changed();
+    says(&ran, &format!("svc-unit wait user:{}", late.name));
     assert!(unit.systemd.is_active(&unit.name));
 }

@@ -1,7 +1,8 @@
 //! Ready means that it answers.
 
+use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use svc_tests::os;
@@ -51,4 +52,27 @@ fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
     let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
     let ran = unit.start().args(["--ready-tcp", address.as_str(), "--timeout", "60s"]).run().fails(1, "unit_died").changed();
     assert!(ran.doc()["duration_ms"].as_u64().unwrap() < 20_000);
+}
+
+#[test]
+fn an_answer_that_comes_when_the_unit_has_died_is_somebody_elses() {
+    let folder = tempfile::tempdir().unwrap();
+    let end = folder.path().join("end");
+    let lives = format!("ExecStart=/bin/sh -c 'while test ! -e {}; do sleep 0.1; done; exit 3'", end.display());
+    let unit = Own::new("ready-stale", &lives);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/ready", listener.local_addr().unwrap());
+    let tool = unit.tool("start").args(["--settle", "0", "--ready-url", url.as_str()]);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            fs::write(&end, "").unwrap();
+            unit.waits_in("failed");
+            let _ = write!(stream, "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        });
+        let ran = tool.run();
+        // Had it not asked at all, nobody would ever be answered.
+        let _ = TcpStream::connect(listener.local_addr().unwrap());
+        ran.fails(1, "unit_died").changed();
+    });
 }
