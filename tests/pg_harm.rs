@@ -117,7 +117,8 @@ fn what_the_dump_needs_and_the_server_lacks_is_named_before_anything() {
     case.tool().arg(&path).run().refused("server_too_old");
     let ordering = case.dump_with(&dump, "\n\\connect postgres");
     case.tool().arg(ordering).run().refused("dump_has_commands");
-    case.tool().args(["--owner", "nobody else"]).arg(&dump).run().refused("role_missing");
+    let ran = case.tool().args(["--owner", "nobody else"]).arg(&dump).run().refused("role_missing");
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("--owner"), "{ran}");
     let document = case.backup();
     let properties = case.dir.path().join("backup.sql.properties.json");
     fs::write(&properties, fs::read_to_string(&properties).unwrap().replace("\"pg_default\"", "\"of another host\"")).unwrap();

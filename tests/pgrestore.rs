@@ -881,3 +881,49 @@ fn names_with_odd_characters_are_quoted_everywhere() {
     case.tool().arg("--drop-old").arg(&dump).run().ok().changed();
     assert_eq!(case.text(), before);
 }
+
+#[test]
+fn a_dump_of_a_part_of_the_database_is_not_taken_for_the_database_in_silence() {
+    let (case, whole) = Case::filled("pgr_part");
+    // A partition on an enumeration is dumped through its root, and is not missing; nor is an empty table.
+    case.sql(
+        "CREATE TABLE by_kind (k kind, n int) PARTITION BY HASH (k); \
+         CREATE TABLE by_kind_0 PARTITION OF by_kind FOR VALUES WITH (MODULUS 1, REMAINDER 0); \
+         INSERT INTO by_kind VALUES ('one', 1); CREATE TABLE nothing (n int)",
+    );
+    let stage = |dump: &Path| case.tool().args(["stage", "--dry-run"]).arg(dump).run().ok();
+    let lacking = |ran: &Ran| {
+        let warnings = ran.doc()["warnings"].as_array().unwrap().clone();
+        let found = warnings.iter().find(|warning| warning["code"] == "dump_lacks_tables");
+        found.map(|warning| warning["message"].as_str().unwrap().to_owned())
+    };
+    let message = lacking(&stage(&whole)).unwrap();
+    assert!(message.contains("none: public.by_kind_0. "), "{message}");
+    assert_eq!(lacking(&stage(&case.dump())), None);
+    for (option, missing) in [("--schema-only", "public.items, public.notes"), ("--table=items", "public.notes")] {
+        let output = case.pg.administrator("pg_dump").args([option, &case.database]).output().unwrap();
+        let path = case.dir.path().join("part.sql");
+        fs::write(&path, output.stdout).unwrap();
+        let message = lacking(&stage(&path)).unwrap();
+        assert!(missing.split(", ").all(|table| message.contains(table)) && !message.contains("nothing"), "{message}");
+    }
+}
+
+#[test]
+fn under_another_owner_the_one_before_keeps_his_rights_and_it_is_said() {
+    let (case, _) = Case::filled("pgr_owner");
+    let (database, other) = (identifier(&case.database), format!("{}_other", case.database));
+    case.admin(&format!("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC; CREATE ROLE {}", identifier(&other)));
+    case.backup();
+    let stage = || case.tool().arg("stage").arg(case.dir.path().join("backup.sql"));
+    let ran = stage().args(["--owner", &other]).run();
+    let connects = ran.result()["staged"]["oid"]
+        .as_u64()
+        .map(|oid| case.admin(&format!("SELECT has_database_privilege({}, {oid}, 'CONNECT')", literal(&case.owner))));
+    let same = stage().arg("--dry-run").run();
+    case.pg.drop_database(&case.copies()).unwrap();
+    case.admin(&format!("DROP ROLE {}", identifier(&other)));
+    ran.ok().warns("other_owner");
+    assert_eq!(connects.as_deref(), Some("t"));
+    assert!(!same.ok().text().contains("other_owner"));
+}

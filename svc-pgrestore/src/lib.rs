@@ -9,6 +9,7 @@ mod loader;
 mod names;
 mod notes;
 mod outcome;
+mod part;
 mod preflight;
 mod prepare;
 mod proof;

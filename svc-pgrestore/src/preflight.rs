@@ -26,6 +26,16 @@ pub(crate) fn versions(dump_of: u32, dump_of_text: &str, server: &Server) -> Res
     .hint(format!("Restore it on a PostgreSQL {dump_of} or later: --host and --port.")))
 }
 
+/// The role that is to own the database.
+pub(crate) fn owner(missing: &[String]) -> Result<(), Failure> {
+    let Some(owner) = missing.first() else { return Ok(()) };
+    Err(Failure::refused("role_missing", format!("The database is to belong to {owner}, a role that the server does not have."))
+        .hint(format!(
+            "Name its owner with --owner (SVC_DB_USER), or create the role first: CREATE ROLE {} LOGIN;",
+            quoted(owner)
+        )))
+}
+
 /// Every role that the dump grants to or that owns something.
 pub(crate) fn roles(missing: &[String]) -> Result<(), Failure> {
     let Some(first) = missing.first() else { return Ok(()) };

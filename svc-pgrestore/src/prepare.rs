@@ -15,7 +15,7 @@ use crate::names::typed;
 use crate::outcome::{PropertiesFrom, Staged};
 use crate::proof::Expected;
 use crate::settings::{DatabaseArgs, OwnerArg};
-use crate::{names, preflight, server, trial};
+use crate::{names, part, preflight, server, trial};
 
 /// What staging and restoring need to know.
 #[derive(Debug, clap::Args)]
@@ -98,6 +98,10 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     };
     leave_out_roles(&mut admin, call, &mut creation)?;
     remarks(call, &admin, &dump);
+    if live.is_some() {
+        part::remark(call, &admin, &dump, &database);
+    }
+    other_owner(call, &creation);
     let mut first = Vec::new();
     if aim == Aim::Place && live.is_some() {
         first.extend(trial::actions(&creation, &names::staged(&database, call.run_id())));
@@ -147,9 +151,8 @@ fn meant(input: &Input, named: &DatabaseArgs, database: &str, aim: Aim, call: &C
 fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
     let version = dump.server_version.as_deref().unwrap_or_default();
     preflight::versions(dump.server_major().unwrap_or_default(), version, &admin.server)?;
-    let mut roles = dump.roles.clone();
-    roles.push(owner.to_owned());
-    preflight::roles(&server::missing_roles(&mut admin.client, &roles)?)?;
+    preflight::owner(&server::missing_roles(&mut admin.client, &[owner.to_owned()])?)?;
+    preflight::roles(&server::missing_roles(&mut admin.client, &dump.roles)?)?;
     preflight::extensions(&server::missing_extensions(&mut admin.client, &dump.extensions)?)
 }
 
@@ -228,6 +231,20 @@ fn leave_out_roles(admin: &mut Admin, call: &Call, creation: &mut Creation) -> R
         creation.without_roles(&gone);
     }
     Ok(())
+}
+
+/// The owner is named by flag and settings, not by the dump.
+fn other_owner(call: &Call, creation: &Creation) {
+    let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner) else { return };
+    if *before != creation.owner {
+        call.warn(
+            "other_owner",
+            format!(
+                "The database belonged to {before}, and will belong to {}; --owner (SVC_DB_USER) says whose it is.",
+                creation.owner
+            ),
+        );
+    }
 }
 
 fn remarks(call: &Call, admin: &Admin, dump: &Dump) {

@@ -188,7 +188,7 @@ impl Creation {
             let grantee = match &grant.grantee {
                 None => "PUBLIC".to_owned(),
                 // The owner has all rights already.
-                Some(role) if *role == properties.owner => continue,
+                Some(role) if *role == self.owner => continue,
                 Some(role) => quoted(role),
             };
             let option = if grant.grantable { " WITH GRANT OPTION" } else { "" };
@@ -220,7 +220,6 @@ impl Creation {
         let grantees = properties.acl.iter().flatten().filter_map(|grant| grant.grantee.clone());
         let mut roles: Vec<String> =
             grantees.chain(properties.settings.iter().filter_map(|setting| setting.role.clone())).collect();
-        roles.retain(|role| *role != properties.owner || *role == self.owner);
         roles.sort();
         roles.dedup();
         roles
@@ -327,6 +326,15 @@ mod tests {
             creation(150_018, None).create().sql,
             "CREATE DATABASE svc_db_staged_r OWNER svc TEMPLATE template0 CONNECTION LIMIT 0"
         );
+    }
+
+    #[test]
+    fn who_owned_it_before_keeps_his_rights_under_another_owner() {
+        let creation = Creation { owner: "Reader".to_owned(), ..creation(150_018, Some(properties())) };
+        let sql: Vec<String> = creation.finish().into_iter().map(|one| one.sql).collect();
+        assert!(sql.contains(&"GRANT CREATE ON DATABASE svc_db_staged_r TO svc".to_owned()), "{sql:?}");
+        assert!(!sql.iter().any(|sql| sql.starts_with("GRANT") && sql.contains("Reader")), "{sql:?}");
+        assert!(creation.roles().contains(&"svc".to_owned()));
     }
 
     #[test]
