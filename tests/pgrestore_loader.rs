@@ -102,6 +102,14 @@ fn what_the_server_says_no_to_is_told_with_its_line() {
         text.replace("    ADD CONSTRAINT items_name_key UNIQUE (name);", "    ADD CONSTRAINT items_name_key UNIQUE (nobody);");
     let function = case.dump_with(&dump, "SELECT 1,\n    no_such_function();");
     let function = fs::read_to_string(function).unwrap();
+    // Which row and column it is, by both loaders, and never what stands there.
+    for (round, loader) in (0..).zip(LOADERS) {
+        let path = write(&case, "discreet", &row);
+        let tool = case.tool().args(["stage", "--loader", loader, "--run-id", &format!("20300101t00000{round}z-row")]);
+        let ran = tool.arg(path).run().fails(1, "load_failed").unchanged();
+        let seen = format!("{}{}", ran.text(), ran.stderr);
+        assert!(!seen.contains("x77") && causes(ran.doc()).contains("COPY items, line 77, column id"), "{ran}");
+    }
     for (name, text, part, word) in [
         ("row", &row, "x77\titem 77", "invalid input syntax"),
         ("statement", &statement, "ALTER TABLE ONLY public.items\n    ADD CONSTRAINT items_name_key", "nobody"),
@@ -297,6 +305,18 @@ fn a_damaged_dump_is_refused_or_undone_or_holds_what_it_says() {
 }
 
 #[test]
+fn a_server_that_ends_idle_sessions_does_not_end_those_that_wait_for_a_long_load() {
+    let (case, dump) = Case::filled("pgl_idle");
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(3);");
+    for loader in LOADERS {
+        let run = format!("20300101t000000z-idle-{loader}");
+        let tool = case.tool().args(["stage", "--loader", loader, "--run-id", &run]).arg(&slow);
+        tool.env("PGOPTIONS", "-c idle_session_timeout=2s").run().ok();
+        case.tool().args(["unstage", "--run", &run]).run().ok();
+    }
+}
+
+#[test]
 fn progress_says_what_is_at_work() {
     let (case, dump) = Case::filled("pgl_progress");
     let ran = case.tool().args(["stage", "--progress", "json"]).arg(&dump).talks().run().ok();
@@ -310,7 +330,7 @@ fn a_terminal_shows_bytes_rows_and_the_statement_at_work() {
     let (case, _) = Case::filled("pgl_terminal");
     case.sql("CREATE TABLE public.large AS SELECT n, md5(n::text) FROM generate_series(1, 50000) n; CREATE INDEX ON public.large (md5)");
     // A staging that is over before the bar is drawn shows nothing of itself.
-    let slow = case.dump_with(&case.dump(), "SELECT pg_catalog.pg_sleep(0.6);");
+    let slow = case.dump_with(&case.dump(), "SELECT pg_catalog.pg_sleep(2);");
     let tool = svc_tests::tool::bin_dir().join("svc-pgrestore");
     let typed = format!("stty cols 160; {} stage {} > {}", tool.display(), slow.display(), case.dir.path().join("out").display());
     let ran = std::process::Command::new("script")

@@ -13,4 +13,4 @@ pub use catalog::{Named, Server, databases, sessions};
 pub use creation::{Creation, Statement};
 pub use drops::{drop_if_there, drop_statement};
 pub use names::{copy_name, of_the_service};
-pub use session::{Admin, MAINTENANCE};
+pub use session::{Admin, MAINTENANCE, OWN_SETTINGS};

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use postgres::Client;
+use svc_pgdump::admin::OWN_SETTINGS;
 use svc_pgdump::refusal;
 use svc_step::Failure;
 use svc_step::progress::Progress;
@@ -37,10 +38,8 @@ const INVALID_INDEXES: &str = "SELECT i.indexrelid::regclass::text FROM pg_index
 const NOT_VALIDATED: &str = "SELECT format('%s on %s', c.conname, coalesce(nullif(c.conrelid, 0)::regclass::text, \
     nullif(c.contypid, 0)::regtype::text)) FROM pg_constraint c WHERE NOT c.convalidated ORDER BY 1";
 
-/// Whatever the administrator's role has as its defaults. What is gathered here need not be waited for, statement by statement:
-/// the end of [`analyze`] is.
-const OWN_SETTINGS: &str = "SET search_path = ''; SET statement_timeout = 0; SET lock_timeout = 0; \
-    SET default_transaction_read_only = off; SET row_security = off; SET synchronous_commit = off";
+/// What is gathered here need not be waited for, statement by statement: the end of [`analyze`] is.
+const PROOF_SETTINGS: &str = "SET search_path = ''; SET row_security = off; SET synchronous_commit = off";
 
 /// Compares, and gathers the planner's statistics, on all of the connections.
 ///
@@ -48,7 +47,9 @@ const OWN_SETTINGS: &str = "SET search_path = ''; SET statement_timeout = 0; SET
 /// Something is missing, too much, or invalid (7); or see [`refusal::of_query`].
 pub(crate) fn prove(clients: &mut [Client], expected: &Expected, progress: &Progress) -> Result<Proof, Failure> {
     for client in clients.iter_mut() {
-        client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the proof"))?;
+        for settings in [OWN_SETTINGS, PROOF_SETTINGS] {
+            client.batch_execute(settings).map_err(|error| refusal::of_query(&error, "prepare the proof"))?;
+        }
     }
     let Some((first, _)) = clients.split_first_mut() else {
         return Err(Failure::failed("internal", "There is no connection to prove on."));

@@ -16,12 +16,17 @@ use crate::target::Target;
 
 /// The database from which others are made, renamed and dropped.
 pub const MAINTENANCE: &str = "postgres";
-/// Whatever the administrator's role has as its defaults: making and dropping a database may take long, and writes.
-const OWN_SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET default_transaction_read_only = off";
+/// Whatever the server, the database or the role has as its defaults: a session of ours may work for long, be idle for long while
+/// others work, and writes. What only newer servers know is set where it is known.
+pub const OWN_SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET default_transaction_read_only = off; \
+    SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
+    WHERE name IN ('idle_session_timeout', 'transaction_timeout')";
 /// How often signals and the time limit are looked at while the server is at work.
 const LOOK: Duration = Duration::from_millis(50);
 /// A lock of the session, which the server gives back when it ends it.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
+/// How often the server is asked again to end sessions, where it could not be asked.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How long a server may be busy with what a call asked for that was killed meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -150,6 +155,16 @@ impl Admin {
         }
     }
 
+    /// Ends sessions; whether the server was told to. A connection of the administrator that is lost is made anew.
+    fn end(&mut self, call: &Call, pids: &[i32]) -> bool {
+        if self.client.is_closed()
+            && let Ok(client) = self.another(call, MAINTENANCE)
+        {
+            self.client = client;
+        }
+        self.client.execute("SELECT pg_terminate_backend(pid) FROM unnest($1::int4[]) pid", &[&pids]).is_ok()
+    }
+
     /// Lets `work` use connections for as long as it takes; a signal or the end of the time limit ends these sessions.
     ///
     /// # Errors
@@ -187,14 +202,15 @@ impl Admin {
                 let _ = ended.send(());
                 result
             });
-            let (mut stopped, mut cut) = (None, false);
+            let (mut stopped, mut cut, mut asked) = (None, false, None::<Instant>);
             while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(LOOK) {
                 if stopped.is_none() {
                     stopped = call.check().err();
                 }
-                if !cut && (stopped.is_some() || failed()) {
-                    cut = true;
-                    let _ = self.client.execute("SELECT pg_terminate_backend(pid) FROM unnest($1::int4[]) pid", &[&pids]);
+                let due = asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN);
+                if !cut && due && (stopped.is_some() || failed()) {
+                    asked = Some(Instant::now());
+                    cut = self.end(call, pids);
                 }
             }
             let result = worker.join().map_err(|_| Failure::failed("internal", "A thread of the step ended by a fault of ours."));
