@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Child;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -11,7 +12,7 @@ use svc_tests::host::{Host, OwnPostgres};
 
 use svc_tests::postgres::literal;
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::random::Random;
+use svc_tests::random::{self, Random};
 use svc_tests::relational::{Case, SOON};
 use svc_tests::tool::{Ran, Spawned};
 use svc_tests::witness::Witness;
@@ -31,14 +32,20 @@ fn hint(ran: &Ran) -> &str {
     ran.doc()["error"]["hint"].as_str().unwrap()
 }
 
-/// A dump that has begun to write and stands still.
-fn standing_dump(case: &Case, out: &str) -> Spawned {
+/// A dump that has written rows and waits for the large objects, which the second session holds.
+fn standing_dump(case: &Case, out: &str) -> (Spawned, Child) {
+    case.sql("CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 20000) n; SELECT lo_from_bytea(0, 'x')");
+    let held = format!("LOCK TABLE pg_catalog.pg_largeobject; SELECT pg_sleep(600) /* {} is held */", case.database);
+    let holder = case.session(&case.database, &format!("BEGIN; {held}"));
+    case.wait_for(
+        "the lock",
+        &format!("query LIKE {} AND wait_event = 'PgSleep'", literal(&format!("%{}%held%", case.database))),
+    );
     let spawned = case.dumper().args(["--as", "postgres", "--output", out]).spawn();
     let partial = case.dir.path().join(format!("{out}.partial"));
     let begun = || fs::metadata(&partial).ok().filter(|meta| meta.len() > 1_000_000);
     wait::until("rows in the partial file", SOON, begun).unwrap();
-    spawned.signal(Signal::SIGSTOP);
-    spawned
+    (spawned, holder)
 }
 
 /// The process that a tool has started.
@@ -55,9 +62,6 @@ fn child_of(spawned: &Spawned, name: &str) -> Pid {
     .unwrap()
 }
 
-/// Rows enough that a dump of them takes a while.
-const MANY: &str = "CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 300000) n";
-
 #[test]
 fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call_goes_on() {
     let host = Host::shared().unwrap();
@@ -68,7 +72,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
 
     // While the copy is made.
     let hold = || {
-        let holder = case.session("postgres", "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; SELECT pg_sleep(120)");
+        let holder = case.session("postgres", "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; SELECT pg_sleep(600)");
         case.wait_for("the lock", "query LIKE '%pg_database IN SHARE%' AND wait_event = 'PgSleep'");
         holder
     };
@@ -120,16 +124,15 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     witness.is_let_in("after a stop at the swap");
     case.tool().args(["swap", "--run", run]).run().ok().changed();
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
-    case.tool().args(["swap", "--back", "--run", run]).run().ok().changed();
+    go_back_without_an_answer(&case, &own, run);
     witness.is_let_in("after the way back");
     case.tool().args(["unstage", "--run", run]).run().ok().changed();
 
     // While it is dumped.
-    case.sql(MANY);
-    let spawned = standing_dump(&case, "stopped.sql");
+    let (spawned, mut holder) = standing_dump(&case, "stopped.sql");
     let mut stop = os::command_as(&own.os_user, own.server_dir.join("pg_ctl"));
     os::run(stop.args(["stop", "--mode=immediate", "-D"]).arg(&own.data_dir)).unwrap();
-    spawned.signal(Signal::SIGCONT);
+    holder.wait().unwrap();
     let ran = spawned.wait();
     host.systemd.start(&own.unit).unwrap();
     ran.fails(1, "pg_dump_failed").unchanged();
@@ -137,18 +140,40 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     assert_eq!(case.copies(), "");
 }
 
+/// The way back, with the connections cut while the server still waits for a standby that is not there: nobody sees the names yet,
+/// and they come all the same.
+fn go_back_without_an_answer(case: &Case, own: &OwnPostgres, run: &str) {
+    let standby = |sql: &str| {
+        case.admin(&format!("ALTER SYSTEM {sql}"));
+        case.admin("SELECT pg_reload_conf()");
+    };
+    let admin = format!("{}_adm", case.database);
+    case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'; ALTER ROLE {admin} SET synchronous_commit = on"));
+    let password = case.dir.path().join("password");
+    os::file(&password, "x\n", 0o600, None).unwrap();
+    let proxy = Proxy::to(&format!("127.0.0.1:{}", own.port)).unwrap();
+    standby("SET synchronous_standby_names = 'nobody'");
+    let tool = case.tool().args(["swap", "--back", "--run", run, "--host", "127.0.0.1", "--port", &proxy.port().to_string()]);
+    let spawned = tool.args(["--username", &admin, "--password-file"]).arg(&password).spawn();
+    case.wait_for("the commit", "query = 'COMMIT' AND wait_event = 'SyncRep'");
+    proxy.cut();
+    case.wait_for("the look at that session", "query LIKE 'SELECT state FROM pg_stat_activity WHERE pid%'");
+    standby("RESET synchronous_standby_names");
+    let ran = spawned.wait().ok().changed();
+    assert!(ran.result()["swapped"] == true && case.sql("SELECT count(*) FROM notes") == "100", "{ran}");
+}
+
 #[test]
 fn a_program_that_is_killed_is_a_failure_and_leaves_nothing() {
     let (case, dump) = Case::filled("pgc_child");
-    case.sql(MANY);
-    let witness = Witness::of(&case);
-    let spawned = standing_dump(&case, "killed.sql");
+    let (spawned, holder) = standing_dump(&case, "killed.sql");
     kill(child_of(&spawned, "pg_dump"), Signal::SIGKILL).unwrap();
-    spawned.signal(Signal::SIGCONT);
     let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("signal: 9"), "{ran}");
     assert!(!case.dir.path().join("killed.sql").exists() && !case.dir.path().join("killed.sql.partial").exists());
 
+    case.release(holder);
+    let witness = Witness::of(&case);
     let spawned = case.sleeping_stage(&dump, &["--loader", "psql"]);
     kill(child_of(&spawned, "psql"), Signal::SIGKILL).unwrap();
     let ran = spawned.wait().fails(1, "load_failed").unchanged();
@@ -167,9 +192,7 @@ fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_
     let password: PathBuf = case.dir.path().join("password");
     os::file(&password, "x\n", 0o600, None).unwrap();
     let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
-    let seed = std::env::var("SVC_TEST_SEED").ok().map_or_else(|| u64::from(std::process::id()), |seed| seed.parse().unwrap());
-    eprintln!("SVC_TEST_SEED={seed}");
-    let mut random = Random::of(seed);
+    let mut random = Random::of(random::seed());
     for round in 0..if svc_tests::deep() { 60 } else { 6 } {
         let run = format!("20300101t{round:06}z-cut");
         let restore = |port: u16| {
@@ -213,7 +236,7 @@ fn a_server_that_says_nothing_any_more_is_left_by_a_second_signal_and_the_rest_i
     let password = case.dir.path().join("password");
     os::file(&password, "x\n", 0o600, None).unwrap();
     let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
-    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(120);");
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(600);");
     let run = "20300101t000000z-stall";
     let tool = case.tool().args(["stage", "--run-id", run, "--host", "127.0.0.1", "--username", &admin]);
     let mut spawned = tool.args(["--port", &proxy.port().to_string(), "--password-file"]).arg(&password).arg(slow).spawn();

@@ -18,12 +18,11 @@ use crate::exchange::{Exchange, Standing};
 const EVERY: Duration = Duration::from_millis(50);
 /// For how long sessions that come back are ended again.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For how long a server is asked what became of a commit whose answer was lost.
+/// For how long a server is asked what became of a commit whose answer was lost, and how often.
 const READ_BACK: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(100);
 
-/// Ending is what is selected, not a condition: conditions may be looked at in any order, and would end anybody's session.
-const END_SESSIONS: &str = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity \
-    WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
+const SESSIONS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
 
 /// What came of one attempt.
 enum Tried {
@@ -40,22 +39,24 @@ pub(crate) fn rename(admin: &mut Admin, call: &Call, exchange: &Exchange, kept: 
     let oids: Vec<u32> = [exchange.incoming.oid, kept.and_then(|kept| kept.oid)].into_iter().flatten().collect();
     let mut second = admin.target.connect(call, MAINTENANCE)?;
     let over = AtomicBool::new(false);
-    let (result, ended) = std::thread::scope(|scope| {
+    let (result, ender) = std::thread::scope(|scope| {
         let ender = scope.spawn(|| end_sessions(&mut second, &oids, &over));
         let result = insist(&mut admin.client, call, &exchange.statements(kept));
         over.store(true, Ordering::SeqCst);
         (result, ender.join().unwrap_or_default())
     });
+    let ended = u64::try_from(ender.ended.len()).unwrap_or(u64::MAX);
     match result {
         Ok(()) => Ok(ended),
         Err(Stop::Known(mut failure)) => {
             if failure.code == IN_USE {
+                failure.causes.extend(ender.refused);
                 failure.causes.extend(sessions(&mut second, &oids));
             }
             Err(failure)
         }
-        Err(Stop::Lost(attempt, failure)) => {
-            match read_back(admin, &mut second, call, exchange) {
+        Err(Stop::Lost(attempt, pid, failure)) => {
+            match read_back(admin, second, call, exchange, pid) {
                 Some(true) => attempt.happened(),
                 Some(false) => {
                     attempt.refused();
@@ -74,15 +75,17 @@ const IN_USE: &str = "database_in_use";
 /// Why it ended without an exchange that is known to have happened.
 enum Stop<'a> {
     Known(Failure),
-    /// The answer to the commit is lost.
-    Lost(Attempt<'a>, Failure),
+    /// The answer to the commit is lost; of the session of that number.
+    Lost(Attempt<'a>, i32, Failure),
 }
 
 fn insist<'a>(client: &mut Client, call: &'a Call, statements: &[String]) -> Result<(), Stop<'a>> {
     let started = Instant::now();
+    let pid = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
+    let pid = pid.map_err(|error| Stop::Known(refusal::of_query(&error, "ask for the session's number")))?;
     loop {
         call.check().map_err(Stop::Known)?;
-        match attempt(client, call, statements)? {
+        match attempt(client, pid, call, statements)? {
             Tried::Done => return Ok(()),
             Tried::InUse(failure) if started.elapsed() >= PATIENCE => return Err(Stop::Known(failure)),
             Tried::InUse(_) => call.pause(EVERY).map_err(Stop::Known)?,
@@ -90,7 +93,7 @@ fn insist<'a>(client: &mut Client, call: &'a Call, statements: &[String]) -> Res
     }
 }
 
-fn attempt<'a>(client: &mut Client, call: &'a Call, statements: &[String]) -> Result<Tried, Stop<'a>> {
+fn attempt<'a>(client: &mut Client, pid: i32, call: &'a Call, statements: &[String]) -> Result<Tried, Stop<'a>> {
     let begin = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'";
     for sql in std::iter::once(begin).chain(statements.iter().map(String::as_str)) {
         if let Err(error) = client.batch_execute(sql) {
@@ -110,46 +113,71 @@ fn attempt<'a>(client: &mut Client, call: &'a Call, statements: &[String]) -> Re
             attempt.happened();
             Ok(Tried::Done)
         }
-        Err(error) => Err(Stop::Lost(attempt, refusal::of_query(&error, "exchange the names of the databases"))),
+        Err(error) => Err(Stop::Lost(attempt, pid, refusal::of_query(&error, "exchange the names of the databases"))),
     }
 }
 
 fn in_use(refused: &Failure) -> Failure {
-    let mut failure = Failure::unavailable(IN_USE, "Sessions come back to the database faster than they can be ended.")
-        .hint("Stop what connects again and again (the causes name the sessions), then run the same command again.");
+    let mut failure = Failure::unavailable(IN_USE, "Sessions stay in the database, or come back faster than they can be ended.")
+        .hint("Stop what is connected (the causes name the sessions), then run the same command again; a superuser may end everybody's.");
     failure.causes.clone_from(&refused.causes);
     failure
 }
 
-/// Ends the sessions until it is over, and counts them.
-fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> u64 {
-    let mut ended = BTreeSet::new();
-    while !over.load(Ordering::SeqCst) {
-        let Ok(rows) = client.query(END_SESSIONS, &[&oids]) else { break };
-        ended.extend(rows.iter().filter(|row| row.get(1)).map(|row| row.get::<_, i32>(0)));
-        std::thread::sleep(EVERY);
-    }
-    u64::try_from(ended.len()).unwrap_or(u64::MAX)
+/// What came of ending the sessions.
+#[derive(Debug, Default)]
+struct Ender {
+    /// Those that were ended.
+    ended: BTreeSet<i32>,
+    /// Why the server last did not end one, in its own words.
+    refused: Option<String>,
 }
 
-/// Whether the exchange took place, by the server's own list; `None` where it cannot be asked.
-fn read_back(admin: &mut Admin, second: &mut Client, call: &Call, exchange: &Exchange) -> Option<bool> {
-    let judge = |client: &mut Client| {
-        let catalog = databases(client).ok()?;
-        Some(matches!(exchange.standing(&catalog), Ok(Standing::Done { .. })))
-    };
-    if let Some(done) = judge(second) {
-        return Some(done);
+/// Ends the sessions until it is over, one by one: one that we may not end (a superuser's) is to be in nobody else's stead.
+fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> Ender {
+    let mut ender = Ender::default();
+    while !over.load(Ordering::SeqCst) && !client.is_closed() {
+        let found = client.query(SESSIONS, &[&oids]).unwrap_or_default();
+        for pid in found.iter().map(|row| row.get::<_, i32>(0)) {
+            match client.query_one("SELECT pg_terminate_backend($1)", &[&pid]) {
+                Ok(row) if row.get(0) => drop(ender.ended.insert(pid)),
+                Ok(_) => {}
+                Err(error) => ender.refused = error.as_db_error().map(refusal::words).or(ender.refused),
+            }
+        }
+        std::thread::sleep(EVERY);
     }
+    ender
+}
+
+/// Whether the exchange took place, by the server's own list; `None` where it cannot be asked, or where the session that was
+/// to commit is still at it: a commit that waits for a disk or a standby is not seen by others yet.
+fn read_back(admin: &mut Admin, second: Client, call: &Call, exchange: &Exchange, pid: i32) -> Option<bool> {
+    admin.client = second;
     let until = Instant::now() + READ_BACK;
     while Instant::now() < until {
-        if let Ok(client) = admin.target.connect(call, MAINTENANCE) {
+        if admin.client.is_closed()
+            && let Ok(client) = admin.target.connect(call, MAINTENANCE)
+        {
             admin.client = client;
-            return judge(&mut admin.client);
         }
-        call.pause(Duration::from_millis(250)).ok()?;
+        if let Ok(true) = settled(&mut admin.client, pid)
+            && let Ok(catalog) = databases(&mut admin.client)
+        {
+            return Some(matches!(exchange.standing(&catalog), Ok(Standing::Done { .. })));
+        }
+        call.pause(LOOK).ok()?;
     }
     None
+}
+
+/// Whether a session is gone. One that waits for a client which is lost is ended; one that is at work comes to its own end.
+fn settled(client: &mut Client, pid: i32) -> Result<bool, postgres::Error> {
+    let Some(row) = client.query_opt("SELECT state FROM pg_stat_activity WHERE pid = $1", &[&pid])? else { return Ok(true) };
+    if row.get::<_, Option<&str>>(0).is_some_and(|state| state.starts_with("idle")) {
+        client.query_one("SELECT pg_terminate_backend($1)", &[&pid])?;
+    }
+    Ok(false)
 }
 
 fn unknown(exchange: &Exchange, failure: Failure) -> Failure {

@@ -40,6 +40,7 @@ struct Shared {
     mode: Mutex<Mode>,
     stop: AtomicBool,
     accepted: AtomicUsize,
+    cuts: AtomicUsize,
 }
 
 impl Shared {
@@ -60,6 +61,7 @@ impl Proxy {
             mode: Mutex::new(Mode::Pass),
             stop: AtomicBool::new(false),
             accepted: AtomicUsize::new(0),
+            cuts: AtomicUsize::new(0),
         });
         let serving = Arc::clone(&shared);
         let listener = Listener::new(move |client| {
@@ -72,6 +74,11 @@ impl Proxy {
     /// Changes what happens to bytes.
     pub fn set(&self, mode: Mode) {
         *self.shared.mode.lock().expect("nobody panics with the lock") = mode;
+    }
+
+    /// Closes the connections that are open now; new ones are carried.
+    pub fn cut(&self) {
+        self.shared.cuts.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The proxy's port, on 127.0.0.1.
@@ -111,7 +118,8 @@ fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, over: &AtomicBo
     let _ = from.set_read_timeout(Some(PAUSE));
     let mut buffer = [0; 16 * 1024];
     let mut carried = 0;
-    while !shared.stopped() && !over.load(Ordering::SeqCst) {
+    let cuts = shared.cuts.load(Ordering::SeqCst);
+    while !shared.stopped() && shared.cuts.load(Ordering::SeqCst) == cuts && !over.load(Ordering::SeqCst) {
         // A look without taking: a socket closed over unread bytes is reset, and a stalled one keeps them.
         let ready = match from.peek(&mut buffer) {
             Ok(0) => break,
