@@ -108,7 +108,8 @@ pub(crate) fn roles(tokens: &[Token]) -> Vec<String> {
             let kind = tokens.get(1).and_then(Token::name).unwrap_or_default();
             match kind {
                 "schema" => found.extend(behind("authorization", tokens).and_then(|at| role_at(tokens, at))),
-                "policy" => found.extend(behind("to", tokens).map(|at| list(tokens, at)).unwrap_or_default()),
+                // What stands in parentheses are conditions: `interval year to month`.
+                "policy" => found.extend(behind("to", before_parentheses(tokens)).map(|at| list(tokens, at)).unwrap_or_default()),
                 "user" => found.extend(behind("for", tokens).and_then(|at| role_at(tokens, at))),
                 _ => {}
             }
@@ -123,6 +124,10 @@ pub(crate) fn roles(tokens: &[Token]) -> Vec<String> {
         _ => {}
     }
     found
+}
+
+fn before_parentheses(tokens: &[Token]) -> &[Token] {
+    tokens.split(|token| *token == Token::Mark('(')).next().unwrap_or_default()
 }
 
 /// The last TO (or FROM) outside of parentheses starts the list: keywords are quoted where they are names.
@@ -209,6 +214,7 @@ mod tests {
             ("CREATE SCHEMA s AUTHORIZATION owner1;", vec!["owner1"]),
             ("CREATE POLICY p ON public.t FOR SELECT TO r1, r2 USING ((a = 'to x'::text));", vec!["r1", "r2"]),
             ("CREATE POLICY p ON public.t USING (true);", vec![]),
+            ("CREATE POLICY p ON public.t USING ((x > '1-2'::interval year to month));", vec![]),
             ("CREATE USER MAPPING FOR m SERVER s;", vec!["m"]),
             ("SET SESSION AUTHORIZATION 'boss';", vec!["boss"]),
             ("SET SESSION AUTHORIZATION DEFAULT;", vec![]),
