@@ -8,6 +8,7 @@ pub mod admin;
 mod aside;
 mod compression;
 mod connection;
+pub mod discreet;
 mod dump;
 mod dump_file;
 mod encoding;

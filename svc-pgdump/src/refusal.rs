@@ -6,6 +6,8 @@ use postgres::Error;
 use postgres::error::{DbError, SqlState};
 use svc_step::Failure;
 
+use crate::admin::MAINTENANCE;
+use crate::discreet;
 use crate::target::Target;
 use crate::tls;
 
@@ -39,7 +41,11 @@ pub fn of_connect(error: &Error, target: &Target, dbname: &str) -> Failure {
     let code = said.code();
     let failure = if *code == SqlState::INVALID_CATALOG_NAME {
         Failure::not_found("database_not_found", format!("The server at {place} has no database {dbname}."))
-            .hint("Name the right one with --dbname or SVC_DATABASE; psql --list shows all.")
+            .hint(if dbname == MAINTENANCE {
+                "Administrators connect to this one before they make or drop another: createdb postgres makes it; psql --list shows all."
+            } else {
+                "Name the right one with --dbname or SVC_DATABASE; psql --list shows all."
+            })
     } else if *code == SqlState::INVALID_PASSWORD || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
         Failure::refused("postgres_access_denied", format!("The server at {place} does not let the user {user} into {dbname}."))
             .hint("Check --username, the password in ~/.pgpass or --password-file, and the server's pg_hba.conf; --as USER connects over the socket as that user of the host.")
@@ -110,15 +116,19 @@ fn is_busy(code: &SqlState) -> bool {
     .contains(code)
 }
 
-/// The server's own words: message, detail, hint, and its code.
+/// The server's own words: message, code, detail, hint and place, without the values of rows.
 #[must_use]
 pub fn words(said: &DbError) -> String {
-    let mut text = format!("{}: {} ({})", said.severity(), said.message(), said.code().code());
-    for more in [said.detail(), said.hint(), said.where_()].into_iter().flatten() {
-        text.push_str("; ");
-        text.push_str(more);
-    }
-    text
+    let text = format!("{}: {} ({})", said.severity(), discreet::message(said.code().code(), said.message()), said.code().code());
+    std::iter::once(text).chain(more(said)).collect::<Vec<_>>().join("; ")
+}
+
+/// What the server says beside its message: detail, hint and place, without the values of rows.
+#[must_use]
+pub fn more(said: &DbError) -> Vec<String> {
+    let detail = said.detail().and_then(|detail| discreet::detail(said.code().code(), detail));
+    let place = said.where_().and_then(discreet::place);
+    [detail, said.hint().map(str::to_owned), place].into_iter().flatten().collect()
 }
 
 fn chain(error: &Error) -> Vec<String> {

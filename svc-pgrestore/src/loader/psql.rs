@@ -56,7 +56,9 @@ fn command(target: &Target, load: &Load<'_>) -> Command {
     target.child_env(&mut command, load.database);
     // Sentences are read from its stderr, so it is to speak English.
     command.env("LC_ALL", "C.UTF-8").env_remove("PSQLRC");
-    command.args(["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]).stdin(Stdio::piped());
+    command.args(["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1"]);
+    // With the SQLSTATE of each answer: it tells which of them quote the values of rows.
+    command.args(["-v", "VERBOSITY=verbose", "-f", "-"]).stdin(Stdio::piped());
     command
 }
 

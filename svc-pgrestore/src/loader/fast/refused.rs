@@ -3,6 +3,7 @@
 use postgres::Error;
 use postgres::error::{DbError, ErrorPosition, SqlState};
 use svc_pgdump::lexer::Position;
+use svc_pgdump::{discreet, refusal};
 use svc_step::Failure;
 
 use super::super::complaint::{lost, refused};
@@ -32,14 +33,13 @@ fn failure(error: &Error, line: u64) -> Failure {
     let Some(said) = error.as_db_error() else {
         return lost(Some(line), &error.to_string()).cause(format!("{:#}", Chain(error)));
     };
-    let mut failure =
-        if ENDED.contains(said.code()) { lost(Some(line), said.message()) } else { refused(Some(line), said.message()) };
+    let message = discreet::message(said.code().code(), said.message());
+    let mut failure = if ENDED.contains(said.code()) { lost(Some(line), &message) } else { refused(Some(line), &message) };
     if *said.code() == SqlState::DISK_FULL {
         failure = failure.hint("Free some room on the server's disk, and run the same command again.");
     }
     failure.causes.push(format!("{} ({})", said.severity(), said.code().code()));
-    let more = [said.detail(), said.hint(), said.where_()].into_iter().flatten();
-    failure.causes.extend(more.map(str::to_owned));
+    failure.causes.extend(refusal::more(said));
     failure
 }
 
