@@ -10,15 +10,14 @@ use svc_tests::disk::SmallDisk;
 use svc_tests::host::Host;
 use svc_tests::os;
 use svc_tests::postgres::{identifier, literal};
-use svc_tests::random::Random;
+use svc_tests::random::{self, Random};
 use svc_tests::relational::{Case, SOON};
 use svc_tests::wait;
 use svc_tests::witness::Witness;
 
 /// The numbers of this run, and how many rounds it has: `SVC_TEST_SEED=N` makes the same again.
 fn random(rounds: usize) -> (Random, usize) {
-    let seed = std::env::var("SVC_TEST_SEED").ok().map_or_else(|| u64::from(std::process::id()), |seed| seed.parse().unwrap());
-    eprintln!("SVC_TEST_SEED={seed}");
+    let seed = random::seed();
     (Random::of(seed), if svc_tests::deep() { 100 } else { rounds })
 }
 

@@ -80,7 +80,7 @@ fn a_copy_is_swapped_in_and_dropped_by_its_run_when_its_document_was_lost() {
 
 /// Another session in the database, which is idle.
 fn guest(case: &Case) -> Child {
-    let child = case.session(&case.database, "SELECT pg_sleep(120)");
+    let child = case.session(&case.database, "SELECT pg_sleep(600)");
     case.wait_for("the guest", &format!("datname = {} AND wait_event = 'PgSleep'", literal(&case.database)));
     child
 }

@@ -189,7 +189,7 @@ fn a_compressed_dump_that_fails_leaves_nothing() {
     let path = PathBuf::from(existing.result()["path"].as_str().unwrap());
     let whole = fs::read(&path).unwrap();
     // pg_dump waits for a lock that it does not get.
-    let mut blocker = case.session(&case.database, "BEGIN; LOCK TABLE public.large; SELECT pg_sleep(120)");
+    let mut blocker = case.session(&case.database, "BEGIN; LOCK TABLE public.large; SELECT pg_sleep(600)");
     case.wait_for("the lock", "wait_event = 'PgSleep'");
     let args = ["--as", "postgres", "--dbname", &case.database, "--compress", "zstd", "--force", "--lock-wait-timeout", "200ms"];
     tool(&case).args(args).run().fails(5, "postgres_locked").unchanged();

@@ -225,7 +225,7 @@ fn an_interrupt_from_the_terminal_reaches_psql_too_and_is_told_as_what_it_is() {
 #[test]
 fn the_time_limit_ends_a_staging_like_a_signal() {
     let (case, dump) = Case::filled("pgr_limit");
-    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(120);");
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(600);");
     case.tool().args(["stage", "--timeout", "2s"]).arg(slow).run().fails(6, "timeout").unchanged();
     assert_eq!(case.copies(), "");
 }
@@ -263,7 +263,7 @@ fn killed_during_the_staging_the_next_one_removes_what_is_left_and_goes_on() {
 #[test]
 fn what_was_staged_only_in_part_is_never_swapped_in() {
     let (case, dump) = Case::filled("pgr_part");
-    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(120);");
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(600);");
     let run = "20300101t000000z-part";
     let spawned = case.tool().args(["stage", "--run-id", run]).arg(slow).spawn();
     case.wait_for(
@@ -681,7 +681,7 @@ fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
     let (case, dump) = Case::filled("pgr_inplaceterm");
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '11MB'", identifier(&case.database)));
     let before = case.text();
-    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(120);");
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(600);");
     let spawned = case.tool().arg("--in-place").arg(&slow).spawn();
     case.wait_for("the load", &format!("datname = {} AND wait_event = 'PgSleep'", literal(&case.database)));
     spawned.signal(Signal::SIGTERM);

@@ -173,7 +173,7 @@ impl Case {
 
     /// Starts a staging whose load sleeps at its end.
     pub fn sleeping_stage(&self, dump: &Path, more: &[&str]) -> Spawned {
-        let slow = self.dump_with(dump, "SELECT pg_catalog.pg_sleep(120);");
+        let slow = self.dump_with(dump, "SELECT pg_catalog.pg_sleep(600);");
         let spawned = self.tool().arg("stage").args(more).arg(slow).spawn();
         let like = literal(&format!("{}_staged_%", self.database));
         self.wait_for("the sleeping load", &format!("datname LIKE {like} AND wait_event = 'PgSleep'"));
@@ -182,7 +182,7 @@ impl Case {
 
     /// A session that holds a lock on the database as such, so that no rename gets through until it ends.
     pub fn blocker(&self) -> Child {
-        let sql = format!("BEGIN; COMMENT ON DATABASE {} IS 'held'; SELECT pg_sleep(120)", identifier(&self.database));
+        let sql = format!("BEGIN; COMMENT ON DATABASE {} IS 'held'; SELECT pg_sleep(600)", identifier(&self.database));
         let child = self.session("postgres", &sql);
         self.wait_for(
             "the lock",
