@@ -323,12 +323,9 @@ fn an_in_place_restore_killed_at_any_moment_is_closed_or_whole_and_the_same_agai
     let name = identifier(&case.database);
     case.admin(&format!("ALTER DATABASE {name} SET work_mem = '13MB'"));
     let backed_up = case.text();
-    let properties = case.dir.path().join("svc_db.backup.sql.properties.json");
-    let prepare = |_: usize| {
-        case.sql("DELETE FROM notes WHERE item > 100");
-        // Without a record, that of the live database must outlive it.
-        let _ = fs::remove_file(&properties);
-    };
+    // Without a record beside the dump, that of the live database must outlive it.
+    let kept = case.dir.path().join("svc_db.backup.sql.kept.properties.json");
+    let prepare = |_: usize| drop(case.sql("DELETE FROM notes WHERE item > 100"));
     let old_or_new = |when: &str| {
         noticed(&case);
         let limit = case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database)));
@@ -337,7 +334,7 @@ fn an_in_place_restore_killed_at_any_moment_is_closed_or_whole_and_the_same_agai
             assert!(["100", "200"].contains(&rows.as_str()), "{when}: {rows} rows, and it is open");
         } else {
             // Closed, or gone for the moment: what the dump does not tell is recorded.
-            assert!(properties.exists(), "{when}: the database is gone or closed, and its properties are nowhere");
+            assert!(kept.exists(), "{when}: the database is gone or closed, and its properties are nowhere");
         }
     };
     let done = |_: usize, _: &Ran, when: &str| {
@@ -346,6 +343,7 @@ fn an_in_place_restore_killed_at_any_moment_is_closed_or_whole_and_the_same_agai
         let limit = format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database));
         assert_eq!(case.admin(&limit), "-1", "{when}: it was left closed");
         assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+        assert!(!kept.exists(), "{when}: what was kept is left");
     };
     Series {
         what: "--in-place",
