@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use aho_corasick::{AhoCorasick, MatchKind};
 use indexmap::IndexMap;
 use serde_json::Value;
+use svc_step::line_secrets::{has_password, is_secret_flag, takes_user, without_secrets};
 use svc_step::secret::{REDACTED, is_secret_name};
 
 use crate::hidden::{Hidden, indent};
-use crate::line_secrets::{has_password, is_secret_flag, takes_user, without_secrets};
 use crate::tree::{Flat, Path, Tree};
 
 /// Decides what is shown in one call.

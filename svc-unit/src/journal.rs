@@ -1,6 +1,7 @@
 //! The unit's last lines in the journal, for whoever must find out why it failed.
 
 use svc_step::Call;
+use svc_step::line_secrets::without_secrets;
 
 use crate::manager;
 use crate::moment::Moment;
@@ -22,12 +23,32 @@ pub(crate) fn add(call: &Call, report: &mut Report, since: Moment) {
     let argv = argv.into_iter().chain([since.as_str(), option, report.unit.as_str()]).map(str::to_owned).collect::<Vec<_>>();
     // Only an explanation: that there is none must not hide the failure itself.
     if let Ok(ended) = manager::capture(call, &argv) {
-        report.journal = String::from_utf8_lossy(&ended.stdout).lines().rev().map(str::to_owned).collect();
+        report.journal = lines(&String::from_utf8_lossy(&ended.stdout));
     }
     if report.journal.is_empty() {
         call.warn(
             "journal_empty",
             format!("The journal has no lines of {} since the step began, or cannot be read.", report.unit),
         );
+    }
+}
+
+/// The oldest first, without the secrets that a service has written into its log.
+fn lines(reversed: &str) -> Vec<String> {
+    reversed.lines().rev().map(without_secrets).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_in_their_order_and_without_secrets() {
+        let reversed = "2026-11-20T02:00:04+0000 app1 svc[7]: password=hunter2 was refused\n\
+            2026-11-20T02:00:03+0000 app1 svc[7]: cannot connect to postgres://svc:hunter2@db1/svc_db\n";
+        let shown = lines(reversed);
+        assert!(shown[0].starts_with("2026-11-20T02:00:03") && shown[0].ends_with("@db1/svc_db"), "{shown:?}");
+        assert!(shown[1].starts_with("2026-11-20T02:00:04+0000 app1 svc[7]: password"), "{shown:?}");
+        assert!(shown.iter().all(|line| !line.contains("hunter2")), "{shown:?}");
     }
 }

@@ -1,25 +1,29 @@
 //! Secrets inside a line of text: in URLs and connection strings, behind their names, behind flags.
 
-use svc_step::secret::{REDACTED, is_secret_name};
+use crate::secret::{REDACTED, is_secret_name};
 
 /// A line as it may be shown.
-pub(crate) fn without_secrets(line: &str) -> String {
+#[must_use]
+pub fn without_secrets(line: &str) -> String {
     // First what has a name: a sign of it must not be taken for the end of a user in a URL.
     users(&url_users(&after_names(line)))
 }
 
 /// Whether a word on a command line is a flag whose next word is a secret, as `--password`.
-pub(crate) fn is_secret_flag(word: &str) -> bool {
+#[must_use]
+pub fn is_secret_flag(word: &str) -> bool {
     word.starts_with('-') && !word.contains(['=', ' ']) && is_secret_name(word)
 }
 
 /// Whether a word on a command line is a flag whose next word may be `user:password`, as curl's `-u`.
-pub(crate) fn takes_user(word: &str) -> bool {
+#[must_use]
+pub fn takes_user(word: &str) -> bool {
     matches!(word, "-u" | "-U" | "--user" | "--proxy-user")
 }
 
 /// Whether the first word of `text` is `user:password`.
-pub(crate) fn has_password(text: &str) -> bool {
+#[must_use]
+pub fn has_password(text: &str) -> bool {
     let word = text.split_whitespace().next().unwrap_or_default();
     word.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
 }
