@@ -153,12 +153,27 @@ fn go_back_without_an_answer(case: &Case, own: &OwnPostgres, run: &str) {
     os::file(&password, "x\n", 0o600, None).unwrap();
     let proxy = Proxy::to(&format!("127.0.0.1:{}", own.port)).unwrap();
     standby("SET synchronous_standby_names = 'nobody'");
+    // The server takes a setting when it comes to it: a commit that waits shows that it has.
+    let waits =
+        |what: &str| case.admin(&format!("SELECT count(*) FROM pg_stat_activity WHERE {what} AND wait_event = 'SyncRep'"));
+    let mut probes = Vec::new();
+    let taken = wait::until("the standby's name to be taken", SOON, || {
+        probes.push(case.session("postgres", &format!("SET synchronous_commit = on; COMMENT ON ROLE {admin} IS 'probe'")));
+        std::thread::sleep(Duration::from_millis(50));
+        (waits("query LIKE '%probe%'") != "0").then_some(())
+    });
     let tool = case.tool().args(["swap", "--back", "--run", run, "--host", "127.0.0.1", "--port", &proxy.port().to_string()]);
     let spawned = tool.args(["--username", &admin, "--password-file"]).arg(&password).spawn();
-    case.wait_for("the commit", "query = 'COMMIT' AND wait_event = 'SyncRep'");
+    let commits = wait::until("the commit", SOON, || (waits("query = 'COMMIT'") != "0").then_some(()));
     proxy.cut();
-    case.wait_for("the look at that session", "query LIKE 'SELECT state FROM pg_stat_activity WHERE pid%'");
+    let look = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT state FROM pg_stat_activity WHERE pid%'";
+    let looked = wait::until("the look at that session", SOON, || (case.admin(look) != "0").then_some(()));
+    // Before anything is judged: nothing could be cleared away while commits wait.
     standby("RESET synchronous_standby_names");
+    for mut probe in probes {
+        probe.wait().unwrap();
+    }
+    taken.and(commits).and(looked).unwrap();
     let ran = spawned.wait().ok().changed();
     assert!(ran.result()["swapped"] == true && case.sql("SELECT count(*) FROM notes") == "100", "{ran}");
 }
