@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{installed, newest_run, point_of};
+use svc_tests::journey::{installed, newest_run, point_of, seal};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 
@@ -30,13 +30,6 @@ fn aged(product: &Product, like: &Path, kind: &str, days: i64) -> PathBuf {
     fs::write(point.join("snapshot.json"), snapshot.text()).unwrap();
     seal(&point);
     point
-}
-
-/// Writes the sums of a point anew.
-fn seal(point: &Path) {
-    let sums =
-        "find . -type f ! -name 'SHA256SUMS*' -print0 | xargs -0 sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS";
-    assert!(std::process::Command::new("bash").args(["-c", sums]).current_dir(point).status().unwrap().success());
 }
 
 fn id(point: &Path) -> String {
@@ -207,4 +200,59 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
     seal(&point);
     let old = nightly(&product, &[]).args(["--max-age", "26h"]).run();
     assert!(old.status == 7 && old.stdout.ends_with(" min old.\n") && old.stderr.contains("hint: "), "{old}");
+}
+
+/// A run's directory as if nothing had been written to it for a hundred days.
+fn age(run: &Path) {
+    let touched = std::process::Command::new("touch").args(["-d", "100 days ago"]).arg(run).status().unwrap();
+    assert!(touched.success());
+}
+
+#[test]
+fn old_runs_go_unless_something_needs_them() {
+    let (product, _) = installed("ptruns");
+    let runs = product.state_dir().join("runs");
+    let run_of = |ran: &Ran| PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+    let ended = run_of(&backup(&product, &["--prune"]).run().ok());
+    let failed = run_of(&backup(&product, &[]).env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable"));
+    let pointed = run_of(&backup(&product, &["--kind", "nightly"]).run().ok());
+    let young = run_of(&backup(&product, &["--prune"]).run().ok());
+    // What other scripts leave, as far as it is read.
+    let journal = |id: &str, script: &str, notes: &Value, document: Option<bool>| {
+        let run = runs.join(id);
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join("plan.json"), json!({"script": script, "parent": null, "settings": {}}).to_string()).unwrap();
+        fs::write(run.join("notes.json"), json!({"facts": notes}).to_string()).unwrap();
+        if let Some(ok) = document {
+            let document = json!({"schema": format!("{script}.run/1"), "run_id": id, "ok": ok, "result": {}});
+            fs::write(run.join("document.json"), document.to_string()).unwrap();
+        }
+        run
+    };
+    let before = journal("20250101t000000z-upgrade-1.15.5", "svc-upgrade", &json!({}), Some(true));
+    let keeps = journal("20250102t000000z-rollback", "svc-rollback", &json!({"kept": {"run": "20250101t000000z-x"}}), Some(true));
+    let last = journal("20250103t000000z-upgrade-2.0.1", "svc-upgrade", &json!({}), Some(true));
+    fs::write(last.join("09-installer.started"), "foreign\n").unwrap();
+    let killed = journal("20250104t000000z-nightly", "svc-nightly", &json!({}), None);
+    let foreign = runs.join("by-hand");
+    fs::create_dir(&foreign).unwrap();
+    fs::create_dir_all(product.state_dir().join("swaps")).unwrap();
+    fs::write(product.state_dir().join("swaps/20250101t000000z-x.svc-snap.json"), "{}").unwrap();
+    [&ended, &failed, &pointed, &before, &keeps, &last, &killed, &foreign].into_iter().for_each(|run| age(run));
+
+    let id = |run: &PathBuf| run.file_name().unwrap().to_string_lossy().into_owned();
+    backup(&product, &["--prune", "--keep-runs", "none"]).run().ok().unchanged();
+    backup(&product, &["--prune", "--dry-run"]).talks().run().ok().unchanged();
+    assert!(ended.exists());
+    let ran = backup(&product, &["--prune"]).run().ok().changed();
+    assert_eq!(ran.result()["removed_runs"], json!([id(&before), id(&ended), id(&failed)]), "{ran}");
+    for stays in [&pointed, &young, &keeps, &last, &killed, &foreign] {
+        assert!(stays.exists(), "{} is gone", stays.display());
+    }
+    assert!(!before.exists() && !ended.exists() && !failed.exists());
+    // With what it kept the rollback's run goes too.
+    fs::remove_file(product.state_dir().join("swaps/20250101t000000z-x.svc-snap.json")).unwrap();
+    let ran = backup(&product, &["--prune"]).run().ok();
+    assert_eq!(ran.result()["removed_runs"], json!([id(&keeps)]), "{ran}");
+    backup(&product, &["--prune"]).run().ok().unchanged();
 }

@@ -1,7 +1,10 @@
 //! `svc-rollback` (procedure, 9.3) with the sample service on real servers: everything is as before, and what was replaced is kept.
 
+use std::collections::BTreeSet;
+
 use svc_tests::damage;
 use svc_tests::journey::{assert_back, installed, upgraded};
+use svc_tests::product::Product;
 
 #[test]
 fn after_a_good_upgrade_everything_is_as_before_it() {
@@ -20,26 +23,49 @@ fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
 }
 
 #[test]
-fn what_it_replaced_is_kept_until_the_named_commands_are_typed() {
-    let (product, before, _) = upgraded("rbkept");
+fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_forgotten() {
+    let (product, _, _) = upgraded("rbkept");
+    product.tool("svc-rollback").arg("--forget").run().fails(4, "nothing_kept").unchanged();
+    product.tool("svc-unit").arg("stop").run().ok();
+    let newer = product.content().unwrap();
     let ran = product.tool("svc-rollback").run().ok().changed();
-    let indices = || product.host.search.ask("GET", "/_cat/indices/svc-before-*?format=json&expand_wildcards=all", None).unwrap();
-    let ours =
-        || indices().as_array().unwrap().iter().filter(|index| index["index"].as_str().unwrap().contains("rbkept")).count();
-    let databases = || {
-        product.host.postgres.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'rbkept_db_before%'").unwrap()
-    };
-    assert!(ours() > 0);
-    assert_eq!(databases().trim(), "1");
-    let commands = ran.result()["remove_kept"].as_array().unwrap().clone();
-    assert_eq!(commands.len(), 2, "{ran}");
-    for command in commands {
-        let mut words = command.as_str().unwrap().split(' ');
-        product.tool(words.next().unwrap()).args(words).run().ok().changed();
-    }
-    assert_eq!(ours(), 0);
-    assert_eq!(databases().trim(), "0");
-    assert_back(&product, &before);
+    let copies = || copies_of(&product);
+    let kept = &ran.result()["kept"];
+    let named: Vec<&str> =
+        ["indices", "databases"].iter().flat_map(|key| kept[key].as_array().unwrap()).map(|one| one.as_str().unwrap()).collect();
+    assert_eq!(copies(), named.iter().map(|one| (*one).to_owned()).collect(), "{ran}");
+    assert_eq!(ran.result()["remove_kept"].as_array().unwrap().len(), 2, "{ran}");
+
+    // The content comes back first, and then the version that it belongs to.
+    let lines: Vec<&str> = ran.result()["swap_back"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let (content, version) = lines.split_at(3);
+    content.iter().for_each(|line| product.typed(line));
+    let now = product.content().unwrap();
+    assert_eq!(now.dump, newer.dump);
+    assert_eq!(now.indices, newer.indices);
+    version.iter().for_each(|line| product.typed(line));
+    assert_eq!(product.marker(), "2.0.1");
+    assert!(product.is_active());
+
+    assert!(!copies().is_empty());
+    let forget = || product.tool("svc-rollback").arg("--forget");
+    let planned = forget().arg("--dry-run").talks().run().ok().unchanged();
+    assert_eq!(planned.result()["plan"].as_array().unwrap().len(), 2, "{planned}");
+    forget().run().ok().changed();
+    assert!(copies().is_empty(), "{:?}", copies());
+    let id = ran.doc()["run_id"].as_str().unwrap();
+    forget().arg(id).run().ok().unchanged();
+}
+
+/// What is kept of a product, in both databases.
+fn copies_of(product: &Product) -> BTreeSet<String> {
+    let all = product.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap();
+    let indices = all.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
+    let ours = format!("-{}-", product.name);
+    let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_%'", product.database());
+    let databases = product.host.postgres.sql("postgres", &like).unwrap();
+    let indices = indices.filter(|name| name.starts_with("svc-") && name.contains(&ours));
+    indices.chain(databases.lines().map(str::to_owned)).collect()
 }
 
 #[test]
@@ -53,10 +79,11 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{ran}");
     assert_back(&product, &before);
     // What it replaced is kept under the name of the upgrade, whose copies these were.
+    assert_eq!(ran.result()["kept"]["run"], upgrade.doc()["run_id"], "{ran}");
     for command in ran.result()["remove_kept"].as_array().unwrap() {
-        let mut words = command.as_str().unwrap().split(' ');
-        product.tool(words.next().unwrap()).args(words).run().ok().changed();
+        product.typed(command.as_str().unwrap());
     }
+    assert!(copies_of(&product).is_empty(), "{:?}", copies_of(&product));
     assert_back(&product, &before);
 }
 
@@ -65,6 +92,7 @@ fn discarding_what_is_replaced_keeps_nothing() {
     let (product, before, _) = upgraded("rbdiscard");
     let ran = product.tool("svc-rollback").arg("--discard-current").run().ok().changed();
     assert_eq!(ran.result()["remove_kept"].as_array().unwrap().len(), 0);
+    product.tool("svc-rollback").arg("--forget").run().fails(4, "nothing_kept").unchanged();
     let left =
         product.host.postgres.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'rbdiscard_db_%'").unwrap();
     assert_eq!(left.trim(), "0");

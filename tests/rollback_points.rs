@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use svc_tests::damage;
-use svc_tests::journey::{assert_back, installed, point_of, upgraded};
+use svc_tests::journey::{self, assert_back, installed, point_of, upgraded};
+use svc_tests::sandbox::unallocatable;
 
 #[test]
 fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
@@ -64,13 +65,40 @@ fn a_point_that_was_not_quiesced_is_taken_only_when_asked_for_twice() {
 }
 
 #[test]
-fn a_restore_point_can_be_moved_as_a_whole() {
+fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_only_when_that_is_said() {
     let (product, before, upgrade) = upgraded("rbmoved");
     let point = point_of(&upgrade);
     let moved = product.path("elsewhere").join(point.file_name().unwrap());
     fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::rename(&point, &moved).unwrap();
-    product.tool("svc-rollback").arg(&moved).run().ok().changed();
+    // As if both databases had been made anew since.
+    for (file, key) in [("snapshot.json", "cluster_uuid"), ("pgdump.json", "system_identifier")] {
+        let text = fs::read_to_string(moved.join(file)).unwrap();
+        let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        document["result"][key] = "7000000000000000000".into();
+        fs::write(moved.join(file), document.to_string()).unwrap();
+    }
+    journey::seal(&moved);
+    let refused = product.tool("svc-rollback").arg(&moved).run().refused("other_server");
+    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("--other-server"), "{refused}");
+    assert!(product.is_active() && product.marker() == "2.0.1");
+    product.tool("svc-rollback").arg("--other-server").arg(&moved).run().ok().changed();
+    assert_back(&product, &before);
+}
+
+#[test]
+fn what_cannot_be_kept_is_given_up_only_when_that_is_said_and_the_question_comes_before_the_staging() {
+    let (product, before, _) = upgraded("rbred");
+    // As a broken upgrade may leave one.
+    product.host.search.ask("PUT", "/rbred-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
+    let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let running = process();
+    let refused = product.tool("svc-rollback").run().refused("live_index_red");
+    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("--discard-current"), "{refused}");
+    let steps = refused.result()["steps"].as_array().unwrap();
+    assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{refused}");
+    assert_eq!((process(), product.marker()), (running, "2.0.1".to_owned()));
+    product.tool("svc-rollback").arg("--discard-current").run().ok().changed();
     assert_back(&product, &before);
 }
 

@@ -124,3 +124,47 @@ fn a_run_that_is_followed_ends_with_its_document_and_in_tmux_it_stays_as_it_is()
     assert_eq!(fs::read_to_string(&answer).unwrap(), "the large one\n");
     assert_eq!(document["error"]["causes"], serde_json::json!(["Which licence?"]), "{document:#}");
 }
+
+#[test]
+fn a_run_goes_on_where_the_end_of_the_login_session_ends_all_that_was_started_in_it() {
+    let product = Product::new("termscope").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    // logind is not here, so its word is played; the scopes, the session's and the one that the run makes, are systemd's.
+    let stubs = product.path("stubs");
+    fs::create_dir(&stubs).unwrap();
+    let real = Command::new("sh").args(["-c", "command -v systemd-run"]).output().unwrap().stdout;
+    let real = String::from_utf8(real).unwrap();
+    for (name, does) in [("busctl", "echo b true".to_owned()), ("systemd-run", format!("exec {} --user \"$@\"", real.trim()))] {
+        let stub = stubs.join(name);
+        fs::write(&stub, format!("#!/bin/sh\n{does}\n")).unwrap();
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // An installer that is at work until the session has ended.
+    let (begun, go) = (product.path("begun"), product.path("go"));
+    let installer = product.path("odd/termscope-2.0.1.run");
+    fs::create_dir_all(installer.parent().unwrap()).unwrap();
+    let waits = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&begun), quoted(&go));
+    fs::write(&installer, format!("#!/bin/sh\n{waits}\nexec {}\n", quoted(&product.installer("2.0.1")))).unwrap();
+    fs::set_permissions(&installer, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let session = "session-termscope.scope";
+    let typed = format!("svc-upgrade {}", quoted(&installer));
+    let within = format!("{} --user --scope --quiet --collect --slice=user.slice --unit={session} script -qefc", real.trim());
+    let folders = [stubs, root().join("scripts"), bin_dir()].map(|folder| folder.display().to_string()).join(":");
+    let mut terminal = Command::new("sh")
+        .args(["-c", &format!("exec {within} \"$1\" /dev/null"), "sh", &typed])
+        .env_clear()
+        .envs(product.env())
+        .env("PATH", format!("{folders}:{}", std::env::var("PATH").unwrap()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait::until("the installer to be at work", A_WHILE, || begun.exists().then_some(())).unwrap();
+    product.host.systemd.kill(session).unwrap();
+    terminal.wait().unwrap();
+    fs::write(&go, "").unwrap();
+    assert_eq!(ended(&product, "upgrade")["ok"], true);
+    assert_eq!(product.marker(), "2.0.1");
+}

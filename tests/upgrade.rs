@@ -132,6 +132,22 @@ fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
         .collect();
     assert_eq!(failed, ["search", "repository", "database"], "{ran}");
     assert!(product.is_active());
+
+    // People see each with what it has found, and the total.
+    let ran = product.tool("svc-upgrade").args(["-v", "--dry-run"]).arg(product.installer("2.0.1")).talks().run().ok();
+    let total = &ran.result()["preflight_total"];
+    let checks = ran.result()["preflight"].as_array().unwrap();
+    assert_eq!(total["pass"].as_u64().unwrap() + total["warn"].as_u64().unwrap(), checks.len() as u64, "{ran}");
+    for check in checks {
+        let (name, says) = (check["check"].as_str().unwrap(), check["says"].as_str().unwrap());
+        let line = ran.stderr.lines().find(|line| line.contains(&format!("preflight  {name} ")));
+        assert!(!says.is_empty() && line.is_some_and(|line| line.contains(says)), "{name}\n{ran}");
+    }
+    let names: Vec<&str> = checks.iter().map(|check| check["check"].as_str().unwrap()).collect();
+    for wanted in ["path", "previous-installer", "unit", "search", "repository", "database", "room", "configuration-present"] {
+        assert!(names.contains(&wanted), "{wanted} is not in {names:?}");
+    }
+    assert!(ran.stderr.contains(&format!("preflight: {} checks: ", checks.len())), "{ran}");
 }
 
 #[test]

@@ -6,12 +6,17 @@ can_follow=true
 # leave_terminal: on a terminal that is no multiplexer's the script goes on in a session of its own, without a terminal, and
 # this process only follows it: what becomes of the terminal is nothing to the run.
 leave_terminal() {
-  local folder self child status=0
-  if $attached || $dry_run || $followed || holds_lock || [[ -n ${TMUX:-}${STY:-} ]]; then return; fi
+  local folder self child status=0 shelter=()
+  if $attached || $dry_run || $followed || holds_lock; then return; fi
   if ! [[ -t 0 || -t 1 || -t 2 ]]; then return; fi
+  if logind_kills; then
+    shelter=(systemd-run --scope --quiet --collect)
+  elif [[ -n ${TMUX:-}${STY:-} ]]; then
+    return
+  fi
   folder=$(mktemp -d "${TMPDIR:-/tmp}/$script.XXXXXX") self=$(readlink -f -- "$0")
   : >"$folder/err"
-  SVC_FOLLOWED=$folder setsid "$self" "${arguments[@]}" </dev/null >"$folder/out" 2>"$folder/err" &
+  SVC_FOLLOWED=$folder "${shelter[@]}" setsid "$self" "${arguments[@]}" </dev/null >"$folder/out" 2>"$folder/err" &
   child=$!
   trap 'unfollow INT' INT
   trap 'unfollow TERM' TERM
@@ -23,6 +28,15 @@ leave_terminal() {
   if [[ -t 1 ]]; then jq --tab . "$folder/out" 2>/dev/null || cat -- "$folder/out"; else cat -- "$folder/out"; fi
   rm -rf -- "$folder"
   exit "$status"
+}
+
+# logind_kills: whether the end of the login session ends whatever was started in it (KillUserProcesses=yes): a session of its
+# own is no shelter then, and a multiplexer neither, but a scope of the system's is, which inherits the environment and so needs
+# no secret on a command line. Root alone may make one.
+logind_kills() {
+  [[ $EUID -eq 0 && $(</proc/self/cgroup) == */user.slice/* ]] &&
+    [[ $(busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager KillUserProcesses 2>/dev/null) == 'b true' ]] &&
+    systemd-run --scope --quiet --collect true 2>/dev/null
 }
 
 # The end of the watching. The run removes what it wrote for it.

@@ -1,7 +1,8 @@
 //! A sample service on its way: installed, upgraded, and back.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::product::{Content, Product};
 use crate::tool::Ran;
@@ -32,6 +33,13 @@ pub fn newest_run(product: &Product) -> PathBuf {
 /// The restore point that a script made.
 pub fn point_of(ran: &Ran) -> PathBuf {
     PathBuf::from(ran.result()["restore_point"].as_str().unwrap())
+}
+
+/// Writes the sums of a restore point anew, after a test has altered it.
+pub fn seal(point: &Path) {
+    let sums =
+        "find . -type f ! -name 'SHA256SUMS*' -print0 | xargs -0 sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS";
+    assert!(Command::new("bash").args(["-c", sums]).current_dir(point).status().unwrap().success());
 }
 
 /// The service is back: content, version, customised values, running.

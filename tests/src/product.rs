@@ -128,6 +128,20 @@ impl Product {
         tool.envs(self.env())
     }
 
+    /// A line as an operator types it, with these settings; it must end well.
+    #[track_caller]
+    pub fn typed(&self, line: &str) {
+        let folders = [bin_dir(), root().join("scripts")].map(|folder| folder.display().to_string()).join(":");
+        let out = Command::new("bash")
+            .args(["-c", line])
+            .envs(self.env())
+            .env("PATH", format!("{folders}:{}", std::env::var("PATH").unwrap_or_default()))
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash is there");
+        assert!(out.status.success(), "`{line}` ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+    }
+
     /// Runs an installer (or another program of the product's) as an operator would.
     pub fn run(&self, program: &Path) -> Result<()> {
         let out = Command::new(program)

@@ -1,0 +1,15 @@
+# Units that stop along with the service, since they require it or are part of it. systemd does not start them again with it.
+# Sourced by svc-upgrade and svc-rollback.
+# shellcheck shell=bash disable=SC2154 # dry_run and the like are run.sh's
+
+# unit_before: the document that says how the unit in run_dir was before the upgrade touched it.
+unit_before() { if [[ -e $run_dir/unit-before.json ]]; then printf '%s' "$run_dir/unit-before.json"; else document unit || :; fi; }
+
+# start_dependents DOCUMENT: those that ran when the service was looked at (a document of svc-unit status) and are down now.
+# An installer may have started the service, and not them.
+start_dependents() {
+  if [[ -z $1 ]] || ! jq -e '.result.dependents | length > 0' "$1" >/dev/null 2>&1; then return; fi
+  # The service itself has settled already.
+  try start-dependents svc-unit start --from "$1" --settle 1s ||
+    review dependents_not_started "What stopped along with the service was not started again: see $(document start-dependents)."
+}

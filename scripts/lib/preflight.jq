@@ -1,0 +1,21 @@
+# What a check has found, in a few words: the document of a step that is ok.
+
+def size: if . < 1073741824 then "\(. / 1048576 | ceil) MB" else "\(. / 107374182.4 | floor / 10) GB" end;
+
+.result as $it
+| ((.schema | split("/")[0]) as $schema
+  | if $schema == "svc-version.current" then "\($it.version) is installed"
+    elif $schema == "svc-version.installer" then "\($it.version)\(if $it.checksum_verified then ", its checksum holds" else "" end)"
+    elif $schema == "svc-version.check" then "\($it.installed) to \($it.to): \($it.rule)"
+    elif $schema == "svc-unit.status" then "\($it.unit) is \($it.after.active_state)"
+    elif $schema == "svc-snap.health" then
+      "\($it.product) \($it.version), \($it.status); " + ([$it.disks[] | "\(.node): \(.available_bytes | size) free, \(.level)"] | join("; "))
+    elif $schema == "svc-snap.verify" then "\($it.repository): \($it.nodes | length) nodes can write, \($it.snapshots_count) snapshots"
+    elif $schema == "svc-pgdump.dump" then "PostgreSQL \($it.server_version), pg_dump \($it.pg_dump_version)"
+    elif $schema == "svc-confsave.save" then $it.source
+    elif $schema == "svc-snap.stage" then "\($it.snapshot): \($it.indices | length) indices"
+    elif $schema == "svc-snap.restore" then "\($it.swap.indices // $it.indices | length) indices can be exchanged"
+    elif $schema == "svc-pgrestore.stage" then "\($it.dump.path)"
+    else "" end) as $found
+# What is wrong comes first.
+| [.warnings[].message] + [$found | select(. != "")] | join(" ")
