@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::server::Server;
-use crate::report::Report;
+use crate::report::{Places, Report};
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
@@ -37,12 +37,8 @@ pub struct Arguments {
     /// Where the server's files are; they take some times the size of the largest database
     #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
     folder: PathBuf,
-    /// Where to write the figures as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// A page with a place for the table
-    #[arg(long, value_name = "FILE")]
-    page: Option<PathBuf>,
+    #[command(flatten)]
+    places: Places,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -60,9 +56,9 @@ enum Part {
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
     let server = Server::start(&arguments.folder, arguments.checksums)?;
-    let mut report = Report::of(server.described()?, arguments.json.as_deref());
+    let mut report = Report::of(server.described()?, &arguments.places);
     let measured = measure(arguments, &server, &mut report);
-    report.close(measured, arguments.json.as_deref(), arguments.page.as_deref())
+    report.close(measured, &arguments.places)
 }
 
 fn measure(arguments: &Arguments, server: &Server, report: &mut Report) -> Result<()> {

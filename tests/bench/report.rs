@@ -1,7 +1,7 @@
 //! What was measured, as a table and as JSON. No figure is written by hand: the tool's page gets the table from here.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,17 @@ const END: &str = "<!-- measured: end -->";
 const LINEAR: f64 = 1.2;
 /// Memory that grows by at most this power is flat: a document names everything that it speaks of, and so grows a little.
 const FLAT: f64 = 0.5;
+
+/// Where a report goes beside the terminal.
+#[derive(Debug, clap::Args)]
+pub struct Places {
+    /// Where to write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// A page with a place for the table
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
 
 /// All that was measured on one machine and server.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -90,20 +101,20 @@ impl Growth {
 impl Report {
     /// What earlier runs measured on the same machine and server, so that a part can be measured by itself (`--only`); nothing
     /// where there is no such file.
-    pub fn of(measured_on: String, path: Option<&Path>) -> Self {
-        let text = path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    pub fn of(measured_on: String, places: &Places) -> Self {
+        let text = places.json.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         let earlier = serde_json::from_str::<Self>(&text).ok().filter(|earlier| earlier.measured_on == measured_on);
         earlier.unwrap_or(Self { measured_on, ..Self::default() })
     }
 
     /// Prints the table and keeps the figures, whatever came then; what missed its target.
-    pub fn close(&self, measured: Result<()>, json: Option<&Path>, page: Option<&Path>) -> Result<Vec<String>> {
+    pub fn close(&self, measured: Result<()>, places: &Places) -> Result<Vec<String>> {
         println!("{}", self.table());
-        if let Some(path) = json {
+        if let Some(path) = &places.json {
             self.write_json(path)?;
         }
         measured?;
-        if let Some(path) = page {
+        if let Some(path) = &places.page {
             self.write_page(path)?;
         }
         Ok(self.missed())
@@ -157,12 +168,12 @@ impl Report {
     }
 
     /// Writes all of it as JSON.
-    pub fn write_json(&self, path: &Path) -> Result<()> {
+    fn write_json(&self, path: &Path) -> Result<()> {
         fs::write(path, serde_json::to_string_pretty(self)?).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Puts the table into a page, in the place that the page has for it.
-    pub fn write_page(&self, path: &Path) -> Result<()> {
+    fn write_page(&self, path: &Path) -> Result<()> {
         let page = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let parts = page.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
         let (head, tail) = parts.with_context(|| format!("{} has no lines {BEGIN} and {END}", path.display()))?;

@@ -6,15 +6,13 @@ mod ground;
 mod growth;
 mod small;
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use svc_tests::host::Host;
 
 use self::big::Rate;
 use self::ground::Ground;
-use crate::report::Report;
+use crate::report::{Places, Report};
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
@@ -37,12 +35,8 @@ pub struct Arguments {
     /// The search database; default: that of the host
     #[arg(long)]
     search: Option<String>,
-    /// Where to write the figures as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// A page with a place for the table
-    #[arg(long, value_name = "FILE")]
-    page: Option<PathBuf>,
+    #[command(flatten)]
+    places: Places,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,9 +60,9 @@ pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
     let host = Host::shared()?;
     let key = arguments.search.clone().unwrap_or_else(|| host.search.key.clone());
     let ground = Ground::new(&host, &key)?;
-    let mut report = Report::of(ground.described()?, arguments.json.as_deref());
+    let mut report = Report::of(ground.described()?, &arguments.places);
     let measured = measure(arguments, &host, &key, ground, &mut report);
-    report.close(measured, arguments.json.as_deref(), arguments.page.as_deref())
+    report.close(measured, &arguments.places)
 }
 
 fn measure(arguments: &Arguments, host: &Host, key: &str, ground: Ground, report: &mut Report) -> Result<()> {
