@@ -102,6 +102,8 @@ impl Running {
     /// # Errors
     /// A signal, or the end of the time limit.
     pub fn wait(mut self, call: &Call) -> Result<Ended, Failure> {
+        // One that has closed its stdout is about to end.
+        let mut look = Duration::from_millis(1);
         loop {
             let ended =
                 self.child.try_wait().map_err(|error| Failure::io("wait for", std::path::Path::new(&self.name), &error))?;
@@ -109,7 +111,8 @@ impl Running {
                 let stderr = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
                 return Ok(Ended { status, stderr: String::from_utf8_lossy(&stderr).into_owned() });
             }
-            call.pause(LOOK)?;
+            call.pause(look)?;
+            look = (look * 2).min(LOOK);
         }
     }
 }
@@ -166,15 +169,11 @@ fn reader(mut stdout: ChildStdout) -> (Pieces, JoinHandle<()>) {
     let (send, receive) = sync_channel(4);
     let thread = std::thread::spawn(move || {
         loop {
-            let mut piece = vec![0; PIECE];
-            let read = match stdout.read(&mut piece) {
+            // A program writes some kilobytes at a time: they are gathered, or whoever takes the pieces is woken for each.
+            let mut piece = Vec::with_capacity(PIECE);
+            let read = match stdout.by_ref().take(PIECE as u64).read_to_end(&mut piece) {
                 Ok(0) => return,
-                Ok(size) => {
-                    piece.truncate(size);
-                    Ok(piece)
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => Err(error),
+                read => read.map(|_| piece),
             };
             let failed = read.is_err();
             if send.send(read).is_err() || failed {

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 
-use super::fill;
 use super::server::{DATABASE, OWNER, Server};
+use super::{fill, pairs};
 use crate::measure::{Cost, Line};
 use crate::report::{Growth, Point, Report};
 
@@ -45,8 +45,11 @@ fn series(
         std::fs::remove_file(&plain)?;
     }
     server.postgres.drop_database(DATABASE)?;
-    report.growth(Growth::of(format!("`svc-pgdump` of {what}"), dumped));
-    report.growth(Growth::of(format!("`svc-pgrestore` of {what}"), restored));
+    for (tool, points) in [("svc-pgdump", dumped), ("svc-pgrestore", restored)] {
+        let most = points.iter().map(|point| point.memory_bytes).max().unwrap_or_default();
+        report.add(pairs::held(&format!("`{tool}` of {what}, MB of memory"), most, points.len()));
+        report.growth(Growth::of(format!("`{tool}` of {what}"), points));
+    }
     Ok(())
 }
 

@@ -39,9 +39,9 @@ pub fn dump(server: &Server, report: &mut Report, pairs: usize) -> Result<()> {
     theirs()?;
     let sample = Sample::take(pairs, || ours(&[]), theirs)?;
     report.ratio("`svc-pgdump`", "`pg_dump > file` and `sync`", Some(1.10), &sample);
-    report.add(held("`svc-pgdump`, MB of memory", memory.get(), pairs));
     let sample = Sample::take(pairs.div_ceil(3), || ours(&["--compress", "zstd"]), theirs)?;
     report.ratio("`svc-pgdump --compress zstd`", "`pg_dump > file` and `sync`", None, &sample);
+    report.add(held("`svc-pgdump`, compressing or not, MB of memory", memory.get(), pairs));
     Ok(())
 }
 
@@ -118,7 +118,7 @@ pub fn restore(server: &Server, report: &mut Report, rounds: usize) -> Result<()
 }
 
 /// The most memory that a call held.
-fn held(what: &str, bytes: u64, pairs: usize) -> Ratio {
+pub fn held(what: &str, bytes: u64, pairs: usize) -> Ratio {
     Ratio {
         what: what.to_owned(),
         against: "–".to_owned(),
