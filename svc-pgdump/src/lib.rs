@@ -5,6 +5,7 @@
 //! ([`Properties`]) and what an administrator does ([`admin`]).
 
 pub mod admin;
+mod ahead;
 mod aside;
 mod compression;
 mod connection;

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use sha2::{Digest, Sha256};
 use svc_step::file;
 
+use crate::ahead::Ahead;
 use crate::compression::{Compression, Packed, Packer};
 
 /// How many pieces wait at most: memory does not grow where the disk is slow.
@@ -31,15 +32,12 @@ pub(crate) struct Written {
 impl Sink {
     /// Writes to that file, from where it stands.
     pub(crate) fn start(file: &File, compression: Option<Compression>) -> io::Result<Self> {
-        let file = file.try_clone()?;
+        let mut file = Ahead::start(file)?;
         let (send, receive) = sync_channel(WAITING);
-        let thread = thread::Builder::new().spawn(move || match compression {
-            None => Ok(Written { text_sha256: drain(&receive, &file)?, packed: None }),
-            Some(compression) => {
-                let mut packer = Packer::new(compression, &file)?;
-                let text_sha256 = drain(&receive, &mut packer)?;
-                Ok(Written { text_sha256, packed: Some(packer.finish()?) })
-            }
+        let thread = thread::Builder::new().spawn(move || {
+            let written = write(&receive, &mut file, compression);
+            // Why the disk took no more, it says here.
+            file.finish().and(written)
         })?;
         Ok(Self { pieces: send, thread })
     }
@@ -57,6 +55,15 @@ impl Sink {
         drop(self.pieces);
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the step ended by a fault of ours")))
     }
+}
+
+fn write(pieces: &Receiver<Vec<u8>>, file: &mut Ahead, compression: Option<Compression>) -> io::Result<Written> {
+    let Some(compression) = compression else {
+        return Ok(Written { text_sha256: drain(pieces, file)?, packed: None });
+    };
+    let mut packer = Packer::new(compression, file)?;
+    let text_sha256 = drain(pieces, &mut packer)?;
+    Ok(Written { text_sha256, packed: Some(packer.finish()?) })
 }
 
 /// Writes what comes, and gives its hash.

@@ -25,6 +25,6 @@ pub fn described(place: &Path) -> Result<String> {
 }
 
 fn file_system(path: &Path) -> Result<String> {
-    let output = Command::new("stat").args(["--file-system", "--format=%T"]).arg(path).output()?;
+    let output = Command::new("findmnt").args(["--noheadings", "--output=FSTYPE", "--target"]).arg(path).output()?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -202,7 +202,11 @@ fn row(one: &Ratio) -> String {
         let verdict = if one.ratio > target { " **missed**" } else { "" };
         format!("{target:.2}{verdict}")
     });
-    let medians = format!("{} / {}", seconds(one.ours_seconds), seconds(one.theirs_seconds));
+    // What is no time has none.
+    let medians = match (one.ours_seconds, one.theirs_seconds) {
+        (0.0, 0.0) => "–".to_owned(),
+        (ours, theirs) => format!("{} / {}", seconds(ours), seconds(theirs)),
+    };
     format!("| {} | {} | {:.2} | {target} | {medians} | {} |", one.what, one.against, one.ratio, one.pairs)
 }
 

@@ -41,7 +41,7 @@ pub fn dump(server: &Server, report: &mut Report, pairs: usize) -> Result<()> {
     report.ratio("`svc-pgdump`", "`pg_dump > file` and `sync`", Some(1.10), &sample);
     let sample = Sample::take(pairs.div_ceil(3), || ours(&["--compress", "zstd"]), theirs)?;
     report.ratio("`svc-pgdump --compress zstd`", "`pg_dump > file` and `sync`", None, &sample);
-    report.add(held("`svc-pgdump`, compressing or not, MB of memory", memory.get(), pairs));
+    report.add(held("`svc-pgdump`, MB of memory", memory.get(), pairs));
     Ok(())
 }
 
