@@ -106,7 +106,8 @@ print_document() {
         --arg host "$(hostname)" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(date -u +%FT%TZ)" \
         --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
         --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
-        --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan"
+        --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan" \
+        --argjson undone "$(json_array "${undone[@]}")"
   )
   if [[ -n $run_dir ]] && ! $dry_run; then
     file=$(times_file document)

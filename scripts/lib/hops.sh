@@ -11,6 +11,7 @@ upgrade_by_hops() {
   for hop in "${installer_args[@]}"; do options+=("--installer-arg=$hop"); done
   if ! $previous; then options+=(--no-previous-installer); fi
   if $aside; then options+=(--aside); fi
+  if $rehearse; then options+=(--rehearse); fi
   if $anew; then options+=(--anew); fi
   if $auto_rollback; then options+=(--auto-rollback); fi
   find_way

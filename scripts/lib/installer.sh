@@ -1,5 +1,5 @@
-# Installers and the hooks after them (9.1: the internal update that a licence may need). Sourced by svc-upgrade and
-# svc-rollback.
+# Installers and the hooks after them (9.1: the internal update that a licence may need). Sourced by svc-upgrade,
+# svc-rollback and svc-rehearse.
 # shellcheck shell=bash
 
 # installer_of VERSION FOLDER: the installer of a version, in SVC_INSTALLER_DIR or else in FOLDER.

@@ -1,4 +1,5 @@
-# Restore points: which there are, whether they are whole, and which go. Sourced by svc-backup and svc-rollback.
+# Restore points: which there are, whether they are whole, and which go. Sourced by the scripts that
+# make, take or list them.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir, dry_run and the like are run.sh's
 
 # Whether a directory says that it is a whole restore point of a kind that these scripts know.
@@ -23,6 +24,32 @@ altered_files() {
   names=$(sed -n 's|^\(\./\)\{0,1\}\(.*\): FAILED.*|\2|p' <<<"$report" | paste -sd ' ')
   printf '%s' "${names:-SHA256SUMS}"
   ((status == 0))
+}
+
+# folder_of_point POINT: the directory of a point that was named by its id or its directory.
+folder_of_point() {
+  if [[ $1 == */* ]]; then printf '%s' "$1"; else printf '%s/%s' "$SVC_BACKUP_DIR" "$1"; fi
+}
+
+# check_point: whether `point` is a whole restore point, all its files read; the run ends where it is not.
+check_point() {
+  local damaged
+  is_point "$point" ||
+    fail 4 point_not_found "$point is no restore point: it has no SHA256SUMS, or no restore-point.json of schema svc-restore-point/1." "Name one of: $(list_points)."
+  if ! damaged=$(altered_files "$point"); then
+    fail 7 point_damaged "The restore point $point is damaged: $damaged is not what its SHA256SUMS say." \
+      "Bring that file back from wherever the point was copied to, or name another point."
+  fi
+}
+
+# is_quiesced: whether the service was stopped while `point` was made, and what is to be said where it was not.
+is_quiesced() { [[ $(jq -r .quiesced "$point/restore-point.json") == true ]]; }
+unquiesced='The restore point was made while the service ran, so its two databases are not of one moment.'
+
+# newest_good [VERSION MAX_AGE]: the directory of the newest good point; of that version, and not older than so many seconds.
+newest_good() {
+  survey_points | jq -r --arg version "${1-}" --argjson since "$((EPOCHSECONDS - ${2:-EPOCHSECONDS}))" '
+    map(select(.state == "good" and .made_epoch >= $since and ($version == "" or .version == $version))) | last.path // ""'
 }
 
 # survey_points [--read-all]: the restore points in SVC_BACKUP_DIR, the oldest first, as a JSON array. Without --read-all the

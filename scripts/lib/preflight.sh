@@ -1,5 +1,5 @@
-# The checks before anything is altered: all of them are made and shown, then comes the verdict. Sourced by svc-upgrade
-# and svc-rollback.
+# The checks before anything is altered: all of them are made and shown, then comes the verdict. Sourced by svc-upgrade,
+# svc-rollback and svc-rehearse.
 # shellcheck shell=bash disable=SC2154,SC2034 # facts and the like are run.sh's
 
 preflight_failed=() preflight_status=0

@@ -33,6 +33,8 @@ run_dir='' parent='' step_number=0 started='' started_ms=0 version_of_tools=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
 review=false finished=false ending=false
 children=() arguments=() private_args=()
+# Steps of which nothing is left: what one has done, another has undone.
+undone=()
 signal=''
 facts='{}' warnings='[]' plan='[]'
 

@@ -2,11 +2,12 @@
 # Input: an array of entries (journal.sh), in the order of the steps.
 # Arguments: $version $script $run_id $host $started $started_ms $finished $duration_ms $exit_status $dry_run $run_dir
 #            $failed (the step that failed, or "") $message $hint $code $facts (JSON) $warnings (JSON) $plan (JSON)
+#            $undone (the steps of which nothing is left, JSON)
 
 def of($step): map(select(.step == $step)) | last | .document;
 
 # What this call has changed, not what an earlier one of the same run had.
-map(select(.begun_ms >= $started_ms) | .document.changed) as $changes
+map(select(.begun_ms >= $started_ms and (.step | IN($undone[]) | not)) | .document.changed) as $changes
 | of($failed) as $culprit
 # From the request to stop to the moment that the unit itself says it became active. The request may have been made by a step
 # that was cut off; then the one after it only saw since when the unit was inactive.
@@ -33,6 +34,7 @@ map(select(.begun_ms >= $started_ms) | .document.changed) as $changes
     downtime_ms: ($start.result.after.active_enter_epoch_ms? as $up
                   | if $up and $down and $up >= $down then $up - $down else null end),
     restore_point: null, version: null, preflight: [], preflight_total: null, kept: null, swap_back: [], remove_kept: [], standing_copies: null, hops: [],
+    rehearsal: null, cleared: [],
     plan: $plan
   } + $facts),
   warnings: ($warnings + ([.[] | .step as $step | .document.warnings[]? | .message |= "\($step): \(.)"])),

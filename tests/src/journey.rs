@@ -3,9 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
 
 use crate::product::{Content, Product};
-use crate::tool::Ran;
+use crate::tool::{Ran, Tool};
+use crate::wait;
 
 /// 1.15.5 with items, customised, quiet; and all that it holds.
 pub fn installed(name: &str) -> (Product, Content) {
@@ -22,12 +26,44 @@ pub fn upgraded(name: &str) -> (Product, Content, Ran) {
     (product, before, upgrade)
 }
 
+/// The directories of all runs of any script, the oldest first.
+pub fn runs(product: &Product) -> Vec<PathBuf> {
+    let entries = fs::read_dir(product.state_dir().join("runs")).into_iter().flatten().flatten();
+    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    runs.sort();
+    runs
+}
+
 /// The directory of the newest run of any script.
 pub fn newest_run(product: &Product) -> PathBuf {
-    let entries = fs::read_dir(product.state_dir().join("runs")).unwrap();
-    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    runs.sort();
-    runs.pop().expect("there is a run")
+    runs(product).pop().expect("there is a run")
+}
+
+/// The files of a run's journal.
+pub fn journal(run: &Path) -> Vec<String> {
+    fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Sends a signal to a script, with its whole process group or to it alone, as soon as the journal of a run that it has begun
+/// (itself or by another script) has this file, `dump.started` or `dump.json`. Gives that run, and what came of the script.
+#[track_caller]
+pub fn signal_at(product: &Product, tool: Tool, (signal, group): (Signal, bool), point: &str) -> (PathBuf, Ran) {
+    let known = runs(product);
+    let is_there = |run: &PathBuf| !known.contains(run) && journal(run).iter().any(|name| name.get(3..) == Some(point));
+    let mut script = tool.may_be_killed().spawn();
+    let run = wait::until(point, Duration::from_secs(120), || {
+        let found = runs(product).into_iter().find(is_there);
+        if found.is_none() && !script.is_running() { Some(None) } else { found.map(Some) }
+    });
+    match signal {
+        _ if !script.is_running() => {}
+        signal if group => script.signal_group(signal),
+        signal => script.signal(signal),
+    }
+    let ran = script.wait();
+    let run = run.unwrap().unwrap_or_else(|| panic!("it had ended before {point}\n{ran}"));
+    assert_eq!(ran.status, 128 + signal as i32, "it had ended when {point} was seen\n{ran}");
+    (run, ran)
 }
 
 /// The restore point that a script made.

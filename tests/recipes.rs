@@ -1,0 +1,55 @@
+//! The recipes of `scripts/README.md` that one host is enough for, run as they stand there. (The others: `snap_lines.rs`.)
+
+use svc_tests::journey::{assert_back, installed, point_of};
+use svc_tests::page;
+use svc_tests::product::Product;
+use svc_tests::tool::{bin_dir, root};
+
+/// Runs a recipe in the product's own folder `documents`; what it printed.
+fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
+    let dir = product.path("documents");
+    std::fs::create_dir_all(&dir).unwrap();
+    // The scripts are installed beside the tools.
+    let path = format!("{}:{}:{}", bin_dir().display(), root().join("scripts").display(), std::env::var("PATH").unwrap());
+    let more = more.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+    let env: Vec<(String, String)> = product.env().into_iter().chain([("PATH".to_owned(), path)]).chain(more).collect();
+    let commands = page::recipe("scripts/README.md", name).unwrap();
+    page::bash(&commands, &env, &dir).unwrap_or_else(|error| panic!("{name}: {error:#}"))
+}
+
+/// Every copy of ours beside the live data.
+fn copies(product: &Product) -> usize {
+    let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_%'", product.name);
+    let databases = product.host.postgres.sql("postgres", &like).unwrap();
+    let indices = product.host.search.ask("GET", "/_cat/indices/svc-*?format=json&expand_wildcards=all", None).unwrap();
+    let ours = format!("-{}-", product.name);
+    let indices = indices.as_array().unwrap().iter().filter(|index| index["index"].as_str().unwrap().contains(&ours)).count();
+    databases.split_whitespace().count() + indices
+}
+
+#[test]
+fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_looked_at() {
+    let (product, before) = installed("rchand");
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let text = |path: std::path::PathBuf| path.display().to_string();
+    recipe(&product, "upgrade-by-hand", &[("INSTALLER", text(product.installer("2.0.1")))]);
+    assert_eq!(product.marker(), "2.0.1");
+    assert!(product.is_active());
+    recipe(&product, "back-by-hand", &[("PREVIOUS_INSTALLER", text(product.installer("1.15.5")))]);
+    assert_back(&product, &before);
+    assert!(copies(&product) > 0, "nothing is kept");
+    recipe(&product, "back-by-hand-end", &[]);
+    assert_eq!(copies(&product), 0);
+
+    product.tool("svc-unit").arg("stop").run().ok();
+    let point = point_of(&product.tool("svc-backup").run().ok());
+    let said = recipe(&product, "newest-point", &[]);
+    assert!(said.contains("items\t"), "{said}");
+    let looked = recipe(&product, "look", &[("POINT", text(point.clone()))]);
+    assert!(looked.contains("svc-staged-") && looked.contains("rchand_db_staged_"), "{looked}");
+    for name in ["one-database", "one-search-database"] {
+        recipe(&product, name, &[("POINT", text(point.clone()))]);
+    }
+    assert_eq!(copies(&product), 0);
+    assert_eq!(product.content().unwrap(), before);
+}

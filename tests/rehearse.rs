@@ -1,0 +1,255 @@
+//! `svc-rehearse`, and `svc-upgrade --rehearse`, with the sample service on real servers: a restore point is brought back beside
+//! the live data, proven, and goes again, whatever happens meanwhile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::damage;
+use svc_tests::journey::{assert_back, installed, journal, point_of, signal_at};
+use svc_tests::product::Product;
+use svc_tests::tool::{Ran, Tool};
+use svc_tests::wait;
+
+const A_WHILE: Duration = Duration::from_secs(120);
+
+/// Every copy that lies staged beside the live data, and every note of one.
+fn traces(product: &Product) -> Vec<String> {
+    let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_staged%'", product.name);
+    let databases = product.host.postgres.sql("postgres", &like).unwrap();
+    let indices = product.host.search.ask("GET", "/_cat/indices/svc-staged-*?format=json&expand_wildcards=all", None).unwrap();
+    let indices = indices.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
+    let notes = fs::read_dir(product.state_dir().join("swaps")).into_iter().flatten().flatten();
+    let notes = notes.map(|note| note.file_name().to_string_lossy().into_owned()).filter(|name| name.contains("-rehearse."));
+    let of_product = indices.filter(|name| name.contains(&format!("-{}-", product.name)));
+    databases.split_whitespace().map(str::to_owned).chain(of_product).chain(notes).collect()
+}
+
+fn assert_no_trace(product: &Product) {
+    assert_eq!(traces(product), Vec::<String>::new());
+}
+
+fn rehearse(product: &Product) -> Tool {
+    product.tool("svc-rehearse")
+}
+
+/// The same when the tools of a script that was killed have ended.
+fn once_free(tool: impl Fn() -> Tool) -> Ran {
+    wait::until("the tools of the killed run to end", A_WHILE, || Some(tool().run()).filter(|ran| ran.status != 8)).unwrap()
+}
+
+fn main_pid(product: &Product) -> String {
+    product.host.systemd.property(&product.unit(), "MainPID").unwrap()
+}
+
+fn document(file: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+fn id(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn has_step(ran: &Ran, name: &str) -> bool {
+    ran.result()["steps"].as_array().unwrap().iter().any(|step| step["step"] == name)
+}
+
+/// A copy of a restore point, made later than it.
+fn later(point: &Path, name: &str) -> PathBuf {
+    let copy = point.with_file_name(name);
+    assert!(std::process::Command::new("cp").arg("-a").args([point, &copy]).status().unwrap().success());
+    copy
+}
+
+/// Rehearses while a client writes through an alias of the live data; gives how many of its writes there were, none of them
+/// refused.
+fn while_a_client_writes(product: &Product, alias: &str, tool: Tool) -> (Ran, u64) {
+    let (ended, until) = (AtomicBool::new(false), Instant::now() + A_WHILE);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            (0..)
+                .take_while(|_| !ended.load(Ordering::SeqCst) && Instant::now() < until)
+                .map(|n| {
+                    let body = json!({"n": n});
+                    let (status, answer) =
+                        product.host.search.request("POST", &format!("/{alias}/_doc?refresh=true"), Some(&body)).unwrap();
+                    assert_eq!(status, 201, "{answer}");
+                })
+                .count() as u64
+        });
+        let ran = tool.run();
+        ended.store(true, Ordering::SeqCst);
+        (ran, writer.join().unwrap())
+    })
+}
+
+#[test]
+fn the_newest_good_point_is_proven_beside_the_live_data_and_no_trace_is_left() {
+    let (product, _) = installed("rhgood");
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let (index, alias) = ("/rhgood-probe-1", "rhgood-probe");
+    product.host.search.ask("PUT", index, Some(&json!({"aliases": {alias: {}}}))).unwrap();
+    rehearse(&product).run().fails(4, "point_not_found").unchanged();
+    let point = point_of(&product.tool("svc-backup").args(["--kind", "nightly"]).run().ok());
+    // Newer ones, none of them good.
+    let half = later(&point, "20990101t000000z-backup-nightly");
+    fs::remove_file(half.join("SHA256SUMS")).unwrap();
+    let damaged = later(&point, "20990102t000000z-backup-nightly");
+    damage::flip_a_byte(&damaged.join("version.json")).unwrap();
+    let before = product.content().unwrap();
+    let process = main_pid(&product);
+
+    let (ran, written) = while_a_client_writes(&product, alias, rehearse(&product));
+    let ran = ran.ok().unchanged().warns("point_unquiesced");
+    assert_no_trace(&product);
+    assert_eq!(main_pid(&product), process);
+    let mut now = product.content().unwrap();
+    assert_eq!(now.indices["rhgood-probe-1"].documents.len() as u64, written);
+    now.indices.insert("rhgood-probe-1".to_owned(), before.indices["rhgood-probe-1"].clone());
+    assert_eq!(now, before, "the live data is not as before");
+
+    assert_eq!(point_of(&ran), point);
+    let found = &ran.result()["rehearsal"];
+    assert_eq!((&found["kind"], &found["quiesced"], &found["version"]), (&json!("nightly"), &json!(false), &json!("1.15.5")));
+    let noted = document(&point.join("snapshot.json"))["result"]["noted"].clone();
+    let counts = |list: &Value, name: &str, count: &str| -> Vec<(String, u64)> {
+        let of = |one: &Value| (one[name].as_str().unwrap().to_owned(), one[count].as_u64().unwrap());
+        let mut counts: Vec<_> = list.as_array().unwrap().iter().map(of).collect();
+        counts.sort();
+        counts
+    };
+    assert_eq!(counts(&found["indices"], "index", "docs_count"), counts(&noted, "name", "docs_count"), "{ran}");
+    let rows = document(&point.join("pgdump.json"))["result"]["row_count"].clone();
+    assert_eq!((&found["rows_count"], &found["rows_expected"]), (&rows, &rows), "{ran}");
+    assert_eq!(found["counts_proven"], true, "{ran}");
+    // Nobody has rolled back here: what a swap takes is not known, and is not made up.
+    let not_known = found["downtime_not_known"].as_array().unwrap();
+    assert!(not_known.contains(&json!("swap-search")) && not_known.contains(&json!("installer")), "{ran}");
+
+    // One that is no good is refused as svc-rollback refuses it; and while another run is at work, every one is.
+    rehearse(&product).arg(id(&damaged)).run().fails(7, "point_damaged").unchanged();
+    rehearse(&product).arg(&half).run().fails(4, "point_not_found").unchanged();
+    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
+    lock.lock().unwrap();
+    rehearse(&product).run().fails(8, "locked").unchanged();
+    drop(lock);
+    let dry = rehearse(&product).arg("--dry-run").talks().run().ok().unchanged();
+    let plan: Vec<&str> = dry.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    for wanted in ["svc-snap stage", "svc-pgrestore stage", "svc-snap unstage", "svc-pgrestore unstage"] {
+        assert!(plan.iter().any(|line| line.starts_with(wanted)), "{wanted} is not in {plan:#?}");
+    }
+    assert_no_trace(&product);
+
+    let moved = product.path("elsewhere").join(id(&point));
+    fs::create_dir(moved.parent().unwrap()).unwrap();
+    fs::rename(&point, &moved).unwrap();
+    rehearse(&product).arg(&moved).run().ok().unchanged();
+    // Only those that are none are left.
+    rehearse(&product).run().fails(4, "point_not_found").unchanged();
+    assert_no_trace(&product);
+}
+
+#[test]
+fn an_upgrade_proves_its_rollback_before_the_stop_and_ends_where_it_cannot() {
+    let (product, before) = installed("rhup");
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let upgrade = || product.tool("svc-upgrade").arg("--rehearse").arg(product.installer("2.0.1"));
+    let process = main_pid(&product);
+
+    // No restore point is there, so one is made; killed when both databases are staged.
+    let (cut, _) = signal_at(&product, upgrade(), (Signal::SIGKILL, true), "swap-search-possible.started");
+    assert!(traces(&product).len() > 2, "nothing is left, so this shows nothing");
+    assert_eq!(main_pid(&product), process);
+    let ran = once_free(upgrade).ok();
+    assert_eq!(ran.result()["cleared"], json!([id(&cut)]), "{ran}");
+    assert!(!has_step(&ran, "rehearsal-backup"), "the one that was made is young\n{ran}");
+    assert_eq!(ran.result()["rehearsal"]["version"], "1.15.5", "{ran}");
+    assert_no_trace(&product);
+
+    product.tool("svc-rollback").run().ok();
+    assert_back(&product, &before);
+    // Now each part of a rollback is known, and the newest point is the quiesced one of the upgrade.
+    let ran = rehearse(&product).run().ok().unchanged();
+    let found = &ran.result()["rehearsal"];
+    assert_eq!((&found["kind"], &found["quiesced"]), (&json!("upgrade"), &json!(true)), "{ran}");
+    assert_eq!(found["downtime_not_known"], json!([]), "{ran}");
+    assert!(found["downtime_known_ms"].as_u64().unwrap() > 0 && found["staging_ms"].as_u64().unwrap() > 0, "{ran}");
+
+    damage::flip_a_blob(&product.repository_dir()).unwrap();
+    let process = main_pid(&product);
+    let ran = upgrade().run().fails(7, "restore_failed").unchanged();
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("the service was not stopped"), "{ran}");
+    assert!(!has_step(&ran, "stop") && !has_step(&ran, "warm-snapshot"), "{ran}");
+    assert_eq!(main_pid(&product), process);
+    assert_no_trace(&product);
+    assert_back(&product, &before);
+}
+
+#[test]
+fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_next() {
+    let (product, _) = installed("rhkill");
+    product.tool("svc-backup").run().ok();
+    let (_, ran) = signal_at(&product, rehearse(&product), (Signal::SIGTERM, true), "stage-database.started");
+    assert_eq!(ran.doc()["error"]["code"], "interrupted", "{ran}");
+    assert_no_trace(&product);
+
+    let (cut, _) = signal_at(&product, rehearse(&product), (Signal::SIGKILL, true), "swap-database-possible.started");
+    assert!(traces(&product).len() > 2, "nothing is left, so this shows nothing");
+    let status = rehearse(&product).arg("--status").run();
+    assert!(status.stdout.contains("svc-rehearse --clean"), "{status}");
+    let clean = || rehearse(&product).arg("--clean");
+    let dry = once_free(|| clean().arg("--dry-run").talks()).ok().unchanged();
+    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 2, "{dry}");
+    let ran = once_free(clean).ok().changed();
+    assert_eq!(ran.result()["cleared"], json!([id(&cut)]), "{ran}");
+    assert_no_trace(&product);
+    let ran = clean().run().ok().unchanged();
+    assert_eq!(ran.result()["cleared"], json!([]), "{ran}");
+}
+
+#[test]
+fn a_rehearsal_ended_or_killed_at_any_step_leaves_nothing() {
+    if !svc_tests::deep() {
+        return svc_tests::skip("a rehearsal ended and killed at every step: it takes many minutes, --deep");
+    }
+    let (product, before) = installed("rhall");
+    let upgrade = product.tool("svc-upgrade").arg("--aside").arg(product.installer("2.0.1")).run().ok();
+    let point = point_of(&upgrade);
+    product.tool("svc-rollback").run().ok();
+    let whole = rehearse(&product).run().ok();
+    let mut points: Vec<String> = journal(Path::new(whole.result()["run_dir"].as_str().unwrap()));
+    points.sort();
+    // After the last document of a script nothing is left to end.
+    points.retain(|name| name[..1].parse::<u8>().is_ok() && (name.ends_with(".started") || name.ends_with(".json")));
+    let last = points.iter().rfind(|name| name.ends_with(".json")).unwrap().clone();
+    points.retain(|name| *name != last);
+    let ways = [
+        (Signal::SIGTERM, false),
+        (Signal::SIGTERM, true),
+        (Signal::SIGINT, true),
+        (Signal::SIGHUP, true),
+        (Signal::SIGKILL, true),
+        (Signal::SIGKILL, false),
+    ];
+    for at in &points {
+        for way in ways {
+            eprintln!("{way:?} at {at}");
+            signal_at(&product, rehearse(&product), way, &at[3..]);
+            if way.0 == Signal::SIGKILL {
+                once_free(|| rehearse(&product).arg("--clean")).ok();
+            }
+            assert_no_trace(&product);
+        }
+    }
+    assert_back(&product, &before);
+    // A rollback clears up as well.
+    signal_at(&product, rehearse(&product), (Signal::SIGKILL, true), "swap-search-possible.started");
+    let ran = once_free(|| product.tool("svc-rollback").arg(&point)).ok();
+    assert_eq!(ran.result()["cleared"].as_array().unwrap().len(), 1, "{ran}");
+    assert_no_trace(&product);
+    assert_back(&product, &before);
+}
