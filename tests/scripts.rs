@@ -12,8 +12,7 @@ use svc_tests::tool::Tool;
 use svc_tests::wait;
 
 const A_WHILE: Duration = Duration::from_secs(60);
-const SCRIPTS: [&str; 6] =
-    ["svc-setup-snapshots", "svc-backup", "svc-nightly", "svc-upgrade", "svc-rollback", "svc-rehearse"];
+const SCRIPTS: [&str; 6] = ["svc-setup-snapshots", "svc-backup", "svc-nightly", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
 /// An installer of 2.0.1 that does what the test says.
 fn installer_that(product: &Product, does: &str) -> PathBuf {
