@@ -193,6 +193,7 @@ impl Settings {
             connect_timeout: std::time::Duration::from_secs(connect_timeout),
             options: env.text("PGOPTIONS"),
             service,
+            watched: std::sync::Once::new(),
         })
     }
 

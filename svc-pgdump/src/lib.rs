@@ -23,6 +23,7 @@ pub mod quote;
 pub mod refusal;
 mod room;
 mod service;
+mod silence;
 mod sink;
 mod sql;
 mod target;
@@ -44,6 +45,7 @@ pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings};
 pub use dump::{DumpArgs, Dumped};
 pub use dump_file::{DumpFile, Text};
 pub use properties::Properties;
+pub use silence::timed;
 pub use target::{Listener, Place, Server, Target, identify};
 pub use verify::{Verified, VerifyArgs};
 pub use whole::{Dump, TableRows};
@@ -91,8 +93,8 @@ impl Tool for Cli {
 
     fn run(self, call: &Call) -> Finished {
         match self.step {
-            None => call.step("dump", self.dump.dry.dry_run, |call| dump::run(&self.dump, call)),
-            Some(Step::Aside(args)) => call.step("aside", args.dry.dry_run, |call| aside::run(&args, call)),
+            None => call.step("dump", self.dump.dry.dry_run, |call| timed(call, dump::run(&self.dump, call))),
+            Some(Step::Aside(args)) => call.step("aside", args.dry.dry_run, |call| timed(call, aside::run(&args, call))),
             Some(Step::Verify(args)) => call.step("verify", false, |call| verify::run(&args, call)),
         }
     }

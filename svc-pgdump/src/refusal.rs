@@ -1,6 +1,7 @@
 //! What PostgreSQL says, as a [`Failure`]: `postgres::Error` prints as "db error", so its parts are looked at.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use postgres::Error;
 use postgres::error::{DbError, SqlState};
@@ -8,6 +9,7 @@ use svc_step::Failure;
 
 use crate::admin::MAINTENANCE;
 use crate::discreet;
+use crate::silence;
 use crate::target::Target;
 use crate::tls;
 
@@ -66,8 +68,13 @@ pub fn of_connect(error: &Error, target: &Target, dbname: &str) -> Failure {
 #[must_use]
 pub fn of_query(error: &Error, action: &str) -> Failure {
     let Some(said) = error.as_db_error() else {
-        let failure = Failure::unavailable("postgres_lost", format!("Cannot {action}: the connection to the server was lost."))
-            .hint("Look whether the server runs, then run the same command again.");
+        let (what, look) = if silence::is_given_up() {
+            ("the server did not answer any more", "Look at the server's processes, log and disk: it is there and says nothing")
+        } else {
+            ("the connection to the server was lost", "Look whether the server runs")
+        };
+        let failure = Failure::unavailable("postgres_lost", format!("Cannot {action}: {what}."))
+            .hint(format!("{look}; then run the same command again."));
         return with_causes(failure, chain(error));
     };
     let code = said.code();
@@ -91,8 +98,8 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
 }
 
 /// The server accepted nothing in time.
-pub(crate) fn no_answer(target: &Target) -> Failure {
-    unreachable(target).cause(format!("no answer within {} s", target.connect_timeout.as_secs()))
+pub(crate) fn no_answer(target: &Target, time: Duration) -> Failure {
+    unreachable(target).cause(format!("no answer within {} s", time.as_secs()))
 }
 
 fn unreachable(target: &Target) -> Failure {

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use postgres::error::DbError;
@@ -19,10 +19,13 @@ use crate::passwords::Passwords;
 use crate::pgpass::Wanted;
 use crate::refusal;
 use crate::service::Service;
+use crate::silence::{self, Peer};
 use crate::tls::{NO_FILE, Tls};
 
 /// How often signals are looked at while connecting.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a connection may take once the step is to end.
+const LAST: Duration = Duration::from_secs(5);
 
 /// Is told what the server remarks.
 pub type Listener = Arc<dyn Fn(&DbError) + Send + Sync>;
@@ -57,6 +60,14 @@ pub struct Target {
     pub(crate) options: Option<String>,
     /// The service that `PGSERVICE` named; its settings are in the fields above.
     pub(crate) service: Option<Service>,
+    /// Its connections are watched over from the first one on.
+    pub(crate) watched: Once,
+}
+
+/// How long a connection is waited for, and what may end that before.
+struct Patience<'a> {
+    time: Duration,
+    check: &'a dyn Fn() -> Result<(), Failure>,
 }
 
 /// Which server it is.
@@ -157,24 +168,43 @@ impl Target {
     /// # Errors
     /// As [`Target::connect`].
     pub fn connect_heard(&self, call: &Call, dbname: &str, listener: &Listener) -> Result<Client, Failure> {
+        self.watched.call_once(|| silence::watch(call.watch(), self.peer()));
+        let check = || call.check();
+        let patience = Patience { time: self.connect_timeout, check: &check };
         let password = self.password(dbname);
         let had_one = password.is_some();
-        match self.attempt(call, dbname, password, listener)? {
+        let told = |error: postgres::Error| refusal::of_connect(&error, self, dbname);
+        match self.attempt(&patience, dbname, password, listener)? {
             Ok(client) => Ok(client),
             Err(error) if !had_one && refusal::wants_password(&error) => match self.passwords.ask(call)? {
-                Some(secret) => {
-                    self.attempt(call, dbname, Some(secret), listener)?.map_err(|error| refusal::of_connect(&error, self, dbname))
-                }
-                None => Err(refusal::of_connect(&error, self, dbname)),
+                Some(secret) => self.attempt(&patience, dbname, Some(secret), listener)?.map_err(told),
+                None => Err(told(error)),
             },
-            Err(error) => Err(refusal::of_connect(&error, self, dbname)),
+            Err(error) => Err(told(error)),
         }
+    }
+
+    /// Connects for what must be found out or taken back although the step is to end: neither a signal nor the time limit ends
+    /// the wait, which is short.
+    ///
+    /// # Errors
+    /// As [`Target::connect`].
+    pub fn connect_at_last(&self, dbname: &str) -> Result<Client, Failure> {
+        let patience = Patience { time: self.connect_timeout.min(LAST), check: &|| Ok(()) };
+        let unheard: Listener = Arc::new(|_| {});
+        let connected = self.attempt(&patience, dbname, self.password(dbname), &unheard)?;
+        connected.map_err(|error| refusal::of_connect(&error, self, dbname))
+    }
+
+    /// What the other end of our connections is called.
+    fn peer(&self) -> Peer {
+        if self.place.is_socket() { Peer::Socket(format!(".s.PGSQL.{}", self.port).into()) } else { Peer::Port(self.port) }
     }
 
     /// One attempt, in a thread of its own: the library waits without end for a server that accepts and says nothing.
     fn attempt(
         &self,
-        call: &Call,
+        patience: &Patience<'_>,
         dbname: &str,
         password: Option<Secret>,
         listener: &Listener,
@@ -196,8 +226,8 @@ impl Target {
             loop {
                 match receive.recv_timeout(LOOK) {
                     Ok(result) => return Ok(result),
-                    Err(RecvTimeoutError::Timeout) if started.elapsed() < self.connect_timeout => call.check()?,
-                    Err(_) => return Err(refusal::no_answer(self)),
+                    Err(RecvTimeoutError::Timeout) if started.elapsed() < patience.time => (patience.check)()?,
+                    Err(_) => return Err(refusal::no_answer(self, patience.time)),
                 }
             }
         };

@@ -26,6 +26,7 @@ mod unstage;
 
 use clap::{Parser, Subcommand};
 use schemars::Schema;
+use svc_pgdump::timed;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
@@ -77,10 +78,10 @@ impl Tool for Cli {
 
     fn run(self, call: &Call) -> Finished {
         match self.step {
-            None => call.step("restore", self.whole.dry.dry_run, |call| restore::run(&self.whole, call)),
-            Some(Step::Stage(args)) => call.step("stage", args.dry.dry_run, |call| stage::run(&args, call)),
-            Some(Step::Swap(args)) => call.step("swap", args.dry.dry_run, |call| swap::run(&args, call)),
-            Some(Step::Unstage(args)) => call.step("unstage", args.dry.dry_run, |call| unstage::run(&args, call)),
+            None => call.step("restore", self.whole.dry.dry_run, |call| timed(call, restore::run(&self.whole, call))),
+            Some(Step::Stage(args)) => call.step("stage", args.dry.dry_run, |call| timed(call, stage::run(&args, call))),
+            Some(Step::Swap(args)) => call.step("swap", args.dry.dry_run, |call| timed(call, swap::run(&args, call))),
+            Some(Step::Unstage(args)) => call.step("unstage", args.dry.dry_run, |call| timed(call, unstage::run(&args, call))),
         }
     }
 }

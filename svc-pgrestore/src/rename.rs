@@ -20,6 +20,8 @@ const EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// For how long a server is asked what became of a commit whose answer was lost, and how often.
 const READ_BACK: Duration = Duration::from_secs(20);
+/// The same where the step is to end.
+const AT_LAST: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 
 const SESSIONS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
@@ -154,19 +156,19 @@ fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> Ender {
 /// to commit is still at it: a commit that waits for a disk or a standby is not seen by others yet.
 fn read_back(admin: &mut Admin, second: Client, call: &Call, exchange: &Exchange, pid: i32) -> Option<bool> {
     admin.client = second;
-    let until = Instant::now() + READ_BACK;
-    while Instant::now() < until {
-        if admin.client.is_closed()
-            && let Ok(client) = admin.target.connect(call, MAINTENANCE)
-        {
-            admin.client = client;
-        }
+    let started = Instant::now();
+    while started.elapsed() < if call.check().is_ok() { READ_BACK } else { AT_LAST } {
         if let Ok(true) = settled(&mut admin.client, pid)
             && let Ok(catalog) = databases(&mut admin.client)
         {
             return Some(matches!(exchange.standing(&catalog), Ok(Standing::Done { .. })));
         }
-        call.pause(LOOK).ok()?;
+        if admin.client.is_closed() {
+            // It is asked again in a moment where it does not even connect.
+            let _ = admin.reconnect();
+        }
+        // A signal would wake it at once, and again and again.
+        std::thread::sleep(LOOK);
     }
     None
 }

@@ -49,7 +49,7 @@ fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
 /// A failed staging leaves nothing; if even that fails, the document says what is left.
 fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed: bool) -> Failure {
     let Prepared { admin, staged, .. } = prepared;
-    match admin.take_back(call, &staged.staged.name) {
+    match admin.take_back(&staged.staged.name) {
         Ok(()) => {
             // The plan of something that is not there any more helps nobody, and harms nobody either.
             let _ = swaps::remove(call, call.run_id());
@@ -58,7 +58,8 @@ fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed
             }
         }
         Err(error) => {
-            failure = failure.cause(format!("what was staged could not be dropped: {error}"));
+            failure = failure.cause(error.message);
+            failure.causes.extend(error.causes);
             let name = &staged.staged.name;
             failure.hint = Some(format!("svc-pgrestore unstage --run {} removes what is left: {name}.", call.run_id()));
         }

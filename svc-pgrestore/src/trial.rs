@@ -42,7 +42,7 @@ pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(),
     }
     let trial = trial(&prepared.creation, &name);
     let created = prepared.admin.alter(call, &trial.create().sql, "create a database like the one that is to be replaced");
-    match prepared.admin.take_back(call, &name) {
+    match prepared.admin.take_back(&name) {
         Ok(()) => {
             if created.is_ok() {
                 call.effects().undone();
@@ -51,7 +51,7 @@ pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(),
                 swaps::remove(call, call.run_id())?;
             }
         }
-        Err(error) => call.warn("leftover", format!("The empty database {name} could not be dropped: {error}.")),
+        Err(error) => call.warn("leftover", format!("The empty database {name} could not be dropped: {}", error.message)),
     }
     created.map_err(|failure| {
         failure.hint(format!("The database {} is untouched. See the cause, and make good what the server lacks.", noted.database))

@@ -1,8 +1,13 @@
 //! Whether to go on: what a thread asks that has no [`crate::Call`].
 
+use std::time::Duration;
+
 use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::signals::Signals;
+
+/// How long at a time nobody looks at the clock, where there is no time limit.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// A call's signals and time limit, to be kept or handed to a thread.
 #[derive(Debug, Clone)]
@@ -32,6 +37,13 @@ impl Watch {
         Ok(())
     }
 
+    /// Waits until there is a reason not to go on.
+    pub fn until_stopped(&self) {
+        while self.check().is_ok() {
+            self.signals.wait(self.deadline.at_most(LONG));
+        }
+    }
+
     /// The time limit.
     #[must_use]
     pub const fn deadline(&self) -> &Deadline {
@@ -41,8 +53,6 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -50,5 +60,12 @@ mod tests {
         let watch = |limit| Watch::new(Signals::default(), Deadline::new(limit));
         assert!(watch(None).check().is_ok() && watch(Some(Duration::from_secs(60))).check().is_ok());
         assert_eq!(watch(Some(Duration::ZERO)).check().unwrap_err().status.code(), 6);
+    }
+
+    #[test]
+    fn whoever_waits_for_the_end_of_the_time_is_woken_then() {
+        let watch = Watch::new(Signals::default(), Deadline::new(Some(Duration::from_millis(20))));
+        watch.until_stopped();
+        assert!(watch.check().is_err());
     }
 }

@@ -23,6 +23,8 @@ pub enum Mode {
     CutAfter(usize),
     /// Connections are accepted, and no byte passes until the mode changes.
     Stall,
+    /// The same from the moment on at which a client says that; what it says with it does not pass either.
+    StallAt(&'static str),
     /// Each connection is reset as soon as the client has sent something.
     Reset,
 }
@@ -46,6 +48,10 @@ struct Shared {
 impl Shared {
     fn mode(&self) -> Mode {
         *self.mode.lock().expect("nobody panics with the lock")
+    }
+
+    fn set(&self, mode: Mode) {
+        *self.mode.lock().expect("nobody panics with the lock") = mode;
     }
 
     fn stopped(&self) -> bool {
@@ -73,7 +79,12 @@ impl Proxy {
 
     /// Changes what happens to bytes.
     pub fn set(&self, mode: Mode) {
-        *self.shared.mode.lock().expect("nobody panics with the lock") = mode;
+        self.shared.set(mode);
+    }
+
+    /// Whether no byte passes.
+    pub fn is_stalled(&self) -> bool {
+        self.shared.mode() == Mode::Stall
     }
 
     /// Closes the connections that are open now; new ones are carried.
@@ -133,6 +144,11 @@ fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, over: &AtomicBo
             Mode::Pass => ready,
             Mode::CutAfter(limit) if is_answer => ready.min(limit.saturating_sub(carried)),
             Mode::CutAfter(_) => ready,
+            Mode::StallAt(word) if !is_answer && says(&buffer[..ready], word) => {
+                shared.set(Mode::Stall);
+                continue;
+            }
+            Mode::StallAt(_) => ready,
             Mode::Stall => {
                 thread::sleep(PAUSE);
                 continue;
@@ -154,4 +170,8 @@ fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, over: &AtomicBo
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
     }
+}
+
+fn says(bytes: &[u8], word: &str) -> bool {
+    bytes.windows(word.len()).any(|window| window == word.as_bytes())
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use postgres::Client;
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, swaps};
+use svc_step::{Call, Failure, Status, swaps};
 
 use crate::admin::args::AdminArgs;
 use crate::admin::catalog::{self, Server};
@@ -48,7 +48,7 @@ impl Admin {
     pub fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
-        client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
+        prepare(&mut client)?;
         let server = catalog::server(&mut client)?;
         catalog::rights(&server)?;
         Ok(Self { target, client, server })
@@ -99,22 +99,38 @@ impl Admin {
     /// As [`Target::connect`].
     pub fn another(&self, call: &Call, database: &str) -> Result<Client, Failure> {
         let mut client = self.target.connect(call, database)?;
-        client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
+        prepare(&mut client)?;
         Ok(client)
+    }
+
+    /// Connects anew where the connection was lost or given up, also when the step is to end.
+    ///
+    /// # Errors
+    /// As [`Target::connect_at_last`].
+    pub fn reconnect(&mut self) -> Result<(), Failure> {
+        let mut client = self.target.connect_at_last(MAINTENANCE)?;
+        prepare(&mut client)?;
+        self.client = client;
+        Ok(())
     }
 
     /// Drops what this call has begun, if it is there.
     ///
     /// # Errors
-    /// The server says no or is lost.
-    pub fn take_back(&mut self, call: &Call, database: &str) -> Result<(), postgres::Error> {
-        // After a signal no new connection is made, so the one that was there all the time is used, unless the server ended it.
-        if self.client.is_closed()
-            && let Ok(client) = self.target.connect(call, MAINTENANCE)
-        {
-            self.client = client;
+    /// The server says no, or is lost once more.
+    pub fn take_back(&mut self, database: &str) -> Result<(), Failure> {
+        let sql = drop_if_there(database);
+        let mut drop = |client: &mut Client| {
+            client.batch_execute(&sql).map_err(|error| refusal::of_query(&error, &format!("drop what was begun, {database}")))
+        };
+        match drop(&mut self.client) {
+            // A server that is slow may be at it still: the second time waits for the first.
+            Err(failure) if failure.status == Status::Unavailable => {
+                self.reconnect()?;
+                drop(&mut self.client)
+            }
+            ended => ended,
         }
-        self.client.batch_execute(&drop_if_there(database))
     }
 
     /// Drops what a killed call of another run has left under that name, and forgets that run; whether there was anything.
@@ -220,4 +236,8 @@ impl Admin {
             }
         })
     }
+}
+
+fn prepare(client: &mut Client) -> Result<(), Failure> {
+    client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))
 }

@@ -103,14 +103,15 @@ fn prove(admin: &Admin, call: &Call, aside: &Aside) -> Result<(), Failure> {
 }
 
 fn take_back(admin: &mut Admin, call: &Call, aside: &Aside, mut failure: Failure) -> Failure {
-    match admin.take_back(call, &aside.aside.name) {
+    match admin.take_back(&aside.aside.name) {
         Ok(()) => {
             // The note of something that is not there any more helps nobody, and harms nobody either.
             let _ = swaps::remove(call, call.run_id());
             call.effects().undone();
         }
         Err(error) => {
-            failure = failure.cause(format!("what was begun could not be dropped: {error}"));
+            failure = failure.cause(error.message);
+            failure.causes.extend(error.causes);
             failure.hint = Some(format!("svc-pgrestore unstage --run {} removes what is left: {}.", aside.run, aside.aside.name));
         }
     }

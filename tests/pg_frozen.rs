@@ -1,0 +1,150 @@
+//! A PostgreSQL that is there and says nothing any more: its processes are stopped, or nothing comes through. Whatever the step
+//! is at, `--timeout` and the first signal end it, the document says what nobody knows, and its hint does what is left to do.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use svc_tests::postgres::literal;
+use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::relational::{Case, SOON};
+use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::witness::Witness;
+use svc_tests::{os, wait};
+
+/// A database behind a network that stands still from a chosen statement on.
+struct Frozen {
+    case: Case,
+    dump: PathBuf,
+    proxy: Proxy,
+    admin: String,
+}
+
+impl Frozen {
+    fn at(name: &str, statement: &'static str) -> Self {
+        let (case, dump) = Case::filled(name);
+        let admin = format!("{}_adm", case.database);
+        case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
+        os::file(&case.dir.path().join("password"), "x\n", 0o600, None).unwrap();
+        let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
+        proxy.set(Mode::StallAt(statement));
+        Self { case, dump, proxy, admin }
+    }
+
+    /// The tool on its way through that network.
+    fn through(&self, tool: Tool) -> Tool {
+        let port = self.proxy.port().to_string();
+        let tool = tool.args(["--host", "127.0.0.1", "--port", &port, "--username", &self.admin, "--password-file"]);
+        tool.arg(self.case.dir.path().join("password")).limit(Duration::from_secs(120))
+    }
+
+    /// Sends the first signal when nothing comes through any more.
+    fn term(&self, spawned: Spawned) -> Ran {
+        wait::until("the chosen statement", SOON, || self.proxy.is_stalled().then_some(())).unwrap();
+        spawned.signal(Signal::SIGTERM);
+        let ran = spawned.wait();
+        assert_eq!(ran.status, 143, "{ran}");
+        ran
+    }
+
+    /// What the hint says, as a command that finds its own way.
+    fn go_on(&self, ran: &Ran, step: &str) -> Ran {
+        let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+        let said = format!("svc-pgrestore {step} --run {}", ran.doc()["run_id"].as_str().unwrap());
+        assert!(hint.contains(&said), "{said}\n{ran}");
+        self.proxy.cut();
+        self.case.tool().args([step, "--run", ran.doc()["run_id"].as_str().unwrap()]).run()
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // Its sessions end when nothing stands still any more.
+        self.proxy.set(Mode::Pass);
+        self.proxy.cut();
+        let _ = self.case.pg.sql("postgres", &format!("DROP ROLE IF EXISTS {}", self.admin));
+    }
+}
+
+fn dump_in_its_own_queries() {
+    let frozen = Frozen::at("pgz_dump", "statement_timeout");
+    let ran = frozen.through(frozen.case.dumper().args(["--timeout", "5s", "--output", "frozen.sql"])).run();
+    let ran = ran.fails(6, "timeout").unchanged();
+    assert!(ran.text().contains("did not answer any more"), "{ran}");
+    assert!(!frozen.case.dir.path().join("frozen.sql").exists(), "{ran}");
+}
+
+fn aside_at_its_copy() {
+    let frozen = Frozen::at("pgz_aside", "CREATE DATABASE");
+    let ran = frozen.term(frozen.through(frozen.case.dumper().arg("aside")).spawn());
+    assert!(ran.doc()["changed"].is_null() && ran.result()["proven"] == false, "{ran}");
+    frozen.go_on(&ran, "unstage").ok().unchanged();
+    assert_eq!(frozen.case.copies(), "");
+}
+
+fn stage_in_its_proof() {
+    let frozen = Frozen::at("pgz_proof", "SELECT count(*) FROM ONLY");
+    let witness = Witness::of(&frozen.case);
+    let ran = frozen.term(frozen.through(frozen.case.tool().arg("stage")).arg(&frozen.dump).spawn()).changed();
+    assert!(ran.result()["proven"] == false && frozen.case.oid(&frozen.case.copies()) == ran.result()["staged"]["oid"].to_string());
+    frozen.go_on(&ran, "unstage").ok().changed();
+    witness.sees_nothing("after a proof without an answer");
+}
+
+/// Only the processes of the load are stopped, over the socket: the rest of the server answers.
+fn stage_in_its_rows() {
+    let (case, dump) = Case::filled("pgz_rows");
+    let witness = Witness::of(&case);
+    let text = std::fs::read_to_string(&dump).unwrap();
+    let slow = case.dir.path().join("slow.sql");
+    let rows = "CREATE FUNCTION public.slow(n integer) RETURNS boolean LANGUAGE sql AS 'SELECT pg_sleep(60) IS NOT NULL';\n\
+                CREATE TABLE public.slowly (n integer CHECK (public.slow(n)));\nCOPY public.slowly (n) FROM stdin;\n1\n2\n\\.\n\n";
+    let end = text.rfind("--\n-- PostgreSQL database dump complete").unwrap();
+    std::fs::write(&slow, format!("{}{rows}{}", &text[..end], &text[end..])).unwrap();
+    let spawned = case.tool().arg("stage").arg(slow).limit(Duration::from_secs(120)).spawn();
+    let at_it = format!("datname LIKE {} AND application_name = 'svc-tools'", literal(&format!("{}_staged_%", case.database)));
+    case.wait_for("the rows", &format!("{at_it} AND wait_event = 'PgSleep'"));
+    let pids = case.admin(&format!("SELECT pid FROM pg_stat_activity WHERE {at_it}"));
+    let pids: Vec<Pid> = pids.lines().map(|pid| Pid::from_raw(pid.parse().unwrap())).collect();
+    let tell = |signal| pids.iter().for_each(|pid| drop(kill(*pid, signal)));
+    tell(Signal::SIGSTOP);
+    spawned.signal(Signal::SIGTERM);
+    let ran = spawned.wait();
+    let left = case.copies();
+    tell(Signal::SIGCONT);
+    assert_eq!(ran.status, 143, "{ran}");
+    let ran = ran.changed();
+    assert!(ran.result()["proven"] == false && ran.result()["staged"]["name"] == left.as_str(), "{ran}");
+    assert!(ran.doc()["error"]["causes"].to_string().contains("being accessed"), "{ran}");
+    case.tool().args(["unstage", "--run", ran.doc()["run_id"].as_str().unwrap()]).run().ok().changed();
+    witness.sees_nothing("after processes that were stopped");
+}
+
+/// Before the commit nothing has changed; at the commit nobody knows.
+fn swap_at(name: &str, statement: &'static str, changed: Option<bool>) {
+    let frozen = Frozen::at(name, statement);
+    let case = &frozen.case;
+    let live = case.oid(&case.database);
+    let run = case.tool().arg("stage").arg(&frozen.dump).run().ok().doc()["run_id"].as_str().unwrap().to_owned();
+    let ran = frozen.through(case.tool().args(["swap", "--timeout", "5s", "--run-id", &run, "--run", &run])).run();
+    let ran = ran.fails(6, "timeout");
+    assert!(frozen.proxy.is_stalled() && ran.doc()["changed"].as_bool() == changed, "{statement}\n{ran}");
+    assert_eq!((ran.result()["swapped"].as_bool(), case.oid(&case.database)), (Some(false), live.clone()), "{statement}\n{ran}");
+    let done = frozen.go_on(&ran, "swap").ok().changed();
+    assert!(done.result()["kept"]["oid"] == live.parse::<u32>().unwrap(), "{statement}\n{done}");
+}
+
+#[test]
+fn a_server_that_says_nothing_any_more_is_given_up_at_the_time_limit_or_the_first_signal_whatever_the_step_is_at() {
+    // Side by side, since each of them waits for longer than it works.
+    thread::scope(|scope| {
+        scope.spawn(dump_in_its_own_queries);
+        scope.spawn(aside_at_its_copy);
+        scope.spawn(stage_in_its_rows);
+        scope.spawn(stage_in_its_proof);
+        scope.spawn(|| swap_at("pgz_swap", "ALTER DATABASE", Some(false)));
+        scope.spawn(|| swap_at("pgz_commit", "COMMIT", None));
+    });
+}
