@@ -5,6 +5,7 @@ mod args;
 mod catalog;
 mod creation;
 mod drops;
+mod leftovers;
 mod names;
 mod session;
 
@@ -12,5 +13,6 @@ pub use args::AdminArgs;
 pub use catalog::{Named, Server, databases, sessions};
 pub use creation::{Creation, Statement};
 pub use drops::{drop_if_there, drop_statement};
+pub use leftovers::run_id_taken;
 pub use names::{copy_name, of_the_service};
 pub use session::{Admin, MAINTENANCE, OWN_SETTINGS};

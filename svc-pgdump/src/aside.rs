@@ -12,7 +12,7 @@ use svc_step::common::DryRun;
 use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult, file, swaps};
 
-use crate::admin::{Admin, AdminArgs, Creation, Named, Statement, copy_name, databases, of_the_service};
+use crate::admin::{Admin, AdminArgs, Creation, Named, Statement, copy_name, databases, of_the_service, run_id_taken};
 use crate::connection::database_name;
 use crate::properties::Properties;
 use crate::refusal;
@@ -152,11 +152,7 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<Option<Aside>,
         .hint("Look at it; or give this run an id of its own: --run-id or SVC_RUN_ID."));
     };
     if noted.database != wanted.database || noted.system_identifier != wanted.system_identifier {
-        return Err(Failure::refused(
-            "run_id_taken",
-            format!("The run {} has been at work on the database {} already.", wanted.run, noted.database),
-        )
-        .hint("Give this one a run id of its own: --run-id or SVC_RUN_ID; without, run the command again."));
+        return Err(run_id_taken(call.run_id(), &noted.database));
     }
     if !noted.proven {
         return Ok(None);

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use svc_pgdump::admin::run_id_taken;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
@@ -17,8 +18,7 @@ pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database
         && let Some(other) = other.get("database").and_then(Value::as_str)
         && other != database
     {
-        return Err(Failure::refused("run_id_taken", format!("The run {run} has been at work on the database {other} already."))
-            .hint("Give this one a run id of its own: --run-id or SVC_RUN_ID; without, run the command again."));
+        return Err(run_id_taken(run, other));
     }
     swaps::write(call, run, step, result)
 }

@@ -1,6 +1,6 @@
 //! `stage`: a copy of the database beside the live one, loaded and proven. The live database is not touched.
 
-use svc_pgdump::admin::{Admin, Named, databases};
+use svc_pgdump::admin::{Named, databases};
 use svc_step::common::DryRun;
 use svc_step::from::Received;
 use svc_step::{Call, Failure, StepResult, swaps};
@@ -34,51 +34,21 @@ pub(crate) fn perform(prepared: &mut Prepared, call: &Call) -> StepResult<Staged
 }
 
 fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
-    let removed = remove_leftovers(&mut prepared.admin, &prepared.staged, call)?;
+    remove_leftovers(prepared, call)?;
     let catalog = databases(&mut prepared.admin.client)?;
     if catalog.iter().any(|one| one.name == prepared.staged.staged.name) {
         return already(&prepared.staged, &catalog, call);
     }
     let note = |staged: &Staged| notes::write(call, call.run_id(), "stage", &staged.database, staged);
     note(&prepared.staged)?;
-    fill(prepared, call).map_err(|failure| take_back(prepared, call, failure, removed))?;
+    fill(prepared, call).map_err(|failure| prepared.admin.undo(call, &prepared.staged.staged.name, failure))?;
     note(&prepared.staged)?;
     Ok(prepared.staged.clone())
 }
 
-/// A failed staging leaves nothing; if even that fails, the document says what is left.
-fn take_back(prepared: &mut Prepared, call: &Call, mut failure: Failure, removed: bool) -> Failure {
-    let Prepared { admin, staged, .. } = prepared;
-    match admin.take_back(&staged.staged.name) {
-        Ok(()) => {
-            // The plan of something that is not there any more helps nobody, and harms nobody either.
-            let _ = swaps::remove(call, call.run_id());
-            if !removed {
-                call.effects().undone();
-            }
-        }
-        Err(error) => {
-            failure = failure.cause(error.message);
-            failure.causes.extend(error.causes);
-            let name = &staged.staged.name;
-            failure.hint = Some(format!("svc-pgrestore unstage --run {} removes what is left: {name}.", call.run_id()));
-        }
-    }
-    failure
-}
-
-/// Drops what stagings that were killed have left. The lock of the database is held, so that none of them is still at work.
-pub(crate) fn remove_leftovers(admin: &mut Admin, wanted: &Staged, call: &Call) -> Result<bool, Failure> {
-    let mut removed = false;
-    for received in swaps::all(call, &["svc-pgrestore.stage/1"]) {
-        let Ok(left) = received.result::<Staged>() else { continue };
-        let ours = left.database == wanted.database && left.system_identifier == wanted.system_identifier;
-        if left.proven || !ours || left.staged.name == wanted.database {
-            continue;
-        }
-        removed |= admin.clear(call, received.run_id(), &left.staged.name, "staging")?;
-    }
-    Ok(removed)
+/// Drops what stagings that were killed have left.
+pub(crate) fn remove_leftovers(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
+    prepared.admin.remove_leftovers(call, "svc-pgrestore.stage/1", &prepared.staged.database, "staging")
 }
 
 /// The copy of this run is there already: it is the one that is wanted, or somebody must look.

@@ -24,9 +24,7 @@ fn trial(wanted: &Creation, name: &str) -> Creation {
 /// # Errors
 /// The server does not create it, or is lost; the live database is untouched.
 pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
-    if stage::remove_leftovers(&mut prepared.admin, &prepared.staged, call)? {
-        call.effects().stays();
-    }
+    stage::remove_leftovers(prepared, call)?;
     let name = names::staged(&prepared.staged.database, call.run_id());
     let catalog = databases(&mut prepared.admin.client)?;
     let is_there = |name: &str| catalog.iter().any(|one| one.name == name);

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use postgres::Client;
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, Status, swaps};
+use svc_step::{Call, Failure, Status};
 
 use crate::admin::args::AdminArgs;
 use crate::admin::catalog::{self, Server};
-use crate::admin::drops::{drop_if_there, drop_statement};
+use crate::admin::drops::drop_if_there;
 use crate::refusal;
 use crate::target::Target;
 
@@ -131,24 +131,6 @@ impl Admin {
             }
             ended => ended,
         }
-    }
-
-    /// Drops what a killed call of another run has left under that name, and forgets that run; whether there was anything.
-    /// Whoever calls it holds the lock of the database, so that the call is dead.
-    ///
-    /// # Errors
-    /// The server says no or is lost, or the note cannot be removed.
-    pub fn clear(&mut self, call: &Call, run: &str, database: &str, what: &str) -> Result<bool, Failure> {
-        // Its plan was written when no database of that name was there, so the name tells enough.
-        let is_there = catalog::databases(&mut self.client)?.iter().any(|one| one.name == database);
-        if is_there {
-            self.alter(call, &drop_statement(database), &format!("drop what a killed call left, {database}"))?;
-            call.warn("leftover_removed", format!("The unfinished {what} {database} of an earlier run was removed."));
-        }
-        if let Ok(run) = run.parse() {
-            swaps::remove(call, &run)?;
-        }
-        Ok(is_there)
     }
 
     /// Does something that alters the server, and keeps account of it.

@@ -15,27 +15,13 @@ use crate::refusal;
 /// Somebody is connected to the database (5), the server says no (1, 3), a signal, or the end of the time limit.
 pub(super) fn set_aside(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) -> Result<(), Failure> {
     call.check()?;
-    clear(admin, call, aside)?;
-    call.effects().stays();
+    admin.remove_leftovers(call, SCHEMA, &aside.database, "copy")?;
     let note = |aside: &Aside| swaps::write(call, call.run_id(), "aside", aside);
     note(aside)?;
     match copy(admin, call, creation, aside).and_then(|()| note(aside)) {
         Ok(()) => Ok(()),
-        Err(failure) => Err(take_back(admin, call, aside, failure)),
+        Err(failure) => Err(admin.undo(call, &aside.aside.name, failure)),
     }
-}
-
-/// Every aside of this database that is noted here and was not finished, of whatever run: their calls are dead, since the lock
-/// is ours.
-fn clear(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<(), Failure> {
-    for received in swaps::all(call, &[SCHEMA]) {
-        let Ok(left) = received.result::<Aside>() else { continue };
-        let ours = left.database == wanted.database && left.system_identifier == wanted.system_identifier;
-        if ours && !left.proven && left.aside.name != wanted.database {
-            admin.clear(call, received.run_id(), &left.aside.name, "copy")?;
-        }
-    }
-    Ok(())
 }
 
 fn copy(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) -> Result<(), Failure> {
@@ -100,20 +86,4 @@ fn prove(admin: &Admin, call: &Call, aside: &Aside) -> Result<(), Failure> {
     Err(Failure::invalid("copy_differs", "The copy does not have the tables of the database.")
         .hint("Somebody changed the database meanwhile: stop what is at work on it, and run the same command again.")
         .cause(format!("the database has {} tables, the copy {found}", aside.tables_count)))
-}
-
-fn take_back(admin: &mut Admin, call: &Call, aside: &Aside, mut failure: Failure) -> Failure {
-    match admin.take_back(&aside.aside.name) {
-        Ok(()) => {
-            // The note of something that is not there any more helps nobody, and harms nobody either.
-            let _ = swaps::remove(call, call.run_id());
-            call.effects().undone();
-        }
-        Err(error) => {
-            failure = failure.cause(error.message);
-            failure.causes.extend(error.causes);
-            failure.hint = Some(format!("svc-pgrestore unstage --run {} removes what is left: {}.", aside.run, aside.aside.name));
-        }
-    }
-    failure
 }
