@@ -3,14 +3,12 @@
 
 mod act;
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::settings::ServiceArg;
-use svc_step::{Call, Failure, StepResult, file, swaps};
+use svc_step::{Call, Failure, StepResult, swaps};
 
 use crate::admin::{Admin, AdminArgs, Creation, Named, Statement, copy_name, databases, of_the_service, run_id_taken};
 use crate::connection::database_name;
@@ -169,13 +167,13 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<Option<Aside>,
 
 /// Where the server's disk is this host's.
 fn room(admin: &Admin, needed: u64) -> Result<(), Failure> {
-    let folder = admin.server.data_directory.as_deref().filter(|_| admin.target.is_local());
-    let Some((folder, free)) = folder.and_then(|folder| Some((folder, file::free_bytes(Path::new(folder))?))) else {
-        return Ok(());
-    };
-    if free >= needed {
-        return Ok(());
+    let Some(folder) = admin.server.data_directory.as_deref() else { return Ok(()) };
+    match admin.target.free_bytes(folder) {
+        Some(free) if free < needed => Err(Failure::refused(
+            "no_room",
+            format!("A copy takes {needed} bytes at {folder}, and {free} bytes are free."),
+        )
+        .hint("Make room; --ignore-room if the tables are elsewhere. A dump is smaller, and can lie on another disk.")),
+        _ => Ok(()),
     }
-    Err(Failure::refused("no_room", format!("A copy takes {needed} bytes at {folder}, and {free} bytes are free."))
-        .hint("Make room; --ignore-room if the tables are elsewhere. A dump is smaller, and can lie on another disk."))
 }

@@ -1,7 +1,7 @@
 //! The server that a step works with: connecting to it, and handing the same target to other programs.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Once};
@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::secret::Secret;
 use svc_step::user::OsUser;
-use svc_step::{Call, Failure, child};
+use svc_step::{Call, Failure, child, file};
 
 use crate::passwords::Passwords;
 use crate::pgpass::Wanted;
@@ -118,13 +118,18 @@ impl Target {
     }
 
     /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
+    fn is_local(&self) -> bool {
         match (&self.place, self.address) {
             (Place::Socket(_), _) => true,
             (Place::Host(_), Some(address)) => address.is_loopback(),
             (Place::Host(host), None) => host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
         }
+    }
+
+    /// The room in a folder of the server, where its disk is this host's and tells.
+    #[must_use]
+    pub fn free_bytes(&self, folder: &str) -> Option<u64> {
+        self.is_local().then(|| file::free_bytes(Path::new(folder))).flatten()
     }
 
     /// The service that `PGSERVICE` names speaks of that database, or of none.

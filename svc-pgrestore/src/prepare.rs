@@ -7,7 +7,7 @@ use svc_pgdump::admin::{Admin, AdminArgs, Creation, Named, Statement, drop_state
 use svc_pgdump::{Dump, Properties};
 use svc_step::action::Action;
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, file};
+use svc_step::{Call, Failure};
 
 use crate::input::{Input, InputArgs, kept_of};
 use crate::loader::{self, Chosen, LoaderArgs, Plan};
@@ -167,10 +167,7 @@ fn files(admin: &mut Admin, properties: Option<&Properties>) -> Result<Option<St
 
 /// Where the server's disk is this host's.
 fn room(admin: &mut Admin, dump: &Dump, folder: Option<&str>, aim: Aim, database: &str) -> Result<(), Failure> {
-    let folder = folder.filter(|_| admin.target.is_local());
-    let Some((folder, free)) = folder.and_then(|folder| Some((folder, file::free_bytes(Path::new(folder))?))) else {
-        return Ok(());
-    };
+    let Some((folder, free)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else { return Ok(()) };
     if aim == Aim::Copy {
         return preflight::room(dump.size_bytes, free, folder);
     }
