@@ -15,4 +15,4 @@ pub use creation::{Creation, Statement};
 pub use drops::{drop_if_there, drop_statement};
 pub use leftovers::run_id_taken;
 pub use names::{copy_name, of_the_service};
-pub use session::{Admin, MAINTENANCE, OWN_SETTINGS};
+pub use session::{Admin, MAINTENANCE, OWN_SETTINGS, session_pid};

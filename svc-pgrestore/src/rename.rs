@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::error::SqlState;
-use svc_pgdump::admin::{Admin, MAINTENANCE, Named, databases, sessions};
+use svc_pgdump::admin::{Admin, MAINTENANCE, Named, databases, session_pid, sessions};
 use svc_pgdump::refusal;
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
@@ -83,8 +83,7 @@ enum Stop<'a> {
 
 fn insist<'a>(client: &mut Client, call: &'a Call, statements: &[String]) -> Result<(), Stop<'a>> {
     let started = Instant::now();
-    let pid = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
-    let pid = pid.map_err(|error| Stop::Known(refusal::of_query(&error, "ask for the session's number")))?;
+    let pid = session_pid(client).map_err(Stop::Known)?;
     loop {
         call.check().map_err(Stop::Known)?;
         match attempt(client, pid, call, statements)? {

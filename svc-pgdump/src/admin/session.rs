@@ -173,11 +173,7 @@ impl Admin {
         clients: &mut [Client],
         work: impl FnOnce(&mut [Client]) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
-        let pid = |client: &mut Client| {
-            let row = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
-            row.map_err(|error| refusal::of_query(&error, "ask for the session's number"))
-        };
-        let pids: Vec<i32> = clients.iter_mut().map(pid).collect::<Result<_, _>>()?;
+        let pids: Vec<i32> = clients.iter_mut().map(session_pid).collect::<Result<_, _>>()?;
         self.supervised(call, &pids, &|| false, || work(clients))
     }
 
@@ -222,4 +218,13 @@ impl Admin {
 
 fn prepare(client: &mut Client) -> Result<(), Failure> {
     client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))
+}
+
+/// The server's number of a session.
+///
+/// # Errors
+/// See [`refusal::of_query`].
+pub fn session_pid(client: &mut Client) -> Result<i32, Failure> {
+    let row = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
+    row.map_err(|error| refusal::of_query(&error, "ask for the session's number"))
 }

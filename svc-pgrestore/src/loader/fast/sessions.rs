@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use postgres::Client;
-use svc_pgdump::admin::Admin;
+use svc_pgdump::admin::{Admin, session_pid};
 use svc_pgdump::{Listener, Target, refusal};
 use svc_step::{Call, Failure};
 
@@ -56,11 +56,7 @@ impl Sessions {
 
     /// The server's numbers of the sessions.
     pub(super) fn pids(&mut self) -> Result<Vec<i32>, Failure> {
-        let pid = |client: &mut Client| {
-            let row = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
-            row.map_err(|error| refusal::of_query(&error, "ask for the session's number"))
-        };
-        self.all().map(pid).collect()
+        self.all().map(session_pid).collect()
     }
 
     /// All of them.
