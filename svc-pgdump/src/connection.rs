@@ -47,8 +47,14 @@ impl DatabaseArg {
     /// The product's own role in the database, its owner: `svc`.
     #[must_use]
     pub fn owner(&self) -> String {
-        self.db_user.clone().filter(|user| !user.is_empty()).unwrap_or_else(|| self.service.name.clone())
+        given(self.db_user.as_deref()).unwrap_or(&self.service.name).to_owned()
     }
+}
+
+/// A setting that is empty is none.
+#[must_use]
+pub fn given(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
 }
 
 /// The name of a database that was named, or is the product's.
@@ -56,7 +62,7 @@ impl DatabaseArg {
 /// # Errors
 /// A connection string was given (2): its password would stand in the process list.
 pub(crate) fn database_name(dbname: Option<&str>, product: &str) -> Result<String, Failure> {
-    let name = dbname.filter(|name| !name.is_empty()).map_or_else(|| database_of(product), str::to_owned);
+    let name = given(dbname).map_or_else(|| database_of(product), str::to_owned);
     if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
         return Err(Failure::usage(
             "dbname_is_connection_string",
@@ -166,7 +172,7 @@ impl Settings {
     }
 
     pub(crate) fn resolve_in(&self, env: &Environment, call: &Call) -> Result<Target, Failure> {
-        let os_user = self.as_user.as_deref().filter(|name| !name.is_empty()).map(OsUser::named).transpose()?;
+        let os_user = given(self.as_user.as_deref()).map(OsUser::named).transpose()?;
         let service = if os_user.is_none() { Service::wanted(env)? } else { None };
         let with_service = service.as_ref().map(|service| env.with(&service.variables));
         let env = with_service.as_ref().unwrap_or(env);
@@ -199,7 +205,7 @@ impl Settings {
 
     /// Where the server is, and the address to find it at where that is another thing than its name.
     fn place(&self, env: &Environment, as_os_user: bool) -> Result<(Place, Option<IpAddr>), Failure> {
-        let flag = self.host.clone().filter(|host| !host.is_empty());
+        let flag = given(self.host.as_deref()).map(str::to_owned);
         let (host, address) = match (flag, as_os_user) {
             (Some(host), true) if !is_folder(&host) => {
                 return Err(Failure::usage("as_needs_socket", "A user of this host is known to the server over the socket only.")
@@ -226,7 +232,7 @@ impl Settings {
     }
 
     fn user(&self, env: &Environment, os_user: Option<&OsUser>) -> Result<String, Failure> {
-        let named = self.user.clone().filter(|user| !user.is_empty());
+        let named = given(self.user.as_deref()).map(str::to_owned);
         match (named, os_user) {
             (Some(user), _) => Ok(user),
             (None, Some(os_user)) => Ok(os_user.name.clone()),

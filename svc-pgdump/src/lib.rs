@@ -41,7 +41,7 @@ use svc_step::tool::Tool;
 
 pub use aside::{Aside, AsideArgs};
 pub use compression::{Compression, Packed};
-pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings};
+pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings, given};
 pub use dump::{DumpArgs, Dumped};
 pub use dump_file::{DumpFile, Text};
 pub use properties::Properties;

@@ -1,12 +1,9 @@
 //! Which database is restored, and whose it is.
 
 use clap::Args;
+use svc_pgdump::given;
 use svc_step::Failure;
 use svc_step::settings::{ServiceArg, database_of};
-
-fn given(text: Option<&str>) -> Option<&str> {
-    text.filter(|text| !text.is_empty())
-}
 
 /// The database that is restored, and whose it is.
 #[derive(Debug, Clone, Args)]

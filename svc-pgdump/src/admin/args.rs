@@ -6,7 +6,7 @@ use clap::Args;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
-use crate::connection::{PasswordSource, Settings};
+use crate::connection::{PasswordSource, Settings, given};
 use crate::target::Target;
 
 /// The variable that names the OS user to become.
@@ -77,10 +77,6 @@ impl AdminArgs {
         }
         named.or_else(|| given(variable)).or_else(|| root.then_some(POSTGRES)).map(str::to_owned)
     }
-}
-
-fn given(text: Option<&str>) -> Option<&str> {
-    text.filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
