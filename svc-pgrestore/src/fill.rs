@@ -1,11 +1,11 @@
 //! Making a fresh database and filling it: the same for a copy and for the database itself.
 
-use postgres::Client;
-use svc_pgdump::admin::{Admin, databases};
+use svc_pgdump::admin::databases;
 use svc_pgdump::whole::major;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
 
+use crate::connections;
 use crate::loader::{self, Load};
 use crate::outcome::Source;
 use crate::prepare::Prepared;
@@ -36,7 +36,9 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     loader::load(call, admin, &load, chosen, plan).map_err(|failure| of_newer_client(failure, &staged.dump, load.server))?;
     input.dump.unaltered()?;
     let progress = call.progress("prove", Unit::Items("tables"));
-    let mut clients = connect(admin, call, &creation.name, chosen.jobs.min(expected.rows.len()))?;
+    let connect = || admin.target.connect(call, &creation.name);
+    let (first, mut clients) = connections::up_to(chosen.jobs.min(expected.rows.len()), connect)?;
+    clients.push(first);
     let proof = admin.interruptible(call, &mut clients, |clients| proof::prove(clients, expected, &progress))?;
     drop(clients);
     for statement in creation.after_load() {
@@ -46,19 +48,6 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     staged.proof = Some(proof);
     staged.proven = true;
     Ok(())
-}
-
-/// The connections of the proof: one at least, as many as loaded where the server has room for them.
-fn connect(admin: &Admin, call: &Call, database: &str, wanted: usize) -> Result<Vec<Client>, Failure> {
-    let mut clients = vec![admin.target.connect(call, database)?];
-    while clients.len() < wanted {
-        match admin.target.connect(call, database) {
-            Ok(client) => clients.push(client),
-            Err(failure) if failure.code == "postgres_busy" => break,
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ok(clients)
 }
 
 /// What a pg_dump newer than the server writes may be what only a newer server understands.

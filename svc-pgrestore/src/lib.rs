@@ -1,6 +1,7 @@
 //! The relational database's restore (procedure, 4.2): staged beside the live database, proven, and swapped in.
 
 mod analyze;
+mod connections;
 mod exchange;
 mod fill;
 mod in_place;

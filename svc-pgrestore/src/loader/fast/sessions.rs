@@ -9,6 +9,7 @@ use svc_pgdump::{Listener, Target, refusal};
 use svc_step::{Call, Failure};
 
 use super::super::{Load, WARNINGS};
+use crate::connections;
 
 /// What a load must not inherit from the role or the server: how dates are read, a limit of idleness (a connection waits while
 /// another one builds), and waiting for the disk at each statement. What was loaded is on the disk all the same when it is
@@ -35,21 +36,13 @@ impl Sessions {
     pub(super) fn open(call: &Call, target: &Target, load: &Load<'_>, jobs: usize) -> Result<Self, Failure> {
         let warnings = Warnings::default();
         let connect = || prepared(target.connect_heard(call, load.database, &warnings.listener())?, load.server);
-        let first = connect()?;
-        let mut others = Vec::new();
-        while others.len() + 1 < jobs {
-            match connect() {
-                Ok(client) => others.push(client),
-                Err(failure) if failure.code == "postgres_busy" => {
-                    let got = others.len() + 1;
-                    call.warn(
-                        "fewer_connections",
-                        format!("The server has room for {got} of {jobs} connections, and the load goes on with these."),
-                    );
-                    break;
-                }
-                Err(failure) => return Err(failure),
-            }
+        let (first, others) = connections::up_to(jobs, connect)?;
+        let got = others.len() + 1;
+        if got < jobs {
+            call.warn(
+                "fewer_connections",
+                format!("The server has room for {got} of {jobs} connections, and the load goes on with these."),
+            );
         }
         Ok(Self { first, others, warnings })
     }
