@@ -2,6 +2,7 @@
 
 mod choice;
 mod complaint;
+mod failures;
 mod fast;
 mod filter;
 mod plan;

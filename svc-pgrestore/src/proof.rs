@@ -107,7 +107,7 @@ fn count_rows(clients: &mut [Client], checks: &[Check], progress: &Progress) -> 
     if differences.is_empty() {
         return Ok(counted.iter().sum());
     }
-    Err(differs("rows_differ", "does not hold the rows of the dump", differences))
+    Err(rows_differ(differences))
 }
 
 fn large_objects(client: &mut Client, expected: bool) -> Result<u64, Failure> {
@@ -131,6 +131,11 @@ fn nothing_invalid(client: &mut Client) -> Result<(), Failure> {
 fn names(client: &mut Client, sql: &str, action: &str) -> Result<Vec<String>, Failure> {
     let rows = client.query(sql, &[]).map_err(|error| refusal::of_query(&error, action))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Rows are missing, or there are too many.
+pub(crate) fn rows_differ(differences: Vec<String>) -> Failure {
+    differs("rows_differ", "does not hold the rows of the dump", differences)
 }
 
 fn differs(code: &str, how: &str, differences: Vec<String>) -> Failure {

@@ -3,6 +3,8 @@
 use svc_pgdump::discreet;
 use svc_step::Failure;
 
+use super::failures::{lost, refused};
+
 /// The first error that psql reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
@@ -85,26 +87,6 @@ pub(crate) fn failure(exit_code: Option<i32>, stderr: &str) -> Failure {
         if exit_code == Some(2) { lost(complaint.line, &complaint.message) } else { refused(complaint.line, &complaint.message) };
     failure.causes = complaint.more;
     failure
-}
-
-/// The server says no to what stands in that line of the dump.
-pub(crate) fn refused(line: Option<u64>, words: &str) -> Failure {
-    Failure::failed("load_failed", format!("The dump could not be loaded{}: {}.", place(line), words.trim_end_matches('.')))
-        .hint("Look at that line of the dump and at the causes; when what it needs is there, run the same command again.")
-}
-
-/// The server went away while it was at that line of the dump.
-pub(crate) fn lost(line: Option<u64>, words: &str) -> Failure {
-    let words = words.trim_end_matches('.');
-    Failure::unavailable(
-        "connection_lost",
-        format!("The server ended the connection while the dump was loaded{}: {words}.", place(line)),
-    )
-    .hint("Look at the server's log; when it is up, run the same command again.")
-}
-
-fn place(line: Option<u64>) -> String {
-    line.map(|line| format!(" (line {line} of the dump)")).unwrap_or_default()
 }
 
 #[cfg(test)]

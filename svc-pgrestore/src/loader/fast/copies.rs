@@ -5,9 +5,11 @@ use std::io::Write;
 use postgres::{Client, CopyInWriter, Error};
 use svc_step::Failure;
 
+use super::super::failures::lost;
 use super::super::plan::CopyBlock;
 use super::refused;
 use super::work::{Unread, Work};
+use crate::proof::rows_differ;
 
 /// Rows that fit on a page or two are as quickly noted as the table is emptied.
 const SMALL: u64 = 8192;
@@ -42,18 +44,16 @@ fn send(work: &Work<'_>, client: &mut Client, block: &CopyBlock, copy: &str) -> 
         Err(Stopped::Unread(unread)) => return Err(unread.into()),
         Err(Stopped::Server(error)) => return Err(refused::rows(&error, block.rows.at)),
         Err(Stopped::Connection(words)) => {
-            return Err(super::super::complaint::lost(Some(block.statement.at.line), &words));
+            return Err(lost(Some(block.statement.at.line), &words));
         }
     };
     if arrived == block.row_count {
         return Ok(());
     }
-    Err(Failure::invalid("rows_differ", "What was loaded does not hold the rows of the dump.")
-        .hint("The dump or the load is no good: check it with svc-pgdump verify, and restore another dump if it is.")
-        .cause(format!(
-            "{name}: {} rows in the dump (line {}), {arrived} arrived at the server",
-            block.row_count, block.statement.at.line
-        )))
+    Err(rows_differ(vec![format!(
+        "{name}: {} rows in the dump (line {}), {arrived} arrived at the server",
+        block.row_count, block.statement.at.line
+    )]))
 }
 
 /// Why the rows did not get through.

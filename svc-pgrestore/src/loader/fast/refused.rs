@@ -6,7 +6,7 @@ use svc_pgdump::lexer::Position;
 use svc_pgdump::{discreet, refusal};
 use svc_step::Failure;
 
-use super::super::complaint::{lost, refused};
+use super::super::failures::{lost, refused};
 
 /// The server ended the session, and did not say no to the statement.
 const ENDED: [SqlState; 4] =
