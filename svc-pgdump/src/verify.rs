@@ -1,14 +1,14 @@
 //! `verify`: is a dump whole, is it what its document says, and what does it need?
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
 use crate::compression::Compression;
 use crate::dump::Dumped;
+use crate::dump_arg::{DumpArg, Meant, Recorded};
 use crate::dump_file::DumpFile;
 use crate::properties::Properties;
 use crate::whole::{Dump, TableRows, not_whole};
@@ -19,11 +19,8 @@ use crate::whole::{Dump, TableRows, not_whole};
     after_help = "Example:\n  svc-pgdump verify /var/backups/svc/svc_db.backup.sql\n  svc-pgdump --output /var/backups/svc/svc_db.backup.sql | svc-pgdump verify --from -"
 )]
 pub struct VerifyArgs {
-    /// The dump
-    #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
-    file: Option<PathBuf>,
     #[command(flatten)]
-    from: FromArg,
+    dump: DumpArg,
 }
 
 /// What a dump is and needs.
@@ -93,12 +90,8 @@ impl Verified {
 }
 
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
-    let Some(from) = &args.from.from else {
-        let named = args.file.as_deref().ok_or_else(|| {
-            Failure::usage("dump_missing", "Nothing says which dump to verify.")
-                .hint("Name its file, or hand over its document with --from.")
-        })?;
-        let path = file::absolute(named)?;
+    let Meant { path, recorded } = args.dump.meant(call)?;
+    let Some(Recorded { dump: document, properties }) = recorded else {
         let properties = Properties::path_of(&path);
         let properties = properties.exists().then_some(properties);
         if let Some(properties) = &properties {
@@ -106,10 +99,6 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
         }
         return judged(&path, properties.as_deref(), call);
     };
-    let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
-    let document: Dumped = received.result()?;
-    let path = file::absolute(&received.locate(Path::new(&document.path)))?;
-    let properties = received.locate(Path::new(&document.properties_path));
     let mut verified = judged(&path, Some(&properties), call)?;
     let difference = difference(&verified, &document).or(properties_difference(&properties, &document)?);
     verified.as_documented = Some(difference.is_none());

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use svc_pgdump::{Dump, DumpFile, Dumped, Properties};
-use svc_step::from::{Accept, FromArg, OtherServer, Received};
+use svc_pgdump::{Dump, DumpArg, DumpFile, Dumped, Meant, Properties, Recorded};
+use svc_step::from::OtherServer;
 use svc_step::{Call, Failure, file};
 
 use crate::loader::{Plan, Planner};
@@ -12,11 +12,8 @@ use crate::outcome::Source;
 /// Which dump.
 #[derive(Debug, Clone, clap::Args)]
 pub struct InputArgs {
-    /// The dump: plain SQL, as svc-pgdump or pg_dump writes it
-    #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
-    file: Option<PathBuf>,
     #[command(flatten)]
-    from: FromArg,
+    dump: DumpArg,
     #[command(flatten)]
     pub(crate) other: OtherServer,
     /// Try although the disk has too little room for a second copy
@@ -51,36 +48,28 @@ impl InputArgs {
     /// # Errors
     /// The document is no good (2), the dump is not there (4) or not readable (3), the properties are not those of the document (7).
     pub(crate) fn open(&self, call: &Call) -> Result<Input, Failure> {
-        let Some(from) = &self.from.from else {
-            let named = self.file.as_deref().ok_or_else(|| {
-                Failure::usage("file_missing", "Nothing says which dump is to be restored.")
-                    .hint("Name its file, or say --from DOC.")
-            })?;
-            let path = file::absolute(named)?;
-            let properties = load(&Properties::path_of(&path))?;
-            return Input::of(DumpFile::open(&path)?, None, properties);
-        };
-        let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
-        let recorded: Dumped = received.result()?;
-        let path = file::absolute(&received.locate(Path::new(&recorded.path)))?;
+        let Meant { path, recorded } = self.dump.meant(call)?;
         let dump = DumpFile::open(&path)?;
-        let properties = recorded_properties(&received, &recorded)?;
-        Input::of(dump, Some(recorded), properties)
+        let properties = match &recorded {
+            Some(recorded) => recorded_properties(recorded)?,
+            None => load(&Properties::path_of(&path))?,
+        };
+        Input::of(dump, recorded.map(|recorded| recorded.dump), properties)
     }
 }
 
 /// The properties that the document names; `None` where they are gone.
-fn recorded_properties(received: &Received, recorded: &Dumped) -> Result<Option<Properties>, Failure> {
-    let path = received.locate(Path::new(&recorded.properties_path));
+fn recorded_properties(recorded: &Recorded) -> Result<Option<Properties>, Failure> {
+    let Recorded { dump, properties: path } = recorded;
     if !path.exists() {
         return Ok(None);
     }
-    let (_, sha256) = file::digest(&path)?;
-    if recorded.properties_sha256.as_ref().is_some_and(|wanted| *wanted != sha256) {
+    let (_, sha256) = file::digest(path)?;
+    if dump.properties_sha256.as_ref().is_some_and(|wanted| *wanted != sha256) {
         return Err(Failure::invalid("properties_altered", format!("{} is not what the document says.", path.display()))
             .hint("Bring the file back as it was; or restore by the name of the dump alone: svc-pgrestore FILE."));
     }
-    Properties::load(&path).map(Some)
+    Properties::load(path).map(Some)
 }
 
 impl Input {
