@@ -119,13 +119,22 @@ fn run_id(round: usize) -> String {
 
 #[test]
 fn a_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_with_its_own_properties() {
-    let (case, _) = Case::filled("pgk_dump");
+    dumps("svc-pgdump", "pgk_dump", &[], 5);
+}
+
+#[test]
+fn a_compressed_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_too() {
+    dumps("svc-pgdump --compress zstd", "pgk_zstd", &["--compress", "zstd"], 2);
+}
+
+fn dumps(what: &str, name: &str, more: &[&str], count: usize) {
+    let (case, _) = Case::filled(name);
     let folder = case.dir.path().join("dumps");
     fs::create_dir(&folder).unwrap();
     let out = folder.join("dump.sql");
     let properties = folder.join("dump.sql.properties.json");
     let name = identifier(&case.database);
-    let command = || case.dumper().args(["--as", "postgres", "--force", "--output"]).arg(&out);
+    let command = || case.dumper().args(["--as", "postgres", "--force"]).args(more).arg("--output").arg(&out);
     case.admin(&format!("ALTER DATABASE {name} SET work_mem = '5MB'"));
     command().run().ok();
     let old = [&out, &properties].map(|path| fs::read(path).unwrap());
@@ -156,12 +165,36 @@ fn a_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_with_its_own_proper
         assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
     };
     Series {
-        what: "svc-pgdump",
-        count: 5,
+        what,
+        count,
         scratch: case.dir.path(),
         prepare: &prepare,
         command: &|_| command(),
         old_or_new: &old_or_new,
+        done: &done,
+    }
+    .run();
+}
+
+#[test]
+fn a_copy_set_aside_that_is_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one() {
+    let (case, _) = Case::filled("pgk_aside");
+    let (text, live) = (case.text(), case.oid(&case.database));
+    let untouched = |when: &str| assert_eq!((case.text(), case.oid(&case.database)), (text.clone(), live.clone()), "{when}");
+    let done = |round: usize, ran: &Ran, when: &str| {
+        assert_eq!(ran.result()["proven"], true, "{when}");
+        assert_eq!(case.copies(), ran.result()["aside"]["name"].as_str().unwrap(), "{when}");
+        untouched(when);
+        case.tool().args(["unstage", "--run", &run_id(round)]).run().ok();
+        assert_eq!((case.copies().as_str(), notes(&case)), ("", Vec::<String>::new()), "{when}");
+    };
+    Series {
+        what: "svc-pgdump aside",
+        count: 2,
+        scratch: case.dir.path(),
+        prepare: &|_| {},
+        command: &|round| case.dumper().args(["aside", "--run-id", &run_id(round)]),
+        old_or_new: &untouched,
         done: &done,
     }
     .run();
