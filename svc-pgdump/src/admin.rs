@@ -10,7 +10,7 @@ mod names;
 mod session;
 
 pub use args::AdminArgs;
-pub use catalog::{Named, Server, databases, sessions};
+pub use catalog::{Named, Server, databases, oid_of, sessions};
 pub use creation::{Creation, Statement};
 pub use drops::{drop_if_there, drop_statement};
 pub use leftovers::run_id_taken;

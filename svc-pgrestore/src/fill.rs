@@ -1,6 +1,6 @@
 //! Making a fresh database and filling it: the same for a copy and for the database itself.
 
-use svc_pgdump::admin::databases;
+use svc_pgdump::admin::oid_of;
 use svc_pgdump::whole::major;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
@@ -19,8 +19,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     let Prepared { admin, input, creation, expected, chosen, plan, staged, .. } = prepared;
     call.check()?;
     admin.alter(call, &creation.create().sql, &format!("create the database {}", creation.name))?;
-    let catalog = databases(&mut admin.client)?;
-    staged.staged.oid = catalog.into_iter().find(|one| one.name == creation.name).and_then(|one| one.oid);
+    staged.staged.oid = oid_of(&mut admin.client, &creation.name)?;
     admin.alter(call, &creation.grant().sql, "grant the owner's rights")?;
     let properties = "give the database its recorded properties";
     for statement in creation.before_load() {

@@ -89,6 +89,14 @@ pub fn databases(client: &mut Client) -> Result<Vec<Named>, Failure> {
     Ok(rows.iter().map(|row| Named { name: row.get(0), oid: Some(row.get(1)) }).collect())
 }
 
+/// The number of the database of that name; `None` where there is none.
+///
+/// # Errors
+/// See [`refusal::of_query`].
+pub fn oid_of(client: &mut Client, database: &str) -> Result<Option<u32>, Failure> {
+    Ok(databases(client)?.into_iter().find(|one| one.name == database).and_then(|one| one.oid))
+}
+
 /// Who is connected to these databases beside this session, as people read it; nobody where the server does not say.
 pub fn sessions(client: &mut Client, oids: &[u32]) -> Vec<String> {
     let rows = client.query(SESSIONS, &[&oids]).unwrap_or_default();

@@ -6,7 +6,7 @@ use svc_step::progress::Unit;
 use svc_step::{Call, Failure, swaps};
 
 use super::{Aside, SCHEMA};
-use crate::admin::{Admin, Creation, MAINTENANCE, databases, sessions};
+use crate::admin::{Admin, Creation, MAINTENANCE, oid_of, sessions};
 use crate::refusal;
 
 /// Clears away what killed calls left, and copies; a failure or a signal leaves nothing behind.
@@ -43,18 +43,16 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) 
     if made.is_ok() {
         std::mem::swap(&mut admin.client, &mut maker);
     }
-    let catalog = databases(&mut admin.client)?;
-    let oid = |name: &str| catalog.iter().find(|one| one.name == name).and_then(|one| one.oid);
     if let Err(mut failure) = made {
         if failure.code == IN_USE
-            && let Some(live) = oid(&aside.database)
+            && let Ok(Some(live)) = oid_of(&mut admin.client, &aside.database)
         {
             failure.causes.extend(sessions(&mut admin.client, &[live]));
         }
         return Err(failure);
     }
     attempt.happened();
-    aside.aside.oid = oid(&aside.aside.name);
+    aside.aside.oid = oid_of(&mut admin.client, &aside.aside.name)?;
     call.check()?;
     prove(admin, call, aside)?;
     for statement in creation.finish() {
