@@ -88,9 +88,29 @@ fn stage_in_its_proof() {
     let frozen = Frozen::at("pgz_proof", "SELECT count(*) FROM ONLY");
     let witness = Witness::of(&frozen.case);
     let ran = frozen.term(frozen.through(frozen.case.tool().arg("stage")).arg(&frozen.dump).spawn()).changed();
-    assert!(ran.result()["proven"] == false && frozen.case.oid(&frozen.case.copies()) == ran.result()["staged"]["oid"].to_string());
+    let left = frozen.case.oid(&frozen.case.copies());
+    assert!(ran.result()["proven"] == false && ran.result()["staged"]["oid"] == left.parse::<u32>().unwrap(), "{ran}");
     frozen.go_on(&ran, "unstage").ok().changed();
     witness.sees_nothing("after a proof without an answer");
+}
+
+/// Processes of a server that are stopped until this is dropped, also by a test that fails.
+struct Stopped(Vec<Pid>);
+
+impl Stopped {
+    fn of(pids: &str) -> Self {
+        let stopped = Self(pids.lines().map(|pid| Pid::from_raw(pid.parse().unwrap())).collect());
+        stopped.0.iter().for_each(|pid| kill(*pid, Signal::SIGSTOP).unwrap());
+        stopped
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            let _ = kill(*pid, Signal::SIGCONT);
+        }
+    }
 }
 
 /// Only the processes of the load are stopped, over the socket: the rest of the server answers.
@@ -106,14 +126,11 @@ fn stage_in_its_rows() {
     let spawned = case.tool().arg("stage").arg(slow).limit(Duration::from_secs(120)).spawn();
     let at_it = format!("datname LIKE {} AND application_name = 'svc-tools'", literal(&format!("{}_staged_%", case.database)));
     case.wait_for("the rows", &format!("{at_it} AND wait_event = 'PgSleep'"));
-    let pids = case.admin(&format!("SELECT pid FROM pg_stat_activity WHERE {at_it}"));
-    let pids: Vec<Pid> = pids.lines().map(|pid| Pid::from_raw(pid.parse().unwrap())).collect();
-    let tell = |signal| pids.iter().for_each(|pid| drop(kill(*pid, signal)));
-    tell(Signal::SIGSTOP);
+    let stopped = Stopped::of(&case.admin(&format!("SELECT pid FROM pg_stat_activity WHERE {at_it}")));
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait();
     let left = case.copies();
-    tell(Signal::SIGCONT);
+    drop(stopped);
     assert_eq!(ran.status, 143, "{ran}");
     let ran = ran.changed();
     assert!(ran.result()["proven"] == false && ran.result()["staged"]["name"] == left.as_str(), "{ran}");

@@ -197,7 +197,10 @@ fn a_load_that_fails_or_lacks_something_leaves_nothing_behind() {
     let labels = "pg_catalog.pg_seclabel (objoid, classoid, objsubid, provider, label)";
     case.sql(&format!("INSERT INTO {labels} VALUES ('items'::regclass, 'pg_class'::regclass, 0, 'nobody', 'confidential')"));
     let ran = case.tool().arg("stage").arg(case.dump()).run().fails(1, "load_failed").unchanged();
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("security label provider \"nobody\" is not loaded"), "{ran}");
+    assert!(
+        ran.doc()["error"]["message"].as_str().unwrap().contains("security label provider \"nobody\" is not loaded"),
+        "{ran}"
+    );
     witness.sees_nothing("after loads that failed");
 }
 

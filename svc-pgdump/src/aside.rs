@@ -169,11 +169,10 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<Option<Aside>,
 fn room(admin: &Admin, needed: u64) -> Result<(), Failure> {
     let Some(folder) = admin.server.data_directory.as_deref() else { return Ok(()) };
     match admin.target.free_bytes(folder) {
-        Some(free) if free < needed => Err(Failure::refused(
-            "no_room",
-            format!("A copy takes {needed} bytes at {folder}, and {free} bytes are free."),
-        )
-        .hint("Make room; --ignore-room if the tables are elsewhere. A dump is smaller, and can lie on another disk.")),
+        Some(free) if free < needed => {
+            Err(Failure::refused("no_room", format!("A copy takes {needed} bytes at {folder}, and {free} bytes are free."))
+                .hint("Make room; --ignore-room if the tables are elsewhere. A dump is smaller, and can lie on another disk."))
+        }
         _ => Ok(()),
     }
 }

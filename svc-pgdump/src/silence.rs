@@ -86,7 +86,8 @@ pub fn timed<T>(call: &Call, ended: StepResult<T>) -> StepResult<T> {
 }
 
 fn of_the_limit(limit: Duration, failure: Failure) -> Failure {
-    let mut late = Failure::timeout("timeout", format!("The step did not end within {} s: {}", limit.as_secs_f64(), failure.message));
+    let mut late =
+        Failure::timeout("timeout", format!("The step did not end within {} s: {}", limit.as_secs_f64(), failure.message));
     late.hint = failure.hint;
     late.causes.push(failure.code);
     late.causes.extend(failure.causes);

@@ -120,7 +120,7 @@ impl Admin {
     /// The server says no, or is lost once more.
     pub fn take_back(&mut self, database: &str) -> Result<(), Failure> {
         let sql = drop_if_there(database);
-        let mut drop = |client: &mut Client| {
+        let drop = |client: &mut Client| {
             client.batch_execute(&sql).map_err(|error| refusal::of_query(&error, &format!("drop what was begun, {database}")))
         };
         match drop(&mut self.client) {
