@@ -76,6 +76,14 @@ fn dump_in_its_own_queries() {
     assert!(!frozen.case.dir.path().join("frozen.sql").exists(), "{ran}");
 }
 
+/// There it is pg_dump that waits.
+fn dump_in_its_rows() {
+    let frozen = Frozen::at("pgz_copy", "COPY public.items");
+    frozen.term(frozen.through(frozen.case.dumper().args(["--output", "frozen.sql"])).spawn()).unchanged();
+    let left = std::fs::read_dir(frozen.case.dir.path()).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(!left.into_iter().any(|name| name.to_string_lossy().starts_with("frozen.sql")));
+}
+
 fn aside_at_its_copy() {
     let frozen = Frozen::at("pgz_aside", "CREATE DATABASE");
     let ran = frozen.term(frozen.through(frozen.case.dumper().arg("aside")).spawn());
@@ -158,6 +166,7 @@ fn a_server_that_says_nothing_any_more_is_given_up_at_the_time_limit_or_the_firs
     // Side by side, since each of them waits for longer than it works.
     thread::scope(|scope| {
         scope.spawn(dump_in_its_own_queries);
+        scope.spawn(dump_in_its_rows);
         scope.spawn(aside_at_its_copy);
         scope.spawn(stage_in_its_rows);
         scope.spawn(stage_in_its_proof);
