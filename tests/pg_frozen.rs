@@ -70,7 +70,7 @@ impl Drop for Frozen {
 
 fn dump_in_its_own_queries() {
     let frozen = Frozen::at("pgz_dump", "statement_timeout");
-    let ran = frozen.through(frozen.case.dumper().args(["--timeout", "5s", "--output", "frozen.sql"])).run();
+    let ran = frozen.through(frozen.case.dumper().args(["--timeout", "8s", "--output", "frozen.sql"])).run();
     let ran = ran.fails(6, "timeout").unchanged();
     assert!(ran.text().contains("did not answer any more"), "{ran}");
     assert!(!frozen.case.dir.path().join("frozen.sql").exists(), "{ran}");
@@ -147,18 +147,38 @@ fn stage_in_its_rows() {
     witness.sees_nothing("after processes that were stopped");
 }
 
-/// Before the commit nothing has changed; at the commit nobody knows.
-fn swap_at(name: &str, statement: &'static str, changed: Option<bool>) {
+/// Before the commit nothing has changed.
+fn swap_at_its_names() {
+    let (frozen, run, live) = staged("pgz_swap", "ALTER DATABASE");
+    let ran = frozen.term(frozen.through(frozen.case.tool().args(["swap", "--run-id", &run, "--run", &run])).spawn());
+    went_on(&frozen, &ran.unchanged(), &live);
+}
+
+/// There nobody knows.
+fn swap_at_its_commit() {
+    let (frozen, run, live) = staged("pgz_commit", "COMMIT");
+    let swap = frozen.case.tool().args(["swap", "--timeout", "8s", "--run-id", &run, "--run", &run]);
+    let ran = frozen.through(swap).run().fails(6, "timeout");
+    assert!(frozen.proxy.is_stalled() && ran.doc()["changed"].is_null(), "{ran}");
+    went_on(&frozen, &ran, &live);
+}
+
+/// What is to be swapped in, its run, and the number of the live database.
+fn staged(name: &str, statement: &'static str) -> (Frozen, String, String) {
     let frozen = Frozen::at(name, statement);
-    let case = &frozen.case;
-    let live = case.oid(&case.database);
-    let run = case.tool().arg("stage").arg(&frozen.dump).run().ok().doc()["run_id"].as_str().unwrap().to_owned();
-    let ran = frozen.through(case.tool().args(["swap", "--timeout", "5s", "--run-id", &run, "--run", &run])).run();
-    let ran = ran.fails(6, "timeout");
-    assert!(frozen.proxy.is_stalled() && ran.doc()["changed"].as_bool() == changed, "{statement}\n{ran}");
-    assert_eq!((ran.result()["swapped"].as_bool(), case.oid(&case.database)), (Some(false), live.clone()), "{statement}\n{ran}");
-    let done = frozen.go_on(&ran, "swap").ok().changed();
-    assert!(done.result()["kept"]["oid"] == live.parse::<u32>().unwrap(), "{statement}\n{done}");
+    let ran = frozen.case.tool().arg("stage").arg(&frozen.dump).run().ok();
+    let live = frozen.case.oid(&frozen.case.database);
+    (frozen, ran.doc()["run_id"].as_str().unwrap().to_owned(), live)
+}
+
+fn went_on(frozen: &Frozen, ran: &Ran, live: &str) {
+    assert_eq!(
+        (ran.result()["swapped"].as_bool(), frozen.case.oid(&frozen.case.database).as_str()),
+        (Some(false), live),
+        "{ran}"
+    );
+    let done = frozen.go_on(ran, "swap").ok().changed();
+    assert!(done.result()["kept"]["oid"] == live.parse::<u32>().unwrap(), "{done}");
 }
 
 #[test]
@@ -170,7 +190,7 @@ fn a_server_that_says_nothing_any_more_is_given_up_at_the_time_limit_or_the_firs
         scope.spawn(aside_at_its_copy);
         scope.spawn(stage_in_its_rows);
         scope.spawn(stage_in_its_proof);
-        scope.spawn(|| swap_at("pgz_swap", "ALTER DATABASE", Some(false)));
-        scope.spawn(|| swap_at("pgz_commit", "COMMIT", None));
+        scope.spawn(swap_at_its_names);
+        scope.spawn(swap_at_its_commit);
     });
 }
