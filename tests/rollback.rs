@@ -1,6 +1,8 @@
 //! `svc-rollback` (procedure, 9.3) with the sample service on real servers: everything is as before, and what was replaced is kept.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use svc_tests::damage;
 use svc_tests::journey::{assert_back, installed, upgraded};
@@ -73,7 +75,16 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     let (product, before) = installed("rbaside");
     let upgrade = product.tool("svc-upgrade").arg("--aside").arg(product.installer("2.0.1")).run().ok();
     assert_eq!(upgrade.result()["remove_kept"].as_array().unwrap().len(), 2, "{upgrade}");
-    let ran = product.tool("svc-rollback").run().ok().changed();
+    // Cut behind the swaps, it needs what it has kept.
+    let hook = product.path("hooks/post-install/10-fails");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
+    rollback().run().fails(1, "command_failed").changed();
+    rollback().arg("--forget").run().refused("rollback_unfinished");
+    fs::remove_file(&hook).unwrap();
+    let ran = rollback().arg("--resume").run().ok().changed();
     assert_eq!(ran.result()["standing_copies"], true, "{ran}");
     let steps = ran.result()["steps"].as_array().unwrap();
     assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{ran}");

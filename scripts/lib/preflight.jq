@@ -9,8 +9,9 @@ def size: if . < 1073741824 then "\(. / 1048576 | ceil) MB" else "\(. / 10737418
     elif $schema == "svc-version.check" then "\($it.installed) to \($it.to): \($it.rule)"
     elif $schema == "svc-unit.status" then "\($it.unit) is \($it.after.active_state)"
     elif $schema == "svc-snap.health" then
-      "\($it.product) \($it.version), \($it.status); " + ([$it.disks[] | "\(.node): \(.available_bytes | size) free, \(.level)"] | join("; "))
-    elif $schema == "svc-snap.verify" then "\($it.repository): \($it.nodes | length) nodes can write, \($it.snapshots_count) snapshots"
+      "\($it.product) \($it.version), \($it.status); " + ([$it.disks[] | "\(.node): \(.available_bytes | size) free, "
+        + (if .level == "free" then "no watermark passed" else .level | gsub("_"; " ") end)] | join("; "))
+    elif $schema == "svc-snap.verify" then "\($it.repository) can be written by \($it.nodes | join(", ")), and holds \($it.snapshots_count) snapshots"
     elif $schema == "svc-pgdump.dump" then "PostgreSQL \($it.server_version), pg_dump \($it.pg_dump_version)"
     elif $schema == "svc-confsave.save" then $it.source
     elif $schema == "svc-snap.stage" then "\($it.snapshot): \($it.indices | length) indices"

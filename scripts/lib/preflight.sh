@@ -33,17 +33,24 @@ note_check() {
 # preflight_room: what is free for a restore point, beside what the last one took. Whether a dump has room is judged by
 # svc-pgdump, and whether the search database has by its watermarks (svc-snap health).
 preflight_room() {
-  local folder=$1 free last=("$SVC_BACKUP_DIR"/*/SHA256SUMS) took=0 verdict=pass says
+  local folder=$1 free last=("$SVC_BACKUP_DIR"/*/SHA256SUMS) took=0 verdict=pass says repository=''
   free=$(df --output=avail -B1 -- "$folder" | tail -n 1)
   if ((${#last[@]})); then took=$(du -sb -- "${last[-1]%/*}" | cut -f 1); fi
   says="$(size "$free") free in $folder"
   if ((took)); then says+="; the last restore point takes $(size "$took")"; fi
   if ((free < took)); then verdict=warn; fi
+  # Where the repository's folder is this host's.
+  if is_done search; then repository=$(value search '.result.repository.location // ""'); fi
+  if [[ -d $repository ]]; then says+="; $(size "$(df --output=avail -B1 -- "$repository" | tail -n 1)") free in $repository"; fi
   note_check room "$verdict" "$says"
 }
 
 # size BYTES: for people.
-size() { numfmt --to=iec --suffix=B -- "$1"; }
+size() {
+  local text
+  text=$(numfmt --to=iec -- "$1")
+  printf '%s %sB' "${text%[KMGTPE]}" "${text##*[0-9.]}"
+}
 
 # The verdict over all checks: nothing has been altered yet.
 preflight_verdict() {
