@@ -47,6 +47,8 @@ fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_looked_at() {
     assert!(said.contains("items\t"), "{said}");
     let looked = recipe(&product, "look", &[("POINT", text(point.clone()))]);
     assert!(looked.contains("svc-staged-") && looked.contains("rchand_db_staged_"), "{looked}");
+    let piped = recipe(&product, "pipes", &[]);
+    assert!(piped.contains("_staged_") && piped.contains("\"removed\""), "{piped}");
     for name in ["one-database", "one-search-database"] {
         recipe(&product, name, &[("POINT", text(point.clone()))]);
     }

@@ -193,7 +193,7 @@ fn an_upgrade_proves_its_rollback_before_the_stop_and_ends_where_it_cannot() {
 fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_next() {
     let (product, _) = installed("rhkill");
     product.tool("svc-backup").run().ok();
-    let (_, ran) = signal_at(&product, rehearse(&product), (Signal::SIGTERM, true), "stage-database.started");
+    let (_, ran) = signal_at(&product, rehearse(&product), (Signal::SIGTERM, true), "swap-search-possible.started");
     assert_eq!(ran.doc()["error"]["code"], "interrupted", "{ran}");
     assert_no_trace(&product);
 
