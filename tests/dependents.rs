@@ -50,11 +50,12 @@ fn what_stops_along_with_the_service_is_started_again() {
     let mut process = worker.process();
     let upgrade = || product.tool("svc-upgrade").arg(product.installer("2.0.1"));
 
-    // A dump that fails after the stop: nothing was altered.
-    product.host.postgres.sql(&product.database(), "CREATE TABLE closed AS SELECT 1 AS n").unwrap();
-    upgrade().run().fails(3, "postgres_no_right");
+    // An upgrade that failed leaves it down, and the rollback knows from there that it ran.
+    product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
+    assert!(!product.host.systemd.is_active(&worker.name));
+    product.tool("svc-rollback").run().ok();
     worker.assert_back_after(&mut process);
-    product.host.postgres.sql(&product.database(), "DROP TABLE closed").unwrap();
+    assert_back(&product, &before);
 
     // An installer, with its hook, that starts the service and nothing else.
     let hook = product.path("hooks/post-install/10-starts");
@@ -63,14 +64,15 @@ fn what_stops_along_with_the_service_is_started_again() {
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     upgrade().env("SVC_HOOKS_DIR", product.path("hooks")).run().ok();
     worker.assert_back_after(&mut process);
+    if !svc_tests::deep() {
+        return svc_tests::skip("units that need the service after a good upgrade's rollback and a backup that fails: --deep");
+    }
     product.tool("svc-rollback").run().ok();
     worker.assert_back_after(&mut process);
     assert_back(&product, &before);
 
-    // An upgrade that failed left it down, and the rollback knows from there that it ran.
-    product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
-    assert!(!product.host.systemd.is_active(&worker.name));
-    product.tool("svc-rollback").run().ok();
+    // A dump that fails after the stop: nothing was altered.
+    product.host.postgres.sql(&product.database(), "CREATE TABLE closed AS SELECT 1 AS n").unwrap();
+    upgrade().run().fails(3, "postgres_no_right");
     worker.assert_back_after(&mut process);
-    assert_back(&product, &before);
 }
