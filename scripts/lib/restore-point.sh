@@ -24,7 +24,7 @@ begin_restore_point() {
 fill_restore_point() {
   local kind=$1 because=$2 unit=$3 rate=() name
   # The service is stopped and the search database is its alone: nobody is there to be protected by the server's brake.
-  if [[ $kind == upgrade && ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE:-} ]]; then rate=(--rate unlimited); fi
+  if [[ $kind == upgrade ]]; then rate=("${speed[@]}"); fi
   name=$(snapshot_name "$SVC_RUN_ID" "$kind")
   half_snapshot=$name
   side_by_side \

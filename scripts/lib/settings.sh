@@ -56,3 +56,8 @@ default SVC_HOOKS_DIR /etc/svc-tools/hooks.d
 # Absolute, since the rollback may be started from another folder than the upgrade was.
 SVC_STATE_DIR=$(realpath -m -- "$SVC_STATE_DIR")
 SVC_BACKUP_DIR=$(realpath -m -- "$SVC_BACKUP_DIR")
+
+# Where the search database is the service's alone, nobody else is there to be protected by its brake while the service is stopped,
+# or about to be: `speed` takes it off, unless a rate is set.
+speed=()
+if [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE:-} ]]; then speed=(--rate unlimited); fi
