@@ -1,10 +1,13 @@
 //! Benchmarks on real servers: ratios against the plain commands, and how things grow. `tests/bench/run` builds and starts it.
 
+mod account;
 mod machine;
 mod measure;
 mod pg;
 mod report;
+mod rows;
 mod sample;
+mod sequences;
 mod snap;
 
 use std::process::ExitCode;
@@ -19,12 +22,15 @@ enum Bench {
     Snap(snap::Arguments),
     /// svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore
     Pg(pg::Arguments),
+    /// svc-upgrade and svc-rollback beside the procedure's own commands, in a throw-away host
+    Sequences(sequences::Arguments),
 }
 
 fn main() -> ExitCode {
     let measured = match Bench::parse() {
         Bench::Snap(arguments) => snap::run(&arguments),
         Bench::Pg(arguments) => pg::run(&arguments),
+        Bench::Sequences(arguments) => sequences::run(&arguments),
     };
     match measured {
         Ok(missed) if missed.is_empty() => ExitCode::SUCCESS,

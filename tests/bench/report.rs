@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::sample::{Sample, exponent, median};
 
 /// Between these lines of a page stands the table.
@@ -37,6 +38,9 @@ pub struct Report {
     pub ratios: Vec<Ratio>,
     /// One thing at several sizes.
     pub growth: Vec<Growth>,
+    /// What runs spent their time on.
+    #[serde(default)]
+    pub accounts: Vec<Account>,
     /// What could not be measured, and why.
     pub left_out: Vec<String>,
 }
@@ -145,6 +149,11 @@ impl Report {
         replace(&mut self.growth, growth, |one, other| one.what == other.what);
     }
 
+    /// Adds what a run spent its time on.
+    pub fn account(&mut self, account: Account) {
+        replace(&mut self.accounts, account, |one, other| one.what == other.what);
+    }
+
     /// What missed its target.
     pub fn missed(&self) -> Vec<String> {
         let ratios = self.ratios.iter().filter(|one| one.target.is_some_and(|target| one.ratio > target)).map(row);
@@ -163,6 +172,7 @@ impl Report {
             text.push_str("\n| | size: seconds, memory | time | computing | memory |\n|---|---|---|---|---|\n");
             self.growth.iter().for_each(|one| text.extend([line(one), "\n".to_owned()]));
         }
+        self.accounts.iter().for_each(|one| text.extend(["\n".to_owned(), one.table()]));
         self.left_out.iter().for_each(|one| text.push_str(&format!("\nNot measured: {one}.\n")));
         text
     }
@@ -215,6 +225,6 @@ fn point(one: &Point) -> String {
     format!("{}: {}{curl}, {:.1} MB", one.size, seconds(one.seconds), one.memory_bytes as f64 / 1e6)
 }
 
-fn seconds(value: f64) -> String {
+pub fn seconds(value: f64) -> String {
     if value < 1.0 { format!("{:.1} ms", value * 1e3) } else { format!("{value:.2} s") }
 }

@@ -1,0 +1,169 @@
+//! What is measured on: the sample service with servers of its own, whose disk is waited for, and what is in them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use svc_tests::host::{Host, OwnPostgres, OwnSearch};
+use svc_tests::product::Product;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::search::Settings;
+use svc_tests::tool::Tool;
+use tempfile::TempDir;
+
+use crate::measure::{Line, settle_disk};
+use crate::{machine, rows};
+
+/// The tests' servers have little memory and only the quick compiler, since they live for minutes. Later options win.
+const JVM_OPTIONS: &str = "-Xms1g\n-Xmx1g\n-XX:TieredStopAtLevel=4\n";
+/// What the tests' servers do not wait for, since nothing of theirs has to survive.
+const NOT_WAITED_FOR: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
+/// The service's name, which is also that of its role.
+const NAME: &str = "svc";
+/// What is installed when something is measured.
+pub const BEFORE: &str = "1.15.5";
+/// What it is upgraded to.
+pub const AFTER: &str = "2.0.1";
+/// In how many indices the documents are: one of them is a fifth.
+const INDICES: usize = 5;
+/// Items of the service's own.
+const ITEMS: u32 = 400;
+/// After how long a script is killed.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// The service, its servers, and a folder for what the measured commands print.
+pub struct Ground {
+    // Dropped in this order: what is in the servers, then the servers.
+    pub product: Product,
+    search: OwnSearch,
+    postgres: OwnPostgres,
+    scratch: TempDir,
+}
+
+impl Ground {
+    /// Starts the servers, installs the service, and starts it. Its repository is empty.
+    pub fn new(key: Option<&str>) -> Result<Self> {
+        let mut host = Host::shared()?;
+        let key = key.unwrap_or(&host.search.key).to_owned();
+        let search = host.prepare_search_server(&key, &Settings::default())?;
+        fs::write(search.config_dir.join("jvm.options.d/zz-bench.options"), JVM_OPTIONS)?;
+        search.search.start(&host.systemd)?;
+        let postgres = host.postgres_server()?;
+        for name in NOT_WAITED_FOR {
+            postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
+        }
+        postgres.sql("postgres", "SELECT pg_reload_conf()")?;
+        (host.search, host.postgres) = (search.search.clone(), postgres.postgres.clone());
+        let product = Product::on(host, NAME)?;
+        product.install(BEFORE, ITEMS)?;
+        Ok(Self { product, search, postgres, scratch: tempfile::tempdir_in("/var/tmp")? })
+    }
+
+    /// A tool or a script with the service's settings; the search database is its alone.
+    pub fn tool(&self, name: &str) -> Tool {
+        self.product.tool(name).envs(self.own_env()).limit(LIMIT)
+    }
+
+    /// A command of the procedure's, with the same settings.
+    pub fn line(&self, words: &[&str]) -> Line {
+        let env = self.product.env().into_iter().chain(self.own_env());
+        env.fold(Line::new(words.iter().copied()), |line, (name, value)| line.env(&name, value))
+    }
+
+    fn own_env(&self) -> [(String, String); 2] {
+        [("SVC_INDICES".to_owned(), "*".to_owned()), ("SVC_PG_UNIT".to_owned(), format!("user:{}", self.postgres.unit))]
+    }
+
+    /// The unit of the relational database.
+    pub fn postgres_unit(&self) -> &str {
+        &self.postgres.unit
+    }
+
+    /// Where a measured command's output goes.
+    pub fn output(&self) -> PathBuf {
+        self.scratch("output")
+    }
+
+    /// What it printed, as JSON.
+    pub fn printed(&self) -> Result<Value> {
+        let text = fs::read_to_string(self.output())?;
+        serde_json::from_str(&text).with_context(|| text)
+    }
+
+    /// A file or folder of the benchmark's own.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// The address of a path on the search database.
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.search.url)
+    }
+
+    /// The path of the service's repository, or of what is below it.
+    pub fn repository(&self, below: &str) -> String {
+        format!("/_snapshot/{NAME}_backup{below}")
+    }
+
+    /// Makes the databases hold about so many MB, beside the items of the service, which its installers rewrite.
+    pub fn fill(&self, documents: usize, rows: usize) -> Result<()> {
+        (0..INDICES).try_for_each(|number| self.fill_index(number, documents))?;
+        rows::fill(&self.product.host.postgres, &self.product.database(), rows)?;
+        eprintln!("{documents} MB of documents, {rows} MB of rows");
+        Ok(())
+    }
+
+    /// Writes a fifth of the documents anew.
+    pub fn change_a_fifth(&self, documents: usize) -> Result<()> {
+        self.fill_index(0, documents)
+    }
+
+    /// In one segment: nothing is merged while something is measured.
+    fn fill_index(&self, number: usize, documents: usize) -> Result<()> {
+        let name = format!("{NAME}-archive-{number}");
+        let _ = self.search.request("DELETE", &format!("/{name}"), None)?;
+        let body = serde_json::json!({"settings": {"number_of_shards": 1, "number_of_replicas": 0},
+            "mappings": {"properties": {"t": {"type": "keyword", "index": false, "doc_values": false}}}});
+        self.search.ask("PUT", &format!("/{name}"), Some(&body))?;
+        // Ten documents to the MB.
+        Sandbox::on(self.search.search.clone(), "bench").fill_noise(&name, documents * 10 / INDICES);
+        self.search.ask("POST", &format!("/{name}/_forcemerge?max_num_segments=1"), None)?;
+        self.search.ask("POST", &format!("/{name}/_flush"), None)?;
+        Ok(())
+    }
+
+    /// Writes all that the servers and the system have not written yet, so that what is measured next does not pay for it.
+    pub fn settle(&self) -> Result<()> {
+        self.postgres.sql("postgres", "CHECKPOINT")?;
+        settle_disk();
+        Ok(())
+    }
+
+    /// Takes away what the last runs have left: snapshots, but for one to keep, restore points, and journals.
+    pub fn forget_runs(&self, kept: Option<&str>) -> Result<()> {
+        let all = self.search.ask("GET", &self.repository("/_all"), None)?;
+        let names =
+            all["snapshots"].as_array().context("no list of snapshots")?.iter().filter_map(|one| one["snapshot"].as_str());
+        for name in names.filter(|name| kept != Some(name)) {
+            self.search.ask("DELETE", &self.repository(&format!("/{name}")), None)?;
+        }
+        for folder in [self.product.backup_dir(), self.product.state_dir()] {
+            if folder.exists() {
+                fs::remove_dir_all(folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The machine and the servers, as a report names them.
+    pub fn described(&self) -> Result<String> {
+        let version = self.postgres.sql("postgres", "SELECT current_setting('server_version')")?;
+        let machine = machine::described(&self.search.data_dir)?;
+        Ok(format!(
+            "{machine}; {} {} with 1 GB of heap; PostgreSQL {version} as Debian sets it up (128 MB of shared buffers, fsync on)",
+            self.search.product, self.search.version
+        ))
+    }
+}
