@@ -1,77 +1,12 @@
 //! The terminal from which an upgrade or a rollback was started: whatever becomes of it, the run goes on.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::path::Path;
 
-use serde_json::Value;
-use svc_tests::journey::{assert_back, installed, newest_run};
+use svc_tests::journey::{assert_back, installed};
 use svc_tests::product::Product;
-use svc_tests::tool::{bin_dir, root};
-use svc_tests::wait;
-
-const A_WHILE: Duration = Duration::from_secs(180);
-
-/// A script at work on a terminal, which `script` plays.
-struct Terminal {
-    player: Child,
-    screen: PathBuf,
-}
-
-impl Terminal {
-    fn open(product: &Product, typed: &str, settings: &[(&str, &str)]) -> Self {
-        let screen = product.path("screen");
-        let _ = fs::remove_file(&screen);
-        let folders = [root().join("scripts"), bin_dir()].map(|folder| folder.display().to_string()).join(":");
-        let player = Command::new("script")
-            .args(["-qefc", typed])
-            .arg(&screen)
-            .env_clear()
-            .envs(product.env())
-            .envs(settings.iter().copied())
-            .env("PATH", format!("{folders}:{}", std::env::var("PATH").unwrap()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self { player, screen }
-    }
-
-    fn shows(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.screen).unwrap_or_default()).into_owned()
-    }
-
-    fn wait_for(&self, text: &str) {
-        wait::until(text, A_WHILE, || self.shows().contains(text).then_some(()))
-            .unwrap_or_else(|error| panic!("{error}\n{}", self.shows()));
-    }
-
-    /// `^C`, as from the keyboard.
-    fn interrupt(&mut self) {
-        self.player.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
-    }
-
-    /// The end of the window, or of ssh: the kernel hangs up.
-    fn close(mut self) {
-        self.player.kill().unwrap();
-        self.player.wait().unwrap();
-    }
-}
-
-/// Waits until the newest run of a script has written its last document.
-fn ended(product: &Product, kind: &str) -> Value {
-    wait::until("the run's own end", A_WHILE, || {
-        let run = newest_run(product);
-        let of = run.file_name()?.to_string_lossy().contains(kind);
-        let text = fs::read_to_string(run.join("document.json")).ok().filter(|_| of)?;
-        serde_json::from_str(&text).ok()
-    })
-    .unwrap()
-}
+use svc_tests::terminal::{Terminal, ended};
 
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
@@ -85,7 +20,7 @@ fn neither_a_control_c_nor_the_end_of_the_terminal_ends_a_run() {
     terminal.wait_for("svc-upgrade: stop: ok");
     terminal.interrupt();
     terminal.wait_for("the run goes on");
-    terminal.player.wait().unwrap();
+    terminal.wait();
     assert_eq!(ended(&product, "upgrade")["ok"], true);
     assert_eq!(product.marker(), "2.0.1");
 
@@ -103,7 +38,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_in_tmux_it_stays_as_it_is()
     let typed = format!("svc-upgrade {}; echo status $?", quoted(&product.path("termfollow-2.0.2.run")));
     for (settings, alone) in [(&[][..], true), (&[("TMUX", "/tmp/tmux-0/default,1,0")][..], false)] {
         let mut terminal = Terminal::open(&product, &typed, settings);
-        terminal.player.wait().unwrap();
+        terminal.wait();
         let screen = terminal.shows();
         assert_eq!(screen.contains("goes on in a session of its own"), alone, "{screen}");
         assert!(screen.contains("\"file_not_found\"") && screen.contains("status 4"), "{screen}");
@@ -118,9 +53,9 @@ fn a_run_that_is_followed_ends_with_its_document_and_in_tmux_it_stays_as_it_is()
     fs::set_permissions(&asking, fs::Permissions::from_mode(0o755)).unwrap();
     let mut terminal = Terminal::open(&product, &format!("svc-upgrade --attached {}", quoted(&asking)), &[]);
     terminal.wait_for("Which licence?");
-    terminal.player.stdin.as_mut().unwrap().write_all(b"the large one\n").unwrap();
+    terminal.type_in("the large one\n");
     let document = ended(&product, "upgrade");
-    terminal.player.wait().unwrap();
+    terminal.wait();
     assert_eq!(fs::read_to_string(&answer).unwrap(), "the large one\n");
     assert_eq!(document["error"]["causes"], serde_json::json!(["Which licence?"]), "{document:#}");
 }

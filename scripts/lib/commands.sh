@@ -15,6 +15,7 @@ foreign() {
     judge_earlier "$name" "$@"
     if is_done "$name"; then return; fi
   fi
+  need_room "$name"
   start_files foreign "$name" "$@"
   if [[ -n $caller_locale ]]; then locale=("LC_ALL=$caller_locale"); else locale=(-u LC_ALL); fi
   # One that asks has the terminal.
@@ -32,6 +33,9 @@ foreign() {
     failed_step=$name failure_message="The command of the step $name is still at work."
     failure_hint="Wait until $files.rc is there and says how it ended; its output is $files.out. $(next_hint)"
     exit 1
+  elif [[ ! -e $files.out ]]; then
+    failed_step=$name
+    fail 1 command_not_begun "The command of the step $name was not begun: see $run_dir/log." "$(next_hint)"
   fi
   command_document "$name" "$status" "$@"
   say "$name: ended with status $status"
@@ -47,10 +51,14 @@ command_document() {
   # Without one, it ended just now.
   if [[ -e $files.rc ]]; then ended=$(stat -c %.3Y -- "$files.rc"); fi
   tail -c 4096 -- "$files.out" >"$run_dir/tail" 2>/dev/null || :
-  jq -n -f "$lib/command.jq" --arg version "$version_of_tools" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
+  if ! jq -n -f "$lib/command.jq" --arg version "$version_of_tools" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
     --argjson begun "$begun" --argjson ended "$ended" --argjson exit_status "$status" --arg output "$files.out" \
-    --argjson argv "$(shown_array "$@")" --rawfile tail "$run_dir/tail" >"$files.json.partial"
-  mv -- "$files.json.partial" "$files.json"
+    --argjson argv "$(shown_array "$@")" --rawfile tail "$run_dir/tail" >"$files.json.partial"; then
+    # No room, which the next step finds too; the command's status is kept.
+    rm -f -- "$files.json.partial"
+  else
+    mv -- "$files.json.partial" "$files.json"
+  fi
   rm -f -- "$run_dir/tail"
 }
 
@@ -62,6 +70,10 @@ judge_earlier() {
   files=${found[-1]%.started}
   shift
   if never_began; then return; fi
+  # It began while this run was being gone on with.
+  if [[ ! -e $files.rc ]] && foreign_at_work; then
+    fail 8 foreign_at_work "The command of the step $name is still at work." "Wait until it has ended; its output is $files.out. $(next_hint)"
+  fi
   if [[ -r $files.rc && ! -e $files.json ]]; then command_document "$name" "$(<"$files.rc")" "$@"; fi
   if $rerun_installer || is_done "$name"; then return; fi
   if [[ ! -e $files.json ]]; then

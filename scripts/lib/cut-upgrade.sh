@@ -65,7 +65,8 @@ clear_up_cut_upgrade() {
   local unit_then=$cut/unit-before.json
   if [[ ! -e $unit_then ]] && run_dir=$cut has_begun stop; then unit_then=$(run_dir=$cut document unit); fi
   if [[ ! -e $unit_then ]]; then return; fi
-  cp -- "$unit_then" "$run_dir/unit-before.json"
+  cp -- "$unit_then" "$run_dir/unit-before.json.partial"
+  mv -- "$run_dir/unit-before.json.partial" "$run_dir/unit-before.json"
   stopping=true
 }
 

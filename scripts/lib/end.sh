@@ -55,7 +55,8 @@ on_signal() {
 before_end() { :; }
 
 on_exit() {
-  local status=$? child
+  local status=$? child document pretty=-c
+  if [[ -t 1 ]]; then pretty=--tab; fi
   ending=true
   trap '' HUP INT TERM
   trap - EXIT
@@ -63,6 +64,8 @@ on_exit() {
   # A signal that came between two steps leaves the one beside them to be awaited.
   for child in "${children[@]}"; do wait "$child"; done
   if [[ -n $run_dir ]]; then keep_late_documents; fi
+  # A signal for the whole group has ended a command of the script itself, and bash may not have noticed it.
+  if [[ -z $signal ]] && ((status == 129 || status == 130 || status == 143)); then signal=$(kill -l "$status"); fi
   if [[ -n $signal ]]; then
     status=$((128 + $(kill -l "$signal")))
     failure_code=interrupted
@@ -80,7 +83,14 @@ on_exit() {
   failure_message=${failure_message:-The script itself failed.}
   failure_hint=${failure_hint:-Read ${run_dir:-what stands above}${run_dir:+/log}; it says which command was the last.}
   before_end "$status"
-  if ! print_document "$status" 2>/dev/null; then
+  document=$(last_document "$status" 2>/dev/null)
+  # A run of which nobody can read how it ended has not ended well.
+  if ! keep_document "$document" && ((status == 0 || status == 9)); then
+    status=1 failure_code=journal_full failure_message="All was done, but there was no room for the last document in $run_dir."
+    failure_hint="Make room on the disk of $SVC_STATE_DIR. $(next_hint)"
+    document=$(last_document 1 2>/dev/null)
+  fi
+  if [[ -z $document ]] || ! printf '%s\n' "$document" 2>/dev/null; then
     status=1 failure_message='The last document could not be written.' failure_hint="It is in ${run_dir:-no run directory}, if there was room."
   fi
   if ((status != 0 && status != 9)); then
@@ -96,22 +106,24 @@ on_exit() {
   exit "$status"
 }
 
-# The last document: kept in the run directory, and printed.
-print_document() {
-  local pretty=-c document file
-  [[ -t 1 ]] && pretty=--tab
-  document=$(
-    if [[ -n $run_dir ]]; then step_documents; fi |
-      jq -s "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
-        --arg host "$(hostname)" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(date -u +%FT%TZ)" \
-        --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
-        --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
-        --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan" \
-        --argjson undone "$(json_array "${undone[@]}")"
-  )
-  if [[ -n $run_dir ]] && ! $dry_run; then
-    file=$(times_file document)
-    printf '%s\n' "$document" >"$file.partial" && mv -- "$file.partial" "$file" || return
+# last_document STATUS; `pretty` is how jq prints it.
+last_document() {
+  if [[ -n $run_dir ]]; then step_documents; fi |
+    jq -s "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
+      --arg host "$(hostname)" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(date -u +%FT%TZ)" \
+      --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
+      --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
+      --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan" \
+      --argjson undone "$(json_array "${undone[@]}")"
+}
+
+# keep_document TEXT: in the run directory, where there is one; false where there is no room.
+keep_document() {
+  local file
+  if [[ -z $run_dir ]] || $dry_run; then return; fi
+  file=$(times_file document)
+  if ! { printf '%s\n' "$1" 2>/dev/null >"$file.partial" && mv -- "$file.partial" "$file"; }; then
+    rm -f -- "$file.partial"
+    return 1
   fi
-  printf '%s\n' "$document"
 }

@@ -12,7 +12,8 @@ rc=$1 out=$2 input=$3
 shift 3
 # The script was killed, and gone on with, before this came to run.
 [[ ! -e ${rc%.rc}.unwanted ]] || exit 8
-: >"$out"
+# The room for its status is taken beforehand: when the command has ended, the disk may be full.
+printf '000\n' >"$rc.partial" && : >"$out" || exit 8
 # A handler, not an ignored signal: the command must not inherit it.
 trap : HUP INT TERM
 if [[ $input == /dev/null ]]; then
@@ -23,5 +24,6 @@ else
   "$@" <"$input" 2>&1 | tee -a -- "$out" >"$input"
   status=${PIPESTATUS[0]}
 fi
-printf '%s\n' "$status" >"$rc.partial" && sync "$rc.partial" && mv -- "$rc.partial" "$rc"
+printf '%s\n' "$status" 1<>"$rc.partial" && truncate -s $((${#status} + 1)) -- "$rc.partial" &&
+  sync -- "$rc.partial" && mv -- "$rc.partial" "$rc"
 exit "$status"

@@ -4,6 +4,7 @@
 
 # The settings of this run, without secrets: files that hold some are named, their content is not. `parent` is the run of
 # the script that called this one.
+# write_plan FILE
 write_plan() {
   local noted
   mapfile -d '' -t noted < <(without_private "${arguments[@]}")
@@ -13,7 +14,8 @@ write_plan() {
       arguments: $arguments, tools: $version,
       settings: ($ENV | with_entries(select(.key | test("^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$)"))
                        | select(.key | test("PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$") | not)
-                       | .value |= sub("//[^/@]*@"; "//")))}'
+                       | .value |= sub("//[^/@]*@"; "//")))}' >"$1.partial" &&
+    mv -- "$1.partial" "$1"
 }
 
 # A JSON array of strings.
@@ -47,9 +49,11 @@ shown_args() {
 # keep_notes: what the run has found out by itself, for its last document, is kept where it can be gone on from.
 keep_notes() {
   if $dry_run || [[ -z $run_dir ]]; then return; fi
-  jq -n --argjson facts "$facts" --argjson warnings "$warnings" --argjson review "$review" \
-    '{facts: $facts, warnings: $warnings, review: $review}' >"$run_dir/notes.json.partial" &&
-    mv -- "$run_dir/notes.json.partial" "$run_dir/notes.json"
+  if ! { jq -n --argjson facts "$facts" --argjson warnings "$warnings" --argjson review "$review" \
+    '{facts: $facts, warnings: $warnings, review: $review}' >"$run_dir/notes.json.partial" 2>/dev/null &&
+    mv -- "$run_dir/notes.json.partial" "$run_dir/notes.json"; } && ! $ending; then
+    journal_full 'What comes next'
+  fi
 }
 
 # document STEP: the file of the newest document of a step; value STEP FILTER: something in it.

@@ -37,22 +37,28 @@ fill_restore_point() {
 }
 
 seal_restore_point() {
+  write_seal "$@" 2>>"$run_dir/log" ||
+    fail 1 restore_point_unfinished "The restore point $point could not be finished: see $run_dir/log." "Is there room on its disk? df '$SVC_BACKUP_DIR'"
+  half_point='' half_snapshot=''
+  say "restore point $point"
+}
+
+# write_seal KIND STEP: what makes it a restore point; false where it could not be written.
+write_seal() {
   local kind=$1 unit=$2 name dump=$SVC_DATABASE.backup.sql
   for name in snapshot:snapshot dump:pgdump configuration:confsave version:version; do
-    cp -- "$(document "${name%%:*}")" "$point/${name##*:}.json"
+    cp -- "$(document "${name%%:*}")" "$point/${name##*:}.json" || return
   done
   jq -n --arg id "$SVC_RUN_ID" --arg kind "$kind" --arg at "$(date -u +%FT%TZ)" --arg database "$SVC_DATABASE" \
     --slurpfile version "$(document version)" --slurpfile before "$(document "$unit")" --slurpfile after "$(document unit-after)" \
     '{schema: "svc-restore-point/1", id: $id, kind: $kind, made_at: $at, version: $version[0].result.version, database: $database,
       quiesced: ([$before[0], $after[0]] | all(.result.after | .job_pending == false and (.active_state | IN("inactive", "failed"))))}' \
-    >"$point/restore-point.json"
+    >"$point/restore-point.json" || return
   # The dump's own sum was made anew by its verification a moment ago.
   (cd -- "$point" &&
     { printf '%s  ./%s\n' "$(value dump .result.sha256)" "$dump" &&
       find . -type f ! -name 'SHA256SUMS*' ! -name "$dump" -print0 | sort -z | xargs -0 sha256sum; } >SHA256SUMS.partial &&
     sync -- ./* && mv -- SHA256SUMS.partial SHA256SUMS && sync -- .)
-  half_point='' half_snapshot=''
-  say "restore point $point"
 }
 
 # keep_good_half: what could be backed up stays, with its documents, although it is no restore point; the other half goes. The

@@ -30,7 +30,9 @@ resume_begin() {
   if [[ ! -e $(times_file document "$found") ]]; then was_killed=true; fi
   mapfile -d '' -t noted_arguments < <(jq -j '.arguments[] | . + "\u0000"' "$found/plan.json")
   restore_settings "$found/plan.json"
-  write_plan >"$found/plan.$(($(run_dir=$found times_begun) + 1)).json"
+  if ! write_plan "$found/plan.$(($(run_dir=$found times_begun) + 1)).json" 2>/dev/null; then
+    fail 1 journal_full "There is no room for the journal of the run in $found." "Make room on the disk of $SVC_STATE_DIR."
+  fi
   run_dir=$found
   restore_notes
   keep_late_documents
@@ -39,14 +41,12 @@ resume_begin() {
 
 # The newest run of this script that has altered something or was killed.
 newest_to_resume() {
-  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run_dir parent
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run_dir
   for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
     run_dir=${plans[number]%/plan.json}
     if [[ $(jq -r .script "$run_dir/plan.json") == "$script" ]] && { has_begun "$altering_step" || [[ ! -e $(times_file document) ]]; }; then
       # A hop is gone on with by the run that made it.
-      parent=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run_dir/plan.json")
-      if [[ $(jq -r .script "$parent/plan.json" 2>/dev/null) == "$script" ]] && ! is_ok "$(times_file document "$parent")"; then run_dir=$parent; fi
-      printf '%s' "$run_dir"
+      unfinished_outer_run || printf '%s' "$run_dir"
       return
     fi
   done

@@ -64,7 +64,11 @@ run_begin() {
   mkdir -- "$SVC_STATE_DIR/runs/$SVC_RUN_ID" 2>/dev/null ||
     fail 3 run_exists "There is a run $SVC_RUN_ID already." 'Unset SVC_RUN_ID, so that the run gets an id of its own.'
   run_dir=$SVC_STATE_DIR/runs/$SVC_RUN_ID
-  write_plan >"$run_dir/plan.json"
+  if ! write_plan "$run_dir/plan.json" 2>/dev/null; then
+    rm -rf -- "$run_dir"
+    run_dir=''
+    fail 1 journal_full "There is no room for the journal of the run in $SVC_STATE_DIR." "Make room on its disk."
+  fi
   say "run $SVC_RUN_ID in $run_dir"
 }
 

@@ -7,7 +7,10 @@ status_asked=false run_asked=''
 # find_run RUN: `run_dir` is a run by its id or its directory, or the newest of this script; false where there is none.
 find_run() {
   if [[ -z $1 ]]; then
-    run_dir=$(newest_run "$script") && [[ -n $run_dir ]]
+    run_dir=$(newest_run "$script")
+    # A hop that has ended well is only a part of a run.
+    if [[ -n $run_dir ]] && is_ok "$(times_file document)"; then run_dir=$(unfinished_outer_run || printf '%s' "$run_dir"); fi
+    [[ -n $run_dir ]]
   else
     run_dir=$1
     [[ $1 == */* ]] || run_dir=$SVC_STATE_DIR/runs/$1
@@ -26,6 +29,12 @@ newest_run() {
       return
     fi
   done
+}
+
+# unfinished_outer_run: the run that has made the one in run_dir as a hop, where it has not ended well; false where there is none.
+unfinished_outer_run() {
+  local outer=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run_dir/plan.json")
+  [[ $(jq -r .script "$outer/plan.json" 2>/dev/null) == "$script" ]] && ! is_ok "$(times_file document "$outer")" && printf '%s' "$outer"
 }
 
 # is_at_work: whether a script is at the run in run_dir, or one that called it; or a tool that it has left behind.

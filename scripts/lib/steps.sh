@@ -10,7 +10,26 @@ start_files() {
   name_files "$name"
   mapfile -d '' -t shown < <(shown_args "$@")
   log "$kind $name: $(quoted "${shown[@]}")"
-  printf '%s\n' "$kind" >"$files.started"
+  if ! printf '%s\n' "$kind" 2>/dev/null >"$files.started"; then
+    rm -f -- "$files.started"
+    # What a run does at its end is done all the same.
+    if ! $ending; then journal_full "The step $name"; fi
+  fi
+}
+
+# How much room on the disk of the journal a command must have that is not ours, for its output.
+foreign_room=8388608
+
+# need_room STEP: a command of which nothing could be noted is not begun.
+need_room() {
+  local left
+  left=$(df --output=avail -B1 -- "$run_dir" | tail -n 1)
+  if ((left < foreign_room)); then journal_full "The step $1"; fi
+}
+
+# journal_full WHAT: what cannot be noted is not begun.
+journal_full() {
+  fail 1 journal_full "$1 was not begun: there is no room for the journal in $run_dir." "Make room on the disk of $SVC_STATE_DIR. $(next_hint)"
 }
 
 # A step that an earlier time of the run has started keeps its number, and nothing of it is overwritten.

@@ -40,6 +40,7 @@ pub mod secured;
 pub mod stand_in;
 pub mod suite;
 pub mod systemd;
+pub mod terminal;
 pub mod tool;
 pub mod turns;
 pub mod wait;

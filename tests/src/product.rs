@@ -185,7 +185,8 @@ impl Product {
         self.content()
     }
 
-    fn seed(&self, items: u32) -> Result<()> {
+    /// Writes so many items more into both databases.
+    pub fn seed(&self, items: u32) -> Result<()> {
         let seeded = Command::new(bin_dir().join("svc-sample"))
             .args(["seed", "--items", &items.to_string()])
             .envs(self.env())

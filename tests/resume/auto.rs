@@ -1,0 +1,82 @@
+//! `svc-upgrade --auto-rollback`, and what is to be typed where it was cut off while it rolled back.
+
+use std::path::PathBuf;
+
+use nix::sys::signal::Signal;
+use svc_tests::journey::{assert_back, installed, runs};
+use svc_tests::product::Product;
+
+use crate::cut::{How, cut, has};
+use crate::journey::{next, wait_until_free};
+
+#[test]
+fn an_installer_that_fails_is_rolled_back_by_itself_where_that_was_asked_for() {
+    let (product, before) = installed("reauto");
+    let ran = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer()).run();
+    let ran = ran.fails(1, "command_failed").changed();
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().starts_with("It was rolled back: 1.15.5 runs again."), "{ran}");
+    assert_back(&product, &before);
+    product.tool("svc-upgrade").arg("--resume").run().refused("rolled_back");
+}
+
+/// The rollback that the last upgrade has begun by itself.
+fn inner(product: &Product) -> PathBuf {
+    runs(product).into_iter().rfind(|run| run.to_string_lossy().contains("-rollback")).unwrap()
+}
+
+/// Upgrades with an installer that fails, is cut off in the rollback, and types what `--status` says.
+fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
+    let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer());
+    let mut wanted = true;
+    let of_rollback = |run: &std::path::Path| run.to_string_lossy().contains("-rollback");
+    cut(product, upgrade, how, |run, other| {
+        wanted && of_rollback(run) && other == point && std::mem::replace(&mut wanted, false)
+    })
+    .unwrap();
+    wait_until_free(product, "svc-upgrade");
+    let said = next(product, "svc-upgrade");
+    let run = inner(product);
+    let id = run.file_name().unwrap().to_string_lossy().into_owned();
+    if how == How::Alone {
+        // The script of the rollback has gone on.
+        assert!(said.contains(&format!("It was rolled back by the run {id}")), "{said}");
+    } else if has(&run, "stop.started") {
+        assert!(said.contains(&format!("svc-rollback --resume {id}")), "{said}");
+        product.tool("svc-rollback").args(["--resume", &id]).run().ok();
+    } else {
+        assert!(said.contains("svc-rollback "), "{said}");
+        product.tool("svc-rollback").run().ok();
+    }
+    product.tool("svc-upgrade").arg("--resume").run().refused("rolled_back");
+    let id = inner(product).file_name().unwrap().to_string_lossy().into_owned();
+    for tool in ["svc-snap", "svc-pgrestore"] {
+        product.tool(tool).args(["unstage", "--run", &id]).run().ok();
+    }
+}
+
+#[test]
+fn an_upgrade_that_is_cut_off_while_it_rolls_back_says_how_that_is_gone_on_with() {
+    let (product, before) = installed("reautocut");
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let all = [
+        ("swap-search.json", How::Killed),
+        ("stage-search.started", How::Killed),
+        ("stage-database.json", How::Asked(Signal::SIGTERM)),
+        ("stop.started", How::Hung(Signal::SIGINT)),
+        ("uninstall.started", How::Killed),
+        ("swap-search.started", How::Alone),
+        ("swap-database.started", How::Asked(Signal::SIGTERM)),
+        ("installer.started", How::Killed),
+        ("carry.json", How::Hung(Signal::SIGHUP)),
+        ("start.started", How::Killed),
+        ("marker.started", How::Alone),
+    ];
+    let count = if svc_tests::deep() { all.len() } else { 1 };
+    for (point, how) in &all[..count] {
+        cut_in_the_rollback(&product, point, *how);
+        assert_back(&product, &before);
+    }
+    if count == 1 {
+        svc_tests::skip("an upgrade that is cut off at every step of its own rollback: only with --deep");
+    }
+}

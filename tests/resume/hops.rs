@@ -1,0 +1,79 @@
+//! An upgrade over two versions that is cut off in a hop, or between two.
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+use svc_tests::journey::{point_of, runs};
+use svc_tests::product::Product;
+
+use crate::cut::{How, cut, has};
+use crate::journey::{assert_nothing_twice, next, wait_until_free};
+
+/// Where, by a part of the run's name, and how.
+type Moment = (&'static str, &'static str, How);
+
+fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
+    let before = product.content().unwrap();
+    let to = || product.tool("svc-upgrade").args(["--to", "2.0.1"]);
+    let mut wanted = true;
+    let of_hop = |run: &Path| run.to_string_lossy().contains(&format!("-upgrade-{part}"));
+    cut(product, to(), how, |run, other| wanted && of_hop(run) && other == point && std::mem::replace(&mut wanted, false))
+        .unwrap();
+    wait_until_free(product, "svc-upgrade");
+    let outer = runs(product).into_iter().rfind(|run| run.to_string_lossy().contains("-upgrade-hops")).unwrap();
+    let id = outer.file_name().unwrap().to_string_lossy().into_owned();
+    if !how.in_order() {
+        let said = next(product, "svc-upgrade");
+        assert!(said.contains(&format!("svc-upgrade --resume {id}")), "{said}");
+    }
+    let ran = product.tool("svc-upgrade").args(["--resume", &id]).run().ok();
+    assert_eq!(product.marker(), "2.0.1");
+    assert!(product.is_active());
+    assert_nothing_twice(&outer);
+    runs(product).iter().filter(|run| **run > outer && has(run, "installer.json")).for_each(|run| assert_nothing_twice(run));
+
+    // Each hop has a restore point, which brings back what was there before it.
+    let hops = ran.result()["hops"].as_array().unwrap();
+    let good: Vec<&str> = hops.iter().filter(|hop| hop["ok"] == true).map(|hop| hop["restore_point"].as_str().unwrap()).collect();
+    assert_eq!(good.len(), 2, "{ran}");
+    let back = product.tool("svc-rollback").run().ok();
+    assert_eq!(point_of(&back).to_str(), Some(good[1]), "{back}");
+    assert_eq!(product.marker(), "1.15.5");
+    let again = product.tool("svc-rollback").arg(good[0]).run().ok();
+    assert_eq!(product.marker(), "1.14.2");
+    let now = product.content().unwrap();
+    assert_eq!(now.dump, before.dump);
+    assert_eq!(now.indices, before.indices);
+    for command in [&back, &again].iter().flat_map(|ran| ran.result()["remove_kept"].as_array().unwrap()) {
+        let mut words = command.as_str().unwrap().split(' ');
+        product.tool(words.next().unwrap()).args(words).run().ok();
+    }
+}
+
+#[test]
+fn an_upgrade_over_two_versions_that_is_cut_off_in_a_hop_or_between_two_goes_on_and_loses_nothing() {
+    if !svc_tests::deep() {
+        return svc_tests::skip("an upgrade over two versions, cut off in its hops and between them: only with --deep");
+    }
+    let product = Product::new("rehops").unwrap();
+    product.install_still("1.14.2", 200).unwrap();
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let moments: [Moment; 12] = [
+        ("hops", "hop-1.started", How::Killed),
+        ("1.15.5", "dump.started", How::Killed),
+        ("1.15.5", "snapshot.started", How::Alone),
+        ("1.15.5", "installer.started", How::Killed),
+        ("1.15.5", "start.started", How::Asked(Signal::SIGTERM)),
+        ("hops", "hop-1.json", How::Killed),
+        ("hops", "hop-2.started", How::Alone),
+        ("2.0.1", "stop.json", How::Killed),
+        ("2.0.1", "snapshot.started", How::Hung(Signal::SIGINT)),
+        ("2.0.1", "installer.started", How::Alone),
+        ("2.0.1", "installer.json", How::Killed),
+        ("2.0.1", "marker.started", How::Hung(Signal::SIGHUP)),
+    ];
+    for moment in moments {
+        eprintln!("cut off at {moment:?}");
+        cut_in_the_hops(&product, moment);
+    }
+}

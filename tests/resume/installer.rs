@@ -1,0 +1,89 @@
+//! The installer of an upgrade: one that fails, one whose end nobody saw, one that is still at work.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use svc_tests::journey::{installed, newest_run};
+use svc_tests::product::Product;
+use svc_tests::tool::Ran;
+use svc_tests::wait;
+
+use crate::cut::{A_WHILE, points};
+
+/// Goes on with the last run; while its installer is still at work, that is refused with 8, and is the only thing to say.
+fn resume(product: &Product, script: &str) -> Ran {
+    wait::until("the run to be free to go on with", A_WHILE, || {
+        let ran = product.tool(script).arg("--resume").run();
+        if ran.status == 8 {
+            assert!(["foreign_at_work", "locked"].contains(&ran.doc()["error"]["code"].as_str().unwrap()), "{ran}");
+            return None;
+        }
+        Some(ran)
+    })
+    .unwrap()
+}
+
+fn status(product: &Product, script: &str, wanted: &str) {
+    let ran = product.tool(script).arg("--status").run();
+    assert!(ran.status == 0 && ran.stdout.contains(wanted), "`{wanted}` is not in\n{}{}", ran.stdout, ran.stderr);
+}
+
+/// An installer that waits, with its process id in `pid`, as long as there is no file `go`, and is that of 2.0.1 then.
+fn waiting_installer(product: &Product) -> PathBuf {
+    let path = product.path("odd").join(format!("{}-2.0.1.run", product.name));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let does = format!(
+        "#!/bin/sh\n[ -e '{go}' ] && exec '{real}'\necho $PPID $$ >'{pid}.partial'; mv '{pid}.partial' '{pid}'\nexec sleep 600\n",
+        go = product.path("go").display(),
+        real = product.installer("2.0.1").display(),
+        pid = product.path("pid").display()
+    );
+    fs::write(&path, does).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
+    let (product, _) = installed("reunknown");
+    let installer = waiting_installer(&product);
+    let script = product.tool("svc-upgrade").arg(&installer).spawn();
+    let pids = wait::until("the installer to be at work", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
+
+    status(&product, "svc-upgrade", "It is at work.");
+    product.tool("svc-upgrade").arg(&installer).run().fails(8, "locked").unchanged();
+    product.tool("svc-upgrade").arg("--resume").run().fails(8, "locked");
+    script.signal_group(Signal::SIGKILL);
+    assert_eq!(script.wait().status, 137);
+    status(&product, "svc-upgrade", "a command that it has started is still at work");
+    product.tool("svc-upgrade").arg("--resume").run().fails(8, "foreign_at_work");
+
+    // As where the host stops: the installer, and what waits for it.
+    for pid in pids.split_whitespace() {
+        kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
+    }
+    let unknown = resume(&product, "svc-upgrade").refused("end_unknown");
+    let hint = unknown.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer"), "{unknown}");
+    fs::write(product.path("go"), "").unwrap();
+    product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]).run().ok();
+    assert_eq!(product.marker(), "2.0.1");
+    product.tool("svc-upgrade").arg("--resume").run().refused("run_finished");
+}
+
+#[test]
+fn an_installer_that_has_failed_is_run_again_only_when_that_is_said() {
+    let (product, _) = installed("refailed");
+    product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
+    product.tool("svc-upgrade").arg("--resume").run().refused("installer_failed");
+    status(&product, "svc-upgrade", "svc-rollback");
+    product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
+    let run = newest_run(&product);
+    let installers = points(&run).iter().filter(|point| *point == "installer.json").count();
+    assert_eq!(installers, 2, "{:?}", points(&run));
+    // A restore point of what it has left would be none to go back to.
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("run_unfinished");
+}

@@ -1,0 +1,266 @@
+//! An upgrade and the way back, cut off as often as one likes, each time brought further as `--status` says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use svc_tests::content::documents;
+use svc_tests::disk::SmallDisk;
+use svc_tests::journey::{assert_back, runs};
+use svc_tests::product::{Content, Product};
+use svc_tests::tool::{Ran, Tool};
+use svc_tests::wait;
+
+use crate::cut::{A_WHILE, Cut, How, cut, has};
+
+/// A service that is upgraded and rolled back.
+pub struct Journey {
+    /// It goes before the product's folder does.
+    _disk: Option<SmallDisk>,
+    pub product: Product,
+    /// What both databases held when the last restore point was made.
+    before: Content,
+    upgrade: Vec<String>,
+}
+
+impl Journey {
+    /// The service runs as 1.15.5; `options` are those of its upgrades.
+    pub fn new(name: &str, options: &[&str]) -> Self {
+        Self::with_disk(Product::new(name).unwrap(), None, options)
+    }
+
+    /// The same with a disk of its own for a folder of the product.
+    pub fn on_small_disk(product: Product, folder: &Path) -> Self {
+        fs::create_dir_all(folder).unwrap();
+        let disk = SmallDisk::at(folder, 48).unwrap();
+        Self::with_disk(product, Some(disk), &[])
+    }
+
+    fn with_disk(product: Product, disk: Option<SmallDisk>, options: &[&str]) -> Self {
+        let before = product.install_still("1.15.5", 400).unwrap();
+        product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+        let mut upgrade: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        upgrade.push(product.installer("2.0.1").display().to_string());
+        Self { _disk: disk, product, before, upgrade }
+    }
+
+    fn upgrade(&self) -> Tool {
+        self.product.tool("svc-upgrade").args(self.upgrade.iter())
+    }
+
+    fn rollback(&self) -> Tool {
+        self.product.tool("svc-rollback")
+    }
+
+    /// Upgrades, and is cut off wherever `wanted` likes the point; gives how often that was.
+    pub fn there(&mut self, how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
+        self.forget_old_runs();
+        let mut cuts = 0;
+        let mut next = self.upgrade();
+        let ran = loop {
+            match cut(&self.product, next.clone(), how, |_, point| wanted(point)) {
+                Err(ran) if ran.status == 8 => wait_until_free(&self.product, "svc-upgrade"),
+                Err(ran) => break ran.ok(),
+                Ok(cut) => {
+                    cuts += 1;
+                    next = self.after_upgrade_was_cut(&cut, how);
+                }
+            }
+        };
+        let run = Path::new(ran.result()["run_dir"].as_str().unwrap());
+        // An upgrade that begins with a stopped service is down for no time of its own.
+        let stopped =
+            ran.result()["steps"].as_array().unwrap().iter().any(|step| step["step"] == "stop" && step["changed"] == true);
+        assert!(!stopped || ran.result()["downtime_ms"].is_u64(), "{ran}");
+        assert_nothing_twice(run);
+        self.assert_upgraded(&ran);
+        cuts
+    }
+
+    /// What is next after an upgrade that was cut off.
+    fn after_upgrade_was_cut(&mut self, cut: &Cut, how: How) -> Tool {
+        let installer_begun = has(&cut.run, "installer.started");
+        let product = &self.product;
+        if !installer_begun && product.is_active() {
+            // A client goes on meanwhile.
+            product.seed(3).unwrap();
+        }
+        wait_until_free(product, "svc-upgrade");
+        if installer_begun {
+            assert!(next(product, "svc-upgrade").contains("svc-upgrade --resume"));
+            return product.tool("svc-upgrade").arg("--resume");
+        }
+        assert!(next(product, "svc-upgrade").contains("Type the same again: svc-upgrade"));
+        assert_eq!(product.marker(), "1.15.5");
+        let stopped = has(&cut.run, "stop.started");
+        if !how.in_order() && stopped && cut.point.ends_with(".json") {
+            product.tool("svc-upgrade").arg("--resume").run().fails(3, "nothing_to_resume");
+        }
+        if how.in_order() || (stopped && cut.point.ends_with(".json")) {
+            assert!(product.is_active(), "cut off at {}, it was not started again", cut.point);
+            assert_eq!(self.leftovers(), Vec::<String>::new(), "cut off at {}", cut.point);
+        }
+        self.before = product.content().unwrap();
+        self.upgrade()
+    }
+
+    fn assert_upgraded(&self, ran: &Ran) {
+        let product = &self.product;
+        assert_eq!(product.marker(), "2.0.1");
+        assert!(product.is_active());
+        let status = product.tool("svc-upgrade").arg("--status").run();
+        assert!(status.stdout.contains("It has ended well."), "{status}");
+        let points: Vec<_> = fs::read_dir(product.backup_dir()).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(points.iter().all(|point| point.join("SHA256SUMS").exists()), "a half restore point is left: {points:?}");
+        // Each restore point has its snapshot, and no other one is left.
+        let named = |point: &std::path::PathBuf| -> String {
+            let document: Value = serde_json::from_str(&fs::read_to_string(point.join("snapshot.json")).unwrap()).unwrap();
+            document["result"]["name"].as_str().unwrap().to_owned()
+        };
+        let of_points: BTreeSet<String> = points.iter().map(named).collect();
+        let list = product.tool("svc-snap").arg("list").run().ok();
+        let names = list.result()["snapshots"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned());
+        assert_eq!(names.collect::<BTreeSet<_>>(), of_points, "{ran}");
+        let (rows, stored) = items(product, &product.database(), &format!("{}-items-000002", product.name));
+        let wanted: BTreeSet<String> =
+            self.before.indices[&format!("{}-items-000001", product.name)].documents.keys().cloned().collect();
+        assert!(wanted.is_subset(&rows) && wanted.is_subset(&stored), "the upgrade has lost items");
+    }
+
+    /// Rolls back, and is cut off wherever `wanted` likes the point; gives how often that was.
+    pub fn back(&mut self, how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
+        let product = &self.product;
+        let (written, _) = items(product, &product.database(), &format!("{}-items-000002", product.name));
+        let mut cuts = 0;
+        let mut next = self.rollback();
+        let ran = loop {
+            match cut(product, next.clone(), how, |_, point| wanted(point)) {
+                Err(ran) if ran.status == 8 => wait_until_free(product, "svc-rollback"),
+                Err(ran) => break ran.ok(),
+                Ok(cut) => {
+                    cuts += 1;
+                    next = self.after_rollback_was_cut(&cut, how, cuts == 1);
+                }
+            }
+        };
+        assert_nothing_twice(Path::new(ran.result()["run_dir"].as_str().unwrap()));
+        assert_back(product, &self.before);
+        self.assert_kept(&written);
+        for command in ran.result()["remove_kept"].as_array().unwrap() {
+            let mut words = command.as_str().unwrap().split(' ');
+            product.tool(words.next().unwrap()).args(words).run().ok();
+        }
+        assert_eq!(self.leftovers(), Vec::<String>::new());
+        cuts
+    }
+
+    /// What is next after a rollback that was cut off.
+    fn after_rollback_was_cut(&self, cut: &Cut, how: How, first: bool) -> Tool {
+        let product = &self.product;
+        wait_until_free(product, "svc-rollback");
+        let said = next(product, "svc-rollback");
+        if has(&cut.run, "stop.started") {
+            assert!(said.contains("svc-rollback --resume"), "{said}");
+            if first {
+                self.rollback().run().refused("rollback_unfinished");
+                self.upgrade().run().refused("run_unfinished");
+            }
+            return self.rollback().arg("--resume");
+        }
+        assert_eq!(product.marker(), "2.0.1");
+        assert!(product.is_active());
+        // Without room for its last document nobody knows that it has ended in order.
+        let noted = !matches!(how, How::Full(_)) || cut.run.join("document.json").exists();
+        if how.in_order() && noted {
+            assert!(said.contains("Type the same again: svc-rollback"), "{said}");
+            let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("aside")).collect();
+            assert_eq!(staged, Vec::<String>::new(), "cut off at {}", cut.point);
+            return self.rollback();
+        }
+        assert!(said.contains("svc-rollback --resume"), "{said}");
+        // Both ways lead on.
+        if cut.point.ends_with(".json") { self.rollback() } else { self.rollback().arg("--resume") }
+    }
+
+    /// What was written until the rollback is in what it has kept: the rows, and all but the last one's document.
+    fn assert_kept(&self, written: &BTreeSet<String>) {
+        let kept = self.leftovers();
+        let of = |part: &str| kept.iter().filter(|name| name.contains(part)).cloned().collect::<Vec<_>>();
+        let (databases, indices) = (of("_db_"), of("-items-000002"));
+        assert!(databases.len() == 1 && indices.len() == 1, "{kept:?}");
+        let (rows, stored) = items(&self.product, &databases[0], &indices[0]);
+        assert!(written.is_subset(&rows), "what was written after the upgrade is not kept");
+        assert!(rows.len() - stored.len() <= 1 && stored.is_subset(&rows), "{} rows, {} documents", rows.len(), stored.len());
+    }
+
+    /// Copies of databases and indices, of whatever kind.
+    fn leftovers(&self) -> Vec<String> {
+        let product = &self.product;
+        let like = format!(
+            "SELECT datname FROM pg_database WHERE datname LIKE '{}\\_%' ORDER BY 1",
+            product.database().replace('_', "\\_")
+        );
+        let databases = product.host.postgres.sql("postgres", &like).unwrap();
+        let all = product.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap();
+        let names = all.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
+        let own = format!("-{}-", product.name);
+        let indices = names.filter(|name| name.starts_with("svc-") && name.contains(&own));
+        databases.lines().map(ToOwned::to_owned).chain(indices).collect()
+    }
+
+    /// Every script reads all runs, and a test has hundreds.
+    fn forget_old_runs(&self) {
+        let runs = runs(&self.product);
+        if runs.len() > 60 {
+            runs.iter().for_each(|run| fs::remove_dir_all(run).unwrap());
+        }
+    }
+}
+
+/// The ids of the items in a database, and those in an index.
+fn items(product: &Product, database: &str, index: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let rows = product.host.postgres.sql(database, "SELECT id FROM items").unwrap();
+    let stored = documents(&product.host.search.url, index).unwrap();
+    let stored = stored.into_values().flat_map(|index| index.documents.into_keys());
+    (rows.lines().map(ToOwned::to_owned).collect(), stored.collect())
+}
+
+/// What `--status` says is to be typed next.
+pub fn next(product: &Product, script: &str) -> String {
+    let ran = product.tool(script).arg("--status").run();
+    let next = ran.stdout.lines().find_map(|line| line.strip_prefix("next: "));
+    next.unwrap_or_else(|| panic!("nothing is next\n{}{}", ran.stdout, ran.stderr)).to_owned()
+}
+
+/// Waits until the last run has neither a tool nor an installer left that is at work.
+pub fn wait_until_free(product: &Product, script: &str) {
+    wait::until("what the script has left behind to end", A_WHILE, || {
+        let ran = product.tool(script).arg("--status").run();
+        assert_eq!(ran.status, 0, "{ran}");
+        let busy = |line: &str| line == "It is at work." || line.starts_with("Its script is gone;");
+        (!ran.stdout.lines().any(busy)).then_some(())
+    })
+    .unwrap();
+}
+
+/// No step has had its effect twice, and the installer ran once.
+pub fn assert_nothing_twice(run: &Path) {
+    let mut effects: BTreeMap<String, u32> = BTreeMap::new();
+    for entry in fs::read_dir(run).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(files) = name.strip_suffix(".started") else { continue };
+        let kind = fs::read_to_string(entry.path()).unwrap();
+        let document: Value = fs::read_to_string(run.join(format!("{files}.json")))
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        let step = files[3..].split('.').next().unwrap().to_owned();
+        let began = run.join(format!("{files}.out")).exists();
+        let done = document["ok"] == true && document["changed"] == true;
+        if (kind.trim() == "foreign" && began) || (kind.trim() == "step" && done) {
+            *effects.entry(step).or_default() += 1;
+        }
+    }
+    assert!(effects.values().all(|&times| times == 1), "{}: {effects:?}", run.display());
+}

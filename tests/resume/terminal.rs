@@ -1,0 +1,55 @@
+//! What becomes of the terminal at any step is nothing to the run.
+
+use svc_tests::journey::{assert_back, installed, runs};
+use svc_tests::product::Product;
+use svc_tests::terminal::{Terminal, ended};
+use svc_tests::wait;
+
+use crate::cut::{A_WHILE, has, points};
+
+/// What becomes of the terminal, in turn.
+const ENDS: [fn(Terminal); 3] = [Terminal::close, Terminal::kill_all, |mut terminal| {
+    terminal.interrupt();
+    terminal.wait();
+}];
+
+/// Types a script, ends the terminal at a point, and waits for the run's own good end.
+fn without_its_terminal(product: &Product, typed: &str, kind: &str, point: &str, end: fn(Terminal)) {
+    let known = runs(product);
+    let terminal = Terminal::open(product, typed, &[]);
+    wait::until(point, A_WHILE, || {
+        let new = runs(product).into_iter().find(|run| !known.contains(run))?;
+        (has(&new, point) || new.join("document.json").exists()).then_some(())
+    })
+    .unwrap();
+    end(terminal);
+    let document = ended(product, kind);
+    assert_eq!(document["ok"], true, "the terminal ended at {point}: {document:#}");
+}
+
+#[test]
+fn a_run_whose_terminal_ends_at_any_step_comes_to_its_own_end() {
+    if !svc_tests::deep() {
+        return svc_tests::skip("a terminal that ends at each step of the upgrade and of the rollback: only with --deep");
+    }
+    let (product, before) = installed("reterminal");
+    let upgrade = format!("svc-upgrade '{}'", product.installer("2.0.1").display());
+    let mut there = vec!["stop.started".to_owned()];
+    let mut back = vec!["stop.started".to_owned()];
+    let mut number = 0;
+    while number < there.len().max(back.len()) {
+        let point = &there[number % there.len()];
+        without_its_terminal(&product, &upgrade, "-upgrade", point, ENDS[number % 3]);
+        assert_eq!(product.marker(), "2.0.1");
+        there = points(runs(&product).last().unwrap());
+        let point = &back[number % back.len()];
+        without_its_terminal(&product, "svc-rollback", "-rollback", point, ENDS[(number + 1) % 3]);
+        assert_back(&product, &before);
+        let run = runs(&product).pop().unwrap();
+        back = points(&run);
+        for tool in ["svc-snap", "svc-pgrestore"] {
+            product.tool(tool).args(["unstage", "--run", &run.file_name().unwrap().to_string_lossy()]).run().ok();
+        }
+        number += 1;
+    }
+}

@@ -1,0 +1,103 @@
+//! A script at work on a terminal, which `script` plays.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getsid};
+use serde_json::Value;
+
+use crate::journey::newest_run;
+use crate::product::Product;
+use crate::tool::{bin_dir, root};
+use crate::wait;
+
+const A_WHILE: Duration = Duration::from_secs(180);
+
+/// A script at work on a terminal.
+#[derive(Debug)]
+pub struct Terminal {
+    player: Child,
+    screen: PathBuf,
+}
+
+impl Terminal {
+    /// Opens one, with such settings, in which that is typed.
+    pub fn open(product: &Product, typed: &str, settings: &[(&str, &str)]) -> Self {
+        let screen = product.path("screen");
+        let _ = fs::remove_file(&screen);
+        let folders = [root().join("scripts"), bin_dir()].map(|folder| folder.display().to_string()).join(":");
+        let player = Command::new("script")
+            .args(["-qefc", typed])
+            .arg(&screen)
+            .env_clear()
+            .envs(product.env())
+            .envs(settings.iter().copied())
+            .env("PATH", format!("{folders}:{}", std::env::var("PATH").unwrap()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { player, screen }
+    }
+
+    /// What it has shown so far.
+    pub fn shows(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.screen).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until it has shown that.
+    pub fn wait_for(&self, text: &str) {
+        wait::until(text, A_WHILE, || self.shows().contains(text).then_some(()))
+            .unwrap_or_else(|error| panic!("{error}\n{}", self.shows()));
+    }
+
+    /// Waits until what was typed has ended.
+    pub fn wait(&mut self) {
+        self.player.wait().unwrap();
+    }
+
+    /// Types that.
+    pub fn type_in(&mut self, text: &str) {
+        self.player.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// `^C`, as from the keyboard.
+    pub fn interrupt(&mut self) {
+        self.type_in("\x03");
+    }
+
+    /// The end of the window, or of ssh: the kernel hangs up.
+    pub fn close(mut self) {
+        self.player.kill().unwrap();
+        self.player.wait().unwrap();
+    }
+
+    /// `kill -9` of all that is on the terminal: what follows, and not the run.
+    pub fn kill_all(mut self) {
+        let player = self.player.id();
+        let child = fs::read_to_string(format!("/proc/{player}/task/{player}/children")).unwrap();
+        let session = Pid::from_raw(child.split_whitespace().next().unwrap().parse().unwrap());
+        let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        for pid in all.map(Pid::from_raw).filter(|pid| getsid(Some(*pid)) == Ok(session)) {
+            // It may have ended by itself.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        self.player.wait().unwrap();
+    }
+}
+
+/// Waits until the newest run, whose name has `kind` in it, has written its last document.
+pub fn ended(product: &Product, kind: &str) -> Value {
+    wait::until("the run's own end", A_WHILE, || {
+        let run = newest_run(product);
+        let of = run.file_name()?.to_string_lossy().contains(kind);
+        let text = fs::read_to_string(run.join("document.json")).ok().filter(|_| of)?;
+        serde_json::from_str(&text).ok()
+    })
+    .unwrap()
+}
