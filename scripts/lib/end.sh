@@ -48,6 +48,7 @@ run_finished() {
 on_signal() {
   signal=$1
   local child
+  log "$1 came"
   for child in "${children[@]}"; do kill -s "$1" "$child" 2>/dev/null || :; done
 }
 
@@ -89,6 +90,11 @@ on_exit() {
     status=1 failure_code=journal_full failure_message="All was done, but there was no room for the last document in $run_dir."
     failure_hint="Make room on the disk of $SVC_STATE_DIR. $(next_hint)"
     document=$(last_document 1 2>/dev/null)
+  fi
+  if ((status == 0 || status == 9)); then
+    log "ended with status $status"
+  else
+    log "ended with status $status: $failure_message hint: $failure_hint"
   fi
   if [[ -z $document ]] || ! printf '%s\n' "$document" 2>/dev/null; then
     status=1 failure_message='The last document could not be written.' failure_hint="It is in ${run_dir:-no run directory}, if there was room."

@@ -9,13 +9,35 @@ write_plan() {
   local noted
   mapfile -d '' -t noted < <(without_private "${arguments[@]}")
   jq -n --arg script "$script" --arg run_id "$SVC_RUN_ID" --arg started "$started" --argjson arguments "$(json_array "${noted[@]}")" \
-    --arg version "$version_of_tools" --arg parent "$parent" \
+    --arg version "$version_of_tools" --arg parent "$parent" --arg directory "$PWD" --arg user "${SUDO_USER:-$(id -un)}" \
     '{script: $script, run_id: $run_id, parent: (if $parent == "" then null else $parent end), started_at: $started,
-      arguments: $arguments, tools: $version,
+      arguments: $arguments, directory: $directory, user: $user, tools: $version,
       settings: ($ENV | with_entries(select(.key | test("^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$)"))
                        | select(.key | test("PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$") | not)
                        | .value |= sub("//[^/@]*@"; "//")))}' >"$1.partial" &&
     mv -- "$1.partial" "$1"
+}
+
+# log_call: the log says what was typed, and by whom; that of the run that has called this one says so too.
+log_call() {
+  local noted call
+  mapfile -d '' -t noted < <(without_private "${arguments[@]}")
+  call=$(quoted "$script" "${noted[@]}")
+  log "typed: $call (${SUDO_USER:-$(id -un)}, in $PWD)"
+  if [[ -n $parent ]]; then run_dir=$SVC_STATE_DIR/runs/$parent log "run $SVC_RUN_ID: $call"; fi
+}
+
+# noted_words PLAN: the words that a run was called with, each ended by a NUL; a file that was named from the folder of then is
+# named by its whole path.
+noted_words() {
+  local word option directory
+  directory=$(jq -r '.directory // ""' "$1")
+  while IFS= read -r -d '' word; do
+    option=''
+    if [[ $word == --*=* ]]; then option=${word%%=*}= word=${word#*=}; fi
+    if [[ -n $word && $word != [-/]* && -n $directory && -e $directory/$word ]]; then word=$directory/$word; fi
+    printf '%s%s\0' "$option" "$word"
+  done < <(jq -j '.arguments[] | . + "\u0000"' "$1")
 }
 
 # A JSON array of strings.
@@ -95,7 +117,7 @@ snapshot_name() { printf 'snapshot_%s_%s_%s_%s' "$SVC_NAME" "${1:0:8}" "$1" "$2"
 # said_of FILE: what a step says whose one document is ok; nothing, and a failure, where it is not.
 said_of() {
   jq -rse 'if length==1 and .[0].ok==true then .[0] else empty end
-    | [.warnings[] | "warning: \(.message) "] + ["ok, \(.duration_ms) ms"] | join("")' "$1" 2>/dev/null
+    | [.warnings[] | "warning: \(.message) "] + ["ok, \(if .changed then "changed, " else "" end)\(.duration_ms) ms"] | join("")' "$1" 2>/dev/null
 }
 
 # sentence_of FILE STATUS: what a step that failed says.

@@ -4,6 +4,7 @@
 can_resume=true
 # Whether the run was killed: it has left no last document.
 was_killed=false
+last_step=''
 # The step from which on there is something to go on with; each script has its own.
 altering_step=''
 
@@ -28,7 +29,7 @@ resume_begin() {
     fail 3 run_finished "The run $SVC_RUN_ID has ended well: nothing is left to do." "$script --status $SVC_RUN_ID shows it."
   fi
   if [[ ! -e $(times_file document "$found") ]]; then was_killed=true; fi
-  mapfile -d '' -t noted_arguments < <(jq -j '.arguments[] | . + "\u0000"' "$found/plan.json")
+  mapfile -d '' -t noted_arguments < <(noted_words "$found/plan.json")
   restore_settings "$found/plan.json"
   if ! write_plan "$found/plan.$(($(run_dir=$found times_begun) + 1)).json" 2>/dev/null; then
     fail 1 journal_full "There is no room for the journal of the run in $found." "Make room on the disk of $SVC_STATE_DIR."
@@ -37,6 +38,8 @@ resume_begin() {
   restore_notes
   keep_late_documents
   say "run $SVC_RUN_ID in $run_dir, gone on with"
+  log_call
+  if $was_killed && ((step_number > 0)); then log "it was cut off; the last step that it had begun was ${last_step:-none}"; fi
 }
 
 # The newest run of this script that has altered something or was killed.
@@ -68,7 +71,7 @@ restore_notes() {
   local last=("$run_dir"/[0-9][0-9]-*.started)
   if ((${#last[@]})); then
     last=("${last[-1]##*/}")
-    step_number=$((10#${last[0]%%-*}))
+    step_number=$((10#${last[0]%%-*})) last_step=${last[0]%.started}
   fi
   if [[ -e $run_dir/notes.json ]]; then
     facts=$(jq -c .facts "$run_dir/notes.json") warnings=$(jq -c .warnings "$run_dir/notes.json")

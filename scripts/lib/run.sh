@@ -70,6 +70,7 @@ run_begin() {
     fail 1 journal_full "There is no room for the journal of the run in $SVC_STATE_DIR." "Make room on its disk."
   fi
   say "run $SVC_RUN_ID in $run_dir"
+  log_call
 }
 
 # What holds from here on, whatever the run is: signals, the last document, the programs.

@@ -33,7 +33,8 @@ newest_run() {
 
 # unfinished_outer_run: the run that has made the one in run_dir as a hop, where it has not ended well; false where there is none.
 unfinished_outer_run() {
-  local outer=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run_dir/plan.json")
+  local outer
+  outer=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run_dir/plan.json")
   [[ $(jq -r .script "$outer/plan.json" 2>/dev/null) == "$script" ]] && ! is_ok "$(times_file document "$outer")" && printf '%s' "$outer"
 }
 
@@ -85,6 +86,6 @@ next_hint() { printf 'Type the same again: %s' "$(same_again)"; }
 # The command line of the run in run_dir, as one would type it.
 same_again() {
   local noted
-  mapfile -d '' -t noted < <(jq -j '.arguments[] | . + "\u0000"' "$run_dir/plan.json")
+  mapfile -d '' -t noted < <(noted_words "$run_dir/plan.json")
   printf '%s' "$(quoted "$(jq -r .script "$run_dir/plan.json")" "${noted[@]}")"
 }

@@ -53,12 +53,15 @@ passed_over() {
 
 # begin KIND STEP COMMAND...: starts a tool in the background; its process is `pid`.
 begin() {
+  local as=()
   start_files "$@"
   shift 2
+  # Bash lets what it starts beside itself ignore INT, which the tools undo and a script cannot.
+  if [[ $1 == /* && $(trap -p INT) == *on_signal* ]]; then as=(env --default-signal=INT); fi
   if [[ -t 2 ]]; then
-    "$@" >"$files.json.partial" </dev/null &
+    "${as[@]}" "$@" >"$files.json.partial" </dev/null &
   else
-    "$@" >"$files.json.partial" 2>>"$run_dir/log" </dev/null &
+    "${as[@]}" "$@" >"$files.json.partial" 2>>"$run_dir/log" </dev/null &
   fi
   pid=$!
   children+=("$pid")
