@@ -3,10 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use svc_tests::journey::{assert_back, installed};
 use svc_tests::product::Product;
-use svc_tests::terminal::{Terminal, ended};
+use svc_tests::terminal::{A_WHILE, Terminal, ended};
+use svc_tests::tool::{bin_dir, root};
+use svc_tests::wait;
 
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())

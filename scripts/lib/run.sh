@@ -38,6 +38,9 @@ undone=()
 signal=''
 facts='{}' warnings='[]' plan='[]'
 
+# A signal for the whole process group is the script's to answer, and no answer to what it was just asking about a document.
+jq() { env --ignore-signal=HUP,INT,TERM jq "$@"; }
+
 # run_begin KIND: takes the service's lock, makes the run directory, notes the settings.
 run_begin() {
   prepare_run
@@ -88,7 +91,7 @@ prepare_run() {
 need_programs() {
   local program
   for program in jq flock setsid sha256sum svc-version svc-unit svc-snap svc-pgdump svc-pgrestore svc-confsave; do
-    command -v "$program" >/dev/null ||
+    type -P "$program" >/dev/null ||
       fail 4 program_not_found "The program $program is not installed or not on the PATH." "Install it; the PATH is $PATH."
   done
   version_of_tools=$(svc-version --version)

@@ -15,7 +15,8 @@ use crate::product::Product;
 use crate::tool::{bin_dir, root};
 use crate::wait;
 
-const A_WHILE: Duration = Duration::from_secs(180);
+/// How long it may take until something is shown, or a run has ended.
+pub const A_WHILE: Duration = Duration::from_secs(180);
 
 /// A script at work on a terminal.
 #[derive(Debug)]
