@@ -56,7 +56,7 @@ pub struct Cut {
 
 /// Runs a script and cuts it off as soon as its journal, or that of a script that it calls, comes to a point that `wanted` likes
 /// (by its run directory and its name). The error is how it ended where it was not cut off.
-pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Ran> {
+pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
     let mut script = tool.may_be_killed().spawn();
     let found = wait::until("the script to come to the point, or to its end", A_WHILE, || {
@@ -82,7 +82,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     }
     match found {
         Some((run, point)) if how.ended_so(ran.status) => Ok(Cut { run, point }),
-        _ => Err(ran),
+        _ => Err(Box::new(ran)),
     }
 }
 

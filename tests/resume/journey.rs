@@ -178,6 +178,10 @@ impl Journey {
             assert_eq!(staged, Vec::<String>::new(), "cut off at {}", cut.point);
             return self.rollback();
         }
+        if said.contains("Type the same again: svc-rollback") {
+            assert!(!has(&cut.run, "stage-search.started"), "{said}");
+            return self.rollback();
+        }
         assert!(said.contains("svc-rollback --resume"), "{said}");
         // Both ways lead on.
         if cut.point.ends_with(".json") { self.rollback() } else { self.rollback().arg("--resume") }

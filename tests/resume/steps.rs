@@ -26,9 +26,9 @@ fn cut_at_every_step(name: &str, how: How) {
     let mut journey = Journey::new(name, &[]);
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
     let cuts = journey.there(how, each("installer", &mut there));
-    assert!(cuts > 8 && cuts + 1 >= there.len(), "cut off {cuts} times: {there:?}");
+    assert!(cuts >= 8 && cuts + 1 >= there.len(), "cut off {cuts} times: {there:?}");
     let cuts = journey.back(how, each("stop", &mut back));
-    assert!(cuts > 12 && cuts + 1 >= back.len(), "cut off {cuts} times: {back:?}");
+    assert!(cuts >= 12 && cuts + 1 >= back.len(), "cut off {cuts} times: {back:?}");
 }
 
 #[test]
