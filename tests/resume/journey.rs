@@ -100,6 +100,8 @@ impl Journey {
         if how.in_order() || (stopped && cut.point.ends_with(".json")) {
             assert!(product.is_active(), "cut off at {}, it was not started again", cut.point);
             assert_eq!(self.leftovers(), Vec::<String>::new(), "cut off at {}", cut.point);
+            let log = fs::read_to_string(cut.run.join("log")).unwrap();
+            self.assert_no_half_point(&format!("cut off at {}\n{log}", cut.point));
         }
         self.before = product.content().unwrap();
         self.upgrade()
@@ -111,8 +113,18 @@ impl Journey {
         assert!(product.is_active());
         let status = product.tool("svc-upgrade").arg("--status").run();
         assert!(status.stdout.contains("It has ended well."), "{status}");
-        let points: Vec<_> = fs::read_dir(product.backup_dir()).unwrap().flatten().map(|entry| entry.path()).collect();
-        assert!(points.iter().all(|point| point.join("SHA256SUMS").exists()), "a half restore point is left: {points:?}");
+        self.assert_no_half_point(ran);
+        let (rows, stored) = items(product, &product.database(), &format!("{}-items-000002", product.name));
+        let wanted: BTreeSet<String> =
+            self.before.indices[&format!("{}-items-000001", product.name)].documents.keys().cloned().collect();
+        assert!(wanted.is_subset(&rows) && wanted.is_subset(&stored), "the upgrade has lost items");
+    }
+
+    /// Every restore point is whole and has its snapshot, and no other snapshot is left.
+    fn assert_no_half_point(&self, context: &dyn std::fmt::Display) {
+        let product = &self.product;
+        let points: Vec<_> = fs::read_dir(product.backup_dir()).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        assert!(points.iter().all(|point| point.join("SHA256SUMS").exists()), "a half restore point is left: {points:?}\n{context}");
         // Each restore point has its snapshot, and no other one is left.
         let named = |point: &std::path::PathBuf| -> String {
             let document: Value = serde_json::from_str(&fs::read_to_string(point.join("snapshot.json")).unwrap()).unwrap();
@@ -121,11 +133,7 @@ impl Journey {
         let of_points: BTreeSet<String> = points.iter().map(named).collect();
         let list = product.tool("svc-snap").arg("list").run().ok();
         let names = list.result()["snapshots"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned());
-        assert_eq!(names.collect::<BTreeSet<_>>(), of_points, "{ran}");
-        let (rows, stored) = items(product, &product.database(), &format!("{}-items-000002", product.name));
-        let wanted: BTreeSet<String> =
-            self.before.indices[&format!("{}-items-000001", product.name)].documents.keys().cloned().collect();
-        assert!(wanted.is_subset(&rows) && wanted.is_subset(&stored), "the upgrade has lost items");
+        assert_eq!(names.collect::<BTreeSet<_>>(), of_points, "{context}");
     }
 
     /// Rolls back, and is cut off wherever `wanted` likes the point; gives how often that was.
