@@ -123,8 +123,12 @@ impl Journey {
     /// Every restore point is whole and has its snapshot, and no other snapshot is left.
     fn assert_no_half_point(&self, context: &dyn std::fmt::Display) {
         let product = &self.product;
-        let points: Vec<_> = fs::read_dir(product.backup_dir()).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-        assert!(points.iter().all(|point| point.join("SHA256SUMS").exists()), "a half restore point is left: {points:?}\n{context}");
+        let points: Vec<_> =
+            fs::read_dir(product.backup_dir()).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        assert!(
+            points.iter().all(|point| point.join("SHA256SUMS").exists()),
+            "a half restore point is left: {points:?}\n{context}"
+        );
         // Each restore point has its snapshot, and no other one is left.
         let named = |point: &std::path::PathBuf| -> String {
             let document: Value = serde_json::from_str(&fs::read_to_string(point.join("snapshot.json")).unwrap()).unwrap();

@@ -8,27 +8,32 @@ use crate::cut::How;
 use crate::journey::Journey;
 use crate::pairs::once;
 
-/// Of what comes before anything is altered, by default only these: there is nothing to go on with yet, and each cut makes an
-/// upgrade begin anew.
-const BEFORE: [&str; 3] = ["dump.started", "unit-after.json", "stage-database.started"];
+/// The points at which a script is cut off by default; `--deep` takes all.
+const SOME: [&str; 9] = [
+    "dump.started",
+    "installer.started",
+    "start.started",
+    "stage-database.started",
+    "stop.started",
+    "swap-search.started",
+    "swap-database.started",
+    "carry.started",
+    "marker.started",
+];
 
-/// The points at which a script is cut off that alters something from the step `altering` on; each once.
-fn each(altering: &str, seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
-    let mut alters = false;
-    move |point| {
-        alters |= point.split('.').next() == Some(altering);
-        let wanted = svc_tests::deep() || BEFORE.contains(&point) || (alters && point.ends_with(".started"));
-        wanted && seen.insert(point.to_owned())
-    }
+/// Each point once.
+fn each(seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
+    move |point| (svc_tests::deep() || SOME.contains(&point)) && seen.insert(point.to_owned())
 }
 
 fn cut_at_every_step(name: &str, how: How) {
     let mut journey = Journey::new(name, &[]);
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
-    let cuts = journey.there(how, each("installer", &mut there));
-    assert!(cuts >= 8 && cuts + 1 >= there.len(), "cut off {cuts} times: {there:?}");
-    let cuts = journey.back(how, each("stop", &mut back));
-    assert!(cuts >= 12 && cuts + 1 >= back.len(), "cut off {cuts} times: {back:?}");
+    let cuts = journey.there(how, each(&mut there));
+    // One may have come too late.
+    assert!(cuts + 1 >= there.len() && there.len() > 3, "cut off {cuts} times: {there:?}");
+    let cuts = journey.back(how, each(&mut back));
+    assert!(cuts + 1 >= back.len() && back.len() > 6, "cut off {cuts} times: {back:?}");
 }
 
 #[test]
@@ -54,10 +59,13 @@ fn told_to_end_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
 }
 
 #[test]
-fn cut_off_in_three_ways_once_each_nothing_is_lost() {
+fn cut_off_with_standing_copies_while_its_tools_go_on_and_by_a_signal_nothing_is_lost() {
     let mut journey = Journey::new("reways", &["--aside"]);
     assert_eq!(journey.there(How::Alone, once("snapshot.started")), 1);
     assert_eq!(journey.back(How::Asked(Signal::SIGTERM), once("uninstall.started")), 1);
+    if !svc_tests::deep() {
+        return svc_tests::skip("an upgrade and a rollback cut off by HUP, and alone between the swaps: only with --deep");
+    }
     assert_eq!(journey.there(How::Hung(Signal::SIGHUP), once("installer.started")), 1);
     assert_eq!(journey.back(How::Alone, once("swap-database.started")), 1);
 }
