@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use svc_tests::damage;
-use svc_tests::journey::{assert_back, installed, upgraded};
+use svc_tests::journey::{assert_back, installed, point_of, signal_at, upgraded};
 use svc_tests::product::Product;
 
 #[test]
@@ -91,7 +91,13 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     assert_back(&product, &before);
     // What it replaced is kept under the name of the upgrade, whose copies these were.
     assert_eq!(ran.result()["kept"]["run"], upgrade.doc()["run_id"], "{ran}");
-    for command in ran.result()["remove_kept"].as_array().unwrap() {
+
+    // The copies are live now, and were written to: once more, it is the restore point that brings everything back.
+    product.host.postgres.sql(&product.database(), "DELETE FROM items").unwrap();
+    let again = rollback().arg(point_of(&upgrade)).run().ok().changed();
+    assert_eq!(again.result()["standing_copies"], false, "{again}");
+    assert_back(&product, &before);
+    for command in [&ran, &again].into_iter().flat_map(|ran| ran.result()["remove_kept"].as_array().unwrap()) {
         product.typed(command.as_str().unwrap());
     }
     assert!(copies_of(&product).is_empty(), "{:?}", copies_of(&product));

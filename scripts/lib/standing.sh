@@ -45,9 +45,20 @@ find_copies() {
     standing=$(jq '.standing_copies == true' <<<"$facts")
   elif { check standing-search svc-snap swap --from "$copies_search" --exact "${keep[@]}" --dry-run &&
     check standing-database svc-pgrestore swap --from "$copies_database" "${keep[@]}" --dry-run; }; then
-    standing=true
+    if are_taken; then
+      warn standing_copies_taken 'The standing copies of the upgrade were taken by a rollback before, so the restore point is staged instead.'
+    else
+      standing=true
+    fi
   else
     warn standing_copies_unusable 'The standing copies of the upgrade are not used, so the restore point is staged instead.'
   fi
   fact standing_copies "$standing"
+}
+
+# are_taken: whether a swap has made any of the standing copies live before, which is none any more of what was set aside: what is
+# live is written to. (A swap that is done is ok, and does nothing.)
+are_taken() {
+  [[ $(value standing-database .result.swapped) == true ]] ||
+    [[ $(value standing-search 'any(.result.indices[]; .source != null and .state == "new")') == true ]]
 }
