@@ -1,6 +1,8 @@
 //! `svc-upgrade --auto-rollback`, and what is to be typed where it was cut off while it rolled back.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use svc_tests::journey::{assert_back, installed, runs};
@@ -9,10 +11,22 @@ use svc_tests::product::Product;
 use crate::cut::{How, cut, has};
 use crate::journey::{next, wait_until_free};
 
+/// An installer in a folder of its own that wants its licence accepted, and is another one then.
+fn asking_installer(product: &Product, version: &str, real: &Path) -> PathBuf {
+    let path = product.path("beside").join(format!("{}-{version}.run", product.name));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = --accept ] || exit 64\nexec '{}'\n", real.display())).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
 #[test]
-fn an_installer_that_fails_is_rolled_back_by_itself_where_that_was_asked_for() {
+fn an_installer_that_fails_is_rolled_back_by_itself_with_the_previous_one_that_lies_beside_it() {
     let (product, before) = installed("reauto");
-    let ran = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer()).run();
+    asking_installer(&product, "1.15.5", &product.installer("1.15.5"));
+    let installer = asking_installer(&product, "2.0.1", &product.failing_installer());
+    let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").env_remove("SVC_INSTALLER_DIR");
+    let ran = upgrade.args(["--installer-arg", "--accept"]).arg(installer).run();
     let ran = ran.fails(1, "command_failed").changed();
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().starts_with("It was rolled back: 1.15.5 runs again."), "{ran}");
     assert_back(&product, &before);
@@ -28,7 +42,7 @@ fn inner(product: &Product) -> PathBuf {
 fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
     let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer());
     let mut wanted = true;
-    let of_rollback = |run: &std::path::Path| run.to_string_lossy().contains("-rollback");
+    let of_rollback = |run: &Path| run.to_string_lossy().contains("-rollback");
     cut(product, upgrade, how, |run, other| {
         wanted && of_rollback(run) && other == point && std::mem::replace(&mut wanted, false)
     })
