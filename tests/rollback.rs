@@ -35,6 +35,8 @@ fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
     })
     .unwrap();
     assert_back(&product, &before);
+    let status = product.tool("svc-upgrade").arg("--status").run();
+    assert!(status.stdout.contains("next: It was rolled back by the run "), "{status}");
 }
 
 #[test]

@@ -33,13 +33,35 @@ open_cut_upgrade() {
 
 # What a rollback has begun to take back is not gone on with.
 refuse_after_rollback() {
-  local run begun
+  local run
+  run=$(rollback_to "$point")
+  if [[ -n $run ]]; then
+    fail 3 rolled_back "This upgrade was rolled back by the run ${run##*/}." "svc-rollback --status ${run##*/} shows how that stands."
+  fi
+}
+
+# rollback_to POINT: the newest rollback to a restore point that has begun to alter something.
+rollback_to() {
+  local run begun found=''
   for run in "$SVC_STATE_DIR"/runs/*/notes.json; do
     run=${run%/notes.json}
     begun=("$run"/[0-9][0-9]-stop.started)
-    if ((${#begun[@]})) && jq -e --arg point "$point" '.facts.restore_point == $point' "$run/notes.json" >/dev/null 2>&1 &&
+    if ((${#begun[@]})) && jq -e --arg point "$1" '.facts.restore_point == $point' "$run/notes.json" >/dev/null 2>&1 &&
       [[ $(jq -r .script "$run/plan.json") == svc-rollback ]]; then
-      fail 3 rolled_back "This upgrade was rolled back by the run ${run##*/}." "svc-rollback --status ${run##*/} shows how that stands."
+      found=$run
+    fi
+  done
+  printf '%s' "$found"
+}
+
+# newest_begun: the newest upgrade whose installer was started, which is the one that svc-rollback takes back by itself.
+newest_begun() {
+  local begun=("$SVC_STATE_DIR"/runs/*/[0-9][0-9]-installer.started) number run
+  for ((number = ${#begun[@]} - 1; number >= 0; number--)); do
+    run=${begun[number]%/*}
+    if [[ $(jq -r .script "$run/plan.json") == svc-upgrade ]]; then
+      printf '%s' "$run"
+      return
     fi
   done
 }

@@ -55,7 +55,7 @@ foreign_at_work() { [[ -e $SVC_STATE_DIR/foreign.lock ]] && ! flock -n -s "$SVC_
 
 # status_if_asked: --status prints where the run stands, and ends the script. It reads only.
 status_if_asked() {
-  local at_work=false foreign=false document
+  local at_work=false foreign=false document next
   if ! $status_asked; then return; fi
   if ! find_run "$run_asked"; then
     printf '%s: There is no run %s in %s.\nhint: ls %s shows them.\n' "$script" "${run_asked:-of $script}" "$SVC_STATE_DIR/runs" "$SVC_STATE_DIR/runs" >&2
@@ -68,22 +68,39 @@ status_if_asked() {
   step_documents | jq -rs -f "$lib/table.jq" --argjson now_ms "$(date +%s%3N)" --argjson at_work "$at_work" --argjson foreign "$foreign"
   if $at_work; then
     printf 'It is at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
-  elif [[ -e $document ]]; then
-    jq -r 'if .ok then "It has ended well.\(if .result.downtime_ms then " The service was down for \(.result.downtime_ms) ms." else "" end)"
-           else "\(.error.message)\nnext: \(.error.hint)" end' "$document"
-  elif $foreign; then
+  elif $foreign && [[ ! -e $document ]]; then
     printf 'Its script is gone; a command that it has started is still at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
+  elif next=$(overtaken); then
+    how_it_ended "$document"
+    printf 'next: %s\n' "$next"
+  elif [[ -e $document ]]; then
+    how_it_ended "$document"
+    jq -r 'if .ok then empty else "next: \(.error.hint)" end' "$document"
   else
-    printf 'It was cut off.\nnext: %s\n' "$(next_hint)"
+    how_it_ended "$document"
+    printf 'next: %s\n' "$(next_hint)"
   fi
   exit 0
+}
+
+how_it_ended() {
+  if [[ -e $1 ]]; then
+    jq -r 'if .ok then "It has ended well.\(if .result.downtime_ms then " The service was down for \(.result.downtime_ms) ms." else "" end)"
+           else .error.message end' "$1"
+  else
+    printf 'It was cut off.\n'
+  fi
 }
 
 # What to type after a run that was cut off, or failed; a script that can be gone on with redefines it. What it reads is in
 # run_dir, since --status asks it too.
 next_hint() { printf 'Type the same again: %s' "$(same_again)"; }
 
-# The command line of the run in run_dir, as one would type it.
+# overtaken: what is to be said where what the run in run_dir had said holds no more; false where it still does. A script may
+# redefine it.
+overtaken() { return 1; }
+
+# The command line of the run in run_dir, as one would type it. The installer's arguments are noted nowhere.
 same_again() {
   local noted
   mapfile -d '' -t noted < <(noted_words "$run_dir/plan.json")
