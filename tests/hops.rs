@@ -11,7 +11,14 @@ use svc_tests::product::Product;
 fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let product = Product::new("hopsfail").unwrap();
     product.install("1.14.2", 100).unwrap();
-    let ran = product.tool("svc-upgrade").arg(product.installer("1.15.5")).arg(product.failing_installer()).run();
+    // What an installer is to be given is handed on to the hop that is gone on with. (These are to be given nothing.)
+    let hops = || product.tool("svc-upgrade").arg(product.installer("1.15.5")).arg(product.failing_installer());
+    hops().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
+    let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
+    again().run().fails(2, "installer_args_missing");
+    again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
+
+    let ran = hops().arg("--anew").run();
     let ran = ran.fails(1, "command_failed").changed();
     let hops = ran.result()["hops"].as_array().unwrap();
     let of = |key: &str| hops.iter().map(|hop| hop[key].clone()).collect::<Vec<_>>();

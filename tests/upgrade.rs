@@ -276,7 +276,11 @@ fn a_dry_run_prints_the_commands_and_leaves_everything_as_it_is() {
     let product = Product::new("updry").unwrap();
     product.install("1.15.5", 20).unwrap();
     let runs = fs::read_dir(product.state_dir().join("runs")).unwrap().count();
-    let ran = product.tool("svc-upgrade").args(["--dry-run"]).arg(product.installer("2.0.1")).talks().run().ok().unchanged();
+    let dry_run = || product.tool("svc-upgrade").args(["--dry-run", "--installer-arg"]);
+    // As short as it is, it is in every path.
+    let ran = dry_run().arg("1").arg(product.installer("2.0.1")).talks().run().ok().unchanged();
+    let refused = dry_run().arg("<redacted>").arg(product.installer("2.0.1")).run();
+    assert_eq!(refused.status, 2, "{refused}");
     let plan: Vec<&str> = ran.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     for wanted in ["svc-unit stop", "svc-snap create", "svc-pgdump", "updry-2.0.1.run", "svc-unit start"] {
         assert!(plan.iter().any(|line| line.contains(wanted)), "{wanted} is not in {plan:#?}");

@@ -15,6 +15,8 @@ foreign() {
     judge_earlier "$name" "$@"
     if is_done "$name"; then return; fi
   fi
+  # Only here is it known that it is to be run (again).
+  if $resuming && $args_lost; then ask_for_arguments "$name"; fi
   need_room "$name"
   start_files foreign "$name" "$@"
   if [[ -n $caller_locale ]]; then locale=("LC_ALL=$caller_locale"); else locale=(-u LC_ALL); fi

@@ -12,9 +12,7 @@ open_cut_rollback() {
   elif ! $was_killed || [[ -z $(noted restore_point) ]]; then
     fail 3 nothing_to_resume 'It ended before it had altered anything: nothing is left to go on with.' "Roll back again: $(same_again)"
   fi
-  if $args_lost && { $rerun_installer || ! has_begun installer; }; then
-    fail 2 installer_args_missing 'The installer has arguments, which were not kept.' "Say them again: svc-rollback --resume $SVC_RUN_ID --installer-arg ARG"
-  fi
+  if $rerun_installer || ! has_begun installer; then ask_for_arguments installer; fi
   # A host that was started again in between may have started the unit too.
   if $altered && is_done stop && ! has_begun installer; then
     begin step stopped-still svc-unit stop

@@ -26,9 +26,7 @@ open_cut_upgrade() {
   point=$(point_of_run)
   refuse_after_rollback
   judge_hooks
-  if $args_lost && $rerun_installer; then
-    fail 2 installer_args_missing 'The installer had arguments, which were not kept.' "Say them again by --installer-arg: $(rerun_hint)"
-  fi
+  if $rerun_installer; then ask_for_arguments installer; fi
 }
 
 # What a rollback has begun to take back is not gone on with.

@@ -50,8 +50,10 @@ resume_hops() {
   cut=$(newest_run svc-upgrade "$SVC_RUN_ID")
   if ! is_done "hop-$number" && [[ -n $cut ]] && run_dir=$cut has_begun installer; then
     if $rerun_installer; then set -- --rerun-installer; fi
-    step "hop-$number" "$self" --resume "${cut##*/}" "$@"
+    # Whether this one's installer is to be run still, the hop itself finds out.
+    step "hop-$number" "$self" --resume "${cut##*/}" "$@" "${installer_args[@]/#/--installer-arg=}"
   fi
+  if ! is_done "hop-${#installers[@]}"; then ask_for_arguments installer; fi
   upgrade_by_hops
 }
 

@@ -45,3 +45,20 @@ run_hooks() {
     foreign "$name" env "SVC_VERSION=$1" "$hook" || stop_at $? "$name"
   done 3< <(hooks)
 }
+# What helps then, beside what the hook itself says.
+hook_hint() { printf 'Mend the hook in %s, or take it away from there.' "$(quoted "$SVC_HOOKS_DIR/post-install")"; }
+
+# What stands in a journal instead of an argument is none.
+refuse_redacted() {
+  local word
+  for word in "${installer_args[@]}"; do
+    if [[ $word == '<redacted>' ]]; then wrong_usage '--installer-arg wants the argument itself: <redacted> stands for it in the journal.'; fi
+  done
+}
+
+# ask_for_arguments STEP: the installer is not run without the arguments that it had.
+ask_for_arguments() {
+  if [[ $1 != installer ]] || ! ${args_lost:-false}; then return; fi
+  fail 2 installer_args_missing 'The installer has arguments, which were not kept.' \
+    "Say them again: $script --resume $SVC_RUN_ID$(if $rerun_installer; then printf ' --rerun-installer'; fi) --installer-arg ARG"
+}

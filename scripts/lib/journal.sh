@@ -56,13 +56,16 @@ without_private() {
   done
 }
 
-# The words of a command, likewise.
+# The words of a command, likewise. Only whole words are taken for such an argument, which may be as short as `1`.
 shown_array() { mapfile -d '' -t shown < <(shown_args "$@"); json_array "${shown[@]}"; }
 shown_args() {
   local word private
   for word; do
     for private in "${private_args[@]}"; do
-      if [[ -n $private ]]; then word=${word//"$private"/<redacted>}; fi
+      case $word in
+        "$private") word='<redacted>' ;;
+        "--installer-arg=$private") word='--installer-arg=<redacted>' ;;
+      esac
     done
     printf '%s\0' "$word"
   done

@@ -88,6 +88,7 @@ parse_noted() {
   parse "${noted_arguments[@]}"
   lost=${#installer_args[@]} installer_args=()
   parse "${arguments[@]}"
+  refuse_redacted
   if ((lost > 0 && ${#installer_args[@]} == 0)); then args_lost=true; fi
 }
 

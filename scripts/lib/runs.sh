@@ -102,7 +102,18 @@ overtaken() { return 1; }
 
 # The command line of the run in run_dir, as one would type it. The installer's arguments are noted nowhere.
 same_again() {
-  local noted
+  local noted word words=() lost=false
   mapfile -d '' -t noted < <(noted_words "$run_dir/plan.json")
-  printf '%s' "$(quoted "$(jq -r .script "$run_dir/plan.json")" "${noted[@]}")"
+  for word in "${noted[@]}"; do
+    case $word in
+      --installer-arg=*) lost=true ;;
+      '<redacted>')
+        lost=true
+        unset 'words[-1]'
+        ;;
+      *) words+=("$word") ;;
+    esac
+  done
+  printf '%s' "$(quoted "$(jq -r .script "$run_dir/plan.json")" "${words[@]}")"
+  if $lost; then printf ' (and the arguments of its installer, which are noted nowhere: --installer-arg)'; fi
 }
