@@ -97,9 +97,10 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
     rollback().run().fails(1, "command_failed").changed();
+    assert!(product.is_active() && product.marker() == "1.15.5", "a hook keeps the service down");
     rollback().arg("--forget").run().refused("rollback_unfinished");
     fs::remove_file(&hook).unwrap();
-    let ran = rollback().arg("--resume").run().ok().changed();
+    let ran = rollback().arg("--resume").run().ok();
     assert_eq!(ran.result()["standing_copies"], true, "{ran}");
     let steps = ran.result()["steps"].as_array().unwrap();
     assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{ran}");

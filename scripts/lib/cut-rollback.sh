@@ -20,15 +20,19 @@ open_cut_rollback() {
   fi
 }
 
-# clear_up_cut_rollback: what the last rollback has staged where it was killed before it had altered anything goes.
+# clear_up_cut_rollback: what the last rollback has staged where it was killed before it had altered anything goes, and what it
+# could not remove itself.
 clear_up_cut_rollback() {
   local cut
   if $dry_run; then return; fi
   cut=$(rollback_before stage-search)
-  if [[ -z $cut || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun stop; then return; fi
-  if run_dir=$cut has_begun stage-search; then check clear-search svc-snap unstage --run "${cut##*/}" || :; fi
-  if run_dir=$cut has_begun stage-database; then check clear-database svc-pgrestore unstage --run "${cut##*/}" || :; fi
+  if [[ -z $cut ]] || run_dir=$cut has_begun stop; then return; fi
+  unstage_run "${cut##*/}" clear-cut ||
+    warn copies_left "What the rollback ${cut##*/} has staged is still there: $(sentence_of "$(document "$unstage_step")" "$unstage_status") $(unstage_lines "${cut##*/}")"
 }
+
+# unstage_lines RUN: the commands that remove the copies of a run.
+unstage_lines() { printf 'svc-snap unstage --run %s and svc-pgrestore unstage --run %s remove it.' "$1" "$1"; }
 
 # A rollback that has altered something and is not finished is gone on with, unless a restore point is named.
 refuse_unfinished() {

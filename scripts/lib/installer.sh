@@ -36,13 +36,17 @@ judge_hooks() {
   done < <(hooks)
 }
 
-# run_hooks VERSION: each with SVC_VERSION.
+# run_hooks VERSION: each with SVC_VERSION; false, with its name in `failed_hook`, at the first that fails.
+failed_hook=''
 run_hooks() {
   local hook name
   while IFS= read -r -d '' hook <&3; do
     # A step's name has no dots, since they part it from the endings of its files.
     name=hook-${hook##*/} name=${name//[!A-Za-z0-9_-]/-}
-    foreign "$name" env "SVC_VERSION=$1" "$hook" || stop_at $? "$name"
+    if ! foreign "$name" env "SVC_VERSION=$1" "$hook"; then
+      failed_hook=$name
+      return 1
+    fi
   done 3< <(hooks)
 }
 # What helps then, beside what the hook itself says.

@@ -13,6 +13,8 @@ def size: if . < 1073741824 then "\(. / 1048576 | ceil) MB" else "\(. / 10737418
         + (if .level == "free" then "no watermark passed" else .level | gsub("_"; " ") end)] | join("; "))
     elif $schema == "svc-snap.verify" then "\($it.repository) can be written by \($it.nodes | join(", ")), and holds \($it.snapshots_count) snapshots"
     elif $schema == "svc-pgdump.dump" then "PostgreSQL \($it.server_version), pg_dump \($it.pg_dump_version)"
+    elif $schema == "svc-snap.aside" then "\($it.indices | length) indices can be set aside"
+    elif $schema == "svc-pgdump.aside" then "\($it.size_bytes | size) can be set aside"
     elif $schema == "svc-confsave.save" then $it.source
     elif $schema == "svc-snap.stage" then "\($it.snapshot): \($it.indices | length) indices"
     elif $schema == "svc-snap.restore" then "\($it.swap.indices // $it.indices | length) indices can be exchanged"
