@@ -42,6 +42,36 @@ fn help_is_text_and_a_wrong_word_is_2() {
 }
 
 #[test]
+fn what_is_longer_than_an_argument_may_be_is_said_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..4 {
+        let point = folder.path().join(format!("backups/2026112{number}t020000z-backup-nightly"));
+        fs::create_dir_all(&point).unwrap();
+        let said = format!("{{\"schema\":\"svc-restore-point/1\",\"kind\":\"{}\"}}", "k".repeat(50_000));
+        fs::write(point.join("restore-point.json"), said).unwrap();
+    }
+    let list = Tool::script("svc-backup").arg("--list").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+    let list = list.env("SVC_STATE_DIR", folder.path().join("state")).env("SVC_BACKUP_DIR", folder.path().join("backups"));
+    assert_eq!(list.run().ok().result()["points"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn the_command_that_is_to_be_typed_again_has_no_argument_that_only_stands_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("state/runs/20261121t020000z-upgrade");
+    fs::create_dir_all(&run).unwrap();
+    let plan =
+        r#"{"script":"svc-upgrade","run_id":"20261121t020000z-upgrade","parent":null,"started_at":"2026-11-21T02:00:00Z","#;
+    let plan =
+        format!(r#"{plan}"arguments":["--installer-arg","<redacted>","--aside","--installer-arg=<redacted>","svc-2.0.1.run"]}}"#);
+    fs::write(run.join("plan.json"), plan).unwrap();
+    let status = Tool::script("svc-upgrade").arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+    let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();
+    let wanted = "Type the same again: svc-upgrade --aside svc-2.0.1.run (and the arguments of its installer";
+    assert!(status.stdout.contains(wanted), "{status}");
+}
+
+#[test]
 fn an_installers_own_status_is_never_taken_for_one_of_the_contract() {
     let product = Product::new("scstatus").unwrap();
     product.install("1.15.5", 20).unwrap();

@@ -1,9 +1,10 @@
 # The end of a run: what it says in its last document, why it ended, and with which status. Sourced by run.sh.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir, signal and the like are run.sh's
 
-# fact KEY JSON: something that the last document says in its result.
+# fact KEY JSON: something that the last document says in its result. It may be longer than a program's argument may be (128 KiB):
+# a year of restore points, an index a day.
 fact() {
-  facts=$(jq -c --arg key "$1" --argjson value "$2" '.[$key] = $value' <<<"$facts")
+  facts=$(jq -nc --arg key "$1" 'input as $facts | input as $value | $facts | .[$key] = $value' <<<"$facts"$'\n'"$2")
   keep_notes
 }
 
@@ -119,7 +120,7 @@ last_document() {
       --arg host "$(hostname)" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(date -u +%FT%TZ)" \
       --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
       --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
-      --arg code "$failure_code" --argjson facts "$facts" --argjson warnings "$warnings" --argjson plan "$plan" \
+      --arg code "$failure_code" --slurpfile said <(printf '%s\n' "$facts" "$warnings" "$plan") \
       --argjson undone "$(json_array "${undone[@]}")"
 }
 

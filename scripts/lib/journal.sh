@@ -74,8 +74,8 @@ shown_args() {
 # keep_notes: what the run has found out by itself, for its last document, is kept where it can be gone on from.
 keep_notes() {
   if $dry_run || [[ -z $run_dir ]]; then return; fi
-  if ! { jq -n --argjson facts "$facts" --argjson warnings "$warnings" --argjson review "$review" \
-    '{facts: $facts, warnings: $warnings, review: $review}' >"$run_dir/notes.json.partial" 2>/dev/null &&
+  if ! { jq -n --argjson review "$review" '{facts: input, warnings: input, review: $review}' <<<"$facts"$'\n'"$warnings" \
+    >"$run_dir/notes.json.partial" 2>/dev/null &&
     mv -- "$run_dir/notes.json.partial" "$run_dir/notes.json"; } && ! $ending; then
     journal_full 'What comes next'
   fi

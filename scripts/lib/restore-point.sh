@@ -93,7 +93,7 @@ take_half_point() {
 # that was refused has made no snapshot.
 drop_half_restore_point() {
   if [[ -n $half_snapshot ]] && { run_dir=$half_run has_begun snapshot; } && ! run_dir=$half_run made_nothing snapshot; then
-    check drop-snapshot svc-snap delete "$half_snapshot" --cancel || :
+    try drop-snapshot svc-snap delete "$half_snapshot" --cancel || :
   fi
   if [[ -n $half_point ]]; then
     rm -rf -- "$half_point"

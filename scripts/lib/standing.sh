@@ -30,8 +30,8 @@ make_standing_copies() {
 
 # drop_standing_copies RUN_DIR: those of a run that has altered nothing.
 drop_standing_copies() {
-  if run_dir=$1 has_begun aside-search; then check drop-aside-search svc-snap unstage --run "${1##*/}" || :; fi
-  if run_dir=$1 has_begun aside-database; then check drop-aside-database svc-pgrestore unstage --run "${1##*/}" || :; fi
+  if run_dir=$1 has_begun aside-search; then try drop-aside-search svc-snap unstage --run "${1##*/}" || :; fi
+  if run_dir=$1 has_begun aside-database; then try drop-aside-database svc-pgrestore unstage --run "${1##*/}" || :; fi
 }
 
 # find_copies: `standing` says whether both databases are there as standing copies, which the upgrade has set aside at the

@@ -1,13 +1,14 @@
 # The document that a script ends with: the envelope of shared/contract.md over the documents of its steps.
 # Input: an array of entries (journal.sh), in the order of the steps.
 # Arguments: $version $script $run_id $host $started $started_ms $finished $duration_ms $exit_status $dry_run $run_dir
-#            $failed (the step that failed, or "") $message $hint $code $facts (JSON) $warnings (JSON) $plan (JSON)
+#            $failed (the step that failed, or "") $message $hint $code $said (JSON: facts, warnings, plan)
 #            $undone (the steps of which nothing is left, JSON)
 
 def of($step): map(select(.step == $step)) | last | .document;
 
+$said as [$facts, $warnings, $plan]
 # What this call has changed, not what an earlier one of the same run had.
-map(select(.begun_ms >= $started_ms and (.step | IN($undone[]) | not)) | .document.changed) as $changes
+| map(select(.begun_ms >= $started_ms and (.step | IN($undone[]) | not)) | .document.changed) as $changes
 | of($failed) as $culprit
 # From the request to stop to the moment that the unit itself says it became active. The request may have been made by a step
 # that was cut off; then the one after it only saw since when the unit was inactive.
