@@ -56,6 +56,25 @@ fn what_is_longer_than_an_argument_may_be_is_said_all_the_same() {
 }
 
 #[test]
+fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["", "state", "state/runs", "backups"] {
+        let path = folder.path().join(name);
+        fs::create_dir_all(&path).unwrap();
+        let closed = name == "state/runs" || name == "backups";
+        fs::set_permissions(&path, fs::Permissions::from_mode(if closed { 0o700 } else { 0o755 })).unwrap();
+    }
+    let asks: [(&str, &[&str]); 3] =
+        [("svc-upgrade", &["--status"]), ("svc-backup", &["--list"]), ("svc-nightly", &["--max-age", "26h"])];
+    for (script, words) in asks {
+        let ran = Tool::script(script).args(words.iter().copied()).as_user("daemon");
+        let ran = ran.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", folder.path().join("state"));
+        let ran = ran.env("SVC_BACKUP_DIR", folder.path().join("backups")).run();
+        assert!(ran.status == 3 && ran.stderr.contains("cannot be read"), "{ran}");
+    }
+}
+
+#[test]
 fn the_command_that_is_to_be_typed_again_has_no_argument_that_only_stands_for_one() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("state/runs/20261121t020000z-upgrade");

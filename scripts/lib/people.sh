@@ -17,6 +17,10 @@ log() {
   if [[ -n ${run_dir:-} && -d $run_dir ]]; then printf '%(%FT%TZ)T %s\n' -1 "$*" >>"$run_dir/log" || :; fi
 }
 
+# may_not_read FOLDER: whether it is there, and closed to whoever asks: then nothing is known of what is in it.
+may_not_read() { [[ -d $1 && ! (-r $1 && -x $1) ]]; }
+unreadable() { printf 'The folder %s cannot be read.' "$1"; }
+
 # The header comment of the script is its help.
 usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
 

@@ -58,6 +58,10 @@ status_if_asked() {
   local at_work=false foreign=false document next
   if ! $status_asked; then return; fi
   if ! find_run "$run_asked"; then
+    if may_not_read "$SVC_STATE_DIR" || may_not_read "$SVC_STATE_DIR/runs"; then
+      printf '%s: %s\nhint: Run the script as root.\n' "$script" "$(unreadable "$SVC_STATE_DIR/runs")" >&2
+      exit 3
+    fi
     printf '%s: There is no run %s in %s.\nhint: ls %s shows them.\n' "$script" "${run_asked:-of $script}" "$SVC_STATE_DIR/runs" "$SVC_STATE_DIR/runs" >&2
     exit 4
   fi
