@@ -27,8 +27,7 @@ fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
     // Neither the installer nor what judges it is asked for anew behind the swaps, wherever that is typed.
     let folder = product.path("installers");
     let rollback = |dir: &Path| product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").dir(dir);
-    let how = rollback(&folder).arg("--installer").arg(product.installer("1.15.5").file_name().unwrap());
-    signal_at(&product, how, (Signal::SIGKILL, true), "swap-database.json");
+    signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
     wait::until("its tools to end", Duration::from_secs(60), || {
         let ran = rollback(Path::new("/")).arg("--resume").run();
         (ran.status != 8).then(|| ran.ok())
