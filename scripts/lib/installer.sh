@@ -1,6 +1,6 @@
 # Installers and the hooks after them (9.1: the internal update that a licence may need). Sourced by svc-upgrade,
 # svc-rollback and svc-rehearse.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154,SC2034 # installer_args and the like are run.sh's and the scripts'
 
 # installer_of VERSION FOLDER: the installer of a version, in SVC_INSTALLER_DIR or else in FOLDER.
 installer_of() {
