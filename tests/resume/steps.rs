@@ -9,17 +9,7 @@ use crate::journey::Journey;
 use crate::pairs::once;
 
 /// The points at which a script is cut off by default; `--deep` takes all.
-const SOME: [&str; 9] = [
-    "dump.started",
-    "installer.started",
-    "start.started",
-    "stage-database.started",
-    "stop.started",
-    "swap-search.started",
-    "swap-database.started",
-    "carry.started",
-    "marker.started",
-];
+const SOME: [&str; 5] = ["dump.started", "installer.started", "stage-database.started", "swap-database.started", "carry.started"];
 
 /// Each point once.
 fn each(seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
@@ -31,9 +21,9 @@ fn cut_at_every_step(name: &str, how: How) {
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
     let cuts = journey.there(how, each(&mut there));
     // One may have come too late.
-    assert!(cuts + 1 >= there.len() && there.len() > 3, "cut off {cuts} times: {there:?}");
+    assert!(cuts + 1 >= there.len() && there.len() > 1, "cut off {cuts} times: {there:?}");
     let cuts = journey.back(how, each(&mut back));
-    assert!(cuts + 1 >= back.len() && back.len() > 6, "cut off {cuts} times: {back:?}");
+    assert!(cuts + 1 >= back.len() && back.len() > 3, "cut off {cuts} times: {back:?}");
 }
 
 #[test]
