@@ -268,8 +268,6 @@ impl Drop for Product {
                 let _ = search.ask("DELETE", &format!("/{name}"), None);
             }
         }
-        let _ = search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
-        let _ = fs::remove_dir_all(search.repo_root.join(format!("{}_repo", self.name)));
         // Snapshots of a run before would lie beside those of the next one.
         let _ = search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
         let _ = fs::remove_dir_all(self.repository_dir());
