@@ -42,12 +42,7 @@ fn inner(product: &Product) -> PathBuf {
 /// Upgrades with an installer that fails, is cut off in the rollback, and types what `--status` says.
 fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
     let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer());
-    let mut wanted = true;
-    let of_rollback = |run: &Path| run.to_string_lossy().contains("-rollback");
-    cut(product, upgrade, how, |run, other| {
-        wanted && of_rollback(run) && other == point && std::mem::replace(&mut wanted, false)
-    })
-    .unwrap();
+    cut(product, upgrade, how, |run, other| run.to_string_lossy().contains("-rollback") && other == point).unwrap();
     wait_until_free(product, "svc-upgrade");
     let said = next(product, "svc-upgrade");
     let run = inner(product);

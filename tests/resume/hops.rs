@@ -14,11 +14,9 @@ type Moment = (&'static str, &'static str, How);
 
 fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
     let before = product.content().unwrap();
-    let to = || product.tool("svc-upgrade").args(["--to", "2.0.1"]);
-    let mut wanted = true;
+    let upgrade = product.tool("svc-upgrade").args(["--to", "2.0.1"]);
     let of_hop = |run: &Path| run.to_string_lossy().contains(&format!("-upgrade-{part}"));
-    cut(product, to(), how, |run, other| wanted && of_hop(run) && other == point && std::mem::replace(&mut wanted, false))
-        .unwrap();
+    cut(product, upgrade, how, |run, other| of_hop(run) && other == point).unwrap();
     wait_until_free(product, "svc-upgrade");
     let outer = runs(product).into_iter().rfind(|run| run.to_string_lossy().contains("-upgrade-hops")).unwrap();
     let id = outer.file_name().unwrap().to_string_lossy().into_owned();
