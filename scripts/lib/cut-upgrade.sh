@@ -77,17 +77,18 @@ clear_up_cut_upgrade() {
   done
   if [[ -z $cut || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun installer; then return; fi
   say "the run ${cut##*/} was cut off before its installer had started: it is cleared up"
+  # Whether the service ran then, this run must know, also where it ends while it clears up.
+  unit_then=$cut/unit-before.json
+  if [[ ! -e $unit_then ]] && run_dir=$cut has_begun stop; then unit_then=$(run_dir=$cut document unit); fi
+  if [[ -e $unit_then ]]; then stopping=true; else unit_then=''; fi
   take_half_point "$cut"
   drop_half_restore_point
   drop_warm_snapshot "$cut"
   drop_standing_copies "$cut"
-  # Whether the service ran then, this run must know.
-  local unit_then=$cut/unit-before.json
-  if [[ ! -e $unit_then ]] && run_dir=$cut has_begun stop; then unit_then=$(run_dir=$cut document unit); fi
-  if [[ ! -e $unit_then ]]; then return; fi
+  # From here on there is nothing of that run left to find, and this one stands for it.
+  if [[ -z $unit_then ]]; then return; fi
   cp -- "$unit_then" "$run_dir/unit-before.json.partial"
   mv -- "$run_dir/unit-before.json.partial" "$run_dir/unit-before.json"
-  stopping=true
 }
 
 # refuse_after_unfinished: a restore point of what a failed upgrade or rollback has left would be none to go back to.

@@ -3,7 +3,17 @@
 # shellcheck shell=bash disable=SC2154 # dry_run and the like are run.sh's
 
 # unit_before: the document that says how the unit in run_dir was before the upgrade touched it.
-unit_before() { if [[ -e $run_dir/unit-before.json ]]; then printf '%s' "$run_dir/unit-before.json"; else document unit || :; fi; }
+unit_before() {
+  if [[ -e $run_dir/unit-before.json ]]; then
+    printf '%s' "$run_dir/unit-before.json"
+  elif [[ -n $unit_then ]]; then
+    printf '%s' "$unit_then"
+  else
+    document unit || :
+  fi
+}
+# That of a run that was cut off, while what that one has left is being cleared up.
+unit_then=''
 
 # start_dependents DOCUMENT: those that ran when the service was looked at (a document of svc-unit status) and are down now.
 # An installer may have started the service, and not them.

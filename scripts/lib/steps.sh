@@ -67,7 +67,8 @@ begin() {
   children+=("$pid")
 }
 
-# await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0).
+# await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0). One that a signal has broken
+# off ends the run.
 await() {
   local name=$1 files=$2 pid=$3 status said
   while :; do
@@ -90,6 +91,11 @@ await() {
   local how="failed with status $status"
   if ((status == 4)); then how='not there'; fi
   say "$name: $how: $(sentence_of "$files.json" "$status")"
+  # What a signal has broken off says nothing of what it was at: nobody goes on from it, and on_exit says what to type.
+  if [[ -n $signal ]] && ! $ending && ((${#children[@]} == 0)); then
+    failed_step=$name failure_message="The step $name was at work: $(sentence_of "$files.json" "$status")"
+    exit 1
+  fi
   # A tool that was killed, or is none, has no status of the contract.
   if ((status == 0 || status > 9)); then status=1; fi
   return "$status"
@@ -165,6 +171,7 @@ side_by_side() {
     try "$@" || status_b=$?
   fi
   if [[ -n $pid_a ]]; then await "${first[0]}" "$files_a" "$pid_a" || status_a=$?; fi
+  [[ -z $signal ]] || exit 1
   ((status_a == 0)) || stop_at "$status_a" "${first[0]}"
   ((status_b == 0)) || stop_at "$status_b" "${second[0]}"
 }

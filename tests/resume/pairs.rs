@@ -89,6 +89,12 @@ pub fn once(wanted: &str) -> impl FnMut(&str) -> bool + use<'_> {
     }
 }
 
+/// The first time that it comes to each of these, one after the other.
+pub fn in_turn<'a>(wanted: &'a [&str]) -> impl FnMut(&str) -> bool + use<'a> {
+    let mut left = wanted.iter().peekable();
+    move |point| left.next_if(|wanted| **wanted == point).is_some()
+}
+
 #[test]
 fn killed_at_any_step_the_upgrade_and_the_rollback_lose_nothing() {
     if !svc_tests::deep() {

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::cut::How;
 use crate::journey::Journey;
-use crate::pairs::once;
+use crate::pairs::{in_turn, once};
 
 /// The points at which a script is cut off by default; `--deep` takes all.
 const SOME: [&str; 5] = ["dump.started", "installer.started", "stage-database.started", "swap-database.started", "carry.started"];
@@ -51,7 +51,10 @@ fn told_to_end_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
 #[test]
 fn cut_off_with_standing_copies_while_its_tools_go_on_and_by_a_signal_nothing_is_lost() {
     let mut journey = Journey::new("reways", &["--aside"]);
-    assert_eq!(journey.there(How::Alone, once("snapshot.started")), 1);
+    // Killed, told to end while what is left of that is being cleared up, and at the very end.
+    let hows = [How::Alone, How::Asked(Signal::SIGTERM)];
+    let points = ["snapshot.started", "drop-snapshot.started", "drop-warm-snapshot.started"];
+    assert_eq!(journey.there_by(&hows, in_turn(&points)), points.len());
     assert_eq!(journey.back(How::Asked(Signal::SIGTERM), once("uninstall.started")), 1);
     if !svc_tests::deep() {
         return svc_tests::skip("an upgrade and a rollback cut off by HUP, and alone between the swaps: only with --deep");
