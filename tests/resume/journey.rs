@@ -112,6 +112,7 @@ impl Journey {
             assert_eq!(self.leftovers(), Vec::<String>::new(), "cut off at {}", cut.point);
             let log = fs::read_to_string(cut.run.join("log")).unwrap();
             self.assert_no_half_point(&format!("cut off at {}\n{log}", cut.point));
+            self.forget_old_runs();
         }
         self.before = product.content().unwrap();
         self.upgrade()
@@ -235,10 +236,10 @@ impl Journey {
         databases.lines().map(ToOwned::to_owned).chain(indices).collect()
     }
 
-    /// Every script reads all runs, and a test has hundreds.
+    /// Every script reads all runs, and a series has hundreds.
     fn forget_old_runs(&self) {
         let runs = runs(&self.product);
-        if runs.len() > 60 {
+        if runs.len() > 12 {
             runs.iter().for_each(|run| fs::remove_dir_all(run).unwrap());
         }
     }
