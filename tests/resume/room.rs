@@ -1,9 +1,13 @@
 //! Disks that become full in the middle of an upgrade or of a rollback.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use svc_tests::disk::SmallDisk;
 use svc_tests::product::Product;
+use svc_tests::tool::root;
 
 use crate::cut::How;
 use crate::journey::Journey;
@@ -27,4 +31,22 @@ fn a_disk_that_becomes_full_at_any_step_leaves_the_service_as_it_was_or_a_run_to
     let (there, back) = full_at_every_step("refull", Product::state_dir);
     assert!(there.contains("installer.started") && back.contains("swap-search.started"), "{there:?} {back:?}");
     full_at_every_step("refullpoint", Product::backup_dir);
+}
+
+#[test]
+fn an_installer_can_say_what_it_does_and_how_it_ended_although_the_disk_of_the_journal_is_full_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let _disk = SmallDisk::at(folder.path(), 8).unwrap();
+    let file = |name: &str| folder.path().join(name);
+    // As the test's own filler does it, to the last block.
+    let does = format!("cat /dev/zero >'{}' 2>/dev/null; echo it is done && exit 7", file("filler").display());
+    let mut foreign = Command::new("bash");
+    foreign.arg(root().join("scripts/lib/foreign.sh")).args([file("installer.rc"), file("installer.out")]);
+    let ended = foreign.args(["/dev/null", "sh", "-c", &does]).status();
+    assert_eq!(ended.unwrap().code(), Some(7));
+    assert_eq!(fs::read_to_string(file("installer.rc")).unwrap(), "7\n");
+    assert_eq!(fs::read_to_string(file("installer.out")).unwrap(), "it is done\n");
+    fs::remove_file(file("filler")).unwrap();
+    let left = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 2, "something else is left than the two");
 }
