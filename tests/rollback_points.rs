@@ -117,6 +117,14 @@ fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
 fn a_dry_run_names_every_command_and_alters_nothing() {
     let (product, _, _) = upgraded("rbdry");
     let ran = product.tool("svc-rollback").arg("--dry-run").talks().run().ok().unchanged();
+    let room: Vec<&str> = ran.result()["preflight"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["check"] == "snapshot" || check["check"] == "dump")
+        .map(|check| check["says"].as_str().unwrap())
+        .collect();
+    assert!(room.len() == 2 && room[0].contains(" indices of ") && room[1].contains(" free in "), "{ran}");
     let plan: Vec<&str> = ran.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     let at = |wanted: &str| {
         plan.iter().position(|line| line.contains(wanted)).unwrap_or_else(|| panic!("{wanted} is not in {plan:#?}"))

@@ -38,6 +38,9 @@ fn help_is_text_and_a_wrong_word_is_2() {
         let wrong = Tool::script(script).args(["--no-such-word=secret"]).run();
         assert_eq!(wrong.status, 2, "{wrong}");
         assert!(wrong.stderr.contains("hint: ") && !wrong.stderr.contains("secret"), "{wrong}");
+        // `=no` would be taken for yes.
+        let wrong = Tool::script(script).args(["--dry-run=no"]).run();
+        assert!(wrong.status == 2 && wrong.stderr.contains("takes no value"), "{wrong}");
     }
 }
 
@@ -173,7 +176,8 @@ fn no_secret_of_a_url_or_an_installers_argument_is_written_anywhere() {
     let product = Product::new("scsecret").unwrap();
     product.install("1.15.5", 20).unwrap();
     let installer = installer_that(&product, "exit 1");
-    let url = product.host.search.url.replace("://", "://bob:h1dd3n@");
+    // Of such a password nothing stays either, although the sign ends it.
+    let url = product.host.search.url.replace("://", "://bob:x@h1dd3n@");
     let ran = product
         .tool("svc-upgrade")
         .args(["--installer-arg=--password=s3cr3t", "--installer-arg", "t0psecret"])
@@ -194,7 +198,8 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
     product.install("1.15.5", 20).unwrap();
     let (begun, go) = (product.path("begun"), product.path("go"));
     let does = format!("touch '{}'; until [ -e '{}' ]; do sleep 0.1; done", begun.display(), go.display());
-    let script = product.tool("svc-upgrade").arg(installer_that(&product, &does)).spawn();
+    let does = does + "; rm \"$SVC_BACKUP_DIR\"/*-upgrade-*/SHA256SUMS; exit 1";
+    let script = product.tool("svc-upgrade").arg("--auto-rollback").arg(installer_that(&product, &does)).spawn();
     wait::until("the installer to be at work", A_WHILE, || begun.exists().then_some(())).unwrap();
     script.signal_group(Signal::SIGTERM);
     let ran = script.wait();
@@ -212,6 +217,12 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
     })
     .unwrap();
     wait::until("the lock to be free", A_WHILE, || (product.tool("svc-backup").run().status == 0).then_some(())).unwrap();
+
+    // It has failed meanwhile, and what was asked for then holds; there is no point to go back to, so nothing is altered.
+    let ran = product.tool("svc-upgrade").arg("--resume").run().fails(3, "installer_failed");
+    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.starts_with("It was to be rolled back, and that failed too: "), "{ran}");
+    assert!(hint.contains("To go back to the version before: svc-rollback "), "{ran}");
 }
 
 #[test]

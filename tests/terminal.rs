@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use svc_tests::journey::{assert_back, installed};
+use nix::sys::signal::Signal;
+use svc_tests::journey::{assert_back, installed, journal};
 use svc_tests::product::Product;
 use svc_tests::terminal::{A_WHILE, Terminal, ended};
 use svc_tests::tool::{bin_dir, root};
@@ -15,17 +16,36 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }
 
+/// The process in which a run goes on, as its first line says.
+fn process_of(terminal: &Terminal) -> u32 {
+    let screen = terminal.shows();
+    let said = screen.split_once("(process ").and_then(|(_, rest)| rest.split_once(')')).map(|(pid, _)| pid.to_owned());
+    said.unwrap_or_else(|| panic!("no process is named: {screen}")).parse().unwrap()
+}
+
+fn ignores(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    u64::from_str_radix(mask, 16).unwrap() & (1 << (signal as i32 - 1)) != 0
+}
+
 #[test]
 fn neither_a_control_c_nor_the_end_of_the_terminal_ends_a_run() {
     let (product, before) = installed("term");
     let upgrade = format!("svc-upgrade {}", quoted(&product.installer("2.0.1")));
-    let mut terminal = Terminal::open(&product, &upgrade, &[]);
+    // A shell that is there afterwards, as an operator's is.
+    let mut terminal = Terminal::open(&product, &format!("trap : INT; {upgrade}; printf 'a %s' prompt; read -r _"), &[]);
     terminal.wait_for("svc-upgrade: stop: ok");
+    let run = process_of(&terminal);
     terminal.interrupt();
-    terminal.wait_for("the run goes on");
-    terminal.wait();
+    terminal.wait_for("a prompt");
+    assert!(terminal.shows().contains("the run goes on"), "{}", terminal.shows());
+    assert!(!ignores(run, Signal::SIGINT), "`kill -INT` would not end it");
     assert_eq!(ended(&product, "upgrade")["ok"], true);
     assert_eq!(product.marker(), "2.0.1");
+    assert!(!terminal.shows().contains("svc-upgrade: marker: ok"), "it is shown on: {}", terminal.shows());
+    terminal.type_in("\n");
+    terminal.wait();
 
     let terminal = Terminal::open(&product, "svc-rollback", &[]);
     terminal.wait_for("svc-rollback: stop: ok");
@@ -47,20 +67,31 @@ fn a_run_that_is_followed_ends_with_its_document_and_in_tmux_it_stays_as_it_is()
         assert!(screen.contains("\"file_not_found\"") && screen.contains("status 4"), "{screen}");
     }
 
-    // An installer that asks, on the terminal that was kept for it; what it says is also kept.
+    // An installer that asks, on the terminal that was kept for it; what it says is also kept. It minds no signal, and while it
+    // is at work nothing else is, although its script was ended with all that is on the terminal.
     let asking = product.path("odd/termfollow-2.0.1.run");
     fs::create_dir_all(asking.parent().unwrap()).unwrap();
-    let answer = product.path("answer");
-    fs::write(&asking, format!("#!/bin/sh\necho 'Which licence?'; read -r it; echo \"$it\" >{}; exit 1\n", quoted(&answer)))
-        .unwrap();
+    let (answer, go) = (product.path("answer"), product.path("go"));
+    let asks = format!("trap '' HUP TERM; echo 'Which licence?'; read -r it; echo \"$it\" >{}", quoted(&answer));
+    let waits = format!("until [ -e {} ]; do sleep 0.1; done; echo 'It is small.'; exit 1", quoted(&go));
+    fs::write(&asking, format!("#!/bin/sh\n{asks}\n{waits}\n")).unwrap();
     fs::set_permissions(&asking, fs::Permissions::from_mode(0o755)).unwrap();
     let mut terminal = Terminal::open(&product, &format!("svc-upgrade --attached {}", quoted(&asking)), &[]);
     terminal.wait_for("Which licence?");
     terminal.type_in("the large one\n");
+    wait::until("the answer", A_WHILE, || fs::read_to_string(&answer).is_ok_and(|it| it == "the large one\n").then_some(()))
+        .unwrap();
+    terminal.signal_all(Signal::SIGTERM);
     let document = ended(&product, "upgrade");
+    assert!(document["error"]["message"].as_str().unwrap().contains("still at work"), "{document:#}");
+    product.tool("svc-backup").run().fails(8, "foreign_at_work").unchanged();
+    fs::write(&go, "").unwrap();
+    let run = PathBuf::from(document["result"]["run_dir"].as_str().unwrap());
+    let file = |ending: &str| journal(&run).into_iter().find(|name| name.ends_with(ending)).map(|name| run.join(name));
+    let status = wait::until("the installer's own end", A_WHILE, || file("-installer.rc")).unwrap();
+    assert_eq!(fs::read_to_string(status).unwrap(), "1\n");
+    assert_eq!(fs::read_to_string(file("-installer.out").unwrap()).unwrap(), "Which licence?\nIt is small.\n");
     terminal.wait();
-    assert_eq!(fs::read_to_string(&answer).unwrap(), "the large one\n");
-    assert_eq!(document["error"]["causes"], serde_json::json!(["Which licence?"]), "{document:#}");
 }
 
 #[test]

@@ -149,6 +149,9 @@ fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
         assert!(names.contains(&wanted), "{wanted} is not in {names:?}");
     }
     assert!(ran.stderr.contains(&format!("preflight: {} checks: ", checks.len())), "{ran}");
+    // By sizes that were measured, although no restore point is there yet.
+    let room = checks.iter().find(|check| check["check"] == "room").unwrap()["says"].as_str().unwrap();
+    assert!(room.contains("a dump takes about ") && room.contains("a first snapshot takes "), "{room}");
 }
 
 #[test]
@@ -353,6 +356,13 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
         upgrade().run().refused("hook_unsafe");
         fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o755)).unwrap();
     }
+    // A journal could not tell these apart, and would pass the second over where it goes on.
+    let alike = hook.with_file_name("10-modules.sh");
+    for name in [&alike, &hook.with_file_name("10-modules-sh")] {
+        fs::copy(&hook, name).unwrap();
+    }
+    upgrade().run().refused("hooks_alike");
+    fs::remove_file(&alike).unwrap();
     assert_eq!((main_pid(&product), product.marker()), (process, "1.15.5".to_owned()));
     upgrade().run().ok();
     assert_eq!(fs::read_to_string(product.path("hook.out")).unwrap(), "2.0.1\n");

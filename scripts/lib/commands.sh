@@ -24,8 +24,8 @@ foreign() {
   if $attached && : 2>/dev/null </dev/tty; then session=() input=/dev/tty; fi
   (
     umask "$caller_umask"
-    exec env -u SVC_LOCK_FD "${locale[@]}" "${session[@]}" flock -w 10 -o -E 8 "$SVC_STATE_DIR/foreign.lock" \
-      bash "$lib/foreign.sh" "$files.rc" "$files.out" "$input" "$@" {SVC_LOCK_FD}>&-
+    exec env -u SVC_LOCK_FD "${locale[@]}" "${session[@]}" bash "$lib/foreign.sh" "$SVC_STATE_DIR/foreign.lock" \
+      "$files.rc" "$files.out" "$input" "$@" {SVC_LOCK_FD}>&-
   ) </dev/null >>"$run_dir/log" 2>&1 &
   pid=$!
   wait "$pid" && status=0 || status=$?
@@ -79,11 +79,9 @@ judge_earlier() {
   if [[ -r $files.rc && ! -e $files.json ]]; then command_document "$name" "$(<"$files.rc")" "$@"; fi
   if $rerun_installer || is_done "$name"; then return; fi
   if [[ ! -e $files.json ]]; then
-    failed_step=$name
-    fail 3 end_unknown "Nobody saw how the command of the step $name ended: it has left no $files.rc." "$(rerun_hint)"
+    fail_at "$name" 3 end_unknown "Nobody saw how the command of the step $name ended: it has left no $files.rc." "$(rerun_hint)"
   elif [[ $name == installer ]]; then
-    failed_step=$name
-    fail 3 installer_failed "The installer ended with status $(value "$name" .result.exit_status), and is not run again by itself: see $files.out." \
+    fail_at "$name" 3 installer_failed "The installer ended with status $(value "$name" .result.exit_status), and is not run again by itself: see $files.out." \
       "$(rerun_hint)"
   fi
 }

@@ -31,6 +31,13 @@ stop_at() {
 }
 stop_hint() { hint_of "$1"; }
 
+# fail_at STEP STATUS CODE SENTENCE HINT: the run ends because of a step of which it has a sentence of its own.
+fail_at() {
+  failed_step=$1 failure_code=$3 failure_message=$4 failure_hint=$5
+  after_failure
+  exit "$2"
+}
+
 # What a script does after a step that failed, while signals still reach it; a script may redefine it.
 after_failure() { :; }
 

@@ -25,8 +25,14 @@ hooks() {
 # A hook is run as root: it, and the folders that it lies in, are the caller's own and writable by nobody else. Judged
 # before anything is altered.
 judge_hooks() {
-  local hook path
+  local hook name path seen=' '
   while IFS= read -r -d '' hook; do
+    name=$(step_of_hook "$hook")
+    if [[ $seen == *" $name "* ]]; then
+      fail 3 hooks_alike "The hook $hook and another one would both be $name in the journal of a run, which tells them apart by letters, digits, - and _." \
+        'Rename one of the two.'
+    fi
+    seen+="$name "
     for path in "$hook" "${hook%/*}" "$SVC_HOOKS_DIR"; do
       if [[ $(stat -Lc %u -- "$path") != "$EUID" || -n $(find -L "$path" -maxdepth 0 -perm /022) ]]; then
         fail 3 hook_unsafe "The hook $hook is not run: others can write $path, or it is not yours." \
@@ -36,13 +42,18 @@ judge_hooks() {
   done < <(hooks)
 }
 
+# step_of_hook FILE: a step's name has no dots, since they part it from the endings of its files.
+step_of_hook() {
+  local name=hook-${1##*/}
+  printf '%s' "${name//[!A-Za-z0-9_-]/-}"
+}
+
 # run_hooks VERSION: each with SVC_VERSION; false, with its name in `failed_hook`, at the first that fails.
 failed_hook=''
 run_hooks() {
   local hook name
   while IFS= read -r -d '' hook <&3; do
-    # A step's name has no dots, since they part it from the endings of its files.
-    name=hook-${hook##*/} name=${name//[!A-Za-z0-9_-]/-}
+    name=$(step_of_hook "$hook")
     if ! foreign "$name" env "SVC_VERSION=$1" "$hook"; then
       failed_hook=$name
       return 1

@@ -14,7 +14,7 @@ write_plan() {
       arguments: $arguments, directory: $directory, user: $user, tools: $version,
       settings: ($ENV | with_entries(select(.key | test("^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$)"))
                        | select(.key | test("PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$") | not)
-                       | .value |= sub("//[^/@]*@"; "//")))}' >"$1.partial" &&
+                       | .value |= gsub("//[^/]*@"; "//")))}' >"$1.partial" &&
     mv -- "$1.partial" "$1"
 }
 
@@ -136,7 +136,7 @@ sentence_of() {
 hint_of() {
   local file
   if file=$(document "$1") && is_whole "$file"; then
-    jq -r '.error.hint // "Run the same command again."' "$file"
+    jq -r -f "$lib/hint.jq" "$file"
   else
     printf 'Read %s/log, then run the same command again.' "$run_dir"
   fi

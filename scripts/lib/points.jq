@@ -1,9 +1,5 @@
 # Restore points as lines for people. Input: the points (points.sh).
-
-def left($width): . + " " * ([$width - length, 0] | max);
-def right($width): " " * ([$width - length, 0] | max) + .;
-def size: if . < 1048576 then "\(. / 1024 | ceil) kB" elif . < 1073741824 then "\(. / 104857.6 | floor / 10) MB"
-  else "\(. / 107374182.4 | floor / 10) GB" end;
+include "people";
 
 (map(.id | length) | max // 0) as $id
 | if length == 0 then "There is no restore point." else .[] end

@@ -99,7 +99,7 @@ survey_point() {
 
 # show_points JSON: the same as lines for people.
 show_points() {
-  jq -r -f "$lib/points.jq" <<<"$1"
+  jq -r -L "$lib" -f "$lib/points.jq" <<<"$1"
 }
 
 # seconds_of TEXT: a length of time (36h, 30d, 4w) in seconds; `none` is null. False for what is none.
@@ -117,10 +117,13 @@ seconds_of() {
   fi
 }
 
+# A run has numbers for 99 steps: so many points it removes at most, and of so many it looks at the snapshot.
+most_removed=60 most_looked_at=30
+
 # prune_points KINDS MAX_AGE MAX_COUNT MIN_COUNT: whole points go by the rules of `svc-snap prune`, each kind by itself, behind
 # the newest that was just proven: all its files read, its snapshot looked at. (MAX_AGE in seconds; it and MAX_COUNT may be null.)
 prune_points() {
-  local kind points judged doomed folder
+  local kind points judged doomed folder looked_at=0
   proven=()
   points=$(survey_points "")
   for kind in $1; do
@@ -131,10 +134,10 @@ prune_points() {
   fact points "$judged"
   fact removed '[]'
   mapfile -t doomed < <(jq -r '.[] | select(.fate == "goes") | .path' <<<"$judged")
-  # A run has numbers for that many steps; the next one goes on.
-  if ((${#doomed[@]} > 60)); then
-    warn more_to_prune "${#doomed[@]} restore points are to go; 60 of them go now, the others next time."
-    doomed=("${doomed[@]:0:60}")
+  # The next one goes on.
+  if ((${#doomed[@]} > most_removed)); then
+    warn more_to_prune "${#doomed[@]} restore points are to go; $most_removed of them go now, the others next time."
+    doomed=("${doomed[@]:0:most_removed}")
   fi
   for folder in "${doomed[@]}"; do remove_point "$folder"; done
 }
@@ -148,6 +151,11 @@ prove_newest() {
       say "$id is damaged"
       continue
     fi
+    if ((looked_at == most_looked_at)); then
+      warn snapshots_gone "The snapshots of the newest $most_looked_at restore points are not there, or no good; older points are not looked at, and stay."
+      return
+    fi
+    looked_at=$((looked_at + 1))
     check "show-$id" svc-snap show --from "$path/snapshot.json" || status=$?
     if ((status == 0)); then
       proven+=("$id")
@@ -183,6 +191,7 @@ remove_point() {
 # forget_points ID...: those that are named, of whatever kind; the newest good one of all never.
 forget_points() {
   local id points newest
+  if (($# > most_removed)); then fail 2 too_many_points "$# restore points are named; $most_removed go at a time." 'Name some of them now, and the others then.'; fi
   points=$(survey_points "")
   fact points "$points"
   fact removed '[]'

@@ -1,6 +1,5 @@
 # What a check has found, in a few words: the document of a step that is ok.
-
-def size: if . < 1073741824 then "\(. / 1048576 | ceil) MB" else "\(. / 107374182.4 | floor / 10) GB" end;
+include "people";
 
 .result as $it
 | ((.schema | split("/")[0]) as $schema
@@ -17,8 +16,10 @@ def size: if . < 1073741824 then "\(. / 1048576 | ceil) MB" else "\(. / 10737418
     elif $schema == "svc-pgdump.aside" then "\($it.size_bytes | size) can be set aside"
     elif $schema == "svc-confsave.save" then $it.source
     elif $schema == "svc-snap.stage" then "\($it.snapshot): \($it.indices | length) indices"
+        + ($it.room | if . then " of \(.needed_bytes | size)" + (if .free_bytes then ", \(.free_bytes | size) free for them" else "" end) else "" end)
     elif $schema == "svc-snap.restore" then "\($it.swap.indices // $it.indices | length) indices can be exchanged"
     elif $schema == "svc-pgrestore.stage" then "\($it.dump.path)"
+        + ($it.room | if . then ": about \(.needed_bytes | size), \(.free_bytes | size) free in \(.folder)" else "" end)
     else "" end) as $found
 # What is wrong comes first.
 | [.warnings[].message] + [$found | select(. != "")] | join(" ")

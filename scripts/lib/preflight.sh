@@ -16,7 +16,7 @@ preflight() {
     says=$(sentence_of "$file" "$status")
   else
     if jq -e '.warnings | length > 0' "$(document "$1")" >/dev/null; then verdict=warn; fi
-    says=$(jq -r -f "$lib/preflight.jq" "$(document "$1")")
+    says=$(jq -r -L "$lib" -f "$lib/preflight.jq" "$(document "$1")")
   fi
   note_check "$1" "$verdict" "$says"
 }
@@ -30,27 +30,24 @@ note_check() {
   keep_notes
 }
 
-# preflight_room: what is free for a restore point, beside what the last one took. Whether a dump has room is judged by
-# svc-pgdump, and whether the search database has by its watermarks (svc-snap health).
+# preflight_room FOLDER: what is free for a restore point in the folder of such points, and for its snapshot where the repository's
+# folder is this host's. Whether the search database has room for itself is judged by its watermarks (svc-snap health).
 preflight_room() {
-  local folder=$1 free last=("$SVC_BACKUP_DIR"/*/SHA256SUMS) took=0 verdict=pass says repository=''
-  free=$(df --output=avail -B1 -- "$folder" | tail -n 1)
-  if ((${#last[@]})); then took=$(du -sb -- "${last[-1]%/*}" | cut -f 1); fi
-  says="$(size "$free") free in $folder"
-  if ((took)); then says+="; the last restore point takes $(size "$took")"; fi
-  if ((free < took)); then verdict=warn; fi
-  # Where the repository's folder is this host's.
-  if is_done search; then repository=$(value search '.result.repository.location // ""'); fi
-  if [[ -d $repository ]]; then says+="; $(size "$(df --output=avail -B1 -- "$repository" | tail -n 1)") free in $repository"; fi
-  note_check room "$verdict" "$says"
+  local free_there=null one_disk=false repository found
+  repository=$(value search '.result.repository.location? // ""' 2>/dev/null) || repository=''
+  if [[ -d $repository ]]; then
+    free_there=$(free_bytes "$repository")
+    if [[ $(stat -c %d -- "$repository") == "$(stat -c %d -- "$1")" ]]; then one_disk=true; fi
+  fi
+  mapfile -t found < <(jq -nr -L "$lib" -f "$lib/room.jq" --arg folder "$1" --argjson free "$(free_bytes "$1")" --arg repository "$repository" \
+    --argjson free_there "$free_there" --argjson one_disk "$one_disk" --slurpfile search "$(document search)" \
+    --slurpfile verified "$(document repository)" --slurpfile database "$(document database)" 2>/dev/null)
+  # A check that left no document has failed, and says so.
+  if ((${#found[@]})); then note_check room "${found[0]}" "${found[1]}"; fi
 }
 
-# size BYTES: for people.
-size() {
-  local text
-  text=$(numfmt --to=iec -- "$1")
-  printf '%s %sB' "${text%[KMGTPE]}" "${text##*[0-9.]}"
-}
+# free_bytes FOLDER: what is free on its disk.
+free_bytes() { df --output=avail -B1 -- "$1" | tail -n 1; }
 
 # The verdict over all checks: nothing has been altered yet.
 preflight_verdict() {

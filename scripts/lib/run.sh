@@ -14,6 +14,8 @@ script=${script##*/}
 # shellcheck source-path=SCRIPTDIR
 . "$lib/people.sh"
 # shellcheck source-path=SCRIPTDIR
+. "$lib/words.sh"
+# shellcheck source-path=SCRIPTDIR
 . "$lib/journal.sh"
 # shellcheck source-path=SCRIPTDIR
 . "$lib/steps.sh"

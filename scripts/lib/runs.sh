@@ -69,7 +69,7 @@ status_if_asked() {
   if foreign_at_work; then foreign=true; fi
   document=$(times_file document)
   jq -r '"\(.script) \(.run_id), begun \(.started_at)"' "$run_dir/plan.json"
-  step_documents | jq -rs -f "$lib/table.jq" --argjson now_ms "$(date +%s%3N)" --argjson at_work "$at_work" --argjson foreign "$foreign"
+  step_documents | jq -rs -L "$lib" -f "$lib/table.jq" --argjson now_ms "$(date +%s%3N)" --argjson at_work "$at_work" --argjson foreign "$foreign"
   if $at_work; then
     printf 'It is at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
   elif $foreign && [[ ! -e $document ]]; then

@@ -1,12 +1,7 @@
 # The steps of a run as lines for people: number, step, when it was started, how it ended, how long it took, a bar.
 # Input: an array of entries (journal.sh). Arguments: $now_ms, $at_work (a script is at the run), $foreign (a command of it
 # is at work on its own).
-
-def time: if . < 1000 then "\(.) ms" elif . < 60000 then "\(. / 100 | floor / 10) s"
-  elif . < 3600000 then "\(. / 60000 | floor) m \(. % 60000 / 1000 | floor) s"
-  else "\(. / 3600000 | floor) h \(. % 3600000 / 60000 | floor) m" end;
-def left($width): . + " " * ([$width - length, 0] | max);
-def right($width): " " * ([$width - length, 0] | max) + .;
+include "people";
 
 map(. + {
     state: (if .ended then (if .document.ok then "ok" else .document.error.code // "failed" end)

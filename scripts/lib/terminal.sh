@@ -6,7 +6,7 @@ can_follow=true
 # leave_terminal: on a terminal that is no multiplexer's the script goes on in a session of its own, without a terminal, and
 # this process only follows it: what becomes of the terminal is nothing to the run.
 leave_terminal() {
-  local folder self child status=0 shelter=()
+  local folder self child watcher status=0 shelter=()
   if $attached || $dry_run || $followed || holds_lock; then return; fi
   if ! [[ -t 0 || -t 1 || -t 2 ]]; then return; fi
   if logind_kills; then
@@ -16,13 +16,15 @@ leave_terminal() {
   fi
   folder=$(mktemp -d "${TMPDIR:-/tmp}/$script.XXXXXX") self=$(readlink -f -- "$0")
   : >"$folder/err"
-  SVC_FOLLOWED=$folder "${shelter[@]}" setsid "$self" "${arguments[@]}" </dev/null >"$folder/out" 2>"$folder/err" &
+  # Bash lets what it starts beside itself ignore INT, and a script cannot undo that.
+  SVC_FOLLOWED=$folder "${shelter[@]}" setsid env --default-signal=INT "$self" "${arguments[@]}" </dev/null >"$folder/out" 2>"$folder/err" &
   child=$!
   trap 'unfollow INT' INT
   trap 'unfollow TERM' TERM
   trap 'unfollow HUP' HUP
   printf '%s: goes on in a session of its own (process %s): ^C and the end of this terminal only end the watching.\n' "$script" "$child" >&2 || :
   tail -n +1 -s 0.2 -f --pid="$child" -- "$folder/err" >&2 2>/dev/null &
+  watcher=$!
   wait "$child" || status=$?
   wait || :
   if [[ -t 1 ]]; then jq --tab . "$folder/out" 2>/dev/null || cat -- "$folder/out"; else cat -- "$folder/out"; fi
@@ -42,6 +44,8 @@ logind_kills() {
 # The end of the watching. The run removes what it wrote for it.
 unfollow() {
   trap '' PIPE
+  # It ignores INT, and would go on showing the run.
+  kill "$watcher" 2>/dev/null || :
   printf '\n%s: the run goes on. Look at it: %s --status. End it: kill %s\n' "$script" "$script" "$child" >&2 || :
   trap - "$1"
   kill -s "$1" $$

@@ -102,6 +102,9 @@ pub struct Dumped {
     pub extensions: Vec<String>,
     /// Whether it holds large objects.
     pub has_large_objects: bool,
+    /// About how large it was expected to be: as the last dump of that name, else as the tables.
+    #[serde(default)]
+    pub expected_bytes: Option<u64>,
     /// What is done.
     pub plan: Vec<Action>,
 }
@@ -125,6 +128,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     }
     drop(client);
     let mut result = planned(&path, &database, &target, &program, &properties, args);
+    result.expected_bytes = Some(estimate.bytes);
     if args.dry.dry_run {
         return Ok(result);
     }
@@ -206,6 +210,7 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
         roles: Vec::new(),
         extensions: Vec::new(),
         has_large_objects: false,
+        expected_bytes: None,
         plan: vec![
             Action::command(program.typed(args.lock_wait_timeout, target, database)),
             Action::file(&properties_path, "write the database's own properties"),

@@ -53,6 +53,17 @@ pub struct Proof {
     pub not_validated: Vec<String>,
 }
 
+/// The room for a copy of the database, as it was before the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Room {
+    /// The folder of the server's that it will lie in.
+    pub folder: String,
+    /// About what it takes, by the size of the dump.
+    pub needed_bytes: u64,
+    /// What is free there.
+    pub free_bytes: u64,
+}
+
 /// A copy of the database that is staged beside the live one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Staged {
@@ -82,6 +93,9 @@ pub struct Staged {
     /// Over how many connections it loads; `null` in documents of before there was a choice.
     #[serde(default)]
     pub jobs_count: Option<usize>,
+    /// The room for it; `null` where the server's disk is not this host's, or with `--in-place` and `--ignore-room`.
+    #[serde(default)]
+    pub room: Option<Room>,
     /// What is done.
     pub plan: Vec<Action>,
 }

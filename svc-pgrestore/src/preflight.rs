@@ -7,6 +7,7 @@ use svc_pgdump::admin::Server;
 use svc_pgdump::quote::{literal, quoted};
 use svc_step::Failure;
 
+use crate::outcome::Room;
 use crate::server::Live;
 
 /// How much room a second copy needs, as a multiple of its plain dump: the tables, their indexes, and the write-ahead log of
@@ -99,10 +100,10 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
 }
 
 /// Room for a second copy beside the live one.
-pub(crate) fn room(dump_bytes: u64, free_bytes: u64, folder: &str) -> Result<(), Failure> {
+pub(crate) fn room(dump_bytes: u64, free_bytes: u64, folder: &str) -> Result<Room, Failure> {
     let needed = estimate(dump_bytes);
     if free_bytes >= needed {
-        return Ok(());
+        return Ok(Room { folder: folder.to_owned(), needed_bytes: needed, free_bytes });
     }
     Err(Failure::refused(
         "no_room",

@@ -12,7 +12,7 @@ use svc_step::{Call, Failure};
 use crate::input::{Input, InputArgs, kept_of};
 use crate::loader::{self, Chosen, LoaderArgs, Plan};
 use crate::names::typed;
-use crate::outcome::{PropertiesFrom, Staged};
+use crate::outcome::{PropertiesFrom, Room, Staged};
 use crate::proof::Expected;
 use crate::settings::{DatabaseArgs, OwnerArg};
 use crate::{names, part, preflight, server, trial};
@@ -81,9 +81,10 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     }
     let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
     let folder = files(&mut admin, properties.as_ref())?;
-    if !args.input.ignore_room {
-        room(&mut admin, &dump, folder.as_deref(), aim, &database)?;
-    }
+    let room = match args.input.ignore_room {
+        true => None,
+        false => room(&mut admin, &dump, folder.as_deref(), aim, &database)?,
+    };
     let name = match aim {
         Aim::Copy => names::staged(&database, call.run_id()),
         Aim::Place => database.clone(),
@@ -124,6 +125,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         loader: chosen.name().to_owned(),
         loader_because: Some(chosen.because.clone()),
         jobs_count: Some(chosen.jobs),
+        room,
         plan: first.into_iter().chain(actions(&creation, load)).collect(),
     };
     Ok(Prepared { admin, input, creation, expected: expected(&dump), chosen, plan, staged, _lock: lock })
@@ -166,10 +168,12 @@ fn files(admin: &mut Admin, properties: Option<&Properties>) -> Result<Option<St
 }
 
 /// Where the server's disk is this host's.
-fn room(admin: &mut Admin, dump: &Dump, folder: Option<&str>, aim: Aim, database: &str) -> Result<(), Failure> {
-    let Some((folder, free)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else { return Ok(()) };
+fn room(admin: &mut Admin, dump: &Dump, folder: Option<&str>, aim: Aim, database: &str) -> Result<Option<Room>, Failure> {
+    let Some((folder, free)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else {
+        return Ok(None);
+    };
     if aim == Aim::Copy {
-        return preflight::room(dump.size_bytes, free, folder);
+        return preflight::room(dump.size_bytes, free, folder).map(Some);
     }
     let own = admin.server.data_directory.clone();
     let given_back = match server::files(&mut admin.client, database)? {
@@ -181,11 +185,11 @@ fn room(admin: &mut Admin, dump: &Dump, folder: Option<&str>, aim: Aim, database
                 _ if elsewhere => 0,
                 Some(size) => size,
                 // What is not known cannot be too little.
-                None => return Ok(()),
+                None => return Ok(None),
             }
         }
     };
-    preflight::room_in_place(dump.size_bytes, free, given_back, folder)
+    preflight::room_in_place(dump.size_bytes, free, given_back, folder).map(|()| None)
 }
 
 fn properties(

@@ -4,6 +4,7 @@ mod copies;
 mod nodes;
 mod remark;
 mod repository;
+mod size;
 mod unassigned;
 
 use std::time::{Duration, Instant};
@@ -84,6 +85,10 @@ pub struct Health {
     pub repository: RepositoryHealth,
     /// The disks of the data nodes.
     pub disks: Vec<NodeDisk>,
+    /// What the indices of the scope take without their replicas, which is what a first snapshot of them stores; `null` where
+    /// the user may not ask.
+    #[serde(default)]
+    pub indices_bytes: Option<u64>,
     /// Our own copies of indices of the scope: staged, set aside, kept.
     #[serde(default)]
     pub copies: Vec<OwnCopy>,
@@ -165,6 +170,7 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
         repository,
         snapshots_under_way: under_way(&server)?,
         disks: disks(&server)?,
+        indices_bytes: size::of_primaries(&server, in_scope)?,
         copies: copies::left(call, &server, &args.scope.scope)?,
         url: server.url().to_owned(),
         cluster_uuid: server.cluster_uuid.clone(),

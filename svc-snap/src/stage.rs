@@ -91,5 +91,6 @@ pub(crate) fn plan(call: &Call, chosen: &Chosen, brings: &[Bring], streams: Vec<
         plan: requests.chain(removals).collect(),
         streams,
         rate: None,
+        room: None,
     }
 }

@@ -80,15 +80,20 @@ impl Terminal {
 
     /// `kill -9` of all that is on the terminal: what follows, and not the run.
     pub fn kill_all(mut self) {
+        self.signal_all(Signal::SIGKILL);
+        self.player.wait().unwrap();
+    }
+
+    /// Sends a signal to all that is on the terminal.
+    pub fn signal_all(&self, signal: Signal) {
         let player = self.player.id();
         let child = fs::read_to_string(format!("/proc/{player}/task/{player}/children")).unwrap();
         let session = Pid::from_raw(child.split_whitespace().next().unwrap().parse().unwrap());
         let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         for pid in all.map(Pid::from_raw).filter(|pid| getsid(Some(*pid)) == Ok(session)) {
             // It may have ended by itself.
-            let _ = kill(pid, Signal::SIGKILL);
+            let _ = kill(pid, signal);
         }
-        self.player.wait().unwrap();
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::Failure;
 
@@ -12,6 +14,15 @@ use crate::server::Server;
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::json::{members, number, text};
 use crate::server::path::path;
+
+/// The room for what is brought back, as it was before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Room {
+    /// What the snapshot holds of it.
+    pub needed_bytes: u64,
+    /// What is free on the disks of the data nodes below their high watermarks; `null` where one has no limit.
+    pub free_bytes: Option<u64>,
+}
 
 /// What a restore brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,10 +36,11 @@ struct Load {
 ///
 /// # Errors
 /// There is no room (3); the server does not answer.
-pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Failure> {
+pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<Room, Failure> {
     let server = &chosen.server;
     let load = load_of(chosen, brings)?;
     let disks = disks(server)?;
+    let free_bytes = left(&disks, 0);
     if let Some((free, nodes)) = lacking(&disks, load.bytes, 0) {
         return Err(Failure::refused(
             "no_room",
@@ -39,7 +51,8 @@ pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<(), Fa
         )
         .hint("Make room, or restore less (--indices). svc-snap restore --in-place --on-conflict delete wants less room, but deletes what is live first: nothing is proven beforehand, and nothing is kept to go back to."));
     }
-    refuse_shards(server, disks.len() as u64, load.shards, "The restore brings")
+    refuse_shards(server, disks.len() as u64, load.shards, "The restore brings")?;
+    Ok(Room { needed_bytes: load.bytes, free_bytes })
 }
 
 /// The same of a restore in place, which first gives up `live`, the indices of the same names: what does not even fit then is
@@ -166,10 +179,16 @@ fn load(status: &Value, brings: &[Bring]) -> Load {
     })
 }
 
-/// How much room there is once `freed` bytes are given up, and on which nodes, where it is not enough for `bytes`. A node without a
-/// limit takes everything. Nobody knows on which nodes the freed bytes lie: it is as if they lay where they help most, so that
-/// nothing is refused that would fit.
+/// How much room there is once `freed` bytes are given up, and on which nodes, where it is not enough for `bytes`.
 fn lacking(disks: &[NodeDisk], bytes: u64, freed: u64) -> Option<(u64, String)> {
+    let free = left(disks, freed)?;
+    let nodes: Vec<&str> = disks.iter().map(|disk| disk.node.as_str()).collect();
+    (!disks.is_empty() && free < bytes).then(|| (free, nodes.join(", ")))
+}
+
+/// How much room there is once `freed` bytes are given up; `None` where a node without a limit takes everything. Nobody knows on
+/// which nodes the freed bytes lie: it is as if they lay where they help most, so that nothing is refused that would fit.
+fn left(disks: &[NodeDisk], freed: u64) -> Option<u64> {
     let stays_shut = |disk: &NodeDisk| {
         let low = disk.low_watermark_bytes.unwrap_or(0);
         disk.takes_no_shards && (freed == 0 || disk.available_bytes.saturating_add(freed) < low)
@@ -182,9 +201,7 @@ fn lacking(disks: &[NodeDisk], bytes: u64, freed: u64) -> Option<(u64, String)> 
     // What must be freed first on a disk that is past its limit.
     let beyond = open.filter_map(|disk| Some(disk.high_watermark_bytes?.saturating_sub(disk.available_bytes))).min();
     let free: Option<Vec<u64>> = disks.iter().map(room).collect();
-    let free = free?.iter().sum::<u64>() + beyond.map_or(0, |beyond| freed.saturating_sub(beyond));
-    let nodes: Vec<&str> = disks.iter().map(|disk| disk.node.as_str()).collect();
-    (!disks.is_empty() && free < bytes).then(|| (free, nodes.join(", ")))
+    Some(free?.iter().sum::<u64>() + beyond.map_or(0, |beyond| freed.saturating_sub(beyond)))
 }
 
 /// How many more shards the cluster takes, or `None` where it has no limit.

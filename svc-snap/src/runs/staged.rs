@@ -10,6 +10,7 @@ use svc_step::run_id::RunId;
 
 use crate::bring::Bring;
 use crate::bring::origin::Origin;
+use crate::bring::room::Room;
 use crate::bring::streams::StreamBack;
 use crate::index::copies;
 use crate::index::resolve::PassedOver;
@@ -33,6 +34,9 @@ pub struct Staged {
     pub streams: Vec<StagedStream>,
     /// What else the snapshot holds, and why it is not brought back.
     pub skipped: Vec<PassedOver>,
+    /// The room for it, as it was before; `null` where an earlier call had begun.
+    #[serde(default)]
+    pub room: Option<Room>,
     /// The cluster's brake, where `--rate` speaks of it; else `null`.
     #[serde(default)]
     pub rate: Option<RateUsed>,

@@ -85,7 +85,7 @@ impl Earlier {
         let in_use = look(&chosen.server, &names)?;
         let in_use: Vec<&str> = in_use.keys().filter(|name| !self.leftovers.contains(name)).map(String::as_str).collect();
         guard::refuse_in_use("the staging", &in_use)?;
-        room::refuse_without(chosen, &all)?;
+        staged.room = Some(room::refuse_without(chosen, &all)?);
         staged.rate = rates.used();
         staged.plan = rates.around(staged.plan);
         let removals = self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
