@@ -157,7 +157,11 @@ fn the_newest_good_point_is_proven_beside_the_live_data_and_no_trace_is_left() {
 fn an_upgrade_proves_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     let (product, before) = installed("rhup");
     product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
-    let upgrade = || product.tool("svc-upgrade").arg("--rehearse").arg(product.installer("2.0.1"));
+    // The installer of the present version lies beside the new one, and nowhere else.
+    let upgrade = || {
+        let upgrade = product.tool("svc-upgrade").arg("--rehearse").arg(product.installer("2.0.1"));
+        upgrade.env_remove("SVC_INSTALLER_DIR").dir(product.path(""))
+    };
     let process = main_pid(&product);
 
     // No restore point is there, so one is made; killed when both databases are staged.
@@ -168,6 +172,7 @@ fn an_upgrade_proves_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     assert_eq!(ran.result()["cleared"], json!([id(&cut)]), "{ran}");
     assert!(!has_step(&ran, "rehearsal-backup"), "the one that was made is young\n{ran}");
     assert_eq!(ran.result()["rehearsal"]["version"], "1.15.5", "{ran}");
+    assert!(!ran.stdout.contains("installer_missing"), "{ran}");
     assert_no_trace(&product);
 
     product.tool("svc-rollback").run().ok();
