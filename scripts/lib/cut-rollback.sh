@@ -25,7 +25,7 @@ open_cut_rollback() {
 clear_up_cut_rollback() {
   local cut
   if $dry_run; then return; fi
-  cut=$(rollback_before stage-search)
+  cut=$(newest_with stage-search svc-rollback)
   if [[ -z $cut ]] || run_dir=$cut has_begun stop; then return; fi
   unstage_run "${cut##*/}" clear-cut ||
     warn copies_left "What the rollback ${cut##*/} has staged is still there: $(sentence_of "$(document "$unstage_step")" "$unstage_status") $(unstage_lines "${cut##*/}")"
@@ -37,19 +37,7 @@ unstage_lines() { printf 'svc-snap unstage --run %s and svc-pgrestore unstage --
 # A rollback that has altered something and is not finished is gone on with, unless a restore point is named.
 refuse_unfinished() {
   local cut
-  cut=$(rollback_before stop)
+  cut=$(newest_with stop svc-rollback)
   if [[ -z $cut || ! $cut > $upgrade_run ]] || is_ok "$(times_file document "$cut")"; then return; fi
   fail 3 rollback_unfinished "The rollback ${cut##*/} has begun to alter things and is not finished." "Go on with it: svc-rollback --resume ${cut##*/}"
-}
-
-# rollback_before STEP: the newest run of svc-rollback before this one that has begun a step.
-rollback_before() {
-  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number other
-  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
-    other=${plans[number]%/plan.json}
-    if [[ $other != "$run_dir" && $(jq -r .script "$other/plan.json") == svc-rollback ]] && run_dir=$other has_begun "$1"; then
-      printf '%s' "$other"
-      return
-    fi
-  done
 }

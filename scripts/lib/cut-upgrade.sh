@@ -52,30 +52,17 @@ rollback_to() {
   printf '%s' "$found"
 }
 
-# newest_begun: the newest upgrade whose installer was started, which is the one that svc-rollback takes back by itself.
-newest_begun() {
-  local begun=("$SVC_STATE_DIR"/runs/*/[0-9][0-9]-installer.started) number run
-  for ((number = ${#begun[@]} - 1; number >= 0; number--)); do
-    run=${begun[number]%/*}
-    if [[ $(jq -r .script "$run/plan.json") == svc-upgrade ]]; then
-      printf '%s' "$run"
-      return
-    fi
-  done
-}
-
 # clear_up_cut_upgrade: what the last upgrade has left where it was killed before its installer had started goes, and the
 # service, which it may have stopped, is started again if this run ends before it has altered anything.
 clear_up_cut_upgrade() {
-  local cut plans=("$SVC_STATE_DIR"/runs/*/plan.json) number
+  local cut runs
   if $dry_run; then return; fi
-  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
-    cut=${plans[number]%/plan.json}
-    if [[ $cut != "$run_dir" && $(jq -r .script "$cut/plan.json") == svc-upgrade ]] &&
-      { [[ -e $cut/unit-before.json ]] || run_dir=$cut has_begun configuration; }; then break; fi
+  runs_of svc-upgrade
+  for cut in "${runs[@]}"; do
+    if [[ $cut != "$run_dir" ]] && { [[ -e $cut/unit-before.json ]] || run_dir=$cut has_begun configuration; }; then break; fi
     cut=''
   done
-  if [[ -z $cut || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun installer; then return; fi
+  if [[ -z ${cut:-} || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun installer; then return; fi
   say "the run ${cut##*/} was cut off before its installer had started: it is cleared up"
   # Whether the service ran then, this run must know, also where it ends while it clears up.
   unit_then=$cut/unit-before.json
@@ -93,19 +80,12 @@ clear_up_cut_upgrade() {
 
 # refuse_after_unfinished: a restore point of what a failed upgrade or rollback has left would be none to go back to.
 refuse_after_unfinished() {
-  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run step
+  local run rollback
   if $anew; then return; fi
-  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
-    run=${plans[number]%/plan.json}
-    case $(jq -r .script "$run/plan.json") in
-      svc-upgrade) step=installer ;;
-      svc-rollback) step=stop ;;
-      *) continue ;;
-    esac
-    if [[ $run != "$run_dir" ]] && run_dir=$run has_begun "$step"; then break; fi
-    run=''
-  done
-  if [[ -z ${run:-} ]] || is_ok "$(times_file document "$run")"; then return; fi
+  run=$(newest_with installer svc-upgrade)
+  rollback=$(newest_with stop svc-rollback)
+  if [[ $rollback > $run ]]; then run=$rollback; fi
+  if [[ -z $run ]] || is_ok "$(times_file document "$run")"; then return; fi
   fail 3 run_unfinished "The run ${run##*/} has altered the service and is not finished." \
     "$(jq -r .script "$run/plan.json") --status ${run##*/} says how to go on or back. If it was put right by hand: svc-upgrade --anew."
 }

@@ -40,7 +40,7 @@ forget_kept() {
 
 rollback_to_forget() {
   if [[ -z $1 ]]; then
-    rollback_before swap-search
+    newest_with swap-search svc-rollback
   elif find_run "$1" && [[ $(jq -r .script "$run_dir/plan.json") == svc-rollback ]] && has_begun swap-search; then
     printf '%s' "$run_dir"
   fi

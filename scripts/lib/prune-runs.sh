@@ -25,16 +25,12 @@ prune_runs() {
 # find_last_runs: of each script the newest run that has ended well (`ended_well`: script, blank, id), and the newest upgrade
 # whose installer was started.
 find_last_runs() {
-  local documents=("$SVC_STATE_DIR"/runs/*/document{,.[0-9],.[0-9][0-9]}.json) begun=("$SVC_STATE_DIR"/runs/*/[0-9][0-9]-installer.started) number
+  local documents=("$SVC_STATE_DIR"/runs/*/document{,.[0-9],.[0-9][0-9]}.json)
   if ((${#documents[@]})); then
     mapfile -t ended_well < <(jq -rn 'reduce (inputs | select(.ok == true)) as $one ({}; .[$one.schema | rtrimstr(".run/1")] |= ([., $one.run_id] | max))
       | to_entries[] | "\(.key) \(.value)"' "${documents[@]}")
   fi
-  for ((number = ${#begun[@]} - 1; number >= 0; number--)); do
-    last_upgrade=${begun[number]%/*}
-    if [[ $(jq -r .script "$last_upgrade/plan.json") == svc-upgrade ]]; then break; fi
-    last_upgrade=''
-  done
+  last_upgrade=$(newest_begun)
 }
 
 # why_run_stays RUN: prints the reason; false where there is none.

@@ -73,12 +73,12 @@ prove_rollback() {
 # array of {step, ms, run_id}; both null where none has.
 rollback_parts() {
   local step run runs file found
-  mapfile -t runs < <(jq -r 'select(.script | IN("svc-rollback", "svc-upgrade")) | .run_id' "$SVC_STATE_DIR"/runs/*/plan.json | sort -r)
+  runs_of svc-rollback svc-upgrade
   for step in stop uninstall swap-search swap-database ${SVC_PG_UNIT:+restart-database} installer start; do
     found=''
     for run in "${runs[@]}"; do
-      file=$(run_dir=$SVC_STATE_DIR/runs/$run document "$step") || continue
-      found=$(jq -ce --arg step "$step" --arg run "$run" --arg version "$1" '
+      file=$(run_dir=$run document "$step") || continue
+      found=$(jq -ce --arg step "$step" --arg run "${run##*/}" --arg version "$1" '
         # Of the same version only; and where the unit was so already, nothing took any time.
         if .ok == false or ($step == "installer" and (.result.argv[0] | endswith("-\($version).run") | not))
           or ($step | IN("stop", "start")) and .changed != true then null

@@ -44,10 +44,10 @@ resume_begin() {
 
 # The newest run of this script that has altered something or was killed.
 newest_to_resume() {
-  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run_dir
-  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
-    run_dir=${plans[number]%/plan.json}
-    if [[ $(jq -r .script "$run_dir/plan.json") == "$script" ]] && { has_begun "$altering_step" || [[ ! -e $(times_file document) ]]; }; then
+  local runs run_dir
+  runs_of "$script"
+  for run_dir in "${runs[@]}"; do
+    if has_begun "$altering_step" || [[ ! -e $(times_file document) ]]; then
       # A hop is gone on with by the run that made it.
       unfinished_outer_run || printf '%s' "$run_dir"
       return

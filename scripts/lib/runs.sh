@@ -19,17 +19,44 @@ find_run() {
   fi
 }
 
+# runs_of SCRIPT...: sets `runs` to the directories of the runs of these scripts, the newest first. A plan that cannot be read is
+# of none.
+runs_of() {
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json)
+  runs=()
+  if ((${#plans[@]} == 0)); then return; fi
+  mapfile -d '' -t runs < <(jq -jRn --arg scripts "$*" '
+    reduce inputs as $line ({}; .[input_filename] += $line)
+    | [to_entries[] | select(.value | try (fromjson | .script) catch null | IN($scripts | split(" ")[])) | .key | rtrimstr("/plan.json")]
+    | reverse[] | . + "\u0000"' "${plans[@]}")
+}
+
 # newest_run SCRIPT [PARENT]: the directory of the newest run of a script, or of those that a run has started.
 newest_run() {
-  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number
-  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
-    if jq -e --arg script "$1" --arg parent "${2-}" '.script == $script and ($parent == "" or .parent == $parent)' \
-      "${plans[number]}" >/dev/null 2>&1; then
-      printf '%s' "${plans[number]%/plan.json}"
+  local runs run
+  runs_of "$1"
+  for run in "${runs[@]}"; do
+    if [[ -z ${2-} || $(jq -r .parent "$run/plan.json") == "$2" ]]; then
+      printf '%s' "$run"
       return
     fi
   done
 }
+
+# newest_with STEP SCRIPT: the directory of the newest run of a script, other than the one in run_dir, that has begun a step.
+newest_with() {
+  local runs run
+  runs_of "$2"
+  for run in "${runs[@]}"; do
+    if [[ $run != "$run_dir" ]] && run_dir=$run has_begun "$1"; then
+      printf '%s' "$run"
+      return
+    fi
+  done
+}
+
+# newest_begun: the newest upgrade whose installer was started, which is the one that svc-rollback takes back by itself.
+newest_begun() { run_dir='' newest_with installer svc-upgrade; }
 
 # unfinished_outer_run: the run that has made the one in run_dir as a hop, where it has not ended well; false where there is none.
 unfinished_outer_run() {
