@@ -53,7 +53,7 @@ command_document() {
   # Without one, it ended just now.
   if [[ -e $files.rc ]]; then ended=$(stat -c %.3Y -- "$files.rc"); fi
   tail -c 4096 -- "$files.out" >"$run_dir/tail" 2>/dev/null || :
-  if ! jq -n -f "$lib/command.jq" --arg version "$version_of_tools" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
+  if ! jq -nc -f "$lib/command.jq" --arg version "$version_of_tools" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
     --argjson begun "$begun" --argjson ended "$ended" --argjson exit_status "$status" --arg output "$files.out" \
     --argjson argv "$(shown_array "$@")" --rawfile tail "$run_dir/tail" >"$files.json.partial"; then
     # No room, which the next step finds too; the command's status is kept.

@@ -40,16 +40,14 @@ refuse_after_rollback() {
 
 # rollback_to POINT: the newest rollback to a restore point that has begun to alter something.
 rollback_to() {
-  local run begun found=''
-  for run in "$SVC_STATE_DIR"/runs/*/notes.json; do
-    run=${run%/notes.json}
-    begun=("$run"/[0-9][0-9]-stop.started)
-    if ((${#begun[@]})) && jq -e --arg point "$1" '.facts.restore_point == $point' "$run/notes.json" >/dev/null 2>&1 &&
-      [[ $(jq -r .script "$run/plan.json") == svc-rollback ]]; then
-      found=$run
+  local run runs
+  runs_of svc-rollback
+  for run in "${runs[@]}"; do
+    if { run_dir=$run has_begun stop; } && jq -e --arg point "$1" '.facts.restore_point == $point' "$run/notes.json" >/dev/null 2>&1; then
+      printf '%s' "$run"
+      return
     fi
   done
-  printf '%s' "$found"
 }
 
 # clear_up_cut_upgrade: what the last upgrade has left where it was killed before its installer had started goes, and the
@@ -87,5 +85,5 @@ refuse_after_unfinished() {
   if [[ $rollback > $run ]]; then run=$rollback; fi
   if [[ -z $run ]] || is_ok "$(times_file document "$run")"; then return; fi
   fail 3 run_unfinished "The run ${run##*/} has altered the service and is not finished." \
-    "$(jq -r .script "$run/plan.json") --status ${run##*/} says how to go on or back. If it was put right by hand: svc-upgrade --anew."
+    "$(script_of "$run") --status ${run##*/} says how to go on or back. If it was put right by hand: svc-upgrade --anew."
 }

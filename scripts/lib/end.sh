@@ -1,24 +1,6 @@
 # The end of a run: what it says in its last document, why it ended, and with which status. Sourced by run.sh.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir, signal and the like are run.sh's
 
-# fact KEY JSON: something that the last document says in its result. It may be longer than a program's argument may be (128 KiB):
-# a year of restore points, an index a day.
-fact() {
-  facts=$(jq -nc --arg key "$1" 'input as $facts | input as $value | $facts | .[$key] = $value' <<<"$facts"$'\n'"$2")
-  keep_notes
-}
-
-# text VALUE: a JSON string.
-text() { jq -n --arg text "$1" '$text'; }
-
-# warn CODE SENTENCE; review CODE SENTENCE also makes the exit status 9.
-warn() {
-  warnings=$(jq -c --arg code "$1" --arg message "$2" '. - [{code: $code, message: $message}] + [{code: $code, message: $message}]' <<<"$warnings")
-  say "warning: $2"
-  keep_notes
-}
-review() { review=true; warn "$@"; }
-
 # stop_at STATUS STEP: the run ends because of a step; stop_hint says what to type next (a script may redefine it).
 stop_at() {
   local file
@@ -122,13 +104,15 @@ on_exit() {
 
 # last_document STATUS; `pretty` is how jq prints it.
 last_document() {
-  if [[ -n $run_dir ]]; then step_documents; fi |
-    jq -s "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
-      --arg host "$(hostname)" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(date -u +%FT%TZ)" \
-      --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
-      --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
-      --arg code "$failure_code" --slurpfile said <(printf '%s\n' "$facts" "$warnings" "$plan") \
-      --argjson undone "$(json_array "${undone[@]}")"
+  local steps_words=()
+  if [[ -n $run_dir ]]; then steps_of_run; fi
+  # What the run has found out may be longer than a program's argument may be (128 KiB): a year of restore points, an index a day.
+  jq -n "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
+    --arg host "$(hostname)" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(date -u +%FT%TZ)" \
+    --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
+    --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
+    --arg code "$failure_code" --slurpfile said <(printf '%s\n' "$(facts_object)" "$(joined "${warnings[@]}")" "$(json_array "${plan[@]}")") \
+    --argjson undone "$(json_array "${undone[@]}")" "${steps_words[@]}"
 }
 
 # keep_document TEXT: in the run directory, where there is one; false where there is no room.

@@ -40,9 +40,6 @@ noted_words() {
   done < <(jq -j '.arguments[] | . + "\u0000"' "$1")
 }
 
-# A JSON array of strings.
-json_array() { jq -nc '$ARGS.positional' --args -- "$@"; }
-
 # The arguments of a script, without those that are not for documents and logs (what is handed on to an installer).
 without_private() {
   local word before=''
@@ -71,117 +68,42 @@ shown_args() {
   done
 }
 
-# keep_notes: what the run has found out by itself, for its last document, is kept where it can be gone on from.
-keep_notes() {
-  if $dry_run || [[ -z $run_dir ]]; then return; fi
-  if ! { jq -n --argjson review "$review" '{facts: input, warnings: input, review: $review}' <<<"$facts"$'\n'"$warnings" \
-    >"$run_dir/notes.json.partial" 2>/dev/null &&
-    mv -- "$run_dir/notes.json.partial" "$run_dir/notes.json"; } && ! $ending; then
-    journal_full 'What comes next'
-  fi
-}
-
-# document STEP: the file of the newest document of a step; value STEP FILTER: something in it.
-document() {
-  local found=("$run_dir"/[0-9][0-9]-"$1"{,.[0-9],.[0-9][0-9]}.json)
-  ((${#found[@]})) && printf '%s' "${found[-1]}"
-}
-value() { jq -r "$2" "$(document "$1")"; }
-
-# document_of STEP: the same, with the name that a dry run prints where it has made none.
-document_of() { document "$1" || printf '%s.json' "$1"; }
-
-# is_whole FILE: whether it holds one document; is_ok FILE: whether that document is ok as well.
-whole='length==1 and (.[0] | type == "object" and has("ok"))'
-is_whole() { jq -es "$whole" "$1" >/dev/null 2>&1; }
-is_ok() { jq -es 'length==1 and .[0].ok==true' "$1" >/dev/null 2>&1; }
-
-# has_begun STEP: whether it was ever started; is_done STEP: whether it has ended well.
+# has_begun STEP: whether it was ever started.
 has_begun() {
   local found
   # shellcheck disable=SC2206 # a step may be a pattern, `hook-*`
   found=("$run_dir"/[0-9][0-9]-$1.started)
   ((${#found[@]}))
 }
-is_done() {
-  local file
-  file=$(document "$1") && is_ok "$file"
-}
-
-# made_nothing STEP: whether its document says that it changed nothing.
-made_nothing() {
-  local file
-  file=$(document "$1") && jq -e '.changed == false' "$file" >/dev/null 2>&1
-}
 
 # snapshot_name RUN KIND: what a snapshot of a run is named.
 snapshot_name() { printf 'snapshot_%s_%s_%s_%s' "$SVC_NAME" "${1:0:8}" "$1" "$2"; }
 
-# said_of FILE: what a step says whose one document is ok; nothing, and a failure, where it is not.
-said_of() {
-  jq -rse 'if length==1 and .[0].ok==true then .[0] else empty end
-    | [.warnings[] | "warning: \(.message) "] + ["ok, \(if .changed then "changed, " else "" end)\(.duration_ms) ms"] | join("")' "$1" 2>/dev/null
-}
-
-# sentence_of FILE STATUS: what a step that failed says.
-sentence_of() {
-  if is_whole "$1"; then
-    jq -r '.error.message // "it is not ok"' "$1"
-  else
-    printf 'it ended with status %s and left no document; see %s/log.' "$2" "$run_dir"
-  fi
-}
-
-# hint_of STEP: what a step that failed says that helps.
-hint_of() {
-  local file
-  if file=$(document "$1") && is_whole "$file"; then
-    jq -r -f "$lib/hint.jq" "$file"
-  else
-    printf 'Read %s/log, then run the same command again.' "$run_dir"
-  fi
-}
-
-# entries: the files of every time that a step was started, without their endings, in order. NN-<step> is the first time,
-# NN-<step>.2 the second.
-entries() {
-  local first times
+# steps_of_run: `steps_words`, by which journal.jq knows the steps of the run in run_dir, as often as each was started: NN-<step> is
+# the first time, NN-<step>.2 the second.
+steps_of_run() {
+  local first files times begun=() found=() status
+  steps_words=(-L "$lib")
   for first in "$run_dir"/[0-9][0-9]-*.started; do
     first=${first%.started}
     if [[ $first =~ \.[0-9]+$ ]]; then continue; fi
-    printf '%s\n' "$first"
+    found+=("$first")
     for ((times = 2; ; times++)); do
       [[ -e $first.$times.started ]] || break
-      printf '%s\n' "$first.$times"
+      found+=("$first.$times")
     done
   done
-}
-
-# The documents of the steps, in their order. A step that was started and left no whole document is unknown, unless it
-# only looked at something.
-step_documents() {
-  local files exit_status
-  while IFS= read -r files; do
-    exit_status=null
-    if [[ -e $files.rc ]]; then exit_status=$(<"$files.rc"); fi
-    jq -cs --arg files "${files##*/}" --arg kind "$(<"$files.started")" --argjson begun "$(stat -c %.3Y -- "$files.started")" \
-      --argjson exit_status "$exit_status" \
-      "(if $whole then .[0] else null end) as \$document | "'
-      ($files | capture("^(?<number>[0-9]+)-(?<step>.*?)([.](?<attempt>[0-9]+))?$")) as $name
-      | {number: $name.number, step: $name.step, attempt: ($name.attempt // "1" | tonumber), kind: $kind,
-        begun_ms: ($begun * 1000 | floor), exit_status: $exit_status, ended: ($document != null),
-        document: ($document // {
-          schema: null, ok: false, changed: (if $kind == "check" then false else null end), duration_ms: 0,
-          error: {code: "no_document", retryable: false, causes: []}})}' 2>/dev/null < <(
-      if [[ -e $files.json ]] && jq -e . "$files.json" >/dev/null 2>&1; then cat -- "$files.json"; fi)
-  done < <(entries)
-}
-
-# A tool that outlived its script has written its document, which nobody has kept.
-keep_late_documents() {
-  local file
-  for file in "$run_dir"/[0-9][0-9]-*.json.partial; do
-    if is_whole "$file"; then mv -- "$file" "${file%.partial}"; fi
+  if ((${#found[@]} == 0)); then return; fi
+  for files in "${found[@]}"; do
+    if [[ -e $files.json ]]; then steps_words+=(--rawfile "${files##*/}" "$files.json"); fi
+  done
+  mapfile -t begun < <(stat -c %.3Y -- "${found[@]/%/.started}")
+  steps_words+=(--args --)
+  for files in "${found[@]}"; do
+    status=''
+    if [[ -e $files.rc ]]; then status=$(<"$files.rc"); fi
+    steps_words+=("${files##*/}" "$(<"$files.started")" "${begun[0]}" "$status")
+    begun=("${begun[@]:1}")
   done
 }
 

@@ -9,10 +9,15 @@ note_kept() {
   for step in swap-search swap-database; do
     if is_done "$step"; then documents+=("$(document "$step")"); fi
   done
+  # Before the swaps there is nothing to name yet.
+  if ((${#documents[@]} == 0)); then
+    fact kept "{\"run\":\"$run\",\"indices\":[],\"databases\":[]}"
+    fact swap_back "$(swap_back_lines "$run")"
+    fact remove_kept "$(json_array "svc-snap unstage --run $run" "svc-pgrestore unstage --run $run")"
+    return
+  fi
   fact kept "$(jq -cn --arg run "$run" '[inputs.result] as $swaps
-    | {run: $run, indices: [$swaps[] | .indices[]?.kept | values], databases: [$swaps[] | .kept.name? | values]}' "${documents[@]}" </dev/null)"
-  fact swap_back "$(swap_back_lines "$run")"
-  fact remove_kept "$(json_array "svc-snap unstage --run $run" "svc-pgrestore unstage --run $run")"
+    | {run: $run, indices: [$swaps[] | .indices[]?.kept | values], databases: [$swaps[] | .kept.name? | values]}' "${documents[@]}")"
 }
 
 # The commands that bring back what was replaced: the content, and after an upgrade the version that it belongs to, by the
@@ -41,7 +46,7 @@ forget_kept() {
 rollback_to_forget() {
   if [[ -z $1 ]]; then
     newest_with swap-search svc-rollback
-  elif find_run "$1" && [[ $(jq -r .script "$run_dir/plan.json") == svc-rollback ]] && has_begun swap-search; then
+  elif find_run "$1" && [[ $(script_of "$run_dir") == svc-rollback ]] && has_begun swap-search; then
     printf '%s' "$run_dir"
   fi
 }

@@ -2,11 +2,14 @@
 # make, take or list them.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir, dry_run and the like are run.sh's
 
-# Whether a directory says that it is a whole restore point of a kind that these scripts know.
-is_point() {
-  [[ -e $1/SHA256SUMS ]] || return 1
-  jq -es 'length==1 and .[0].schema=="svc-restore-point/1"' "$1/restore-point.json" >/dev/null 2>&1
+# read_point: what `point` says of itself; false where it is no whole restore point of a kind that these scripts know.
+read_point() {
+  [[ -e $point/SHA256SUMS ]] || return 1
+  IFS=$'\t' read -r point_version point_quiesced point_database < <(
+    jq -ers 'if length==1 and .[0].schema=="svc-restore-point/1" then .[0] else empty end | [.version, .quiesced, .database] | @tsv' \
+      "$point/restore-point.json" 2>/dev/null)
 }
+point_version='' point_quiesced='' point_database=''
 
 list_points() {
   local found=("$SVC_BACKUP_DIR"/*/SHA256SUMS)
@@ -21,29 +24,34 @@ list_points() {
 altered_files() {
   local report names status=0
   report=$(cd -- "$1" && UNREAD="  ./${2-}" awk 'substr($0, 65) != ENVIRON["UNREAD"]' SHA256SUMS | sha256sum --quiet --strict -c 2>/dev/null) || status=$?
+  if ((status == 0)); then return; fi
   names=$(sed -n 's|^\(\./\)\{0,1\}\(.*\): FAILED.*|\2|p' <<<"$report" | paste -sd ' ')
   printf '%s' "${names:-SHA256SUMS}"
-  ((status == 0))
+  return 1
 }
+
+# point_of_run: where the restore point of the run in run_dir is, or was to be.
+point_of_run() { printf '%s/%s' "$(jq -r '.settings.SVC_BACKUP_DIR // "/nowhere"' "$run_dir/plan.json")" "${run_dir##*/}"; }
 
 # folder_of_point POINT: the directory of a point that was named by its id or its directory.
 folder_of_point() {
   if [[ $1 == */* ]]; then printf '%s' "$1"; else printf '%s/%s' "$SVC_BACKUP_DIR" "$1"; fi
 }
 
-# check_point: whether `point` is a whole restore point, all its files read; the run ends where it is not.
+# check_point: whether `point` is a whole restore point; the run ends where it is not. All its files are read, but the dump, which
+# is read by whoever restores it (svc-pgrestore stage --dry-run, of the preflight), and not at all where standing copies are.
 check_point() {
   local damaged
-  is_point "$point" ||
+  read_point ||
     fail 4 point_not_found "$point is no restore point: it has no SHA256SUMS, or no restore-point.json of schema svc-restore-point/1." "Name one of: $(list_points)."
-  if ! damaged=$(altered_files "$point"); then
+  if ! damaged=$(altered_files "$point" "$point_database.backup.sql"); then
     fail 7 point_damaged "The restore point $point is damaged: $damaged is not what its SHA256SUMS say." \
       "Bring that file back from wherever the point was copied to, or name another point."
   fi
 }
 
 # is_quiesced: whether the service was stopped while `point` was made, and what is to be said where it was not.
-is_quiesced() { [[ $(jq -r .quiesced "$point/restore-point.json") == true ]]; }
+is_quiesced() { [[ $point_quiesced == true ]]; }
 unquiesced='The restore point was made while the service ran, so its two databases are not of one moment.'
 
 # newest_good [VERSION MAX_AGE]: the directory of the newest good point; of that version, and not older than so many seconds.
@@ -185,7 +193,7 @@ remove_point() {
   if planned "remove-$id" rm -r -- "$point"; then return; fi
   rm -rf -- "$point"
   log "removed $point"
-  fact removed "$(jq -c --arg id "$id" '(.removed // []) + [$id]' <<<"$facts")"
+  one_more removed "$id"
 }
 
 # forget_points ID...: those that are named, of whatever kind; the newest good one of all never.

@@ -3,6 +3,9 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # facts and the like are run.sh's
 
 preflight_failed=() preflight_status=0
+# The checks that were made, in their order, and of each the verdict and what it says.
+declare -A verdicts=() sayings=() check_lines=()
+checks=() total=''
 
 # preflight STEP COMMAND...: a check whose verdict is noted: pass, warn or fail.
 preflight() {
@@ -15,19 +18,26 @@ preflight() {
     file=$(document "$1") || file=''
     says=$(sentence_of "$file" "$status")
   else
-    if jq -e '.warnings | length > 0' "$(document "$1")" >/dev/null; then verdict=warn; fi
+    if has_warnings "$(document "$1")"; then verdict=warn; fi
     says=$(jq -r -L "$lib" -f "$lib/preflight.jq" "$(document "$1")")
   fi
   note_check "$1" "$verdict" "$says"
 }
 
-# note_check CHECK VERDICT SENTENCE: a line of the preflight.
+# note_check CHECK VERDICT SENTENCE: a line of the preflight. (One that is made again says only what it says last.)
 note_check() {
-  facts=$(jq -c --arg check "$1" --arg verdict "$2" --arg says "$3" \
-    '.preflight = [.preflight[]? | select(.check != $check)] + [{check: $check, verdict: $verdict, says: $says}]
-    | .preflight_total = (.preflight | {pass: map(select(.verdict == "pass")) | length,
-      warn: map(select(.verdict == "warn")) | length, fail: map(select(.verdict == "fail")) | length})' <<<"$facts")
-  keep_notes
+  local name lines=()
+  local -A count=([pass]=0 [warn]=0 [fail]=0)
+  if [[ -z ${verdicts[$1]-} ]]; then checks+=("$1"); fi
+  verdicts[$1]=$2 sayings[$1]=$3
+  check_lines[$1]="{\"check\":\"$1\",\"verdict\":\"$2\",\"says\":$(text "$3")}"
+  for name in "${checks[@]}"; do
+    count[${verdicts[$name]}]=$((count[${verdicts[$name]}] + 1))
+    lines+=("${check_lines[$name]}")
+  done
+  facts[preflight_total]="{\"pass\":${count[pass]},\"warn\":${count[warn]},\"fail\":${count[fail]}}"
+  total="${#checks[@]} checks: ${count[pass]} pass, ${count[warn]} warn, ${count[fail]} fail"
+  fact preflight "$(joined "${lines[@]}")"
 }
 
 # preflight_room FOLDER: what is free for a restore point in the folder of such points, and for its snapshot where the repository's
@@ -51,10 +61,13 @@ free_bytes() { df --output=avail -B1 -- "$1" | tail -n 1; }
 
 # The verdict over all checks: nothing has been altered yet.
 preflight_verdict() {
-  local worst=${preflight_failed[0]-} line
-  while IFS= read -r line; do say "$line"; done < <(jq -r '(.preflight // []) as $checks | ($checks | map(.check | length) | max) as $width
-    | ($checks[] | "preflight  \(.check + " " * ($width - (.check | length)))  \(.verdict)  \(.says)"),
-      (.preflight_total // empty | "preflight: \(.pass + .warn + .fail) checks: \(.pass) pass, \(.warn) warn, \(.fail) fail")' <<<"$facts")
+  local worst=${preflight_failed[0]-} name line width=0
+  for name in "${checks[@]}"; do if ((${#name} > width)); then width=${#name}; fi; done
+  for name in "${checks[@]}"; do
+    printf -v line 'preflight  %-*s  %s  %s' "$width" "$name" "${verdicts[$name]}" "${sayings[$name]}"
+    say "$line"
+  done
+  if ((${#checks[@]})); then say "preflight: $total"; fi
   if ((${#preflight_failed[@]} > 1)); then
     failed_step=$worst failure_hint=$(stop_hint "$worst")
     failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: $(sentence_of "$(document "$worst")" "$preflight_status")"

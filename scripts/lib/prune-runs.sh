@@ -18,7 +18,7 @@ prune_runs() {
     # Out of sight at once, so that no half of it is taken for a run.
     mv -- "$run" "$runs/.pruned-${run##*/}" && rm -rf -- "$runs/.pruned-${run##*/}"
     log "removed $run"
-    fact removed_runs "$(jq -c --arg id "${run##*/}" '.removed_runs + [$id]' <<<"$facts")"
+    one_more removed_runs "${run##*/}"
   done < <(find "$runs" -mindepth 1 -maxdepth 1 -type d ! -newermt "@$((EPOCHSECONDS - $1))" -print0 | sort -z)
 }
 
@@ -40,8 +40,8 @@ why_run_stays() {
   # Killed before it had written anything.
   if [[ ! -e $run_dir/plan.json ]]; then return 1; fi
   if is_at_work; then printf 'it is at work'; return; fi
-  script=$(jq -r .script "$run_dir/plan.json")
-  if [[ -e $SVC_BACKUP_DIR/$id || -e $(jq -r '.settings.SVC_BACKUP_DIR // "/nowhere"' "$run_dir/plan.json")/$id ]]; then
+  script=$(script_of "$run_dir")
+  if [[ -e $SVC_BACKUP_DIR/$id || -e $(point_of_run) ]]; then
     printf 'its restore point is there'
     return
   fi

@@ -30,7 +30,7 @@ cut_rehearsals() {
   local note run
   for note in "$SVC_STATE_DIR"/swaps/*.{svc-snap,svc-pgrestore}.json; do
     run=${note##*/} run=${run%.svc-*.json}
-    if [[ $run != "${SVC_RUN_ID:-}" && $(jq -r .script "$SVC_STATE_DIR/runs/$run/plan.json" 2>/dev/null) == svc-rehearse ]] &&
+    if [[ $run != "${SVC_RUN_ID:-}" && $(script_of "$SVC_STATE_DIR/runs/$run") == svc-rehearse ]] &&
       ! run_dir=$SVC_STATE_DIR/runs/$run is_at_work; then
       printf '%s\n' "$run"
     fi

@@ -83,7 +83,7 @@ keep_good_half() {
 # take_half_point RUN_DIR: what the run, which was cut off, has made of its restore point is to go.
 take_half_point() {
   local folder
-  folder=$(jq -r .settings.SVC_BACKUP_DIR "$1/plan.json")/${1##*/}
+  folder=$(run_dir=$1 point_of_run)
   if [[ ! -d $folder || -e $folder/SHA256SUMS ]]; then return; fi
   half_point=$folder half_run=$1
   if run_dir=$1 has_begun snapshot; then half_snapshot=$(snapshot_name "${1##*/}" upgrade); fi

@@ -22,8 +22,8 @@ resume_begin() {
   found=$run_dir run_dir=''
   if holds_lock; then parent=${SVC_RUN_ID:-}; fi
   export SVC_RUN_ID=${found##*/}
-  [[ $(jq -r .script "$found/plan.json") == "$script" ]] ||
-    fail 2 run_of_other_script "The run $SVC_RUN_ID is none of $script." "$(jq -r .script "$found/plan.json") --resume $SVC_RUN_ID"
+  [[ $(script_of "$found") == "$script" ]] ||
+    fail 2 run_of_other_script "The run $SVC_RUN_ID is none of $script." "$(script_of "$found") --resume $SVC_RUN_ID"
   lock_service
   if is_ok "$(times_file document "$found")"; then
     fail 3 run_finished "The run $SVC_RUN_ID has ended well: nothing is left to do." "$script --status $SVC_RUN_ID shows it."
@@ -35,6 +35,7 @@ resume_begin() {
     fail 1 journal_full "There is no room for the journal of the run in $found." "Make room on the disk of $SVC_STATE_DIR."
   fi
   run_dir=$found
+  restore_numbers
   restore_notes
   keep_late_documents
   say "run $SVC_RUN_ID in $run_dir, gone on with"
@@ -66,16 +67,12 @@ restore_settings() {
   done < <(jq -r '.settings | to_entries[] | [.key, .value] | @tsv' "$1")
 }
 
-# What the run had found out, and the number of its last step.
-restore_notes() {
+# The number of its last step.
+restore_numbers() {
   local last=("$run_dir"/[0-9][0-9]-*.started)
   if ((${#last[@]})); then
     last=("${last[-1]##*/}")
     step_number=$((10#${last[0]%%-*})) last_step=${last[0]%.started}
-  fi
-  if [[ -e $run_dir/notes.json ]]; then
-    facts=$(jq -c .facts "$run_dir/notes.json") warnings=$(jq -c .warnings "$run_dir/notes.json")
-    review=$(jq -r .review "$run_dir/notes.json")
   fi
 }
 
@@ -91,6 +88,3 @@ parse_noted() {
   refuse_redacted
   if ((lost > 0 && ${#installer_args[@]} == 0)); then args_lost=true; fi
 }
-
-# noted FACT: what the run had found out, or nothing.
-noted() { jq -r --arg key "$1" '.[$key] // ""' <<<"$facts"; }

@@ -16,7 +16,13 @@ script=${script##*/}
 # shellcheck source-path=SCRIPTDIR
 . "$lib/words.sh"
 # shellcheck source-path=SCRIPTDIR
+. "$lib/json.sh"
+# shellcheck source-path=SCRIPTDIR
+. "$lib/notes.sh"
+# shellcheck source-path=SCRIPTDIR
 . "$lib/journal.sh"
+# shellcheck source-path=SCRIPTDIR
+. "$lib/documents.sh"
 # shellcheck source-path=SCRIPTDIR
 . "$lib/steps.sh"
 # shellcheck source-path=SCRIPTDIR
@@ -33,12 +39,11 @@ if [[ -n $followed_in ]]; then followed=true; fi
 unset SVC_FOLLOWED
 run_dir='' parent='' step_number=0 started='' started_ms=0 version_of_tools=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
-review=false finished=false ending=false
+finished=false ending=false
 children=() arguments=() private_args=()
 # Steps of which nothing is left: what one has done, another has undone.
 undone=()
 signal=''
-facts='{}' warnings='[]' plan='[]'
 
 # A signal for the whole process group is the script's to answer, and no answer to what it was just asking about a document.
 jq() { env --ignore-signal=HUP,INT,TERM jq "$@"; }

@@ -19,16 +19,29 @@ find_run() {
   fi
 }
 
-# runs_of SCRIPT...: sets `runs` to the directories of the runs of these scripts, the newest first. A plan that cannot be read is
-# of none.
+# script_of RUN_DIR: the script that made a run; read_script RUN_DIR: the same, in `made_by`. Nothing where its plan cannot be read.
+script_of() {
+  local made_by
+  read_script "$1"
+  printf '%s' "$made_by"
+}
+read_script() {
+  local head=''
+  made_by=''
+  # It is what a plan says first (write_plan).
+  { IFS= read -r -N 80 head <"$1/plan.json"; } 2>/dev/null || :
+  if [[ $head =~ ^\{[[:space:]]*\"script\":\ \"([a-z-]+)\" ]]; then made_by=${BASH_REMATCH[1]}; fi
+}
+
+# runs_of SCRIPT...: sets `runs` to the directories of the runs of these scripts, the newest first.
 runs_of() {
-  local plans=("$SVC_STATE_DIR"/runs/*/plan.json)
+  local plans=("$SVC_STATE_DIR"/runs/*/plan.json) number run made_by
   runs=()
-  if ((${#plans[@]} == 0)); then return; fi
-  mapfile -d '' -t runs < <(jq -jRn --arg scripts "$*" '
-    reduce inputs as $line ({}; .[input_filename] += $line)
-    | [to_entries[] | select(.value | try (fromjson | .script) catch null | IN($scripts | split(" ")[])) | .key | rtrimstr("/plan.json")]
-    | reverse[] | . + "\u0000"' "${plans[@]}")
+  for ((number = ${#plans[@]} - 1; number >= 0; number--)); do
+    run=${plans[number]%/plan.json}
+    read_script "$run"
+    if [[ " $* " == *" $made_by "* ]]; then runs+=("$run"); fi
+  done
 }
 
 # newest_run SCRIPT [PARENT]: the directory of the newest run of a script, or of those that a run has started.
@@ -62,7 +75,7 @@ newest_begun() { run_dir='' newest_with installer svc-upgrade; }
 unfinished_outer_run() {
   local outer
   outer=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run_dir/plan.json")
-  [[ $(jq -r .script "$outer/plan.json" 2>/dev/null) == "$script" ]] && ! is_ok "$(times_file document "$outer")" && printf '%s' "$outer"
+  [[ $(script_of "$outer") == "$script" ]] && ! is_ok "$(times_file document "$outer")" && printf '%s' "$outer"
 }
 
 # is_at_work: whether a script is at the run in run_dir, or one that called it; or a tool that it has left behind.
@@ -82,7 +95,7 @@ foreign_at_work() { [[ -e $SVC_STATE_DIR/foreign.lock ]] && ! flock -n -s "$SVC_
 
 # status_if_asked: --status prints where the run stands, and ends the script. It reads only.
 status_if_asked() {
-  local at_work=false foreign=false document next
+  local at_work=false foreign=false document next steps_words=()
   if ! $status_asked; then return; fi
   if ! find_run "$run_asked"; then
     if may_not_read "$SVC_STATE_DIR" || may_not_read "$SVC_STATE_DIR/runs"; then
@@ -96,7 +109,8 @@ status_if_asked() {
   if foreign_at_work; then foreign=true; fi
   document=$(times_file document)
   jq -r '"\(.script) \(.run_id), begun \(.started_at)"' "$run_dir/plan.json"
-  step_documents | jq -rs -L "$lib" -f "$lib/table.jq" --argjson now_ms "$(date +%s%3N)" --argjson at_work "$at_work" --argjson foreign "$foreign"
+  steps_of_run
+  jq -rn -f "$lib/table.jq" --argjson now_ms "$(date +%s%3N)" --argjson at_work "$at_work" --argjson foreign "$foreign" "${steps_words[@]}"
   if $at_work; then
     printf 'It is at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
   elif $foreign && [[ ! -e $document ]]; then
@@ -145,6 +159,6 @@ same_again() {
       *) words+=("$word") ;;
     esac
   done
-  printf '%s' "$(quoted "$(jq -r .script "$run_dir/plan.json")" "${words[@]}")"
+  printf '%s' "$(quoted "$(script_of "$run_dir")" "${words[@]}")"
   if $lost; then printf ' (and the arguments of its installer, which are noted nowhere: --installer-arg)'; fi
 }

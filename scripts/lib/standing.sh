@@ -42,7 +42,7 @@ find_copies() {
   copies_database=$(run_dir=$upgrade_run document aside-database)
   # Once a swap has begun, they are on their way.
   if $altered; then
-    standing=$(jq '.standing_copies == true' <<<"$facts")
+    standing=${facts[standing_copies]:-false}
   elif { check standing-search svc-snap swap --from "$copies_search" --exact "${keep[@]}" --dry-run &&
     check standing-database svc-pgrestore swap --from "$copies_database" "${keep[@]}" --dry-run; }; then
     if are_taken; then
@@ -59,6 +59,6 @@ find_copies() {
 # are_taken: whether a swap has made any of the standing copies live before, which is none any more of what was set aside: what is
 # live is written to. (A swap that is done is ok, and does nothing.)
 are_taken() {
-  [[ $(value standing-database .result.swapped) == true ]] ||
-    [[ $(value standing-search 'any(.result.indices[]; .source != null and .state == "new")') == true ]]
+  jq -en '[inputs.result] as [$database, $search] | $database.swapped == true or any($search.indices[]; .source != null and .state == "new")' \
+    "$(document standing-database)" "$(document standing-search)" >/dev/null
 }

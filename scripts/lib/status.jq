@@ -1,12 +1,15 @@
 # The document that a script ends with: the envelope of shared/contract.md over the documents of its steps.
-# Input: an array of entries (journal.sh), in the order of the steps.
+# Of the steps of a run (journal.jq).
 # Arguments: $version $script $run_id $host $started $started_ms $finished $duration_ms $exit_status $dry_run $run_dir
 #            $failed (the step that failed, or "") $message $hint $code $said (JSON: facts, warnings, plan)
 #            $undone (the steps of which nothing is left, JSON)
 
+include "journal";
+
 def of($step): map(select(.step == $step)) | last | .document;
 
-$said as [$facts, $warnings, $plan]
+steps
+| $said as [$facts, $warnings, $plan]
 # What this call has changed, not what an earlier one of the same run had.
 | map(select(.begun_ms >= $started_ms and (.step | IN($undone[]) | not)) | .document.changed) as $changes
 | of($failed) as $culprit

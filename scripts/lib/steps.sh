@@ -141,7 +141,7 @@ planned() {
   line=$(quoted "${shown[@]}")
   line=${line//"$run_dir"/.}
   if [[ $1 == svc-* ]]; then line+=" > $name.json"; fi
-  plan=$(jq -c --arg line "$line" '. + [$line]' <<<"$plan")
+  plan+=("$line")
   printf '%s\n' "$line" >&2 || :
 }
 

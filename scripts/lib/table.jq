@@ -1,9 +1,11 @@
 # The steps of a run as lines for people: number, step, when it was started, how it ended, how long it took, a bar.
-# Input: an array of entries (journal.sh). Arguments: $now_ms, $at_work (a script is at the run), $foreign (a command of it
+# Of the steps of a run (journal.jq). Arguments: $now_ms, $at_work (a script is at the run), $foreign (a command of it
 # is at work on its own).
 include "people";
+include "journal";
 
-map(. + {
+steps
+| map(. + {
     state: (if .ended then (if .document.ok then "ok" else .document.error.code // "failed" end)
             elif .kind == "foreign" and .exit_status != null then "ended with \(.exit_status)"
             elif $at_work or ($foreign and .kind == "foreign") then "at work"
