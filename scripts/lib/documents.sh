@@ -22,7 +22,7 @@ glance() {
   local LC_ALL=C line='' rest=''
   said_ok='' said_changed='' said_ms='' silent=false
   # One line, whole.
-  { IFS= read -r line && ! IFS= read -r rest && [[ -z $rest ]]; } <"$1" 2>/dev/null || return 1
+  { IFS= read -r line && ! IFS= read -r rest && [[ -z $rest ]]; } 2>/dev/null <"$1" || return 1
   [[ ${line:0:2048} =~ $envelope && ${line: -1} == '}' ]] || return 1
   said_ok=${BASH_REMATCH[4]} said_changed=${BASH_REMATCH[5]} said_ms=${BASH_REMATCH[11]}
   if [[ ${line: -28} == ',"warnings":[],"error":null}' ]]; then silent=true; fi
