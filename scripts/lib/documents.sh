@@ -30,8 +30,9 @@ glance() {
 
 # is_whole FILE: whether it holds one document; is_ok FILE: whether that document is ok as well.
 whole='length==1 and (.[0] | type == "object" and has("ok"))'
-is_whole() { glance "$1" || jq -es "$whole" "$1" >/dev/null 2>&1; }
+is_whole() { [[ -e $1 ]] && { glance "$1" || jq -es "$whole" "$1" >/dev/null 2>&1; }; }
 is_ok() {
+  [[ -e $1 ]] || return 1
   if glance "$1"; then [[ $said_ok == true ]]; else jq -es 'length==1 and .[0].ok==true' "$1" >/dev/null 2>&1; fi
 }
 
