@@ -38,6 +38,8 @@ fn a_damaged_restore_point_is_refused_before_anything_is_touched() {
     let now = product.marker();
     let dump = point_of(&upgrade).join("rbdamaged_db.backup.sql");
     damage::flip_a_byte(&dump).unwrap();
+    product.tool("svc-rollback").run().fails(7, "dump_altered").unchanged();
+    damage::flip_a_byte(&point_of(&upgrade).join("snapshot.json")).unwrap();
     product.tool("svc-rollback").run().fails(7, "point_damaged").unchanged();
     assert_eq!(product.marker(), now);
     assert!(product.is_active());
