@@ -104,7 +104,7 @@ on_exit() {
 
 # last_document STATUS; `pretty` is how jq prints it.
 last_document() {
-  local steps_words=()
+  local steps_words=(-L "$lib")
   if [[ -n $run_dir ]]; then steps_of_run; fi
   # What the run has found out may be longer than a program's argument may be (128 KiB): a year of restore points, an index a day.
   jq -n "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
