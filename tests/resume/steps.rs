@@ -13,7 +13,13 @@ const SOME: [&str; 5] = ["dump.started", "installer.started", "stage-database.st
 
 /// Each point once.
 fn each(seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
-    move |point| (svc_tests::deep() || SOME.contains(&point)) && seen.insert(point.to_owned())
+    move |point| {
+        let now = (svc_tests::deep() || SOME.contains(&point)) && seen.insert(point.to_owned());
+        if now {
+            eprintln!("cut off at {point}");
+        }
+        now
+    }
 }
 
 fn cut_at_every_step(name: &str, how: How) {
