@@ -30,7 +30,11 @@ read_script() {
   made_by=''
   # It is what a plan says first (write_plan).
   { IFS= read -r -N 80 head <"$1/plan.json"; } 2>/dev/null || :
-  if [[ $head =~ ^\{[[:space:]]*\"script\":\ \"([a-z-]+)\" ]]; then made_by=${BASH_REMATCH[1]}; fi
+  if [[ $head =~ ^\{[[:space:]]*\"script\":\ \"([a-z-]+)\" ]]; then
+    made_by=${BASH_REMATCH[1]}
+  else
+    made_by=$(jq -r '.script // ""' "$1/plan.json" 2>/dev/null) || made_by=''
+  fi
 }
 
 # runs_of SCRIPT...: sets `runs` to the directories of the runs of these scripts, the newest first.
