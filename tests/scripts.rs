@@ -249,17 +249,9 @@ fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
     }
 
     // It comes while the script has something written, and does not end the writing.
-    let stub = product.path("stub/jq");
-    fs::create_dir_all(stub.parent().unwrap()).unwrap();
-    let real = Command::new("sh").args(["-c", "command -v jq"]).output().unwrap().stdout;
-    let real = String::from_utf8(real).unwrap();
     let asked = product.path("asked");
     let does = format!("case $* in *--arg\\ script*) mkdir '{}' 2>&- && kill -s HUP 0 ;; esac", asked.display());
-    fs::write(&stub, format!("#!/bin/sh\n{does}\nexec {} \"$@\"\n", real.trim())).unwrap();
-    fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
-    let folders = [stub.parent().unwrap().to_owned(), svc_tests::tool::bin_dir()];
-    let folders = std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())));
-    let ran = product.tool("svc-backup").env("PATH", folders.unwrap()).run();
+    let ran = product.tool("svc-backup").stub(&product.path("stub"), "jq", &does).run();
     assert!(asked.exists() && ran.status == 129, "{ran}");
     assert_eq!(ran.doc()["error"]["message"], "The run was ended by HUP.", "{ran}");
 }

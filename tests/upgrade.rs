@@ -202,6 +202,21 @@ fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() 
     // Only the dump itself finds out that it may not read this.
     product.host.postgres.sql(&product.database(), "CREATE TABLE closed AS SELECT 1 AS n").unwrap();
     let before = product.content().unwrap();
+
+    // The document of the snapshot is lost, and the search database away when the snapshots are to go: they are named, and what
+    // removes them.
+    let away = "case $* in *'--kind upgrade'*) exec >/dev/full ;; delete*) exit 5 ;; esac";
+    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).stub(&product.path("stub"), "svc-snap", away);
+    let ran = upgrade.run().fails(1, "no_document");
+    let warnings = ran.doc()["warnings"].as_array().unwrap().clone();
+    let id = ran.doc()["run_id"].as_str().unwrap();
+    for (code, kind) in [("snapshot_left", "upgrade"), ("warm_snapshot_left", "warm")] {
+        let name = format!("snapshot_updump_{}_{id}_{kind}", &id[..8]);
+        let command = format!("svc-snap delete {name} ");
+        let named = |warning: &Value| warning["code"] == code && warning["message"].as_str().unwrap().contains(&command);
+        assert!(warnings.iter().any(named), "{command}\n{ran}");
+        product.tool("svc-snap").args(["delete", &name]).run().ok().changed();
+    }
     fails_after_the_stop(&product, &before, 3, "postgres_no_right");
 }
 

@@ -42,11 +42,11 @@ is_done() {
   file=$(document "$1") && is_ok "$file"
 }
 
-# made_nothing STEP: whether its document says that it changed nothing.
+# made_nothing STEP: whether its document says that it changed nothing. (An empty one says nothing, which is 0 for `jq -e` of 1.6.)
 made_nothing() {
   local file
   file=$(document "$1") || return
-  if glance "$file"; then [[ $said_changed == false ]]; else jq -e '.changed == false' "$file" >/dev/null 2>&1; fi
+  if glance "$file"; then [[ $said_changed == false ]]; else jq -es 'length==1 and .[0].changed==false' "$file" >/dev/null 2>&1; fi
 }
 
 # has_warnings FILE: whether a document that is ok says something that a person should know.

@@ -93,6 +93,7 @@ on_exit() {
     printf '%s: %s\nhint: %s\n' "$script" "$failure_message" "$failure_hint" >&2
   fi
   if $dry_run && [[ -n $run_dir ]]; then rm -rf -- "$run_dir"; fi
+  if [[ -n $elsewhere ]]; then rm -rf -- "$elsewhere"; fi
   # Nobody is there to read it.
   if $followed && [[ $(ps -o ppid= -p $$) -ne $PPID ]]; then rm -rf -- "$followed_in"; fi
   if [[ -n $signal ]]; then

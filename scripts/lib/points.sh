@@ -89,7 +89,7 @@ survey_point() {
   else
     altered=$(altered_files "$folder" "$dump") || state=damaged
     size=$(stat -c %s -- "$folder/$dump" 2>/dev/null) || size=-1
-    if [[ $state == good ]] && ! jq -e --argjson size "$size" '.result.size_bytes == $size' "$folder/pgdump.json" >/dev/null 2>&1; then
+    if [[ $state == good ]] && ! jq -es --argjson size "$size" 'length==1 and .[0].result.size_bytes==$size' "$folder/pgdump.json" >/dev/null 2>&1; then
       state=damaged altered=$dump
     fi
   fi

@@ -84,7 +84,7 @@ keep_good_half() {
 take_half_point() {
   local folder
   folder=$(run_dir=$1 point_of_run)
-  if [[ ! -d $folder || -e $folder/SHA256SUMS ]]; then return; fi
+  if [[ -e $folder/SHA256SUMS ]]; then return; fi
   half_point=$folder half_run=$1
   if run_dir=$1 has_begun snapshot; then half_snapshot=$(snapshot_name "${1##*/}" upgrade); fi
 }
@@ -92,8 +92,12 @@ take_half_point() {
 # A point without its sums is none: what a failed run made of one goes, its snapshot too, which may still be being taken. One
 # that was refused has made no snapshot.
 drop_half_restore_point() {
+  local status=0
   if [[ -n $half_snapshot ]] && { run_dir=$half_run has_begun snapshot; } && ! run_dir=$half_run made_nothing snapshot; then
-    try drop-snapshot svc-snap delete "$half_snapshot" --cancel || :
+    try drop-snapshot svc-snap delete "$half_snapshot" --cancel || status=$?
+    if ((status != 0 && status != 4)); then
+      review snapshot_left "The snapshot of what is no restore point was not deleted: $(sentence_of "$(document drop-snapshot)" "$status") svc-snap delete $half_snapshot deletes it."
+    fi
   fi
   if [[ -n $half_point ]]; then
     rm -rf -- "$half_point"

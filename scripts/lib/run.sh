@@ -37,7 +37,7 @@ dry_run=false resuming=false can_resume=false can_follow=false attached=false
 followed_in=${SVC_FOLLOWED:-} followed=false
 if [[ -n $followed_in ]]; then followed=true; fi
 unset SVC_FOLLOWED
-run_dir='' parent='' step_number=0 started='' started_ms=0 version_of_tools=''
+run_dir='' elsewhere='' parent='' step_number=0 started='' started_ms=0 version_of_tools=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
 finished=false ending=false
 children=() arguments=() private_args=()

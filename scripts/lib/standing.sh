@@ -18,7 +18,7 @@ drop_warm_snapshot() {
   elif { run_dir=$1 has_begun warm-snapshot; } && ! run_dir=$1 made_nothing warm-snapshot && ! run_dir=$1 is_done drop-warm-snapshot; then
     try "$name" svc-snap delete "$(snapshot_name "${1##*/}" warm)" --cancel || status=$?
     if ((status != 0 && status != 4)); then
-      review warm_snapshot_left "The warm snapshot was not deleted: $(sentence_of "$(document "$name")" "$status") svc-snap prune --kind warm deletes it."
+      review warm_snapshot_left "The warm snapshot was not deleted: $(sentence_of "$(document "$name")" "$status") svc-snap delete $(snapshot_name "${1##*/}" warm) deletes it."
     fi
   fi
 }

@@ -12,8 +12,9 @@ start_files() {
   log "$kind $name: $(quoted "${shown[@]}")"
   if ! printf '%s\n' "$kind" 2>/dev/null >"$files.started"; then
     rm -f -- "$files.started"
-    # What a run does at its end is done all the same.
-    if ! $ending; then journal_full "The step $name"; fi
+    $ending || journal_full "The step $name"
+    # What a run does at its end is done all the same, and how it went is read where there is room.
+    if elsewhere=${elsewhere:-$(mktemp -d -p /dev/shm "$script.XXXXXX")}; then files=$elsewhere/${files##*/}; fi
   fi
 }
 

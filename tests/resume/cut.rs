@@ -28,6 +28,8 @@ pub enum How {
     Hung(Signal),
     /// The disk of a folder is full from then on, and has room again when the script has ended.
     Full(&'static Path),
+    /// The same, and there is no room for another file, as on a full XFS.
+    Crowded(&'static Path),
 }
 
 impl How {
@@ -40,7 +42,15 @@ impl How {
         match self {
             Self::Killed | Self::Alone => status == 128 + Signal::SIGKILL as i32,
             Self::Asked(signal) | Self::Hung(signal) => status == 128 + signal as i32,
-            Self::Full(_) => ![0, 8, 9].contains(&status),
+            Self::Full(_) | Self::Crowded(_) => ![0, 8, 9].contains(&status),
+        }
+    }
+
+    /// The folder whose disk is full.
+    pub fn fills(self) -> Option<&'static Path> {
+        match self {
+            Self::Full(folder) | Self::Crowded(folder) => Some(folder),
+            _ => None,
         }
     }
 }
@@ -73,12 +83,13 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             How::Alone => script.signal(Signal::SIGKILL),
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
-            How::Full(folder) => fill(folder),
+            How::Full(folder) => fill(folder, 0),
+            How::Crowded(folder) => fill(folder, usize::MAX),
         }
     }
     let ran = script.wait();
-    if let How::Full(folder) = how {
-        let _ = fs::remove_file(folder.join(FILLER));
+    if let Some(folder) = how.fills() {
+        let _ = fs::remove_dir_all(folder.join(FILLER));
     }
     match found {
         Some((run, point)) if how.ended_so(ran.status) => Ok(Cut { run, point }),
@@ -89,12 +100,15 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
 /// What fills a disk.
 const FILLER: &str = "filler";
 
-/// Fills the disk of a folder to its last block.
-fn fill(folder: &Path) {
-    let mut filler = File::create(folder.join(FILLER)).unwrap();
+/// Fills the disk of a folder to its last block, and with so many files more.
+fn fill(folder: &Path, files: usize) {
+    let folder = folder.join(FILLER);
+    fs::create_dir(&folder).unwrap();
+    let mut filler = File::create(folder.join("blocks")).unwrap();
     for block in [vec![0; 1 << 20], vec![0; 1 << 12], vec![0]] {
         while filler.write_all(&block).is_ok() {}
     }
+    (0..files).map_while(|number| File::create(folder.join(number.to_string())).ok()).for_each(drop);
 }
 
 /// All files of all runs.

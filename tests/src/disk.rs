@@ -8,6 +8,9 @@ use anyhow::Result;
 
 use crate::os;
 
+/// How many files a disk has room for: few enough to fill it with.
+const FILES: u32 = 16_384;
+
 /// A disk in memory, mounted at a folder; gone when dropped.
 #[derive(Debug)]
 pub struct SmallDisk(PathBuf);
@@ -16,7 +19,8 @@ impl SmallDisk {
     /// A disk of so many MB at a folder that is there; who may do what in the folder is as before.
     pub fn at(folder: &Path, megabytes: u32) -> Result<Self> {
         let meta = std::fs::metadata(folder)?;
-        let options = format!("size={megabytes}m,mode={:o},uid={},gid={}", meta.mode() & 0o7777, meta.uid(), meta.gid());
+        let options =
+            format!("size={megabytes}m,nr_inodes={FILES},mode={:o},uid={},gid={}", meta.mode() & 0o7777, meta.uid(), meta.gid());
         os::run(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder))?;
         Ok(Self(folder.to_owned()))
     }

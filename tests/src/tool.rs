@@ -4,13 +4,14 @@ mod ran;
 mod spawned;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use std::{env, thread};
+use std::{env, fs, thread};
 
 pub use self::ran::Ran;
 pub use self::spawned::Spawned;
@@ -113,7 +114,21 @@ impl Tool {
 
     /// Takes a variable away again.
     pub fn env_remove(mut self, name: &str) -> Self {
-        self.env.remove(std::ffi::OsStr::new(name));
+        self.env.remove(OsStr::new(name));
+        self
+    }
+
+    /// Puts a shell script of that name first in `PATH`: it does what is told here, and goes on as the real program.
+    pub fn stub(mut self, folder: &Path, name: &str, does: &str) -> Self {
+        let inherited = self.env.get(OsStr::new("PATH")).expect("there is a PATH").clone();
+        let real = env::split_paths(&inherited).map(|folder| folder.join(name)).find(|path| path.exists());
+        let real = real.unwrap_or_else(|| panic!("{name} is not on the PATH"));
+        fs::create_dir_all(folder).expect("the folder of a stub can be made");
+        let stub = folder.join(name);
+        fs::write(&stub, format!("#!/bin/sh\n{does}\nexec '{}' \"$@\"\n", real.display())).expect("a stub can be written");
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).expect("a stub can be run");
+        let folders = std::iter::once(folder.to_owned()).chain(env::split_paths(&inherited));
+        self.env.insert("PATH".into(), env::join_paths(folders).expect("no folder of PATH has a colon in it"));
         self
     }
 
