@@ -16,15 +16,19 @@ use crate::journey::Journey;
 
 /// The pairs that have passed, a line each, in the file that `SVC_TEST_PASSED` names: they are passed over, so that a series
 /// that was cut off is gone on with.
-struct Passed(Option<PathBuf>);
+pub struct Passed(Option<PathBuf>);
 
 impl Passed {
-    fn holds(&self, line: &str) -> bool {
+    pub fn new() -> Self {
+        Self(std::env::var_os("SVC_TEST_PASSED").map(PathBuf::from))
+    }
+
+    pub fn holds(&self, line: &str) -> bool {
         let text = self.0.as_ref().and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
         text.lines().any(|other| other == line)
     }
 
-    fn note(&self, line: &str) {
+    pub fn note(&self, line: &str) {
         let Some(path) = &self.0 else { return };
         let mut file = File::options().create(true).append(true).open(path).unwrap();
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -40,7 +44,7 @@ fn points_of(run: &Path) -> Vec<String> {
 
 /// Every point of both, in one of these ways each. One pair that fails does not end the series.
 fn series(name: &str, hows: &[How], options: &[&str]) {
-    let passed = Passed(std::env::var_os("SVC_TEST_PASSED").map(PathBuf::from));
+    let passed = Passed::new();
     let mut journey = Journey::new(name, options);
     journey.there(hows[0], |_| false);
     let there = points_of(runs(&journey.product).last().unwrap());
