@@ -67,7 +67,8 @@ fn an_installer_can_say_what_it_does_and_how_it_ended_although_the_disk_of_the_j
     // As the test's own filler does it, to the last block.
     let does = format!("cat /dev/zero >'{}' 2>/dev/null; echo it is done && exit 7", file("filler").display());
     let mut foreign = Command::new("bash");
-    foreign.arg(root().join("scripts/lib/foreign.sh")).args([file("installer.rc"), file("installer.out")]);
+    let lock = tempfile::NamedTempFile::new().unwrap();
+    foreign.arg(root().join("scripts/lib/foreign.sh")).arg(lock.path()).args([file("installer.rc"), file("installer.out")]);
     let ended = foreign.args(["/dev/null", "sh", "-c", &does]).status();
     assert_eq!(ended.unwrap().code(), Some(7));
     assert_eq!(fs::read_to_string(file("installer.rc")).unwrap(), "7\n");
