@@ -105,7 +105,7 @@ impl Before {
     }
 
     fn actions(&self) -> impl Iterator<Item = Action> {
-        let releases = self.blocked().map(|name| Act::Unblock(name.clone()).action());
+        let releases = runs::aside::releases(self.blocked()).into_iter().map(|act| act.action());
         releases.chain(self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None)))
     }
 }
@@ -158,7 +158,7 @@ fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live, before: 
         cluster_uuid: server.cluster_uuid.clone(),
         run: call.run_id().to_string(),
         asked_for: args.indices.clone(),
-        plan: before.actions().chain(indices.iter().flat_map(act::requests).map(|act| act.action())).collect(),
+        plan: before.actions().chain(act::requests(&indices).iter().map(Act::action)).collect(),
         indices,
         skipped: live.skipped.clone(),
         released: Vec::new(),

@@ -12,6 +12,7 @@ pub(crate) mod shape;
 pub(crate) mod stream;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde_json::{Map, Value};
 use svc_step::Failure;
@@ -77,19 +78,25 @@ const LINE: usize = 3000;
 
 /// Names in portions that each have room in one request's path.
 pub(crate) fn portions<'a>(names: &'a [&'a str]) -> Vec<&'a [&'a str]> {
-    let (mut portions, mut rest) = (Vec::new(), names);
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let fitting = rest.iter().take_while(|name| {
-            // A comma between two names is written as three bytes.
-            bytes += path(&[name]).len() + 3;
-            bytes <= LINE
-        });
-        let (portion, left) = rest.split_at(fitting.count().max(1));
-        portions.push(portion);
-        rest = left;
+    batches(names, |name| vec![*name]).into_iter().filter_map(|batch| names.get(batch)).collect()
+}
+
+/// The places of items so many of which are taken together that all their names have room in one request's path.
+pub(crate) fn batches<'a, T>(items: &'a [T], names: impl Fn(&'a T) -> Vec<&'a str>) -> Vec<Range<usize>> {
+    let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (at, item) in items.iter().enumerate() {
+        // A comma between two names is written as three bytes.
+        let more = names(item).into_iter().map(|name| path(&[name]).len() + 3).sum::<usize>();
+        if at > start && bytes + more > LINE {
+            batches.push(start..at);
+            (start, bytes) = (at, 0);
+        }
+        bytes += more;
     }
-    portions
+    if start < items.len() {
+        batches.push(start..items.len());
+    }
+    batches
 }
 
 fn index(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, health: Option<&Value>) -> Index {

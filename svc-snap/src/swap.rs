@@ -1,13 +1,16 @@
-//! `swap`: what was staged becomes live, index by index, in under a second each; what was live is kept. A swap that was cut is
-//! finished; the document of a finished one, swapped again, goes back.
+//! `swap`: what was staged becomes live, some tens of indices at a time, in about a second; what was live is kept. A swap that
+//! was cut is finished; the document of a finished one, swapped again, goes back.
 
 mod act;
 mod foresee;
 mod next;
 mod offer;
 mod plan;
+mod prove;
 mod rivals;
 mod run;
+mod take_back;
+mod turn;
 mod ways;
 
 pub(crate) use offer::Offer;

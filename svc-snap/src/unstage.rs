@@ -13,7 +13,6 @@ use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::connection::Connection;
 use crate::guard;
-use crate::index::act::Act;
 use crate::index::copies::{self, Way};
 use crate::index::live;
 use crate::index::scope::ScopeArg;
@@ -133,7 +132,7 @@ fn planned(
     left: &Left<'_>,
     blocked: &[String],
 ) -> Unstaged {
-    let releases = blocked.iter().map(|name| Act::Unblock(name.clone()).action());
+    let releases = aside::releases(blocked).into_iter().map(|act| act.action());
     let removals = found.keys().map(|name| Action::request("DELETE", path(&[name]), None));
     let state = |name: &String| if found.contains_key(name) { UnstageState::There } else { UnstageState::Gone };
     Unstaged {

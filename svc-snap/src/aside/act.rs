@@ -1,5 +1,5 @@
-//! An aside carried out: index by index, each blocked for writes no longer than its clone takes. What is being done is noted
-//! before it is, so that a live index which a killed call left blocked is found by the next one.
+//! An aside carried out: some tens of indices at a time, blocked for writes no longer than their clones take. What is being done
+//! is noted before it is, so that a live index which a killed call left blocked is found by the next one.
 
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, Status, swaps};
@@ -8,15 +8,36 @@ use super::Before;
 use crate::bring;
 use crate::index::act::Act;
 use crate::index::clone::{same_count, wait_whole};
-use crate::index::count::count;
-use crate::index::look;
-use crate::runs::aside::{Aside, AsideIndex, AsideState, blocked, release};
+use crate::index::count::counts;
+use crate::index::{batches, look};
+use crate::runs::aside::{Aside, AsideIndex, AsideState, blocked, release, releases};
 use crate::runs::{self, ASIDE};
 use crate::server::Server;
 
-/// The requests that set one index aside.
-pub(super) fn requests(one: &AsideIndex) -> Vec<Act> {
-    [one.block(), Some(one.clone_it()), one.unblock()].into_iter().flatten().collect()
+/// The requests that set these indices aside.
+pub(super) fn requests(indices: &[AsideIndex]) -> Vec<Act> {
+    let together = batches(indices, names).into_iter().filter_map(|places| indices.get(places));
+    let requests = together.flat_map(|some| {
+        let clones = some.iter().map(AsideIndex::clone_it);
+        block(some).into_iter().chain(clones).chain(releases(writable(some))).collect::<Vec<_>>()
+    });
+    requests.collect()
+}
+
+/// The names that are spoken of when it is set aside.
+fn names(one: &AsideIndex) -> Vec<&str> {
+    vec![&one.index, &one.aside]
+}
+
+/// Those that take writes, and none while they are cloned.
+fn writable(some: &[AsideIndex]) -> impl Iterator<Item = &String> {
+    some.iter().filter(|one| one.takes_writes()).map(|one| &one.index)
+}
+
+/// Blocks them for their clones.
+fn block(some: &[AsideIndex]) -> Option<Act> {
+    let names: Vec<String> = writable(some).cloned().collect();
+    (!names.is_empty()).then_some(Act::Block(names))
 }
 
 /// Clears away what earlier calls have left, and sets all of them aside; a failure or a signal leaves nothing behind, neither a
@@ -47,38 +68,58 @@ pub(super) fn set_aside(call: &Call, server: &Server, aside: &mut Aside, before:
 fn each(call: &Call, server: &Server, aside: &mut Aside) -> Result<(), Failure> {
     let progress = call.progress("aside", Unit::Items("indices"));
     let total = aside.indices.len() as u64;
-    for (at, one) in aside.indices.iter_mut().enumerate() {
-        progress.set(at as u64, total);
+    for places in batches(&aside.indices, names) {
+        progress.set(places.start as u64, total);
         call.check()?;
-        one.state = AsideState::Blocked;
-        one_aside(call, server, one)?;
+        if let Some(some) = aside.indices.get_mut(places) {
+            together(call, server, some)?;
+        }
     }
     Ok(())
 }
 
-fn one_aside(call: &Call, server: &Server, one: &mut AsideIndex) -> Result<(), Failure> {
-    if let Some(block) = one.block() {
+/// Sets some tens of indices aside, all of them without writes until the last is cloned.
+fn together(call: &Call, server: &Server, some: &mut [AsideIndex]) -> Result<(), Failure> {
+    some.iter_mut().for_each(|one| one.state = AsideState::Blocked);
+    if let Some(block) = block(some) {
         block.send(call, server)?;
     }
-    if let Err(failure) = one.clone_it().send(call, server) {
-        // What was refused is not ours to remove: a call of the same run on another host may have it.
-        let is_refused = failure.status != Status::Timeout;
-        if is_refused && one.unblock().is_none_or(|unblock| unblock.send(call, server).is_ok()) {
-            one.state = AsideState::Planned;
-        }
-        return Err(failure);
+    for at in 0..some.len() {
+        clone_one(call, server, some, at)?;
     }
-    wait_whole(server, &one.aside, || call.check())?;
-    server.refresh(&one.index)?;
-    let docs_count = count(server, &one.index)?;
-    same_count(&one.index, docs_count, &one.aside, count(server, &one.aside)?)?;
-    if let Some(unblock) = one.unblock() {
-        unblock.send(call, server)?;
+    let all: Vec<&str> = some.iter().flat_map(names).collect();
+    let (live, copies): (Vec<&str>, Vec<&str>) = some.iter().map(|one| (one.index.as_str(), one.aside.as_str())).unzip();
+    wait_whole(server, &copies, || call.check())?;
+    server.refresh(&live.join(","))?;
+    let counts = counts(server, &all)?;
+    let of = |name: &str| counts.get(name).copied().unwrap_or_default();
+    some.iter().try_for_each(|one| same_count(&one.index, of(&one.index), &one.aside, of(&one.aside)))?;
+    let held: Vec<u64> = live.iter().map(|name| of(name)).collect();
+    release(call, server, writable(some))?;
+    let found = look(server, &copies)?;
+    for (one, docs_count) in some.iter_mut().zip(held) {
+        one.uuid = found.get(&one.aside).map(|index| index.uuid.clone());
+        one.docs_count = Some(docs_count);
+        one.state = AsideState::Proven;
     }
-    one.uuid = look(server, &[&one.aside])?.get(&one.aside).map(|index| index.uuid.clone());
-    one.docs_count = Some(docs_count);
-    one.state = AsideState::Proven;
     Ok(())
+}
+
+/// What was refused, and what was not asked for, is not ours to remove: a call of the same run on another host may have it.
+fn clone_one(call: &Call, server: &Server, some: &mut [AsideIndex], at: usize) -> Result<(), Failure> {
+    let Some(one) = some.get(at) else { return Ok(()) };
+    let (ended, is_asked) = match call.check() {
+        Ok(()) => (one.clone_it().send(call, server), true),
+        Err(failure) => (Err(failure), false),
+    };
+    let Err(failure) = ended else { return Ok(()) };
+    let is_ours = is_asked && failure.status == Status::Timeout;
+    if let Some(others) = some.get_mut(if is_ours { at + 1 } else { at }..)
+        && release(call, server, writable(others)).is_ok()
+    {
+        others.iter_mut().for_each(|one| one.state = AsideState::Planned);
+    }
+    Err(failure)
 }
 
 /// Removes the copies and takes the blocks off.
@@ -126,10 +167,8 @@ fn release_cut(
     names: &[String],
     released: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    for name in names {
-        Act::Unblock(name.clone()).send(call, server)?;
-        released.push(name.clone());
-    }
+    release(call, server, names)?;
+    released.extend_from_slice(names);
     if !names.is_empty() {
         call.warn(
             "block_taken_off",

@@ -14,21 +14,21 @@ pub(crate) enum Act {
     Open(String),
     /// Closes it again.
     Close(String),
-    /// Blocks writes, and waits for those under way.
-    Block(String),
-    /// Takes the block off again.
-    Unblock(String),
+    /// Blocks writes to all of these, and waits for those under way.
+    Block(Vec<String>),
+    /// Takes the block off all of these again.
+    Unblock(Vec<String>),
     /// Clones what is live to a name of ours.
     Keep { from: String, to: String, lifecycle: Vec<String> },
     /// Removes an incomplete or outdated copy of ours.
     Discard(String),
-    /// One call: what is live goes, its aliases come to the staged copy.
+    /// One call: what is live goes, its aliases come to the staged copies.
     Exchange(Vec<Value>),
     /// Clones the staged copy to the live name.
     Clone { from: String, to: String, hidden: bool, marker: String },
-    /// Gives the clone its replicas and its lifecycle, and takes writes.
-    Settle { index: String, settings: Value },
-    /// One call: the aliases come to the new index, the staged copy goes, and the marker.
+    /// Gives the clones their replicas and their lifecycle, and lets them take writes.
+    Settle { indices: Vec<String>, settings: Value },
+    /// One call: the aliases come to the new indices, the staged copies go, and the markers.
     Finish(Vec<Value>),
 }
 
@@ -39,12 +39,14 @@ impl Act {
         match self {
             Self::Open(index) => ("POST", path(&[index, "_open"]), None),
             Self::Close(index) => ("POST", path(&[index, "_close"]), None),
-            Self::Block(index) => ("PUT", path(&[index, "_block", "write"]), None),
-            Self::Unblock(index) => ("PUT", path(&[index, "_settings"]), Some(json!({"index.blocks.write": null}))),
+            Self::Block(indices) => ("PUT", path(&[&indices.join(","), "_block", "write"]), None),
+            Self::Unblock(indices) => {
+                ("PUT", path(&[&indices.join(","), "_settings"]), Some(json!({"index.blocks.write": null})))
+            }
             Self::Keep { from, to, lifecycle } => {
                 let mut settings = copy_settings(json!(true));
                 settings.extend(lifecycle.iter().map(|name| (name.clone(), Value::Null)));
-                ("POST", path(&[from, "_clone", to]), Some(json!({ "settings": settings })))
+                ("POST", clone(from, to), Some(json!({ "settings": settings })))
             }
             Self::Discard(index) => ("DELETE", path(&[index]), None),
             Self::Exchange(actions) | Self::Finish(actions) => ("POST", "/_aliases".to_owned(), aliases(actions)),
@@ -52,9 +54,9 @@ impl Act {
                 let settings = copy_settings(if *hidden { json!(true) } else { Value::Null });
                 let mut aliases = Map::new();
                 aliases.insert(marker.clone(), json!({"is_hidden": true}));
-                ("POST", path(&[from, "_clone", to]), Some(json!({"settings": settings, "aliases": aliases})))
+                ("POST", clone(from, to), Some(json!({"settings": settings, "aliases": aliases})))
             }
-            Self::Settle { index, settings } => ("PUT", path(&[index, "_settings"]), Some(settings.clone())),
+            Self::Settle { indices, settings } => ("PUT", path(&[&indices.join(","), "_settings"]), Some(settings.clone())),
         }
     }
 
@@ -73,6 +75,12 @@ impl Act {
         call.people().detail(&format!("{method} {path}"));
         server.change(call, method, &path, body.as_ref()).map(drop)
     }
+}
+
+/// The request is answered when the clone is known to the cluster. Whether its shards are there is looked up before anything
+/// relies on it, so that the shards of many clones start side by side.
+fn clone(from: &str, to: &str) -> String {
+    format!("{}?wait_for_active_shards=0", path(&[from, "_clone", to]))
 }
 
 /// A clone takes no writes and has no replicas until it is proven.

@@ -67,6 +67,18 @@ impl Shape {
         Value::Object(settings)
     }
 
+    /// What an index has once it was given these settings, as [`Shape::settle`] makes them.
+    pub(crate) fn take(&mut self, settings: &Value) {
+        let settings = settings.as_object().cloned().unwrap_or_default();
+        let number = settings.get("index.number_of_replicas").and_then(Value::as_u64);
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        self.write_block = settings.get("index.blocks.write") == Some(&Value::Bool(true));
+        self.auto_expand_replicas = settings.get("index.auto_expand_replicas").and_then(text);
+        self.number_of_replicas = number.and_then(|number| number.try_into().ok()).unwrap_or(self.number_of_replicas);
+        let lifecycle = settings.iter().filter(|(name, _)| LIFECYCLE.iter().any(|prefix| name.starts_with(prefix)));
+        self.lifecycle.extend(lifecycle.filter_map(|(name, value)| Some((name.clone(), text(value)?))));
+    }
+
     /// Whether an index that looks like `seen` needs no settling any more; aliases apart.
     pub(crate) fn is_settled(&self, seen: &Self) -> bool {
         self.write_block == seen.write_block

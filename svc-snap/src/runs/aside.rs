@@ -6,9 +6,9 @@ use svc_step::action::Action;
 use svc_step::{Call, Failure};
 
 use crate::index::act::Act;
-use crate::index::look;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
+use crate::index::{look, portions};
 use crate::server::Server;
 
 /// A standing copy of the live indices.
@@ -76,14 +76,9 @@ impl Aside {
 }
 
 impl AsideIndex {
-    /// Blocks the live index for its clone, where it takes writes.
-    pub(crate) fn block(&self) -> Option<Act> {
-        (!self.shape.write_block).then(|| Act::Block(self.index.clone()))
-    }
-
-    /// Takes that block off again.
-    pub(crate) fn unblock(&self) -> Option<Act> {
-        (!self.shape.write_block).then(|| Act::Unblock(self.index.clone()))
+    /// Whether the live index takes writes, and none while it is cloned.
+    pub(crate) const fn takes_writes(&self) -> bool {
+        !self.shape.write_block
     }
 
     /// Makes the copy.
@@ -98,17 +93,23 @@ impl AsideIndex {
 /// # Errors
 /// The server refuses or does not answer.
 pub(crate) fn blocked(server: &Server, aside: &Aside) -> Result<Vec<String>, Failure> {
-    let begun = || aside.indices.iter().filter(|one| one.state == AsideState::Blocked && one.unblock().is_some());
+    let begun = || aside.indices.iter().filter(|one| one.state == AsideState::Blocked && one.takes_writes());
     let found = look(server, &begun().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
     let is_blocked =
         |one: &&AsideIndex| found.get(&one.index).is_some_and(|live| live.uuid == one.live_uuid && live.shape.write_block);
     Ok(begun().filter(is_blocked).map(|one| one.index.clone()).collect())
 }
 
+/// The requests that take the blocks off them.
+pub(crate) fn releases<'a>(blocked: impl IntoIterator<Item = &'a String>) -> Vec<Act> {
+    let names: Vec<&str> = blocked.into_iter().map(String::as_str).collect();
+    portions(&names).into_iter().map(|names| Act::Unblock(names.iter().map(|&name| name.to_owned()).collect())).collect()
+}
+
 /// Takes the blocks off them.
 ///
 /// # Errors
 /// The server refuses or does not answer.
-pub(crate) fn release(call: &Call, server: &Server, blocked: &[String]) -> Result<(), Failure> {
-    blocked.iter().try_for_each(|name| Act::Unblock(name.clone()).send(call, server))
+pub(crate) fn release<'a>(call: &Call, server: &Server, blocked: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
+    releases(blocked).iter().try_for_each(|act| act.send(call, server))
 }

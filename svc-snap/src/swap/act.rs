@@ -1,21 +1,24 @@
-//! A planned swap carried out, index by index, each proven before the next request that cannot be taken back.
+//! A planned swap carried out, some tens of indices at a time, each proven before the next request that cannot be taken back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use svc_step::progress::Unit;
-use svc_step::{Call, Failure, swaps};
+use svc_step::{Call, Failure, Status, swaps};
 
 use super::foresee::MOST;
-use super::next::{Next, next, stray_name, undo};
+use super::next::Next;
 use super::rivals::Rivals;
+use super::turn::{Request, Step, choose, join, steps, stray, together};
 use crate::index::act::Act;
-use crate::index::clone::{same_count, wait_whole};
+use crate::index::clone::wait_whole;
 use crate::index::copies::Way;
-use crate::index::count::{count, counts};
-use crate::index::{look, only};
+use crate::index::{Index, look, only};
 use crate::runs::seen::Seen;
 use crate::runs::swapped::{State, SwapIndex, Swapped};
 use crate::server::Server;
 
-/// How often a client may be faster with the live name than the clone, or an answer be lost.
+/// How often a client may be faster with a live name than the clone, or an answer be lost.
 const RACES: u32 = 5;
 
 /// A swap under way.
@@ -25,9 +28,22 @@ pub(crate) struct Swapping<'a> {
     pub way: &'a Way,
 }
 
+/// What is remembered of indices that are swapped together, beside what the server shows.
+#[derive(Default)]
+struct Memory {
+    /// Requests that a client or the network got in the way of, by the place of the index.
+    races: BTreeMap<usize, u32>,
+    /// Indices that this call has blocked.
+    blocked: BTreeSet<usize>,
+    /// Whether each index goes by itself, since the server refused a request for several of them.
+    apart: bool,
+    /// Indices that are not live and whose swap cannot go on. The others' does: they are not live either.
+    failed: BTreeMap<usize, Failure>,
+}
+
 impl Swapping<'_> {
-    /// Carries out what is not done yet. A signal does not cut it; the time limit does, between two indices. An index whose
-    /// swap fails before it was exchanged is put back as it was.
+    /// Carries out what is not done yet. A signal does not cut it; the time limit does, between those that are swapped together
+    /// and the next. What fails before it was exchanged is put back as it was.
     ///
     /// # Errors
     /// Whatever stopped it; the states of `swapped` say how things stand.
@@ -36,14 +52,14 @@ impl Swapping<'_> {
         let progress = self.call.progress("swap", Unit::Items("indices"));
         let total = swapped.indices.len() as u64;
         let rivals = Rivals::of(&swapped.indices);
-        for at in 0..swapped.indices.len() {
-            progress.set(at as u64, total);
+        for places in together(&swapped.indices) {
+            progress.set(places.start as u64, total);
             if self.call.deadline().passed() {
                 return Err(self.cut(Failure::timeout("timeout", "The swap did not end within the time limit.")));
             }
-            let ended = self.one(swapped, at, &rivals);
+            let ended = self.some(swapped, &places, &rivals);
             if let Err(failure) = ended {
-                self.settle_state(swapped, at);
+                self.settle_states(swapped, places);
                 return Err(self.cut(failure));
             }
         }
@@ -63,58 +79,77 @@ impl Swapping<'_> {
         failure
     }
 
-    fn one(&self, swapped: &mut Swapped, at: usize, rivals: &Rivals) -> Result<(), Failure> {
-        let mut races = 0;
-        let mut blocked = false;
-        for _ in 0..MOST {
-            let Some(item) = swapped.indices.get(at) else { return Ok(()) };
-            let seen = self.see(swapped, at, rivals)?;
-            let state = seen.state(self.way, item);
-            let step = next(self.way, item, &seen);
-            self.note_stray(swapped, at, &seen, &step)?;
-            let Some(item) = swapped.indices.get_mut(at) else { return Ok(()) };
-            item.state = state;
-            match step {
-                // Another host was faster, and what is live now is not what was to be blocked.
-                Next::Finished if blocked && seen.is_blocked_against(item) => {
-                    return Act::Unblock(item.index.clone()).send(self.call, self.server);
-                }
-                Next::Finished => return Ok(()),
-                Next::Stuck(why) => return Err(stuck(item, &why)),
-                // Neither a signal nor the time limit ends it: the swap of an index is finished.
-                Next::Wait(name) => wait_whole(self.server, &name, || Ok(()))?,
-                Next::Do(act) => {
-                    self.prove(item, &act)?;
-                    blocked |= matches!(act, Act::Block(_));
-                    match act.send(self.call, self.server) {
-                        // What the server shows says what became of a request whose answer was lost; and an index that a
-                        // client made just now under the name of the clone is kept.
-                        Err(failure) if races < RACES && (is_lost(&failure) || is_taken(&act, &failure)) => races += 1,
-                        ended => ended?,
-                    }
-                }
+    /// Swaps those at these places.
+    fn some(&self, swapped: &mut Swapped, places: &Range<usize>, rivals: &Rivals) -> Result<(), Failure> {
+        let mut memory = Memory::default();
+        for _ in 0..MOST * places.len() {
+            match self.turn(swapped, places, rivals, &mut memory) {
+                Ok(false) => {}
+                // What failed first says more than that the server has fallen silent since.
+                ended => return memory.failed.pop_first().map_or_else(|| ended.map(drop), |(_, failure)| Err(failure)),
             }
         }
         Err(Failure::failed("swap_goes_round", "The swap does not come to an end."))
     }
 
-    /// What the server shows of the names that the item at that place speaks of.
-    fn see(&self, swapped: &Swapped, at: usize, rivals: &Rivals) -> Result<Seen, Failure> {
-        let Some(item) = swapped.indices.get(at) else { return Ok(Seen::default()) };
-        let mut indices = look(self.server, &item.names())?;
-        // The name of a stray follows from what is live; so it is looked up in a second step, which is rare.
-        if let Some(live) = indices.get(&item.index).filter(|live| Some(&live.uuid) != item.live_uuid.as_ref()) {
-            let stray = stray_name(self.way, item, live);
-            indices.extend(look(self.server, &[&stray])?);
+    /// One look, and the requests that follow from it; `true` when none does.
+    fn turn(&self, swapped: &mut Swapped, places: &Range<usize>, rivals: &Rivals, memory: &mut Memory) -> Result<bool, Failure> {
+        let world = self.see(swapped, places, rivals)?;
+        let mut steps = steps(self.way, &swapped.indices, places.clone(), rivals, &world);
+        for step in &mut steps {
+            let Some(item) = swapped.indices.get_mut(step.at) else { continue };
+            item.state = step.state;
+            // Another host was faster, and what is live now is not what was to be blocked.
+            if step.next == Next::Finished && memory.blocked.contains(&step.at) && step.seen.is_blocked_against(item) {
+                step.next = Next::Do(Act::Unblock(vec![item.index.clone()]));
+            }
+            if let Next::Stuck(why) = &step.next {
+                memory.fail(step.at, step.state, stuck(item, why))?;
+            }
         }
-        Ok(Seen { indices, rivals: rivals.look(self.server, at, &swapped.indices)? })
+        for step in &steps {
+            self.note_stray(swapped, step)?;
+        }
+        steps.retain(|step| !memory.failed.contains_key(&step.at));
+        let chosen = choose(steps, memory.apart);
+        let waits = chosen.iter().filter_map(|step| if let Next::Wait(name) = &step.next { Some(name.as_str()) } else { None });
+        let waits: Vec<&str> = waits.collect();
+        if chosen.is_empty() || !waits.is_empty() {
+            // Neither a signal nor the time limit ends it: the swap of an index is finished.
+            return wait_whole(self.server, &waits, || Ok(())).map(|()| chosen.is_empty());
+        }
+        let (proven, unproven) = self.prove(swapped, chosen)?;
+        memory.failed.extend(unproven);
+        for request in join(proven) {
+            if matches!(request.act, Act::Block(_)) {
+                memory.blocked.extend(&request.of);
+            }
+            let state = request.of.first().and_then(|at| swapped.indices.get(*at)).map_or(State::Old, |item| item.state);
+            request.act.send(self.call, self.server).or_else(|failure| memory.bear(&request, state, failure))?;
+        }
+        Ok(false)
+    }
+
+    /// What the server shows of the names that the indices at these places speak of.
+    fn see(&self, swapped: &Swapped, places: &Range<usize>, rivals: &Rivals) -> Result<BTreeMap<String, Index>, Failure> {
+        let items = swapped.indices.get(places.clone()).unwrap_or_default();
+        let names: BTreeSet<&str> = items.iter().flat_map(SwapIndex::names).collect();
+        let names = &names | &rivals.names(places.clone(), &swapped.indices);
+        let mut world = look(self.server, &names.into_iter().collect::<Vec<_>>())?;
+        // The name of a stray follows from what is live; so it is looked up in a second step, which is rare.
+        let seen = |item: &SwapIndex| Seen { indices: only(&world, &item.names()), rivals: Vec::new() };
+        let strays: Vec<String> = items.iter().filter_map(|item| stray(self.way, item, &seen(item))).collect();
+        if !strays.is_empty() {
+            world.extend(look(self.server, &strays.iter().map(String::as_str).collect::<Vec<_>>())?);
+        }
+        Ok(world)
     }
 
     /// A stray is noted before it is kept: nobody could name it afterwards.
-    fn note_stray(&self, swapped: &mut Swapped, at: usize, seen: &Seen, step: &Next) -> Result<(), Failure> {
-        let Next::Do(Act::Keep { from, to, .. }) = step else { return Ok(()) };
-        let Some(item) = swapped.indices.get_mut(at) else { return Ok(()) };
-        if item.kept.as_ref() == Some(to) || item.strays.contains(to) || seen.get(from).is_none() {
+    fn note_stray(&self, swapped: &mut Swapped, step: &Step) -> Result<(), Failure> {
+        let Next::Do(Act::Keep { from, to, .. }) = &step.next else { return Ok(()) };
+        let Some(item) = swapped.indices.get_mut(step.at) else { return Ok(()) };
+        if item.kept.as_ref() == Some(to) || item.strays.contains(to) || step.seen.get(from).is_none() {
             return Ok(());
         }
         item.strays.push(to.clone());
@@ -124,79 +159,34 @@ impl Swapping<'_> {
         );
         swaps::write(self.call, &self.way.run, "swap", swapped)
     }
+}
 
-    /// What must hold before a request that cannot be taken back.
-    fn prove(&self, item: &SwapIndex, act: &Act) -> Result<(), Failure> {
-        match (act, &item.kept, &item.source) {
-            (Act::Exchange(_), kept, source) if item.state == State::Old => {
-                let mut names = Vec::new();
-                if let Some(kept) = kept {
-                    self.server.refresh(&item.index)?;
-                    names.extend([item.index.as_str(), kept]);
-                }
-                names.extend(source.as_ref().map(|source| source.name.as_str()));
-                let counts = counts(self.server, &names)?;
-                let of = |name: &str| counts.get(name).copied().unwrap_or_default();
-                if let Some(kept) = kept {
-                    same_count(&item.index, of(&item.index), kept, of(kept))?;
-                }
-                source.as_ref().map_or(Ok(()), |source| source.same_as_proven(of(&source.name)))
-            }
-            (Act::Settle { .. }, _, Some(source)) => {
-                same_count(&source.name, source.docs_count, &item.index, count(self.server, &item.index)?)
-            }
-            _ => Ok(()),
+impl Memory {
+    /// An index that cannot go on. Where it is live as it was, nothing of those that are swapped together with it goes on.
+    fn fail(&mut self, at: usize, state: State, failure: Failure) -> Result<(), Failure> {
+        if state == State::Old {
+            return Err(failure);
         }
-    }
-
-    /// Takes back what an earlier swap began. It is noted of each index where anything was left: until then neither this swap is
-    /// finished nor may another one touch the index.
-    fn take_back_begun(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let names: Vec<&str> = swapped.begun.iter().flat_map(SwapIndex::names).collect();
-        let seen = look(self.server, &names)?;
-        let is_as_it_was = |item: &SwapIndex| {
-            let seen = Seen { indices: only(&seen, &item.names()), rivals: Vec::new() };
-            undo(item, &seen).is_none()
-        };
-        let (done, left) = std::mem::take(&mut swapped.begun).into_iter().partition(is_as_it_was);
-        swapped.begun = left;
-        swapped.taken_back.extend::<Vec<_>>(done);
-        while let Some(item) = swapped.begun.last() {
-            self.take_back(item)?;
-            swapped.taken_back.extend(swapped.begun.pop());
-            swaps::write(self.call, &self.way.run, "swap", swapped)?;
-        }
+        self.failed.entry(at).or_insert(failure);
         Ok(())
     }
 
-    /// Takes back what was begun at an index that has not been exchanged: its copy, its block.
-    ///
-    /// # Errors
-    /// The server refuses or does not answer.
-    fn take_back(&self, item: &SwapIndex) -> Result<(), Failure> {
-        for _ in 0..MOST {
-            let seen = Seen { indices: look(self.server, &item.names())?, rivals: Vec::new() };
-            match undo(item, &seen) {
-                Some(act) => act.send(self.call, self.server)?,
-                None => break,
+    /// A request that failed: what the server shows says what became of one whose answer was lost; an index that a client made just
+    /// now under the name of a clone is kept; and what was refused to several may be granted to each.
+    fn bear(&mut self, request: &Request, state: State, failure: Failure) -> Result<(), Failure> {
+        let of = &request.of;
+        if is_lost(&failure) || is_taken(&request.act, &failure) {
+            if of.iter().all(|at| self.races.get(at).is_none_or(|races| *races < RACES)) {
+                of.iter().for_each(|at| *self.races.entry(*at).or_default() += 1);
+                return Ok(());
             }
         }
-        Ok(())
-    }
-
-    /// After a failure: an index that was not exchanged yet is put back, and its state read again as far as the server answers.
-    fn settle_state(&self, swapped: &mut Swapped, at: usize) {
-        for _ in 0..MOST {
-            let Some(item) = swapped.indices.get(at) else { return };
-            let Ok(indices) = look(self.server, &item.names()) else { return };
-            let seen = Seen { indices, rivals: Vec::new() };
-            let (state, act) = (seen.state(self.way, item), undo(item, &seen));
-            if let Some(item) = swapped.indices.get_mut(at) {
-                item.state = state;
-            }
-            match act {
-                Some(act) if act.send(self.call, self.server).is_ok() => {}
-                _ => return,
+        match of.as_slice() {
+            _ if matches!(failure.status, Status::Unavailable | Status::Timeout) => Err(failure),
+            &[at] => self.fail(at, state, failure),
+            _ => {
+                self.apart = true;
+                Ok(())
             }
         }
     }

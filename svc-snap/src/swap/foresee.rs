@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::next::{Next, next, undo};
+use super::next::{Next, undo};
+use super::rivals::Rivals;
+use super::turn::{Request, choose, join, steps, together};
 use crate::index::Index;
 use crate::index::act::Act;
 use crate::index::copies::Way;
@@ -15,18 +17,25 @@ use crate::server::json::text;
 /// More requests than any swap of one index needs; a machine that goes round would show here and not in a server.
 pub(crate) const MOST: usize = 40;
 
-/// The requests that would finish the swap of `item`, if every request did what it is for.
-pub(crate) fn foresee(way: &Way, item: &SwapIndex, seen: &Seen) -> Vec<Act> {
-    let mut seen = seen.clone();
+/// The requests that would finish the swap, if every request did what it is for and nobody else were at it.
+pub(crate) fn foresee(way: &Way, all: &[SwapIndex], seen: &BTreeMap<String, Index>) -> Vec<Act> {
+    let (mut world, rivals) = (seen.clone(), Rivals::of(all));
     let mut acts = Vec::new();
-    while acts.len() < MOST {
-        match next(way, item, &seen) {
-            Next::Do(act) => {
-                apply(item, &act, &mut seen);
+    for places in together(all) {
+        for _ in 0..MOST {
+            let chosen = choose(steps(way, all, places.clone(), &rivals, &world), false);
+            if chosen.is_empty() {
+                break;
+            }
+            for step in &chosen {
+                if let Next::Wait(name) = &step.next {
+                    whole(&mut world, name);
+                }
+            }
+            for Request { act, .. } in join(chosen) {
+                apply(&act, &mut world);
                 acts.push(act);
             }
-            Next::Wait(name) => whole(&mut seen.indices, &name),
-            Next::Finished | Next::Stuck(_) => break,
         }
     }
     acts
@@ -37,37 +46,29 @@ pub(crate) fn foresee_undo(item: &SwapIndex, seen: &Seen) -> Vec<Act> {
     let mut seen = seen.clone();
     let mut acts = Vec::new();
     while let Some(act) = undo(item, &seen).filter(|_| acts.len() < MOST) {
-        apply(item, &act, &mut seen);
+        apply(&act, &mut seen.indices);
         acts.push(act);
     }
     acts
 }
 
 /// What the server would show after `act`.
-pub(crate) fn apply(item: &SwapIndex, act: &Act, seen: &mut Seen) {
-    let indices = &mut seen.indices;
+pub(crate) fn apply(act: &Act, indices: &mut BTreeMap<String, Index>) {
     match act {
         Act::Open(index) => change(indices, index, |index| index.closed = false),
         Act::Close(index) => change(indices, index, |index| index.closed = true),
-        Act::Block(index) => change(indices, index, |index| index.shape.write_block = true),
-        Act::Unblock(index) => change(indices, index, |index| index.shape.write_block = false),
+        Act::Block(names) => names.iter().for_each(|name| change(indices, name, |index| index.shape.write_block = true)),
+        Act::Unblock(names) => names.iter().for_each(|name| change(indices, name, |index| index.shape.write_block = false)),
         Act::Keep { from, to, .. } => copy(indices, from, to, Shape { hidden: true, write_block: true, ..Shape::default() }),
         Act::Discard(index) => drop(indices.remove(index)),
         Act::Clone { from, to, hidden, marker } => {
             let aliases = BTreeMap::from([(marker.clone(), serde_json::Map::new())]);
             copy(indices, from, to, Shape { hidden: *hidden, write_block: true, aliases, ..Shape::default() });
         }
-        Act::Settle { index, .. } => change(indices, index, |index| {
-            let becomes = item.becomes.clone().unwrap_or_default();
-            let (aliases, hidden) = (index.shape.aliases.clone(), index.shape.hidden);
-            index.shape = Shape { aliases, hidden, ..becomes };
-        }),
-        Act::Exchange(actions) | Act::Finish(actions) => {
-            seen.rivals.clear();
-            for action in actions {
-                alias_action(&mut seen.indices, action);
-            }
+        Act::Settle { indices: names, settings } => {
+            names.iter().for_each(|name| change(indices, name, |index| index.shape.take(settings)));
         }
+        Act::Exchange(actions) | Act::Finish(actions) => actions.iter().for_each(|action| alias_action(indices, action)),
     }
 }
 

@@ -97,7 +97,7 @@ fn keep(index: &str, live: &Index, kept: &str, copy: Option<&Index>, lifecycle: 
         Some(copy) if !copy.whole => Some(Next::Wait(kept.to_owned())),
         Some(_) => None,
         None if !live.whole => Some(Next::Wait(index.to_owned())),
-        None if !live.shape.write_block => Some(Next::Do(Act::Block(index.to_owned()))),
+        None if !live.shape.write_block => Some(Next::Do(Act::Block(vec![index.to_owned()]))),
         None => Some(Next::Do(Act::Keep { from: index.to_owned(), to: kept.to_owned(), lifecycle })),
     }
 }
@@ -123,7 +123,7 @@ fn finish(way: &Way, item: &SwapIndex, seen: &Seen, live: &Index) -> Next {
     // writes by the index's own name writes to the index that stays.
     let becomes = item.becomes.clone().unwrap_or_default();
     if !becomes.is_settled(&live.shape) {
-        return Next::Do(Act::Settle { index: item.index.clone(), settings: becomes.settle() });
+        return Next::Do(Act::Settle { indices: vec![item.index.clone()], settings: becomes.settle() });
     }
     let mut actions = Vec::new();
     if let Some(source) = item.source.as_ref().filter(|_| seen.source(item).is_some()) {
@@ -163,7 +163,7 @@ pub(crate) fn undo(item: &SwapIndex, seen: &Seen) -> Option<Act> {
         return Some(Act::Discard(kept.clone()));
     }
     if seen.is_left_blocked(item) {
-        return Some(Act::Unblock(item.index.clone()));
+        return Some(Act::Unblock(vec![item.index.clone()]));
     }
     seen.is_left_open(item).then(|| Act::Close(item.index.clone()))
 }

@@ -6,10 +6,10 @@ use svc_step::Failure;
 
 use super::foresee::foresee;
 use crate::guard;
+use crate::index::Index;
+use crate::index::act::Act;
 use crate::index::copies::{Way, is_marker};
 use crate::index::shape::{Shape, is_write_index};
-use crate::index::{Index, only};
-use crate::runs::seen::Seen;
 use crate::runs::swapped::{Source, State, SwapIndex, Swapped};
 
 /// What is asked for under one live name.
@@ -168,8 +168,7 @@ pub(crate) fn wishes_back(
 
 /// The requests of the whole swap, in their order.
 pub(crate) fn requests(way: &Way, indices: &[SwapIndex], seen: &BTreeMap<String, Index>) -> Vec<svc_step::action::Action> {
-    let of = |item: &SwapIndex| Seen { indices: only(seen, &item.names()), rivals: Vec::new() };
-    indices.iter().flat_map(|item| foresee(way, item, &of(item))).map(|act| act.action()).collect()
+    foresee(way, indices, seen).iter().map(Act::action).collect()
 }
 
 #[cfg(test)]

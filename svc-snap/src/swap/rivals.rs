@@ -1,15 +1,14 @@
 //! Which indices of a swap stand against which others over an alias, found out once for the whole swap.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use serde_json::{Map, Value};
-use svc_step::Failure;
 
-use crate::index::look;
+use crate::index::Index;
 use crate::index::shape::is_write_index;
 use crate::runs::seen::Rival;
 use crate::runs::swapped::SwapIndex;
-use crate::server::Server;
 
 /// By alias: the indices that give it up, or give up being its write index, or become that. Until its own swap each of them stands
 /// against another index that is to have the alias.
@@ -38,18 +37,16 @@ impl Rivals {
         others.into_iter().filter(|other| *other != at).filter_map(|other| all.get(other)).collect()
     }
 
+    /// The names of the indices that may stand against one of those at these places.
+    pub(super) fn names<'a>(&self, places: Range<usize>, all: &'a [SwapIndex]) -> BTreeSet<&'a str> {
+        places.flat_map(|at| self.against(at, all)).map(|other| other.index.as_str()).collect()
+    }
+
     /// Other indices of the swap that hold an alias which the item at that place is to have alone, or as its write index.
-    ///
-    /// # Errors
-    /// The server refuses or does not answer.
-    pub(super) fn look(&self, server: &Server, at: usize, all: &[SwapIndex]) -> Result<Vec<Rival>, Failure> {
-        let others = self.against(at, all);
-        let Some(becomes) = all.get(at).and_then(|item| item.becomes.as_ref()).filter(|_| !others.is_empty()) else {
-            return Ok(Vec::new());
-        };
-        let seen = look(server, &others.iter().map(|other| other.index.as_str()).collect::<Vec<_>>())?;
+    pub(super) fn standing(&self, at: usize, all: &[SwapIndex], seen: &BTreeMap<String, Index>) -> Vec<Rival> {
+        let Some(becomes) = all.get(at).and_then(|item| item.becomes.as_ref()) else { return Vec::new() };
         let mut rivals = Vec::new();
-        for other in others {
+        for other in self.against(at, all) {
             let Some(live) = seen.get(&other.index) else { continue };
             for (alias, properties) in live.shape.aliases.iter().filter(|(alias, _)| becomes.aliases.contains_key(*alias)) {
                 let wanted = other.wanted(alias);
@@ -58,7 +55,7 @@ impl Rivals {
                 }
             }
         }
-        Ok(rivals)
+        rivals
     }
 }
 

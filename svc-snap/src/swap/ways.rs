@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use svc_step::{Call, Failure};
 
 use super::HowArgs;
@@ -11,6 +10,7 @@ use super::offer::{Offer, Offered, not_proven};
 use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
 use crate::bring::room;
 use crate::bring::streams::{self, StreamBack, StreamState};
+use crate::index::clone::let_start;
 use crate::index::copies::Way;
 use crate::index::count::counts;
 use crate::index::live;
@@ -153,13 +153,20 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
         before.indices.iter().map(|item| &item.index).chain(&before.straight).map(|index| way.kept(index)).collect();
     let items = before.indices.iter().chain(&before.begun);
     let names = items.flat_map(SwapIndex::names).chain(before.straight.iter().map(String::as_str));
-    let seen = look(server, &names.chain(kept.iter().map(String::as_str)).collect::<Vec<_>>())?;
+    let names: Vec<&str> = names.chain(kept.iter().map(String::as_str)).collect();
+    let mut seen = look(server, &names)?;
+    let starting: Vec<&str> = before.indices.iter().flat_map(|item| starting(&was, item, &seen)).collect();
+    if !starting.is_empty() {
+        let_start(server, &starting, || call.check())?;
+        seen = look(server, &names)?;
+    }
     refuse_stuck(server, &seen)?;
     for item in &mut before.indices {
         item.state = state(&was, item, only(&seen, &item.names()));
     }
-    let there: Vec<&str> =
-        before.indices.iter().filter_map(|item| item.kept.as_deref()).filter(|kept| seen.contains_key(*kept)).collect();
+    // What was kept of an index that is live as it was is removed, whatever it holds.
+    let changed = before.indices.iter().filter(|item| item.state != State::Old);
+    let there: Vec<&str> = changed.filter_map(|item| item.kept.as_deref()).filter(|kept| seen.contains_key(*kept)).collect();
     let counts = counts(server, &there)?;
     let old = before.indices.iter().filter(|item| item.state == State::Old);
     let skipped = old.map(|item| PassedOver { name: item.index.clone(), reason: Reason::NotSwapped }).collect();
@@ -178,6 +185,14 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
     swapped.plan = undone.chain(std::mem::take(&mut swapped.plan)).collect();
     swapped.taken_back = before.taken_back;
     Ok(swapped)
+}
+
+/// The clones of a swap that was cut which may not have started yet.
+fn starting<'a>(was: &Way, item: &'a SwapIndex, seen: &BTreeMap<String, Index>) -> Vec<&'a str> {
+    let of = Seen { indices: only(seen, &item.names()), rivals: Vec::new() };
+    let live = of.is_ours(was, item).then_some(item.index.as_str());
+    let kept = item.kept.as_deref().filter(|_| !of.is_old(item));
+    live.into_iter().chain(kept).filter(|name| of.get(name).is_some_and(|index| !index.whole && !index.closed)).collect()
 }
 
 /// The data streams that `before` has touched, of which people are told: nothing of them was kept.
@@ -245,11 +260,9 @@ fn planned(
 ) -> Result<(Swapped, Vec<Doubt>), Failure> {
     let (indices, doubts) = lay_out(way, wishes, seen, how.drop_old)?;
     refuse_aliases_in_the_way(server, &indices)?;
-    let mut holders = BTreeMap::new();
-    for alias in write_aliases(&indices) {
-        holders.insert(alias.to_owned(), write_holders(server, alias)?);
+    if !write_aliases(&indices).is_empty() {
+        refuse_second_write_index(&indices, &write_holders(server)?)?;
     }
-    refuse_second_write_index(&indices, &holders)?;
     let swapped = Swapped {
         cluster_uuid: server.cluster_uuid.clone(),
         run: way.run.to_string(),
@@ -286,14 +299,17 @@ fn refuse_aliases_in_the_way(server: &Server, indices: &[SwapIndex]) -> Result<(
     .hint("GET /_cat/aliases shows them; rename or remove those aliases first."))
 }
 
-/// The indices that an alias writes to.
-fn write_holders(server: &Server, alias: &str) -> Result<Vec<String>, Failure> {
-    let Some(found) = server.find(&path(&["_alias", alias]))? else { return Ok(Vec::new()) };
-    let holders = members(&found).filter(|(_, index)| {
-        let properties = index.get("aliases").and_then(|aliases| aliases.get(alias)).and_then(Value::as_object);
-        properties.is_some_and(is_write_index)
-    });
-    Ok(holders.map(|(name, _)| name.clone()).collect())
+/// The indices that each alias writes to, of all aliases in one request.
+fn write_holders(server: &Server) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+    let found = server.get("/_alias?expand_wildcards=all&filter_path=*.aliases.*.is_write_index")?;
+    let mut holders = BTreeMap::<String, Vec<String>>::new();
+    for (name, index) in members(&found) {
+        let aliases = index.get("aliases").into_iter().flat_map(members);
+        for (alias, _) in aliases.filter(|(_, properties)| properties.as_object().is_some_and(is_write_index)) {
+            holders.entry(alias.clone()).or_default().push(name.clone());
+        }
+    }
+    Ok(holders)
 }
 
 fn tell(call: &Call, doubts: &[Doubt]) {

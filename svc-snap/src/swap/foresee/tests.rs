@@ -1,6 +1,6 @@
 use serde_json::{Map, Value, json};
 
-use super::super::next::undo;
+use super::super::next::{next, undo};
 use super::*;
 use crate::index::copies;
 use crate::runs::seen::Rival;
@@ -51,11 +51,16 @@ fn seen() -> Seen {
     Seen { indices, rivals: Vec::new() }
 }
 
+/// The requests of the swap of one index.
+fn foreseen(item: &SwapIndex, seen: &Seen) -> Vec<Act> {
+    foresee(&way(), std::slice::from_ref(item), &seen.indices)
+}
+
 /// Runs the swap for `steps` requests, as if it were killed then.
 fn cut_after(item: &SwapIndex, mut seen: Seen, steps: usize) -> Seen {
-    let acts = foresee(&way(), item, &seen);
+    let acts = foreseen(item, &seen);
     for act in acts.iter().take(steps) {
-        apply(item, act, &mut seen);
+        apply(act, &mut seen.indices);
     }
     for index in seen.indices.values_mut() {
         index.whole = true;
@@ -67,7 +72,7 @@ fn cut_after(item: &SwapIndex, mut seen: Seen, steps: usize) -> Seen {
 fn run_out(item: &SwapIndex, mut seen: Seen) -> Seen {
     for _ in 0..MOST {
         match next(&way(), item, &seen) {
-            Next::Do(act) => apply(item, &act, &mut seen),
+            Next::Do(act) => apply(&act, &mut seen.indices),
             Next::Wait(name) => whole(&mut seen.indices, &name),
             Next::Finished => return seen,
             Next::Stuck(why) => panic!("stuck: {why}: {seen:?}"),
@@ -81,7 +86,7 @@ fn nothing_is_asked_for_while_the_copy_that_is_to_become_live_lacks_shards() {
     for kept in [Some(BEFORE.to_owned()), None] {
         let item = SwapIndex { kept, ..item() };
         let mut seen = seen();
-        assert!(!foresee(&way(), &item, &seen).is_empty());
+        assert!(!foreseen(&item, &seen).is_empty());
         seen.indices.get_mut(STAGED).unwrap().whole = false;
         assert!(matches!(next(&way(), &item, &seen), Next::Stuck(_)));
     }
@@ -89,15 +94,15 @@ fn nothing_is_asked_for_while_the_copy_that_is_to_become_live_lacks_shards() {
 
 #[test]
 fn a_swap_takes_six_requests_and_ends_with_the_new_index_and_the_one_that_is_kept() {
-    let acts = foresee(&way(), &item(), &seen());
+    let acts = foreseen(&item(), &seen());
     let paths: Vec<_> = acts.iter().map(|act| act.request().1).collect();
     assert_eq!(
         paths,
         [
             "/docs/_block/write".to_owned(),
-            format!("/docs/_clone/{BEFORE}"),
+            format!("/docs/_clone/{BEFORE}?wait_for_active_shards=0"),
             "/_aliases".to_owned(),
-            format!("/{STAGED}/_clone/docs"),
+            format!("/{STAGED}/_clone/docs?wait_for_active_shards=0"),
             "/docs/_settings".to_owned(),
             "/_aliases".to_owned(),
         ]
@@ -138,7 +143,7 @@ fn what_has_not_come_to_its_exchange_is_taken_back_whole() {
     for steps in 0..=2 {
         let mut cut = cut_after(&item(), seen(), steps);
         while let Some(act) = undo(&item(), &cut) {
-            apply(&item(), &act, &mut cut);
+            apply(&act, &mut cut.indices);
         }
         assert_eq!(cut, seen(), "after {steps}");
     }
@@ -172,7 +177,7 @@ fn a_closed_index_is_opened_for_its_clone_and_closed_again_when_the_swap_is_take
     assert_eq!(next(&way(), &closed, &shut), Next::Do(Act::Open("docs".to_owned())));
     let mut cut = cut_after(&closed, shut.clone(), 2);
     while let Some(act) = undo(&closed, &cut) {
-        apply(&closed, &act, &mut cut);
+        apply(&act, &mut cut.indices);
     }
     assert_eq!(cut, shut);
     assert_eq!(run_out(&closed, shut).state(&way(), &closed), State::New);
@@ -213,14 +218,82 @@ fn a_copy_that_is_gone_or_is_another_stops_the_swap() {
 #[test]
 fn an_alias_that_moves_between_indices_of_the_swap_moves_in_one_call() {
     let rival = Rival { index: "docs-2".to_owned(), alias: "write".to_owned(), becomes: None };
-    let seen = Seen { rivals: vec![rival], ..seen() };
-    let exchange = foresee(&way(), &item(), &seen).into_iter().find_map(|act| match act {
-        Act::Exchange(actions) => Some(actions),
-        _ => None,
-    });
-    let actions = exchange.unwrap();
+    let seen = Seen { rivals: vec![rival], ..cut_after(&item(), seen(), 2) };
+    let Next::Do(Act::Exchange(actions)) = next(&way(), &item(), &seen) else { panic!("no exchange") };
     assert!(actions.contains(&json!({"remove": {"index": "docs-2", "alias": "write"}})));
     assert!(actions.contains(&json!({"add": {"index": STAGED, "alias": "write", "is_write_index": true}})));
+}
+
+/// Three indices: `write` goes from the second to the first, and the third one is taken away.
+fn three() -> (Vec<SwapIndex>, BTreeMap<String, Index>) {
+    let alias = |writes: bool| BTreeMap::from([("write".to_owned(), object(json!({"is_write_index": writes})))]);
+    let one = |name: &str, was: bool, becomes: Option<bool>| SwapIndex {
+        index: name.to_owned(),
+        source: becomes.map(|_| Source { name: format!("staged-{name}"), uuid: format!("staged {name}"), docs_count: 3 }),
+        live_uuid: Some(format!("live {name}")),
+        kept: Some(way().kept(name)),
+        was: Some(Shape { aliases: alias(was), ..Shape::default() }),
+        becomes: becomes.map(|writes| Shape { aliases: alias(writes), ..Shape::default() }),
+        ..item()
+    };
+    let items = vec![one("a", false, Some(true)), one("b", true, Some(false)), one("c", false, None)];
+    let mut seen = BTreeMap::new();
+    for item in &items {
+        seen.insert(item.index.clone(), index(item.live_uuid.as_ref().unwrap(), item.was.clone().unwrap()));
+        if let Some(source) = &item.source {
+            let copy = Shape { hidden: true, write_block: true, ..Shape::default() };
+            seen.insert(source.name.clone(), index(&source.uuid, copy));
+        }
+    }
+    (items, seen)
+}
+
+#[test]
+fn several_indices_share_their_requests_and_only_clones_are_one_each() {
+    let (items, seen) = three();
+    let acts = foresee(&way(), &items, &seen);
+    let paths: Vec<_> = acts.iter().map(|act| act.request().1.split('?').next().unwrap().to_owned()).collect();
+    let kept = |name: &str| format!("/{name}/_clone/{}", way().kept(name));
+    assert_eq!(
+        paths,
+        [
+            "/a,b,c/_block/write".to_owned(),
+            kept("a"),
+            kept("b"),
+            kept("c"),
+            "/_aliases".to_owned(),
+            "/staged-a/_clone/a".to_owned(),
+            "/staged-b/_clone/b".to_owned(),
+            "/a,b/_settings".to_owned(),
+            "/_aliases".to_owned(),
+        ]
+    );
+    let Act::Exchange(actions) = &acts[4] else { panic!("{:?}", acts[4]) };
+    let spoken_of = |action: &Value| ["add", "remove"].iter().find_map(|kind| Some(action.get(kind)?["index"].to_string()));
+    let spoken_of: Vec<_> = actions.iter().filter_map(spoken_of).collect();
+    assert_eq!(spoken_of, ["\"staged-a\"", "\"staged-b\""], "nothing is asked of an index that goes in the same call");
+}
+
+#[test]
+fn a_swap_of_several_cut_after_any_request_is_finished_ends_the_same_and_never_has_two_write_indices() {
+    let (items, seen) = three();
+    let finished = |mut world: BTreeMap<String, Index>| {
+        for act in foresee(&way(), &items, &world) {
+            apply(&act, &mut world);
+            let writes = |index: &&Index| index.shape.aliases.get("write").is_some_and(crate::index::shape::is_write_index);
+            assert_eq!(world.values().filter(writes).count(), 1, "{act:?}");
+        }
+        world.values_mut().for_each(|index| index.whole = true);
+        world
+    };
+    let whole_run = finished(seen.clone());
+    assert_eq!(whole_run.keys().map(String::as_str).filter(|name| !name.starts_with("svc-")).collect::<Vec<_>>(), ["a", "b"]);
+    let acts = foresee(&way(), &items, &seen);
+    for steps in 0..=acts.len() {
+        let mut cut = seen.clone();
+        acts.iter().take(steps).for_each(|act| apply(act, &mut cut));
+        assert_eq!(finished(cut), whole_run, "after {steps}");
+    }
 }
 
 #[test]
@@ -236,7 +309,7 @@ fn a_swap_that_was_cut_and_is_taken_back_never_gives_an_alias_two_holders() {
         let mut now = cut;
         for _ in 0..MOST {
             match next(&back, &returning, &now) {
-                Next::Do(act) => apply(&returning, &act, &mut now),
+                Next::Do(act) => apply(&act, &mut now.indices),
                 Next::Wait(name) => whole(&mut now.indices, &name),
                 Next::Finished => break,
                 Next::Stuck(why) => panic!("stuck: {why}: {now:?}"),
