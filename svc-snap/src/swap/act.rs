@@ -175,11 +175,10 @@ impl Memory {
     /// now under the name of a clone is kept; and what was refused to several may be granted to each.
     fn bear(&mut self, request: &Request, state: State, failure: Failure) -> Result<(), Failure> {
         let of = &request.of;
-        if is_lost(&failure) || is_taken(&request.act, &failure) {
-            if of.iter().all(|at| self.races.get(at).is_none_or(|races| *races < RACES)) {
-                of.iter().for_each(|at| *self.races.entry(*at).or_default() += 1);
-                return Ok(());
-            }
+        let is_bearable = is_lost(&failure) || is_taken(&request.act, &failure);
+        if is_bearable && of.iter().all(|at| self.races.get(at).is_none_or(|races| *races < RACES)) {
+            of.iter().for_each(|at| *self.races.entry(*at).or_default() += 1);
+            return Ok(());
         }
         match of.as_slice() {
             _ if matches!(failure.status, Status::Unavailable | Status::Timeout) => Err(failure),
