@@ -212,6 +212,10 @@ pub(crate) const RULES: &[Rule] = &[
     refused("index_exists", "There is an index of that name already.")
         .types(&["resource_already_exists_exception"])
         .hint("GET /_cat/indices?expand_wildcards=all shows it."),
+    refused("index_not_blocked", "An index that was to be cloned takes writes again.")
+        .types(&["illegal_state_exception"])
+        .says(&["index.blocks.write=true"])
+        .hint("Another call, perhaps on another host, is at work with the same index: see how that ended, and run this command again."),
     refused("alias_in_the_way", "A name is wanted for an index and for an alias.")
         .types(&["invalid_index_name_exception"])
         .says(&["already exists as alias"])
