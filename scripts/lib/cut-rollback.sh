@@ -31,9 +31,6 @@ clear_up_cut_rollback() {
     warn copies_left "What the rollback ${cut##*/} has staged is still there: $(sentence_of "$(document "$unstage_step")" "$unstage_status") $(unstage_lines "${cut##*/}")"
 }
 
-# unstage_lines RUN: the commands that remove the copies of a run.
-unstage_lines() { printf 'svc-snap unstage --run %s and svc-pgrestore unstage --run %s remove it.' "$1" "$1"; }
-
 # A rollback that has altered something and is not finished is gone on with, unless a restore point is named.
 refuse_unfinished() {
   local cut

@@ -9,27 +9,16 @@ shopt -s inherit_errexit nullglob
 lib=${BASH_SOURCE[0]%/*}
 script=$(readlink -f -- "$0")
 script=${script##*/}
-# shellcheck source-path=SCRIPTDIR
 . "$lib/settings.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/people.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/words.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/json.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/notes.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/journal.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/documents.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/steps.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/commands.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/runs.sh"
-# shellcheck source-path=SCRIPTDIR
 . "$lib/end.sh"
 
 dry_run=false resuming=false can_resume=false can_follow=false attached=false

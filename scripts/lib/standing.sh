@@ -1,27 +1,6 @@
-# What an upgrade has beside its restore point: a warm snapshot, so that the one after the stop is small, and with --aside
-# standing copies of both databases, which a rollback takes in seconds. Sourced by svc-upgrade and svc-rollback.
+# The standing copies of both databases that an upgrade has set aside (--aside), which a rollback takes in seconds. Sourced by
+# svc-upgrade and svc-rollback.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir and the like are run.sh's
-
-# Snapshots are incremental: what is stored while the service runs need not be stored while it is stopped.
-take_warm_snapshot() {
-  step warm-snapshot svc-snap create "$(snapshot_name "$SVC_RUN_ID" warm)" --kind warm --taken-because "$1"
-}
-
-# drop_warm_snapshot RUN_DIR: that of a run, whose content the later ones share. It may be being taken still. A failure leaves
-# some room taken.
-drop_warm_snapshot() {
-  local status=0 name=drop-warm-snapshot
-  # That of another run is another step: this run has its own to drop still.
-  if [[ $1 != "$run_dir" ]]; then name=clear-warm-snapshot; fi
-  if $dry_run; then
-    [[ $1 != "$run_dir" ]] || planned drop-warm-snapshot svc-snap delete "$(snapshot_name "$SVC_RUN_ID" warm)"
-  elif { run_dir=$1 has_begun warm-snapshot; } && ! run_dir=$1 made_nothing warm-snapshot && ! run_dir=$1 is_done drop-warm-snapshot; then
-    try "$name" svc-snap delete "$(snapshot_name "${1##*/}" warm)" --cancel || status=$?
-    if ((status != 0 && status != 4)); then
-      review warm_snapshot_left "The warm snapshot was not deleted: $(sentence_of "$(document "$name")" "$status") svc-snap delete $(snapshot_name "${1##*/}" warm) deletes it."
-    fi
-  fi
-}
 
 # The copy of the relational database wants nobody connected to it, a dump neither: both come after the backup.
 make_standing_copies() {
@@ -30,8 +9,8 @@ make_standing_copies() {
 
 # drop_standing_copies RUN_DIR: those of a run that has altered nothing.
 drop_standing_copies() {
-  if run_dir=$1 has_begun aside-search; then try drop-aside-search svc-snap unstage --run "${1##*/}" || :; fi
-  if run_dir=$1 has_begun aside-database; then try drop-aside-database svc-pgrestore unstage --run "${1##*/}" || :; fi
+  unstage_run "${1##*/}" drop-aside ||
+    warn copies_left "What the run ${1##*/} has set aside is still there: $(sentence_of "$(document "$unstage_step")" "$unstage_status") $(unstage_lines "${1##*/}")"
 }
 
 # find_copies: `standing` says whether both databases are there as standing copies, which the upgrade has set aside at the

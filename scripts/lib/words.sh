@@ -59,3 +59,18 @@ common_option() {
 run_of() {
   if [[ -n $1 && $1 != -* ]]; then run_asked=$1 taken=2; fi
 }
+
+# seconds_of TEXT: a length of time (36h, 30d, 4w) in seconds; `none` is null. False for what is none.
+seconds_of() {
+  local unit
+  if [[ $1 == none ]]; then
+    printf null
+  elif [[ $1 =~ ^([0-9]{1,9})(s|m|h|d|w)$ ]]; then
+    case ${BASH_REMATCH[2]} in
+      s) unit=1 ;; m) unit=60 ;; h) unit=3600 ;; d) unit=86400 ;; *) unit=604800 ;;
+    esac
+    printf '%s' "$((10#${BASH_REMATCH[1]} * unit))"
+  else
+    return 1
+  fi
+}

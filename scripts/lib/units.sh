@@ -1,5 +1,5 @@
-# Units that stop along with the service, since they require it or are part of it. systemd does not start them again with it.
-# Sourced by svc-upgrade and svc-rollback.
+# The unit as it was before, and those that stop along with it, since they require it or are part of it. systemd does not start
+# them again with it. Sourced by svc-upgrade and svc-rollback.
 # shellcheck shell=bash disable=SC2154 # dry_run and the like are run.sh's
 
 # unit_before: the document that says how the unit in run_dir was before the upgrade touched it.

@@ -1,0 +1,52 @@
+# Which restore point a rollback goes back to, and whether it may. Sourced by svc-rollback.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir and the like are run.sh's and the scripts'
+
+# The point that was named, or that of the last upgrade whose installer was started, whatever the marker says now; in a run
+# that is gone on with, the one that it had found, which was whole when it was staged.
+find_point() {
+  upgrade_run=$(newest_begun)
+  if $resuming && [[ -n $(noted restore_point) ]]; then
+    point=$(noted restore_point)
+    read_point || :
+    if [[ ${upgrade_run##*/} != "${point##*/}" ]]; then upgrade_run=''; fi
+    if ! is_done stage-search || ! is_done stage-database; then
+      check_point
+      refuse_unquiesced
+    fi
+    return
+  elif $named; then
+    point=$(folder_of_point "$point")
+    if [[ ${upgrade_run##*/} != "${point##*/}" ]]; then upgrade_run=''; fi
+  elif [[ -n $upgrade_run ]]; then
+    refuse_unfinished
+    point=$(run_dir=$upgrade_run point_of_run)
+    refuse_second_time
+  else
+    fail 4 point_not_found 'No upgrade is noted here whose installer was started, so no restore point is chosen by itself.' \
+      "Name one: svc-rollback ID, with one of: $(list_points)."
+  fi
+  point=$(realpath -m -- "$point")
+  check_point
+  refuse_unquiesced
+  fact restore_point "$(text "$point")"
+  say "restore point $point"
+}
+
+# A rollback without a named point, after one that has done it already, would take away what was written since.
+refuse_second_time() {
+  local run runs document
+  runs_of svc-rollback
+  for run in "${runs[@]}"; do
+    document=$(times_file document "$run")
+    if [[ $run > $upgrade_run ]] && is_ok "$document" && [[ $(jq -r .result.restore_point "$document") == "$point" ]]; then
+      fail 3 rolled_back_already "The last upgrade was rolled back already, by the run ${run##*/}." \
+        "To take away what was written since, and go back once more, name the point: svc-rollback ${point##*/}"
+    fi
+  done
+}
+
+refuse_unquiesced() {
+  if ! is_quiesced && ! { $named && $accept_unquiesced; }; then
+    fail 3 point_unquiesced "$unquiesced" "If that is good enough: svc-rollback --accept-unquiesced ${point##*/}"
+  fi
+}

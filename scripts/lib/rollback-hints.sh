@@ -1,0 +1,34 @@
+# What to type after a rollback that was cut off, or failed. Sourced by svc-rollback.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir and the like are run.sh's and the scripts'
+
+# What holds whatever step it was; --status asks it too.
+next_hint() {
+  if has_begun 'forget-*'; then
+    printf 'Type the same again: %s' "$(same_again)"
+  # Before the point was found, nothing was staged.
+  elif ! has_begun stop && { $ending || [[ -e $(times_file document) ]] || ! grep -qs restore_point "$run_dir/notes.json"; }; then
+    printf 'Nothing was altered. Type the same again: %s' "$(same_again)"
+  else
+    printf 'To go on: svc-rollback --resume %s' "${run_dir##*/}"
+  fi
+}
+rerun_hint() { printf 'If it bears being run again: svc-rollback --resume %s --rerun-installer' "${run_dir##*/}"; }
+
+stop_hint() {
+  local hint
+  hint=$(hint_of "$1")
+  if [[ $1 == installer-file ]]; then
+    hint="Name it by --installer FILE, or set SVC_INSTALLER_DIR to its folder."
+  fi
+  if $forgetting; then
+    printf '%s' "$hint"
+  elif ! $altered; then
+    printf 'Nothing was altered. %s' "$hint"
+  elif [[ $1 == installer || $1 == uninstall ]]; then
+    printf '%s %s' "$hint" "$(rerun_hint)"
+  elif [[ $1 == hook-* ]]; then
+    printf 'The service was started all the same. %s %s %s' "$hint" "$(hook_hint)" "$(next_hint)"
+  else
+    printf '%s %s' "$hint" "$(next_hint)"
+  fi
+}

@@ -1,0 +1,26 @@
+# A restore point is brought back beside the live data: what may be in the way, both databases, and whether they could be swapped in.
+# Sourced by svc-rollback and svc-rehearse, which say in `point`, `other_server`, `keep` and `rate` what and how.
+# shellcheck shell=bash disable=SC2154,SC2034 # run_dir and the like are run.sh's and the scripts'
+
+# Nothing is altered.
+preflight_staging() {
+  preflight snapshot svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" --dry-run
+  # Whether what is live can be replaced, and kept, is found before hours of staging.
+  preflight exchange svc-snap restore --from "$point/snapshot.json" "${other_server[@]}" --exact "${keep[@]}" --dry-run
+  preflight dump svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}" --dry-run
+}
+
+# Beside what is live, and proven there.
+stage_both() {
+  side_by_side \
+    stage-search svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}" -- \
+    stage-database svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}"
+}
+
+# What is in the way of a swap is found here, and not when the service is gone.
+judge_swaps() {
+  judge_swap swap-search-possible svc-snap swap --from "$(document_of stage-search)" --exact "${keep[@]}" --dry-run
+  judge_swap swap-database-possible svc-pgrestore swap --from "$(document_of stage-database)" "${keep[@]}" --dry-run
+}
+# Without copies there is nothing to ask about.
+judge_swap() { planned "$@" || must "$@"; }
