@@ -2,13 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{installed, newest_run, point_of, seal};
+use svc_tests::journey::{installed, newest_run, point_of, runs, seal};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
+use svc_tests::wait;
+
+const A_WHILE: Duration = Duration::from_secs(60);
 
 fn backup(product: &Product, args: &[&str]) -> Tool {
     product.tool("svc-backup").args(args.iter().copied())
@@ -163,15 +168,19 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
     let ran = backup(&product, &["--list"]).run().ok();
     assert_eq!(told(&ran, "state"), [(id(&with_dump), "half".to_owned()), (id(&with_snapshot), "half".to_owned())]);
 
-    // Another run is at work.
-    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
-    lock.lock().unwrap();
+    // Two nights at once: the second finds the first at work, however long that takes, and does nothing.
+    let known = runs(&product).len();
+    let first = nightly(&product, &[]).spawn();
+    wait::until("the first night's backup", A_WHILE, || (runs(&product).len() > known + 1).then_some(())).unwrap();
+    first.signal_group(Signal::SIGSTOP);
+    let known = runs(&product).len();
     let second = nightly(&product, &[]).run();
     assert!(second.status == 8 && second.stdout.is_empty() && second.stderr.contains("hint: "), "{second}");
-    drop(lock);
+    assert_eq!(runs(&product).len(), known, "the second night has begun a run\n{second}");
+    first.signal_group(Signal::SIGCONT);
 
     // A good night takes both halves away.
-    let ran = nightly(&product, &[]).run();
+    let ran = first.wait();
     assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
     let document = fs::read_to_string(newest_run(&product).join("document.json"));
     assert!(document.is_ok(), "a night leaves its document in its run directory");

@@ -33,16 +33,23 @@ fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
 }
 
 #[test]
-fn a_damaged_restore_point_is_refused_before_anything_is_touched() {
+fn a_restore_point_that_is_damaged_half_or_of_another_version_is_refused_before_anything_is_touched() {
     let (product, _, upgrade) = upgraded("rbdamaged");
-    let now = product.marker();
-    let dump = point_of(&upgrade).join("rbdamaged_db.backup.sql");
-    damage::flip_a_byte(&dump).unwrap();
-    product.tool("svc-rollback").run().fails(7, "dump_altered").unchanged();
+    let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let running = process();
+    let rollback = || product.tool("svc-rollback");
+    let other = rollback().arg("--installer").arg(product.installer("1.14.2")).run().refused("installer_version");
+    let steps = other.result()["steps"].as_array().unwrap();
+    assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{other}");
+    let sums = point_of(&upgrade).join("SHA256SUMS");
+    fs::rename(&sums, product.path("sums")).unwrap();
+    rollback().run().fails(4, "point_not_found").unchanged();
+    fs::rename(product.path("sums"), sums).unwrap();
+    damage::flip_a_byte(&point_of(&upgrade).join("rbdamaged_db.backup.sql")).unwrap();
+    rollback().run().fails(7, "dump_altered").unchanged();
     damage::flip_a_byte(&point_of(&upgrade).join("snapshot.json")).unwrap();
-    product.tool("svc-rollback").run().fails(7, "point_damaged").unchanged();
-    assert_eq!(product.marker(), now);
-    assert!(product.is_active());
+    rollback().run().fails(7, "point_damaged").unchanged();
+    assert_eq!((process(), product.marker()), (running, "2.0.1".to_owned()));
 }
 
 #[test]
@@ -116,8 +123,8 @@ fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
 }
 
 #[test]
-fn a_dry_run_names_every_command_and_alters_nothing() {
-    let (product, _, _) = upgraded("rbdry");
+fn a_dry_run_alters_nothing_and_names_every_command_which_do_the_same_when_they_are_typed() {
+    let (product, before, _) = upgraded("rbdry");
     let ran = product.tool("svc-rollback").arg("--dry-run").talks().run().ok().unchanged();
     let room: Vec<&str> = ran.result()["preflight"]
         .as_array()
@@ -136,4 +143,6 @@ fn a_dry_run_names_every_command_and_alters_nothing() {
     assert!(at("svc-snap swap") < at("rbdry-1.15.5.run"));
     assert_eq!(product.marker(), "2.0.1");
     assert!(product.is_active());
+    product.type_plan(&ran);
+    assert_back(&product, &before);
 }

@@ -1,5 +1,6 @@
 //! What all scripts keep alike (`scripts/lib/run.sh`), whatever they are for: run directories, locks, signals, statuses.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use serde_json::json;
+use svc_tests::disk::SmallDisk;
 use svc_tests::product::Product;
 use svc_tests::tool::Tool;
 use svc_tests::wait;
@@ -30,9 +33,14 @@ fn holds(folder: &Path, text: &str) -> bool {
 }
 
 #[test]
-fn help_is_text_and_a_wrong_word_is_2() {
+fn help_is_text_for_everybody_and_a_wrong_word_is_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = folder.path().join("environment");
+    fs::write(&settings, "").unwrap();
+    fs::set_permissions(&settings, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for script in SCRIPTS {
-        let help = Tool::script(script).arg("--help").run();
+        let help = Tool::script(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings).run();
         assert_eq!(help.status, 0, "{help}");
         assert!(help.stdout.contains("usage:"), "{help}");
         let wrong = Tool::script(script).args(["--no-such-word=secret"]).run();
@@ -261,7 +269,7 @@ fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
 }
 
 #[test]
-fn setup_makes_a_server_ready_for_snapshots_and_a_second_time_changes_nothing() {
+fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where_room_is_short() {
     use svc_tests::host::search_env;
     use svc_tests::search::Settings;
     let product = Product::new("scsetup").unwrap();
@@ -287,4 +295,29 @@ fn setup_makes_a_server_ready_for_snapshots_and_a_second_time_changes_nothing() 
     let asked = setup().env("SVC_BACKUP_REPO", &elsewhere).env("SVC_REPOSITORY", "scsetup_other").run();
     asked.fails(3, "service_active");
     assert_eq!(process(), second);
+
+    // What an upgrade would find here: a disk of the search database's past its watermarks, and no room for a dump.
+    let limits =
+        ["low", "high", "flood_stage"].map(|stage| (format!("cluster.routing.allocation.disk.watermark.{stage}"), "99tb"));
+    let limits: BTreeMap<String, &str> = limits.into_iter().collect();
+    server.ask("PUT", "/_cluster/settings", Some(&json!({"transient": limits}))).unwrap();
+    fs::create_dir(product.backup_dir()).unwrap();
+    let disk = SmallDisk::at(&product.backup_dir(), 1).unwrap();
+    // How much a dump takes, the last one tells, which has filled the disk.
+    let last = product.backup_dir().join("20260101t000000z-backup-manual");
+    fs::create_dir(&last).unwrap();
+    fs::write(last.join("scsetup_db.backup.sql"), vec![0; 1 << 20]).unwrap();
+    let active = host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).envs(search_env(&server.search));
+    let ran = upgrade.env("SVC_BACKUP_REPO", &location).run().fails(3, "no_room").unchanged();
+    drop(disk);
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("SVC_BACKUP_DIR"), "{ran}");
+    let verdict = |name: &str| {
+        let checks = ran.result()["preflight"].as_array().unwrap();
+        checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("no {name}\n{ran}")).clone()
+    };
+    assert_eq!((&verdict("database")["verdict"], &verdict("search")["verdict"]), (&"fail".into(), &"warn".into()), "{ran}");
+    assert!(verdict("search")["says"].as_str().unwrap().contains("flood stage"), "{ran}");
+    assert_eq!(ran.result()["preflight_total"]["fail"], 1, "{ran}");
+    assert_eq!(host.systemd.property(&product.unit(), "MainPID").unwrap(), active);
 }

@@ -3,14 +3,16 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use svc_tests::journey::{assert_back, installed, journal};
 use svc_tests::product::Product;
-use svc_tests::terminal::{A_WHILE, Terminal, ended};
-use svc_tests::tool::{bin_dir, root};
+use svc_tests::terminal::{A_WHILE, Terminal, ended, player};
 use svc_tests::wait;
+
+/// What is said where a script goes on by itself.
+const OF_ITS_OWN: &str = "goes on in a session of its own";
 
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
@@ -55,17 +57,15 @@ fn neither_a_control_c_nor_the_end_of_the_terminal_ends_a_run() {
 }
 
 #[test]
-fn a_run_that_is_followed_ends_with_its_document_and_in_tmux_it_stays_as_it_is() {
+fn a_run_that_is_followed_ends_with_its_document_and_status() {
     let product = Product::new("termfollow").unwrap();
     product.install("1.15.5", 20).unwrap();
     let typed = format!("svc-upgrade {}; echo status $?", quoted(&product.path("termfollow-2.0.2.run")));
-    for (settings, alone) in [(&[][..], true), (&[("TMUX", "/tmp/tmux-0/default,1,0")][..], false)] {
-        let mut terminal = Terminal::open(&product, &typed, settings);
-        terminal.wait();
-        let screen = terminal.shows();
-        assert_eq!(screen.contains("goes on in a session of its own"), alone, "{screen}");
-        assert!(screen.contains("\"file_not_found\"") && screen.contains("status 4"), "{screen}");
-    }
+    let mut terminal = Terminal::open(&product, &typed, &[]);
+    terminal.wait();
+    let screen = terminal.shows();
+    assert!(screen.contains(OF_ITS_OWN), "{screen}");
+    assert!(screen.contains("\"file_not_found\"") && screen.contains("status 4"), "{screen}");
 
     // An installer that asks, on the terminal that was kept for it; what it says is also kept. It minds no signal, and while it
     // is at work nothing else is, although its script was ended with all that is on the terminal.
@@ -95,6 +95,39 @@ fn a_run_that_is_followed_ends_with_its_document_and_in_tmux_it_stays_as_it_is()
 }
 
 #[test]
+fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_ends_the_watching() {
+    let product = Product::new("termplex").unwrap();
+    product.run(&product.installer("1.15.5")).unwrap();
+    // At work until the terminal has ended.
+    let (begun, go) = (product.path("begun"), product.path("go"));
+    let hook = product.path("hooks/post-install/10-waits");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let waits = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&begun), quoted(&go));
+    fs::write(&hook, format!("#!/bin/sh\n{waits}\n")).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let sockets = product.path("sockets");
+    fs::create_dir(&sockets).unwrap();
+    fs::set_permissions(&sockets, fs::Permissions::from_mode(0o700)).unwrap();
+    let of_product = [("SVC_HOOKS_DIR", product.path("hooks")), ("TMUX_TMPDIR", sockets.clone()), ("SCREENDIR", sockets)];
+    let of_product = of_product.map(|(key, path)| (key, path.display().to_string()));
+    let mut settings: Vec<(&str, &str)> = of_product.iter().map(|(key, path)| (*key, path.as_str())).collect();
+    settings.push(("TERM", "xterm"));
+    for begin in ["tmux -f /dev/null new-session", "screen -c /dev/null"] {
+        let _ = (fs::remove_file(&begun), fs::remove_file(&go));
+        let said = product.path("said");
+        let typed = format!("{begin} sh -c \"svc-upgrade --hooks-only -v >/dev/null 2>{}\"", quoted(&said));
+        let terminal = Terminal::open(&product, &typed, &settings);
+        wait::until("the hook to be at work", A_WHILE, || begun.exists().then_some(()))
+            .unwrap_or_else(|error| panic!("{begin}: {error}\n{}", terminal.shows()));
+        terminal.close();
+        fs::write(&go, "").unwrap();
+        assert_eq!(ended(&product, "-hooks")["ok"], true, "{begin}");
+        let said = fs::read_to_string(said).unwrap();
+        assert!(said.contains("hook-10-waits: ended with status 0") && !said.contains(OF_ITS_OWN), "{begin}: {said}");
+    }
+}
+
+#[test]
 fn a_run_goes_on_where_the_end_of_the_login_session_ends_all_that_was_started_in_it() {
     let product = Product::new("termscope").unwrap();
     product.install("1.15.5", 20).unwrap();
@@ -119,17 +152,9 @@ fn a_run_goes_on_where_the_end_of_the_login_session_ends_all_that_was_started_in
     let session = "session-termscope.scope";
     let typed = format!("svc-upgrade {}", quoted(&installer));
     let within = format!("{} --user --scope --quiet --collect --slice=user.slice --unit={session} script -qefc", real.trim());
-    let folders = [stubs, root().join("scripts"), bin_dir()].map(|folder| folder.display().to_string()).join(":");
-    let mut terminal = Command::new("sh")
-        .args(["-c", &format!("exec {within} \"$1\" /dev/null"), "sh", &typed])
-        .env_clear()
-        .envs(product.env())
-        .env("PATH", format!("{folders}:{}", std::env::var("PATH").unwrap()))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec {within} \"$1\" /dev/null"), "sh", &typed]);
+    let mut terminal = player(&mut shell, &product, &[], &[stubs]);
     wait::until("the installer to be at work", A_WHILE, || begun.exists().then_some(())).unwrap();
     product.host.systemd.kill(session).unwrap();
     terminal.wait().unwrap();

@@ -1,6 +1,7 @@
 //! `svc-backup` and `svc-upgrade` (procedure, 9.2) with the sample service on real servers.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -92,6 +93,15 @@ fn a_run_directory_tells_the_whole_story_and_holds_no_secret() {
     assert!(names.iter().any(|name| name.ends_with("-installer.rc")), "{names:?}");
     let kept: Value = serde_json::from_str(&fs::read_to_string(run_dir.join("document.json")).unwrap()).unwrap();
     assert_eq!(&kept, ran.doc());
+    let plan: Value = serde_json::from_str(&fs::read_to_string(run_dir.join("plan.json")).unwrap()).unwrap();
+    assert_eq!((&plan["script"], &plan["settings"]["SVC_NAME"]), (&"svc-upgrade".into(), &"upstory".into()), "{plan:#}");
+    assert_eq!(plan["tools"].as_str(), ran.doc()["tool"].as_str().unwrap().strip_prefix("svc-upgrade "), "{plan:#}");
+    assert_eq!(fs::metadata(&run_dir).unwrap().permissions().mode() & 0o7777, 0o700);
+    // Each step, how it ended, and how long it took.
+    let status = product.tool("svc-upgrade").arg("--status").run();
+    let steps = ran.result()["steps"].as_array().unwrap().len();
+    let bars = status.stdout.lines().filter(|line| line.ends_with('#')).count();
+    assert_eq!((status.status, bars), (0, steps), "{status}");
     for name in &names {
         let text = String::from_utf8_lossy(&fs::read(run_dir.join(name)).unwrap()).into_owned();
         assert!(!text.contains("pass:word") && !text.contains("pass\\:word"), "{name} holds the password");
@@ -218,6 +228,7 @@ fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() 
         product.tool("svc-snap").args(["delete", &name]).run().ok().changed();
     }
     fails_after_the_stop(&product, &before, 3, "postgres_no_right");
+    assert_eq!(step(&newest_run(&product), "snapshot")["ok"], true, "one half that fails lets the other end");
 }
 
 #[test]
@@ -291,7 +302,7 @@ fn a_second_run_at_the_same_time_is_locked_out() {
 }
 
 #[test]
-fn a_dry_run_prints_the_commands_and_leaves_everything_as_it_is() {
+fn a_dry_run_leaves_everything_as_it_is_and_prints_the_commands_that_do_the_same_when_they_are_typed() {
     let product = Product::new("updry").unwrap();
     product.install("1.15.5", 20).unwrap();
     let runs = fs::read_dir(product.state_dir().join("runs")).unwrap().count();
@@ -308,6 +319,15 @@ fn a_dry_run_prints_the_commands_and_leaves_everything_as_it_is() {
     assert_eq!(fs::read_dir(product.state_dir().join("runs")).unwrap().count(), runs);
     assert!(!product.backup_dir().exists());
     assert!(product.is_active());
+
+    let ran = product.tool("svc-upgrade").arg("--dry-run").arg(product.installer("2.0.1")).talks().run().ok();
+    let folder = product.type_plan(&ran);
+    assert_eq!(product.marker(), "2.0.1");
+    assert!(product.is_active());
+    for document in ["snapshot.json", "dump.json"] {
+        let text = fs::read_to_string(folder.join(document)).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["ok"], true, "{text}");
+    }
 }
 
 #[test]
@@ -356,7 +376,6 @@ fn an_installer_that_fails_names_the_way_back() {
 
 #[test]
 fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_version() {
-    use std::os::unix::fs::PermissionsExt;
     let product = Product::new("uphook").unwrap();
     product.install("1.15.5", 20).unwrap();
     let hooks = product.path("hooks");

@@ -9,7 +9,7 @@ half_point='' half_snapshot='' half_run=''
 # begin_restore_point [ARGUMENT OF svc-confsave...]: its directory, `point`, with what need not wait for the service's stop.
 begin_restore_point() {
   point=$SVC_BACKUP_DIR/$SVC_RUN_ID
-  if ! $dry_run; then
+  if ! planned '' mkdir -p -m 0700 -- "$point"; then
     if ! { mkdir -p -- "$SVC_BACKUP_DIR" && mkdir -- "$point"; } 2>>"$run_dir/log"; then
       fail 3 backup_dir_unusable "The restore point $point cannot be made." 'Run the script as root, or set SVC_BACKUP_DIR.'
     fi

@@ -6,6 +6,8 @@
 read_environment_file() {
   local file=$1 line key value
   [[ -e $file ]] || return 0
+  # Whoever asks for the help needs none.
+  if [[ ! -r $file && ${*:2} =~ ^(-h|--help)$ ]]; then return; fi
   if [[ ! -r $file ]]; then
     printf '%s: The settings in %s cannot be read.\nhint: Run the script as root.\n' "$script" "$file" >&2
     exit 3
@@ -33,7 +35,7 @@ PATH=${PATH#:} PATH=${PATH%:}
 export PATH
 unset folder
 
-read_environment_file "${SVC_ENVIRONMENT_FILE:-/etc/svc-tools/environment}"
+read_environment_file "${SVC_ENVIRONMENT_FILE:-/etc/svc-tools/environment}" "$@"
 
 # default KEY VALUE: what a setting is where nobody says. `defaulted` are those.
 defaulted=' '

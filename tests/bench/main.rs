@@ -12,7 +12,9 @@ mod snap;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Args, Parser};
+
+use self::report::Places;
 
 /// Measures our tools beside the plain commands, on a machine that has nothing else to do
 #[derive(Debug, Parser)]
@@ -24,6 +26,16 @@ enum Bench {
     Pg(pg::Arguments),
     /// svc-upgrade and svc-rollback beside the procedure's own commands, in a throw-away host
     Sequences(sequences::Arguments),
+}
+
+/// What every benchmark of a search database is told.
+#[derive(Debug, Args)]
+struct OnSearch {
+    /// The search database; default: that of the host
+    #[arg(long)]
+    search: Option<String>,
+    #[command(flatten)]
+    places: Places,
 }
 
 fn main() -> ExitCode {

@@ -134,3 +134,9 @@ fn peak(status: &Path) -> Option<u64> {
 fn beside(output: &Path, what: &str) -> PathBuf {
     output.with_extension(what)
 }
+
+/// What a measured command has printed into a file, as JSON.
+pub fn read(output: &Path) -> Result<serde_json::Value> {
+    let text = fs::read_to_string(output)?;
+    serde_json::from_str(&text).with_context(|| text)
+}

@@ -13,7 +13,8 @@ use clap::{Args, ValueEnum};
 
 use self::ground::Ground;
 use self::rounds::Rounds;
-use crate::report::{Places, Report};
+use crate::OnSearch;
+use crate::report::Report;
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
@@ -30,11 +31,8 @@ pub struct Arguments {
     /// What to measure; all of it without
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// The search database; default: that of the host
-    #[arg(long)]
-    search: Option<String>,
     #[command(flatten)]
-    places: Places,
+    on: OnSearch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -49,13 +47,13 @@ enum Part {
 
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let ground = Ground::new(arguments.search.as_deref())?;
+    let ground = Ground::new(arguments.on.search.as_deref())?;
     let sizes = format!("{} MB of documents and {} MB of rows", arguments.documents, arguments.rows);
-    let mut report = Report::of(format!("{}; {sizes}", ground.described()?), &arguments.places);
+    let mut report = Report::of(format!("{}; {sizes}", ground.described()?), &arguments.on.places);
     let mut rounds = Rounds::new(&ground, arguments.pairs);
     let measured = measure(arguments, &ground, &mut rounds);
     rounds.report(&mut report);
-    report.close(measured, &arguments.places)
+    report.close(measured, &arguments.on.places)
 }
 
 fn measure(arguments: &Arguments, ground: &Ground, rounds: &mut Rounds) -> Result<()> {

@@ -12,7 +12,8 @@ use svc_tests::host::Host;
 
 use self::big::Rate;
 use self::ground::Ground;
-use crate::report::{Places, Report};
+use crate::OnSearch;
+use crate::report::Report;
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
@@ -32,11 +33,8 @@ pub struct Arguments {
     /// At how many indices the growth is measured
     #[arg(long, value_delimiter = ',', default_value = "250,500,1000")]
     indices: Vec<usize>,
-    /// The search database; default: that of the host
-    #[arg(long)]
-    search: Option<String>,
     #[command(flatten)]
-    places: Places,
+    on: OnSearch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,11 +56,11 @@ enum Part {
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
     let host = Host::shared()?;
-    let key = arguments.search.clone().unwrap_or_else(|| host.search.key.clone());
+    let key = arguments.on.search.clone().unwrap_or_else(|| host.search.key.clone());
     let ground = Ground::new(&host, &key)?;
-    let mut report = Report::of(ground.described()?, &arguments.places);
+    let mut report = Report::of(ground.described()?, &arguments.on.places);
     let measured = measure(arguments, &host, &key, ground, &mut report);
-    report.close(measured, &arguments.places)
+    report.close(measured, &arguments.on.places)
 }
 
 fn measure(arguments: &Arguments, host: &Host, key: &str, ground: Ground, report: &mut Report) -> Result<()> {

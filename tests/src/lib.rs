@@ -18,6 +18,7 @@ pub mod filter;
 pub mod gate;
 pub mod host;
 pub mod http;
+pub mod installed;
 pub mod java;
 pub mod journey;
 pub mod kills;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::content::{self, Index};
 use crate::host::Host;
-use crate::tool::{Tool, bin_dir, root};
+use crate::tool::{Ran, Tool, bin_dir, root};
 
 /// The releases of the sample service, the failing one apart.
 const RELEASES: [&str; 3] = ["1.14.2", "1.15.5", "2.0.1"];
@@ -135,15 +135,35 @@ impl Product {
     /// A line as an operator types it, with these settings; it must end well.
     #[track_caller]
     pub fn typed(&self, line: &str) {
+        let out = self.type_in(line, Path::new("/"));
+        assert!(out.status.success(), "`{line}` ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+    }
+
+    /// The lines that a dry run has printed, typed one after the other in an empty folder, which is given back; each must end well,
+    /// but that one of the two layouts of the configuration is not there.
+    #[track_caller]
+    pub fn type_plan(&self, dry_run: &Ran) -> PathBuf {
+        let folder = self.path("an empty folder");
+        fs::create_dir(&folder).expect("it is the first plan");
+        for line in dry_run.result()["plan"].as_array().expect("a dry run has a plan") {
+            let line = line.as_str().expect("a plan is lines");
+            let out = self.type_in(line, &folder);
+            let absent = out.status.code() == Some(4) && line.contains(" --layout ");
+            assert!(absent || out.status.success(), "`{line}`: {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+        }
+        folder
+    }
+
+    fn type_in(&self, line: &str, folder: &Path) -> Output {
         let folders = [bin_dir(), root().join("scripts")].map(|folder| folder.display().to_string()).join(":");
-        let out = Command::new("bash")
+        Command::new("bash")
             .args(["-c", line])
+            .current_dir(folder)
             .envs(self.env())
             .env("PATH", format!("{folders}:{}", std::env::var("PATH").unwrap_or_default()))
             .stdin(Stdio::null())
             .output()
-            .expect("bash is there");
-        assert!(out.status.success(), "`{line}` ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+            .expect("bash is there")
     }
 
     /// Runs an installer (or another program of the product's) as an operator would.

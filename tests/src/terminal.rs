@@ -30,19 +30,8 @@ impl Terminal {
     pub fn open(product: &Product, typed: &str, settings: &[(&str, &str)]) -> Self {
         let screen = product.path("screen");
         let _ = fs::remove_file(&screen);
-        let folders = [root().join("scripts"), bin_dir()].map(|folder| folder.display().to_string()).join(":");
-        let player = Command::new("script")
-            .args(["-qefc", typed])
-            .arg(&screen)
-            .env_clear()
-            .envs(product.env())
-            .envs(settings.iter().copied())
-            .env("PATH", format!("{folders}:{}", std::env::var("PATH").unwrap()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut script = Command::new("script");
+        let player = player(script.args(["-qefc", typed]).arg(&screen), product, settings, &[]);
         Self { player, screen }
     }
 
@@ -95,6 +84,16 @@ impl Terminal {
             let _ = kill(pid, signal);
         }
     }
+}
+
+/// Starts what plays a terminal, with the product's settings and nothing else in the environment; these folders come first in the
+/// `PATH`.
+pub fn player(command: &mut Command, product: &Product, settings: &[(&str, &str)], folders: &[PathBuf]) -> Child {
+    let inherited = std::env::var("PATH").unwrap();
+    let own = [root().join("scripts"), bin_dir()];
+    let all = folders.iter().cloned().chain(own).chain(std::env::split_paths(&inherited));
+    command.env_clear().envs(product.env()).envs(settings.iter().copied()).env("PATH", std::env::join_paths(all).unwrap());
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 /// Waits until the newest run, whose name has `kind` in it, has written its last document.

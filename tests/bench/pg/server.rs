@@ -1,9 +1,8 @@
 //! PostgreSQL as Debian sets it up, with a disk that is waited for: that of the tests waits for none.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use svc_tests::os;
 use svc_tests::postgres::{ADMINISTRATOR, Postgres};
 use svc_tests::programs::Programs;
@@ -11,7 +10,7 @@ use svc_tests::tool;
 use tempfile::TempDir;
 
 use crate::machine;
-use crate::measure::{Line, settle_disk};
+use crate::measure::{Line, read, settle_disk};
 
 /// The database that is dumped and restored, and its owner.
 pub const DATABASE: &str = "svc_db";
@@ -78,8 +77,7 @@ impl Server {
 
     /// What it printed, as JSON.
     pub fn printed(&self) -> Result<serde_json::Value> {
-        let text = fs::read_to_string(self.output())?;
-        serde_json::from_str(&text).with_context(|| text)
+        read(&self.output())
     }
 
     /// One of our tools, as root types it.

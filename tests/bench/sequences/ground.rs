@@ -13,7 +13,7 @@ use svc_tests::search::Settings;
 use svc_tests::tool::Tool;
 use tempfile::TempDir;
 
-use crate::measure::{Line, settle_disk};
+use crate::measure::{Line, read, settle_disk};
 use crate::{machine, rows};
 
 /// The tests' servers have little memory and only the quick compiler, since they live for minutes. Later options win.
@@ -88,8 +88,7 @@ impl Ground {
 
     /// What it printed, as JSON.
     pub fn printed(&self) -> Result<Value> {
-        let text = fs::read_to_string(self.output())?;
-        serde_json::from_str(&text).with_context(|| text)
+        read(&self.output())
     }
 
     /// A file or folder of the benchmark's own.

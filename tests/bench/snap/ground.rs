@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use svc_tests::host::{Host, OwnSearch};
 use svc_tests::sandbox::Sandbox;
@@ -12,7 +12,7 @@ use svc_tests::tool;
 use tempfile::TempDir;
 
 use crate::machine;
-use crate::measure::Line;
+use crate::measure::{Line, read};
 
 /// The tests' servers have little memory and only the quick compiler, since they live for minutes. Later options win.
 const JVM_OPTIONS: &str = "-Xms1g\n-Xmx1g\n-XX:TieredStopAtLevel=4\n";
@@ -69,8 +69,7 @@ impl Ground {
 
     /// What it printed, as JSON.
     pub fn printed(&self) -> Result<Value> {
-        let text = fs::read_to_string(self.output())?;
-        serde_json::from_str(&text).with_context(|| text)
+        read(&self.output())
     }
 
     /// A file or folder of the benchmark's own.

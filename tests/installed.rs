@@ -1,0 +1,116 @@
+//! The product installed as `README.md` says, and started as root types it, as cron starts it, and as systemd does: with nothing in
+//! the environment, and all settings in `/etc/svc-tools/environment`.
+
+use std::fs;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use svc_tests::host::Host;
+use svc_tests::installed::Installed;
+use svc_tests::journey::{assert_back, runs};
+use svc_tests::os;
+use svc_tests::product::Product;
+use svc_tests::tool::root;
+use svc_tests::wait;
+
+const A_WHILE: Duration = Duration::from_secs(120);
+
+/// The document of a run that ended well.
+#[track_caller]
+fn document(ran: &Output) -> Value {
+    assert!(ran.status.success(), "{ran:?}");
+    serde_json::from_slice(&ran.stdout).unwrap()
+}
+
+/// The line of a page's transcript that begins so.
+fn shown(page: &str, begin: &str) -> String {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("# ").filter(|line| line.starts_with(begin)));
+    line.unwrap_or_else(|| panic!("{page} has no {begin}")).split("  ").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_first_lines_of_the_page_upgrade_the_service_and_bring_it_back() {
+    let mut host = Host::shared().unwrap();
+    // A rollback restarts it, so it is nobody else's.
+    let own = host.postgres_server().unwrap();
+    host.postgres = own.postgres.clone();
+    let product = Product::on(host, "readme").unwrap();
+    let before = product.install_still("1.15.5", 400).unwrap();
+    let mut settings = product.env();
+    settings.retain(|(key, _)| key != "SVC_RELEASES");
+    settings.push(("SVC_PG_UNIT".to_owned(), format!("user:{}", own.postgres.unit)));
+    let installed = Installed::new(&product.path("machine"), &settings).unwrap();
+    let postgres = || product.host.systemd.property(&own.postgres.unit, "MainPID").unwrap();
+
+    let here = format!("'{}'", product.installer("2.0.1").display());
+    let upgrade = shown("README.md", "svc-upgrade").replace("/srv/installers/svc-2.0.1.run", &here);
+    assert!(upgrade.contains(&here), "{upgrade}");
+    let ran = document(&installed.typed(&upgrade).unwrap());
+    assert_eq!((product.marker(), &ran["changed"]), ("2.0.1".to_owned(), &Value::Bool(true)), "{ran:#}");
+    let process = postgres();
+    let back = installed.typed(&shown("README.md", "svc-rollback")).unwrap();
+    let said = String::from_utf8_lossy(&back.stderr).into_owned();
+    let ran = document(&back);
+    assert_back(&product, &before);
+    // 9.3 step 2: the swapped database's server is started anew.
+    assert!(said.contains("svc-rollback: restart-database: ok, changed"), "{said}");
+    assert_ne!(postgres(), process, "{ran:#}");
+}
+
+/// The nights that have ended, with their documents.
+fn nights(product: &Product) -> Vec<Value> {
+    let nights = runs(product).into_iter().filter(|run| run.to_string_lossy().ends_with("z-nightly"));
+    let texts = nights.filter_map(|run| fs::read_to_string(run.join("document.json")).ok());
+    texts.filter_map(|text| serde_json::from_str(&text).ok()).collect()
+}
+
+#[test]
+fn cron_and_a_timer_make_a_restore_point_every_night_without_a_word() {
+    let product = Product::new("everynight").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let installed = Installed::new(&product.path("machine"), &product.env()).unwrap();
+    let all_is_well = |nights: &[Value]| {
+        assert!(nights.iter().all(|night| night["ok"] == true), "{nights:#?}");
+        assert_eq!(fs::read_dir(product.backup_dir()).unwrap().count(), nights.len(), "{nights:#?}");
+    };
+
+    let page = "scripts/README.md";
+    let ran = installed.by_cron(page, "svc-nightly").unwrap();
+    assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
+    all_is_well(&nights(&product));
+    let ran = installed.by_cron(page, "svc-rehearse").unwrap();
+    assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
+    let rehearsed: Value = serde_json::from_str(&installed.file("/var/log/svc-rehearse.json").unwrap()).unwrap();
+    assert_eq!((&rehearsed["ok"], &rehearsed["result"]["rehearsal"]["kind"]), (&true.into(), &"nightly".into()));
+
+    // The files of `systemd/` as they stand, beside what shows the service this machine.
+    let systemd = &product.host.systemd;
+    for unit in ["svc-nightly.service", "svc-nightly.timer"] {
+        let text = fs::read_to_string(root().join("scripts/systemd").join(unit)).unwrap();
+        os::file(&systemd.unit_dir.join(unit), &text, 0o644, None).unwrap();
+    }
+    let more = systemd.unit_dir.join("svc-nightly.service.d");
+    os::folder(&more, 0o755, None).unwrap();
+    os::file(&more.join("machine.conf"), &installed.drop_in(), 0o644, None).unwrap();
+    // The host was off for two nights.
+    let stamps = systemd.home.join(".local/share/systemd/timers");
+    fs::create_dir_all(&stamps).unwrap();
+    let stamp = stamps.join("stamp-svc-nightly.timer");
+    os::run(Command::new("touch").args(["-d", "2 days ago"]).arg(&stamp)).unwrap();
+    os::run(systemd.systemctl().arg("daemon-reload")).unwrap();
+    os::run(systemd.systemctl().args(["enable", "--now", "svc-nightly.timer"])).unwrap();
+    let both = wait::until("the night that was missed", A_WHILE, || Some(nights(&product)).filter(|nights| nights.len() == 2));
+    all_is_well(&both.unwrap());
+    // The timer says when the next night is as soon as the service has ended.
+    let next = || systemd.property("svc-nightly.timer", "NextElapseUSecRealtime").unwrap();
+    wait::until("the next night at 02:17", A_WHILE, || next().contains(" 02:17:00").then_some(())).unwrap();
+    assert_eq!(systemd.property("svc-nightly.service", "Result").unwrap(), "success");
+
+    os::run(systemd.systemctl().args(["disable", "--now", "svc-nightly.timer"])).unwrap();
+    for unit in ["svc-nightly.timer", "svc-nightly.service"] {
+        systemd.remove(unit).unwrap();
+    }
+    fs::remove_dir_all(more).unwrap();
+}
