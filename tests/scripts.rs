@@ -299,7 +299,8 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
     // What an upgrade would find here: a disk of the search database's past its watermarks, and no room for a dump.
     let limits =
         ["low", "high", "flood_stage"].map(|stage| (format!("cluster.routing.allocation.disk.watermark.{stage}"), "99tb"));
-    let limits: BTreeMap<String, &str> = limits.into_iter().collect();
+    let mut limits: BTreeMap<String, &str> = limits.into_iter().collect();
+    limits.insert("cluster.routing.allocation.disk.threshold_enabled".to_owned(), "true");
     server.ask("PUT", "/_cluster/settings", Some(&json!({"transient": limits}))).unwrap();
     fs::create_dir(product.backup_dir()).unwrap();
     let disk = SmallDisk::at(&product.backup_dir(), 1).unwrap();
