@@ -292,8 +292,10 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
     // The service is active, and another folder needs a restart: not without being told so.
     product.install("1.15.5", 5).unwrap();
     let elsewhere = server.repo_root.join("elsewhere/backup_repo");
-    let asked = setup().env("SVC_BACKUP_REPO", &elsewhere).env("SVC_REPOSITORY", "scsetup_other").run();
-    asked.fails(3, "service_active");
+    let asked = || setup().env("SVC_BACKUP_REPO", &elsewhere).env("SVC_REPOSITORY", "scsetup_other");
+    asked().run().fails(3, "service_active");
+    let planned = asked().args(["--restart", "--dry-run"]).talks().run().ok().unchanged();
+    assert!(planned.result()["plan"].to_string().contains("svc-unit restart "), "{planned}");
     assert_eq!(process(), second);
 
     // What an upgrade would find here: a disk of the search database's past its watermarks, and no room for a dump.
