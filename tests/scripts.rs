@@ -53,6 +53,29 @@ fn help_is_text_for_everybody_and_a_wrong_word_is_2() {
 }
 
 #[test]
+fn what_is_said_to_help_names_no_flag_that_the_scripts_do_not_have() {
+    let steps = [
+        ("svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
+        ("svc-pgdump.aside", "no_room", "--ignore-room", "leave --aside out"),
+        ("svc-pgrestore.stage", "no_room", "--ignore-room", "room"),
+        ("svc-snap.swap", "live_index_red", "--drop-old", "svc-rollback --discard-current"),
+        ("svc-confsave.save", "copy_exists", "--force", "Move it"),
+        ("svc-snap.stage", "no_room", "--force", "as the tool says it: --force"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (step, code, flag, helps) in steps {
+        let document = folder.path().join("document.json");
+        let error = serde_json::json!({"code": code, "hint": format!("as the tool says it: {flag}")});
+        fs::write(&document, serde_json::json!({"schema": format!("{step}/1"), "error": error}).to_string()).unwrap();
+        let mut hint = Command::new("jq");
+        hint.args(["-r", "-f", "lib/hint.jq"]).arg(&document);
+        let said = hint.current_dir(svc_tests::tool::root().join("scripts")).output().unwrap().stdout;
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains(helps) && (said.contains(flag) == helps.contains(flag)), "{step} {code}: {said}");
+    }
+}
+
+#[test]
 fn what_is_longer_than_an_argument_may_be_is_said_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..4 {
