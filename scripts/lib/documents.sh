@@ -82,9 +82,19 @@ hint_of() {
   local file
   if file=$(document "$1") && is_whole "$file"; then
     jq -r -f "$lib/hint.jq" "$file"
+  elif no_room; then
+    printf 'There is no room for the journal: make room on the disk of %s, then run the same command again.' "$SVC_STATE_DIR"
   else
     printf 'Read %s/log, then run the same command again.' "$run_dir"
   fi
+}
+
+# no_room: whether the journal has no room for a document.
+no_room() {
+  local full=false
+  printf '%8192s' '' 2>/dev/null >"$run_dir/room" || full=true
+  rm -f -- "$run_dir/room"
+  $full
 }
 
 # keep_late_documents: a tool that outlived its script has written its document, which nobody has kept.

@@ -18,7 +18,7 @@ rollback_parts() {
         elif $step == "start" and .result.after.active_enter_epoch_ms > .result.requested_epoch_ms and .result.requested_epoch_ms
           then .result.after.active_enter_epoch_ms - .result.requested_epoch_ms
         else .duration_ms end
-        | if . then {step: $step, ms: ., run_id: $run} else null end' "$file") && break
+        | if . then {step: $step, ms: ., run_id: $run} else null end' "$file") && [[ -n $found ]] && break
       found=''
     done
     printf '%s\n' "${found:-{\"step\":\"$step\",\"ms\":null,\"run_id\":null\}}"

@@ -10,7 +10,7 @@ start_files() {
   name_files "$name"
   mapfile -d '' -t shown < <(shown_args "$@")
   log "$kind $name: $(quoted "${shown[@]}")"
-  if ! printf '%s\n' "$kind" 2>/dev/null >"$files.started"; then
+  if [[ -n $elsewhere ]] || ! printf '%s\n' "$kind" 2>/dev/null >"$files.started" || { $ending && no_room; }; then
     rm -f -- "$files.started"
     $ending || journal_full "The step $name"
     # What a run does at its end is done all the same, and how it went is read where there is room.

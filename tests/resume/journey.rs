@@ -98,9 +98,7 @@ impl Journey {
             return product.tool("svc-upgrade").arg("--resume");
         }
         let said = next(product, "svc-upgrade");
-        // One that could say how it has ended names what there is no room for.
-        let noted = how.fills().is_some() && cut.run.join("document.json").exists();
-        let wanted = if noted { "room" } else { "Type the same again: svc-upgrade" };
+        let wanted = if names_room(cut, how) { "room" } else { "Type the same again: svc-upgrade" };
         assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
         assert_eq!(product.marker(), "1.15.5");
         let stopped = has(&cut.run, "stop.started");
@@ -200,7 +198,8 @@ impl Journey {
         // Without room for its last document nobody knows that it has ended in order.
         let noted = how.fills().is_none() || cut.run.join("document.json").exists();
         if how.in_order() && noted {
-            assert!(said.contains("Type the same again: svc-rollback"), "{said}");
+            let wanted = if names_room(cut, how) { "room" } else { "Type the same again: svc-rollback" };
+            assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
             let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("aside")).collect();
             assert_eq!(staged, Vec::<String>::new(), "cut off at {}", cut.point);
             return self.rollback();
@@ -247,6 +246,11 @@ impl Journey {
             runs.iter().for_each(|run| fs::remove_dir_all(run).unwrap());
         }
     }
+}
+
+/// Whether it had no room, and could say so in its last document: what there is no room for is named then.
+fn names_room(cut: &Cut, how: How) -> bool {
+    how.fills().is_some() && cut.run.join("document.json").exists()
 }
 
 /// The ids of the items in a database, and those in an index.
