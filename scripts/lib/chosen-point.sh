@@ -9,7 +9,8 @@ find_point() {
     point=$(noted restore_point)
     read_point || :
     if [[ ${upgrade_run##*/} != "${point##*/}" ]]; then upgrade_run=''; fi
-    if ! is_done stage-search || ! is_done stage-database; then
+    # Once both are on their way, the folder of the point may be away.
+    if ! $altered && { ! is_done stage-search || ! is_done stage-database; }; then
       check_point
       refuse_unquiesced
     fi
@@ -38,7 +39,8 @@ refuse_second_time() {
   runs_of svc-rollback
   for run in "${runs[@]}"; do
     document=$(times_file document "$run")
-    if [[ $run > $upgrade_run ]] && is_ok "$document" && [[ $(jq -r .result.restore_point "$document") == "$point" ]]; then
+    # By its name, since it may have been taken from another folder.
+    if [[ $run > $upgrade_run ]] && is_ok "$document" && [[ $(jq -r '.result.restore_point // ""' "$document") == */"${point##*/}" ]]; then
       fail 3 rolled_back_already "The last upgrade was rolled back already, by the run ${run##*/}." \
         "To take away what was written since, and go back once more, name the point: svc-rollback ${point##*/}"
     fi

@@ -12,13 +12,14 @@ foreign() {
   if planned "$@" || passed_over "$1"; then return; fi
   shift
   if $resuming && has_begun "$name"; then
-    judge_earlier "$name" "$@"
+    judge_earlier "$name" "$@" || return 1
     if is_done "$name"; then return; fi
   fi
   # Only here is it known that it is to be run (again).
   if $resuming && $args_lost; then ask_for_arguments "$name"; fi
   need_room "$name"
   start_files foreign "$name" "$@"
+  keep_journal
   if [[ -n $caller_locale ]]; then locale=("LC_ALL=$caller_locale"); else locale=(-u LC_ALL); fi
   # One that asks has the terminal.
   if $attached && : 2>/dev/null </dev/tty; then session=() input=/dev/tty; fi
@@ -37,6 +38,7 @@ foreign() {
     exit 1
   elif [[ ! -e $files.out ]]; then
     failed_step=$name
+    rm -f -- "$files.started"
     fail 1 command_not_begun "The command of the step $name was not begun: see $run_dir/log." "$(next_hint)"
   fi
   command_document "$name" "$status" "$@"
@@ -66,7 +68,7 @@ command_document() {
 
 # judge_earlier STEP COMMAND...: what became of a command that an earlier time of this run has started. One that has ended
 # meanwhile gets its document. It is not run again by itself where nobody saw how it ended, nor where it is the installer and
-# failed; a hook that failed is.
+# failed; a hook that failed is. False where it is a hook of a rollback, which starts the service all the same.
 judge_earlier() {
   local name=$1 found=("$run_dir"/[0-9][0-9]-"$1"{,.[0-9],.[0-9][0-9]}.started) files
   files=${found[-1]%.started}
@@ -78,7 +80,10 @@ judge_earlier() {
   fi
   if [[ -r $files.rc && ! -e $files.json ]]; then command_document "$name" "$(<"$files.rc")" "$@"; fi
   if $rerun_installer || is_done "$name"; then return; fi
-  if [[ ! -e $files.json ]]; then
+  if [[ ! -e $files.json && $name == hook-* && $script == svc-rollback ]]; then
+    say "$name: nobody saw how it ended"
+    return 1
+  elif [[ ! -e $files.json ]]; then
     fail_at "$name" 3 end_unknown "Nobody saw how the command of the step $name ended: it has left no $files.rc." "$(rerun_hint)"
   elif [[ $name == installer ]]; then
     fail_at "$name" 3 installer_failed "The installer ended with status $(value "$name" .result.exit_status), and is not run again by itself: see $files.out." \

@@ -38,12 +38,12 @@ refuse_after_rollback() {
   fi
 }
 
-# rollback_to POINT: the newest rollback to a restore point that has begun to alter something.
+# rollback_to POINT: the newest rollback to a restore point, in whatever folder that was then, that has begun to alter something.
 rollback_to() {
   local run runs
   runs_of svc-rollback
   for run in "${runs[@]}"; do
-    if { run_dir=$run has_begun stop; } && jq -e --arg point "$1" '.facts.restore_point == $point' "$run/notes.json" >/dev/null 2>&1; then
+    if { run_dir=$run has_begun stop; } && jq -e --arg id "${1##*/}" '.facts.restore_point | split("/") | last == $id' "$run/notes.json" >/dev/null 2>&1; then
       printf '%s' "$run"
       return
     fi

@@ -48,7 +48,8 @@ resume_hops() {
   find_way
   while has_begun "hop-$((number + 1))"; do number=$((number + 1)); done
   cut=$(newest_run svc-upgrade "$SVC_RUN_ID")
-  if ! is_done "hop-$number" && [[ -n $cut ]] && run_dir=$cut has_begun installer; then
+  # A hop may have been cut off before it had a run: the newest is that of the hop before.
+  if ! is_done "hop-$number" && [[ -n $cut ]] && ! is_ok "$(times_file document "$cut")" && run_dir=$cut has_begun installer; then
     if $rerun_installer; then set -- --rerun-installer; fi
     # Whether this one's installer is to be run still, the hop itself finds out.
     step "hop-$number" "$self" --resume "${cut##*/}" "$@" "${installer_args[@]/#/--installer-arg=}"

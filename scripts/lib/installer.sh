@@ -14,12 +14,12 @@ installer_of() {
   printf '%s' "${SVC_INSTALLER_DIR:-$2}/$SVC_NAME-$1.run"
 }
 
-# previous_installer VERSION RUN: the installer of the version before: in SVC_INSTALLER_DIR, in this folder, or where the upgrade RUN
-# had found it, perhaps beside the new one.
+# previous_installer VERSION RUN: the installer of the version before: in SVC_INSTALLER_DIR, where the upgrade RUN had found it
+# (perhaps beside the new one), or in this folder.
 previous_installer() {
-  local installer seen
+  local installer seen=''
   installer=$(installer_of "$1" .)
-  if [[ ! -e $installer ]] && run_dir=$2 is_done previous-installer; then
+  if [[ $installer == ./* ]] && run_dir=$2 is_done previous-installer; then
     seen=$(run_dir=$2 value previous-installer .result.path)
     if [[ -e $seen && ${seen##*/} == "$SVC_NAME-$1.run" ]]; then installer=$seen; fi
   fi

@@ -30,13 +30,18 @@ log_call() {
 # noted_words PLAN: the words that a run was called with, each ended by a NUL; a file that was named from the folder of then is
 # named by its whole path.
 noted_words() {
-  local word option directory
+  local word option before='' directory
   directory=$(jq -r '.directory // ""' "$1")
   while IFS= read -r -d '' word; do
     option=''
     if [[ $word == --*=* ]]; then option=${word%%=*}= word=${word#*=}; fi
-    if [[ -n $word && $word != [-/]* && -n $directory && -e $directory/$word ]]; then word=$directory/$word; fi
+    case ${option:-$before=} in
+      # What is named there is no file.
+      --to=* | --last-minor=* | --layout=* | --uninstall=* | --resume=*) ;;
+      *) if [[ -n $word && $word != [-/]* && -n $directory && -e $directory/$word ]]; then word=$directory/$word; fi ;;
+    esac
     printf '%s%s\0' "$option" "$word"
+    before=$word
   done < <(jq -j '.arguments[] | . + "\u0000"' "$1")
 }
 
@@ -67,6 +72,9 @@ shown_args() {
     printf '%s\0' "$word"
   done
 }
+
+# keep_journal: what is noted survives the end of the host too, before something that cannot be taken back begins.
+keep_journal() { $dry_run || sync -- "$run_dir"/plan*.json "$run_dir"/*.started "$run_dir" "${run_dir%/*}" 2>/dev/null || :; }
 
 # has_begun STEP: whether it was ever started.
 has_begun() {

@@ -10,9 +10,6 @@ text() {
   if [[ $text == *[[:cntrl:]]* ]]; then jq -n --arg text "$1" '$text'; else printf '"%s"' "$text"; fi
 }
 
-# text_or_null VALUE: null for nothing.
-text_or_null() { if [[ -n $1 ]]; then text "$1"; else printf null; fi; }
-
 # json_array WORD...: an array of strings.
 json_array() {
   local word texts=()

@@ -10,7 +10,7 @@ review=false
 
 # fact KEY JSON: something that the last document says in its result.
 fact() {
-  facts[$1]=$2
+  facts[$1]=${2:-null}
   keep_notes
 }
 

@@ -5,7 +5,7 @@
 read_point() {
   [[ -e $point/SHA256SUMS ]] || return 1
   IFS=$'\t' read -r point_version point_quiesced point_database < <(
-    jq -ers 'if length==1 and .[0].schema=="svc-restore-point/1" then .[0] else empty end | [.version, .quiesced, .database] | @tsv' \
+    jq -ers 'if length==1 and .[0].schema=="svc-restore-point/1" then .[0] else empty end | [.version // "-", .quiesced, .database] | @tsv' \
       "$point/restore-point.json" 2>/dev/null)
 }
 point_version='' point_quiesced='' point_database=''

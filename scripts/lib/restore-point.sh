@@ -85,6 +85,8 @@ take_half_point() {
   local folder
   folder=$(run_dir=$1 point_of_run)
   if [[ -e $folder/SHA256SUMS ]]; then return; fi
+  # All of it was there, and is elsewhere now, or on a disk that is not mounted: its snapshot may be half of a whole point.
+  if [[ ! -d $folder ]] && run_dir=$1 is_done unit-after; then return; fi
   half_point=$folder half_run=$1
   if run_dir=$1 has_begun snapshot; then half_snapshot=$(snapshot_name "${1##*/}" upgrade); fi
 }

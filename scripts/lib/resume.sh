@@ -29,7 +29,13 @@ resume_begin() {
     fail 3 run_finished "The run $SVC_RUN_ID has ended well: nothing is left to do." "$script --status $SVC_RUN_ID shows it."
   fi
   if [[ ! -e $(times_file document "$found") ]]; then was_killed=true; fi
-  mapfile -d '' -t noted_arguments < <(noted_words "$found/plan.json")
+  # Also what was said when it was gone on with before.
+  noted_arguments=()
+  local plan words
+  for plan in "$found"/plan{,.[0-9],.[0-9][0-9]}.json; do
+    mapfile -d '' -t words < <(noted_words "$plan")
+    noted_arguments+=("${words[@]}")
+  done
   restore_settings "$found/plan.json"
   if ! write_plan "$found/plan.$(($(run_dir=$found times_begun) + 1)).json" 2>/dev/null; then
     fail 1 journal_full "There is no room for the journal of the run in $found." "Make room on the disk of $SVC_STATE_DIR."
@@ -83,6 +89,8 @@ parse_noted() {
   local lost
   installer_args=()
   parse "${noted_arguments[@]}"
+  # That holds for the call alone.
+  rerun_installer=false
   lost=${#installer_args[@]} installer_args=()
   parse "${arguments[@]}"
   refuse_redacted

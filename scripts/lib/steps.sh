@@ -59,13 +59,17 @@ begin() {
   shift 2
   # Bash lets what it starts beside itself ignore INT, which the tools undo and a script cannot.
   if [[ $1 == /* && $(trap -p INT) == *on_signal* ]]; then as=(env --default-signal=INT); fi
-  if [[ -t 2 ]]; then
+  # A script of ours gives its own account where this one does.
+  if [[ $1 == /* ]] && $verbose; then set -- "$1" -v "${@:2}"; fi
+  if [[ -t 2 ]] || { [[ $1 == /* ]] && $verbose; }; then
     "${as[@]}" "$@" >"$files.json.partial" </dev/null &
   else
     "${as[@]}" "$@" >"$files.json.partial" 2>>"$run_dir/log" </dev/null &
   fi
   pid=$!
   children+=("$pid")
+  # One that came just now has not reached it.
+  if [[ -n $signal ]]; then kill -s "$signal" "$pid" 2>/dev/null || :; fi
 }
 
 # await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0). One that a signal has broken

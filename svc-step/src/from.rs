@@ -158,14 +158,12 @@ impl Received {
         })
     }
 
-    /// A file that the document names: there, or beside the `--from` file where it has moved with it.
+    /// A file that the document names: the one beside the `--from` file, since whoever has copied or moved both means that one,
+    /// or else the one of that path.
     #[must_use]
     pub fn locate(&self, named: &Path) -> PathBuf {
-        if named.exists() {
-            return named.to_owned();
-        }
-        let moved = self.origin.as_deref().zip(named.file_name()).map(|(origin, name)| file::folder_of(origin).join(name));
-        moved.filter(|moved| moved.exists()).unwrap_or_else(|| named.to_owned())
+        let beside = self.origin.as_deref().zip(named.file_name()).map(|(origin, name)| file::folder_of(origin).join(name));
+        beside.filter(|beside| beside.exists()).unwrap_or_else(|| named.to_owned())
     }
 }
 
