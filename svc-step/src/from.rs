@@ -245,6 +245,21 @@ mod tests {
     }
 
     #[test]
+    fn of_a_file_and_its_copy_beside_the_document_the_copy_is_meant() {
+        let folder = || tempfile::tempdir().unwrap();
+        let (first, copy) = (folder(), folder());
+        let (named, beside) = (first.path().join("dump.sql"), copy.path().join("dump.sql"));
+        let origin = Some(copy.path().join("pgdump.json"));
+        let received = Received::parse(GOOD.to_owned(), origin, &["a.b/1"], Accept::Good).unwrap();
+        std::fs::write(&named, "first").unwrap();
+        assert_eq!(received.locate(&named), named);
+        std::fs::write(&beside, "copy").unwrap();
+        assert_eq!(received.locate(&named), beside);
+        std::fs::remove_file(&named).unwrap();
+        assert_eq!(received.locate(&named), beside);
+    }
+
+    #[test]
     fn exactly_one_good_document_is_taken() {
         assert!(parse(GOOD, Accept::Good).is_ok());
         let failed = GOOD.replace("\"ok\":true", "\"ok\":false");
