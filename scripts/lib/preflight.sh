@@ -53,7 +53,12 @@ preflight_room() {
     --argjson free_there "$free_there" --argjson one_disk "$one_disk" --slurpfile search "$(document search)" \
     --slurpfile verified "$(document repository)" --slurpfile database "$(document database)" 2>/dev/null)
   # A check that left no document has failed, and says so.
-  if ((${#judged[@]})); then note_check room "${judged[0]}" "${judged[1]}"; fi
+  if ((${#judged[@]} == 0)); then return; fi
+  note_check room "${judged[0]}" "${judged[1]}"
+  if [[ ${judged[0]} == fail ]]; then
+    if ((${#preflight_failed[@]} == 0)); then preflight_status=3; fi
+    preflight_failed+=(room)
+  fi
 }
 
 # free_bytes FOLDER: what is free on its disk.
@@ -70,8 +75,11 @@ preflight_verdict() {
   if ((${#checks[@]})); then say "preflight: $total"; fi
   if ((${#preflight_failed[@]} > 1)); then
     failed_step=$worst failure_hint=$(stop_hint "$worst")
-    failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: $(sentence_of "$(document "$worst")" "$preflight_status")"
+    failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: ${sayings[$worst]}"
     exit "$preflight_status"
+  elif [[ $worst == room ]]; then
+    fail "$preflight_status" no_room "Nothing was altered: there is too little room: ${sayings[room]}." \
+      "Make room there, or set SVC_BACKUP_DIR to a folder on another disk."
   elif [[ -n $worst ]]; then
     stop_at "$preflight_status" "$worst"
   fi
