@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use svc_tests::content::documents;
 use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{assert_back, runs};
+use svc_tests::journey::{assert_back, journal, runs};
 use svc_tests::product::{Content, Product};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
@@ -196,7 +196,7 @@ impl Journey {
         assert_eq!(product.marker(), "2.0.1");
         assert!(product.is_active());
         // Without room for its last document nobody knows that it has ended in order.
-        let noted = how.fills().is_none() || cut.run.join("document.json").exists();
+        let noted = how.fills().is_none() || is_noted(&cut.run);
         if how.in_order() && noted {
             let wanted = if names_room(cut, how) { "room" } else { "Type the same again: svc-rollback" };
             assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
@@ -250,7 +250,14 @@ impl Journey {
 
 /// Whether it had no room, and could say so in its last document: what there is no room for is named then.
 fn names_room(cut: &Cut, how: How) -> bool {
-    how.fills().is_some() && cut.run.join("document.json").exists()
+    how.fills().is_some() && is_noted(&cut.run)
+}
+
+/// Whether a run says how its last time has ended.
+fn is_noted(run: &Path) -> bool {
+    let times = journal(run).into_iter().filter(|name| name.starts_with("plan.") && name.ends_with(".json")).count();
+    let document = if times == 1 { "document.json".to_owned() } else { format!("document.{times}.json") };
+    run.join(document).exists()
 }
 
 /// The ids of the items in a database, and those in an index.
