@@ -86,7 +86,7 @@ prepare_run() {
 
 need_programs() {
   local program
-  for program in jq flock setsid sha256sum svc-version svc-unit svc-snap svc-pgdump svc-pgrestore svc-confsave; do
+  for program in jq flock setsid ps awk hostname sha256sum svc-version svc-unit svc-snap svc-pgdump svc-pgrestore svc-confsave; do
     type -P "$program" >/dev/null ||
       fail 4 program_not_found "The program $program is not installed or not on the PATH." "Install it; the PATH is $PATH."
   done
