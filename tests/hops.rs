@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use svc_tests::journey::point_of;
+use svc_tests::journey::{journal, point_of};
 use svc_tests::product::Product;
 
 #[test]
@@ -54,6 +54,16 @@ fn to_a_version_goes_by_all_hops_and_the_hooks_are_run_alone_when_that_is_asked_
     assert_eq!(ran.result()["hops"].as_array().unwrap().len(), 2, "{ran}");
     assert_eq!(product.marker(), "2.0.1");
     to().run().refused("path_not_higher");
+
+    // As where it is killed between the end of the last hop, and the moment at which it keeps what that hop has said.
+    let run = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+    journal(&run).iter().filter(|name| name.ends_with("hop-2.json") || *name == "document.json").for_each(|name| {
+        fs::remove_file(run.join(name)).unwrap();
+    });
+    let id = run.file_name().unwrap().to_string_lossy().into_owned();
+    let ran = product.tool("svc-upgrade").args(["--resume", &id]).run().ok();
+    assert_eq!(ran.result()["version"], "2.0.1");
+    assert_eq!(ran.result()["hops"].as_array().unwrap().len(), 2, "{ran}");
 
     let hook = product.path("hooks/post-install/10-modules");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();

@@ -47,15 +47,34 @@ resume_hops() {
   local number=1 cut
   find_way
   while has_begun "hop-$((number + 1))"; do number=$((number + 1)); done
-  cut=$(newest_run svc-upgrade "$SVC_RUN_ID")
-  # A hop may have been cut off before it had a run: the newest is that of the hop before.
-  if ! is_done "hop-$number" && [[ -n $cut ]] && ! is_ok "$(times_file document "$cut")" && run_dir=$cut has_begun installer; then
+  cut=$(run_of_hop "$number")
+  keep_lost_document "$number" "$cut"
+  if ! is_done "hop-$number" && [[ -n $cut ]] && run_dir=$cut has_begun installer; then
     if $rerun_installer; then set -- --rerun-installer; fi
     # Whether this one's installer is to be run still, the hop itself finds out.
     step "hop-$number" "$self" --resume "${cut##*/}" "$@" "${installer_args[@]/#/--installer-arg=}"
   fi
   if ! is_done "hop-${#installers[@]}"; then ask_for_arguments installer; fi
   upgrade_by_hops
+}
+
+# run_of_hop NUMBER: the run of the newest hop, where it has one: it may have been cut off before, and the newest run is that of the
+# hop before then.
+run_of_hop() {
+  local run
+  run=$(newest_run svc-upgrade "$SVC_RUN_ID")
+  if [[ -n $run && $(jq -r '.arguments[-1]' "$run/plan.json") == "${installers[$1 - 1]}" ]]; then printf '%s' "$run"; fi
+}
+
+# keep_lost_document NUMBER RUN: that of a hop that has ended well when nobody was left to keep it.
+keep_lost_document() {
+  local begun=("$run_dir"/[0-9][0-9]-"hop-$1"{,.[0-9],.[0-9][0-9]}.started) point files
+  if [[ -z $2 ]] || is_done "hop-$1" || ! is_ok "$(times_file document "$2")"; then return; fi
+  point=$(run_dir=$2 point_of_run)
+  refuse_after_rollback
+  files=${begun[-1]%.started}
+  cp -- "$(times_file document "$2")" "$files.json.partial"
+  mv -- "$files.json.partial" "$files.json"
 }
 
 # note_hops: what the last document says of the hops that have ended.
