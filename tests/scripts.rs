@@ -90,6 +90,29 @@ fn what_is_longer_than_an_argument_may_be_is_said_all_the_same() {
 }
 
 #[test]
+fn of_runs_that_begin_in_one_second_the_last_is_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let upgrade = || {
+        let tool = Tool::script("svc-upgrade").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+        tool.env("SVC_STATE_DIR", &state).env("SVC_BACKUP_DIR", folder.path().join("backups"))
+    };
+    // Each second of the next minute has a run.
+    let stamps = "for s in {0..59}; do date -u -d \"$s seconds\" +%Y%m%dt%H%M%Sz; done";
+    let stamps = Command::new("bash").args(["-c", stamps]).output().unwrap().stdout;
+    let stamps = String::from_utf8(stamps).unwrap();
+    for stamp in stamps.lines() {
+        let run = state.join(format!("runs/{stamp}-upgrade"));
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join("plan.json"), format!("{{\"script\": \"svc-upgrade\", \"run_id\": \"{stamp}-upgrade\"}}")).unwrap();
+    }
+    let ran = upgrade().arg("/not/there.run").run();
+    let id = ran.doc()["run_id"].as_str().unwrap();
+    let status = upgrade().arg("--status").run();
+    assert!(status.stdout.starts_with(&format!("svc-upgrade {id}, begun ")), "{id} is not the newest\n{status}");
+}
+
+#[test]
 fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["", "state", "state/runs", "backups"] {

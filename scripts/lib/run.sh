@@ -94,15 +94,16 @@ need_programs() {
   version_of_tools=${version_of_tools##* }
 }
 
-# An id of this second, and a number behind it where another run of this second has that id.
+# An id of this second, or of the next one that no other run has: the newest run is the last by its name.
 new_run_id() {
-  local id number=1
-  id=$(date -u +%Y%m%dt%H%M%Sz)-$1
-  while [[ -e $SVC_STATE_DIR/runs/$id ]]; do
-    number=$((number + 1))
-    id=${id%%-*}-$1-$number
+  local epoch=$EPOCHSECONDS stamp others
+  while :; do
+    stamp=$(date -u -d "@$epoch" +%Y%m%dt%H%M%Sz)
+    others=("$SVC_STATE_DIR/runs/$stamp"-*)
+    ((${#others[@]})) || break
+    epoch=$((epoch + 1))
   done
-  printf '%s' "$id"
+  printf '%s-%s' "$stamp" "$1"
 }
 
 # Whether the lock is held already, by the script that called this one.
