@@ -71,9 +71,10 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     let mut script = tool.may_be_killed().spawn();
     let found = wait::until("the script to come to the point, or to its end", A_WHILE, || {
         let ended = !script.is_running();
-        let new = entries(product).filter(|path| !before.contains(path));
-        let found = new.filter_map(|path| Some((path.parent()?.to_owned(), point(&path)?)));
-        let found = found.collect::<BTreeSet<_>>().into_iter().find(|(run, point)| wanted(run, point));
+        // In the order of the journal, where several came at once.
+        let new: BTreeSet<PathBuf> = entries(product).filter(|path| !before.contains(path)).collect();
+        let mut found = new.iter().filter_map(|path| Some((path.parent()?.to_owned(), point(path)?)));
+        let found = found.find(|(run, point)| wanted(run, point));
         (found.is_some() || ended).then_some(found)
     })
     .unwrap();
