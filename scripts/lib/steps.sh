@@ -68,8 +68,6 @@ begin() {
   fi
   pid=$!
   children+=("$pid")
-  # One that came just now has not reached it.
-  if [[ -n $signal ]]; then kill -s "$signal" "$pid" 2>/dev/null || :; fi
 }
 
 # await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0). One that a signal has broken
