@@ -98,7 +98,7 @@ fn of_runs_that_begin_in_one_second_the_last_is_the_newest() {
         tool.env("SVC_STATE_DIR", &state).env("SVC_BACKUP_DIR", folder.path().join("backups"))
     };
     // Each second of the next minute has a run.
-    let stamps = "for s in {0..59}; do date -u -d \"$s seconds\" +%Y%m%dt%H%M%Sz; done";
+    let stamps = "now=$EPOCHSECONDS; for s in {0..59}; do date -u -d \"@$((now + s))\" +%Y%m%dt%H%M%Sz; done";
     let stamps = Command::new("bash").args(["-c", stamps]).output().unwrap().stdout;
     let stamps = String::from_utf8(stamps).unwrap();
     for stamp in stamps.lines() {
