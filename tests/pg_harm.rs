@@ -234,7 +234,9 @@ fn somebody_without_rights_is_refused_clearly() {
 
 #[test]
 fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
-    let (case, _) = Case::filled("pgh_room");
+    // While the disk of a tablespace is full, no checkpoint of the whole server succeeds, on which others wait.
+    let own = Host::shared().unwrap().postgres_server().unwrap();
+    let (case, _) = Case::filled_on(own.clone(), "pgh_room");
     case.sql("CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 100000) n");
     let folder = case.dir.path().join("disk");
     // The server must get there too.

@@ -673,17 +673,12 @@ fn progress_is_shown_only_where_it_is_wanted() {
 fn a_bar_is_shown_on_a_terminal() {
     let own = Own::new("terminal");
     own.sql("CREATE TABLE t AS SELECT i, repeat(md5(i::text), 8) FROM generate_series(1, 50000) i");
-    let tool = svc_tests::tool::bin_dir().join("svc-pgdump");
-    let typed = format!("{} --as postgres --dbname {} --output dump.sql", tool.display(), own.name);
     let postgres = &own.host.postgres;
-    let ran = Command::new("script")
-        .args(["-qec", &typed, "/dev/null"])
+    let ran = on_terminal(&format!("svc-pgdump --as postgres --dbname {} --output dump.sql", own.name))
         .env("PGHOST", &postgres.socket_dir)
         .env("PGPORT", postgres.port.to_string())
         .env("SVC_STATE_DIR", own.path("state"))
-        .env("TERM", "xterm")
         .current_dir(own.dir.path())
-        .stdin(Stdio::null())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&ran.stdout);

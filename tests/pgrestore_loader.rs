@@ -331,16 +331,13 @@ fn a_terminal_shows_bytes_rows_and_the_statement_at_work() {
     case.sql("CREATE TABLE public.large AS SELECT n, md5(n::text) FROM generate_series(1, 50000) n; CREATE INDEX ON public.large (md5)");
     // A staging that is over before the bar is drawn shows nothing of itself.
     let slow = case.dump_with(&case.dump(), "SELECT pg_catalog.pg_sleep(2);");
-    let tool = svc_tests::tool::bin_dir().join("svc-pgrestore");
-    let typed = format!("stty cols 160; {} stage {} > {}", tool.display(), slow.display(), case.dir.path().join("out").display());
-    let ran = std::process::Command::new("script")
-        .args(["-qec", &typed, "/dev/null"])
+    let typed = format!("stty cols 160; svc-pgrestore stage {} > {}", slow.display(), case.dir.path().join("out").display());
+    let ran = on_terminal(&typed)
         .env("PGHOST", &case.pg.socket_dir)
         .env("PGPORT", case.pg.port.to_string())
         .env("SVC_STATE_DIR", case.dir.path().join("state"))
         .env("SVC_DATABASE", &case.database)
         .env("SVC_DB_USER", &case.owner)
-        .env("TERM", "xterm")
         .output()
         .unwrap();
     let screen = String::from_utf8_lossy(&ran.stdout);

@@ -10,7 +10,7 @@ fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
     let dir = product.path("documents");
     std::fs::create_dir_all(&dir).unwrap();
     // The scripts are installed beside the tools.
-    let path = format!("{}:{}:{}", bin_dir().display(), root().join("scripts").display(), std::env::var("PATH").unwrap());
+    let path = search_path([root().join("scripts")]).into_string().unwrap();
     let more = more.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
     let env: Vec<(String, String)> = product.env().into_iter().chain([("PATH".to_owned(), path)]).chain(more).collect();
     let commands = page::recipe("scripts/README.md", name).unwrap();

@@ -17,6 +17,11 @@ fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
     let (product, before) = installed("rbhalf");
     let upgrade = product.tool("svc-upgrade").arg(product.failing_installer()).run();
     assert_eq!(upgrade.status, 1, "{upgrade}");
+    // Hooks that are run alone finish nothing of it.
+    product.tool("svc-upgrade").arg("--hooks-only").run().ok();
+    let id = upgrade.doc()["run_id"].as_str().unwrap();
+    let status = product.tool("svc-upgrade").arg("--status").run();
+    assert!(status.stdout.contains(&format!("svc-upgrade --resume {id} --rerun-installer")), "{status}");
     // Neither the installer nor what judges it is asked for anew behind the swaps, wherever that is typed.
     let folder = product.path("installers");
     let rollback = |dir: &Path| product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").dir(dir);

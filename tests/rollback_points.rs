@@ -113,12 +113,18 @@ fn what_cannot_be_kept_is_given_up_only_when_that_is_said_and_the_question_comes
 
 #[test]
 fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
-    let (product, before, _) = upgraded("rbchanged");
+    let (product, before, upgrade) = upgraded("rbchanged");
     let yaml = product.install_dir().join("config/rbchanged/rbchanged.yaml");
     let text = fs::read_to_string(&yaml).unwrap();
     assert!(text.contains("display_name: \"Sample service\""), "{text}");
     fs::write(&yaml, text.replace("Sample service", "Our service")).unwrap();
-    product.tool("svc-rollback").run().review("configuration_changed_since");
+    // Whoever tried another upgrade since, which ended before its installer, may have that one in mind.
+    let attempt = product.tool("svc-upgrade").arg("/not/there.run").run().unchanged();
+    let refused = product.tool("svc-rollback").run().refused("nothing_to_roll_back").unchanged();
+    let id = upgrade.doc()["run_id"].as_str().unwrap();
+    let hint = refused.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains(attempt.doc()["run_id"].as_str().unwrap()) && hint.ends_with(&format!("svc-rollback {id}")), "{refused}");
+    product.tool("svc-rollback").arg(id).run().review("configuration_changed_since");
     assert_back(&product, &before);
 }
 

@@ -39,14 +39,11 @@ impl<'a> Terminal<'a> {
     #[track_caller]
     fn run(&self, args: &[&str]) -> (String, Value) {
         let out: PathBuf = self.dir.path().join("out.json");
-        let command = format!("stty cols 120; {} {} > {}", bin_dir().join("svc-snap").display(), args.join(" "), out.display());
-        let seen = Command::new("script")
-            .args(["-qec", &command, "/dev/null"])
+        let seen = on_terminal(&format!("stty cols 120; svc-snap {} > {}", args.join(" "), out.display()))
             .env("SVC_SEARCH_URL", &self.sandbox.search.url)
             .env("SVC_REPOSITORY", &self.sandbox.prefix)
             .env("SVC_INDICES", format!("{}-*", self.sandbox.prefix))
             .env("SVC_STATE_DIR", self.sandbox.state.path())
-            .env("TERM", "xterm")
             .output()
             .unwrap();
         let screen = String::from_utf8_lossy(&seen.stdout).into_owned();

@@ -20,6 +20,7 @@ find_point() {
     if [[ ${upgrade_run##*/} != "${point##*/}" ]]; then upgrade_run=''; fi
   elif [[ -n $upgrade_run ]]; then
     refuse_unfinished
+    refuse_after_attempt
     point=$(run_dir=$upgrade_run point_of_run)
     refuse_second_time
   else
@@ -33,6 +34,27 @@ find_point() {
   say "restore point $point"
 }
 
+# An upgrade that ended before its installer has altered nothing. Whoever types svc-rollback after it may have that one in mind, and
+# not the one before, which may be of months ago. (A hop is of one upgrade with the hops before it.)
+refuse_after_attempt() {
+  local runs run
+  runs_of svc-upgrade
+  for run in "${runs[@]}"; do
+    if [[ $run == "$upgrade_run" ]]; then return; fi
+    if { run_dir=$run has_begun 'new*' || run_dir=$run has_begun way; } && ! is_same_upgrade "$run" "$upgrade_run"; then
+      fail 3 nothing_to_roll_back "The last upgrade, ${run##*/}, ended before its installer was started: nothing of it is to be taken back." \
+        "svc-upgrade --status ${run##*/} says how it stands. To take back the one before it: svc-rollback ${upgrade_run##*/}"
+    fi
+  done
+}
+
+# is_same_upgrade RUN OTHER: whether both are hops of one run.
+is_same_upgrade() {
+  local outer
+  outer=$(told "$1/plan.json" '.parent // ""')
+  [[ -n $outer && $outer == "$(told "$2/plan.json" '.parent // ""')" ]]
+}
+
 # A rollback without a named point, after one that has done it already, would take away what was written since.
 refuse_second_time() {
   local run runs document
@@ -40,7 +62,7 @@ refuse_second_time() {
   for run in "${runs[@]}"; do
     document=$(times_file document "$run")
     # By its name, since it may have been taken from another folder.
-    if [[ $run > $upgrade_run ]] && is_ok "$document" && [[ $(jq -r '.result.restore_point // ""' "$document") == */"${point##*/}" ]]; then
+    if [[ $run > $upgrade_run ]] && is_ok "$document" && [[ $(told "$document" '.result.restore_point // ""') == */"${point##*/}" ]]; then
       fail 3 rolled_back_already "The last upgrade was rolled back already, by the run ${run##*/}." \
         "To take away what was written since, and go back once more, name the point: svc-rollback ${point##*/}"
     fi

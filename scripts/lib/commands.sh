@@ -46,24 +46,34 @@ foreign() {
   ((status == 0))
 }
 
-# command_document STEP STATUS COMMAND...: writes the document of a command that has ended, with the path of the step's files
-# in `files`.
+# command_document STEP STATUS COMMAND...: writes the document of a command that has ended (schema svc-run.command/1), with the path of
+# the step's files in `files`.
 command_document() {
-  local name=$1 status=$2 begun ended=$EPOCHREALTIME
+  local name=$1 status=$2 times begun ended ok=true changed=true error=null lines
   shift 2
-  begun=$(stat -c %.3Y -- "$files.started")
-  # Without one, it ended just now.
-  if [[ -e $files.rc ]]; then ended=$(stat -c %.3Y -- "$files.rc"); fi
-  tail -c 4096 -- "$files.out" >"$run_dir/tail" 2>/dev/null || :
-  if ! jq -nc -f "$lib/command.jq" --arg version "$version_of_tools" --arg step "$name" --arg run_id "$SVC_RUN_ID" --arg host "$(hostname)" \
-    --argjson begun "$begun" --argjson ended "$ended" --argjson exit_status "$status" --arg output "$files.out" \
-    --argjson argv "$(shown_array "$@")" --rawfile tail "$run_dir/tail" >"$files.json.partial"; then
-    # No room, which the next step finds too; the command's status is kept.
-    rm -f -- "$files.json.partial"
-  else
-    mv -- "$files.json.partial" "$files.json"
+  # Without the file of its status, it ended just now.
+  mapfile -t times < <(stat -c %.3Y -- "$files.started" "$files.rc" 2>/dev/null)
+  begun=${times[0]/./} ended=${times[1]:-$EPOCHREALTIME}
+  ended=${ended/./} ended=${ended:0:${#begun}}
+  if ((status)); then
+    mapfile -t lines < <(tail -c 4096 -- "$files.out" 2>/dev/null | grep -av '^$' | tail -n 5)
+    # One that failed may have altered anything.
+    ok=false changed=null
+    error="{\"code\":\"command_failed\",\"message\":\"The command of the step $name ended with status $status.\",\"hint\":$(text "Read $files.out."),"
+    error+="\"retryable\":false,\"causes\":$(json_array "${lines[@]}")}"
   fi
-  rm -f -- "$run_dir/tail"
+  show "$@"
+  # Where there is no room, the next step finds that too; the command's status is kept.
+  if ! {
+    printf '{"schema":"svc-run.command/1","tool":"svc-run %s","step":"command","ok":%s,"changed":%s,"dry_run":false,"run_id":"%s","host":%s,' \
+      "$version_of_tools" "$ok" "$changed" "$SVC_RUN_ID" "$(text "$host")" &&
+    TZ=UTC printf '"started_at":"%(%FT%TZ)T","finished_at":"%(%FT%TZ)T","duration_ms":%s,"result":' \
+      "$((begun / 1000))" "$((ended / 1000))" "$((ended > begun ? ended - begun : 0))" &&
+    printf '{"name":"%s","argv":%s,"exit_status":%s,"output":%s},"warnings":[],"error":%s}\n' \
+      "$name" "$(json_array "${shown[@]}")" "$status" "$(text "$files.out")" "$error"
+  } 2>/dev/null >"$files.json.partial" || ! mv -- "$files.json.partial" "$files.json"; then
+    rm -f -- "$files.json.partial"
+  fi
 }
 
 # judge_earlier STEP COMMAND...: what became of a command that an earlier time of this run has started. One that has ended

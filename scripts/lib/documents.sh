@@ -6,7 +6,7 @@ document() {
   local found=("$run_dir"/[0-9][0-9]-"$1"{,.[0-9],.[0-9][0-9]}.json)
   ((${#found[@]})) && printf '%s' "${found[-1]}"
 }
-value() { jq -r "$2" "$(document "$1")"; }
+value() { told "$(document "$1")" "$2"; }
 
 # document_of STEP: the same, with the name that a dry run prints where it has made none.
 document_of() { document "$1" || printf '%s.json' "$1"; }
@@ -55,23 +55,23 @@ has_warnings() {
   jq -e '.warnings | length > 0' "$1" >/dev/null
 }
 
-# said_of FILE: what a step says whose one document is ok; nothing, and a failure, where it is not.
-said_of() {
-  local changed=''
+# say_of FILE: `said`, what a step says whose one document is ok; false where it is not.
+say_of() {
+  said=''
   if glance "$1" && $silent; then
-    if [[ $said_changed == true ]]; then changed='changed, '; fi
-    printf 'ok, %s%s ms' "$changed" "$said_ms"
+    if [[ $said_changed == true ]]; then said='changed, '; fi
+    said="ok, $said$said_ms ms"
     [[ $said_ok == true ]]
   else
-    jq -rse 'if length==1 and .[0].ok==true then .[0] else empty end
-      | [.warnings[] | "warning: \(.message) "] + ["ok, \(if .changed then "changed, " else "" end)\(.duration_ms) ms"] | join("")' "$1" 2>/dev/null
+    said=$(jq -rse 'if length==1 and .[0].ok==true then .[0] else empty end
+      | [.warnings[] | "warning: \(.message) "] + ["ok, \(if .changed then "changed, " else "" end)\(.duration_ms) ms"] | join("")' "$1" 2>/dev/null)
   fi
 }
 
 # sentence_of FILE STATUS: what a step that failed says.
 sentence_of() {
   if is_whole "$1"; then
-    jq -r '.error.message // "it is not ok"' "$1"
+    told "$1" '.error.message // "it is not ok"'
   else
     printf 'it ended with status %s and left no document; see %s/log.' "$2" "$run_dir"
   fi

@@ -49,11 +49,11 @@ on_exit() {
   local status=$? child document pretty=-c
   if [[ -t 1 ]]; then pretty=--tab; fi
   ending=true
-  trap '' HUP INT TERM
   trap - EXIT
   set +e
-  # A signal that came between two steps leaves the one beside them to be awaited.
-  for child in "${children[@]}"; do wait "$child"; done
+  # What is still at work beside the step that ended the run hears of every signal until it has ended too.
+  for child in "${children[@]}"; do wait_for "$child"; done
+  trap '' HUP INT TERM
   if [[ -n $run_dir ]]; then keep_late_documents; fi
   # A signal for the whole group has ended a command of the script itself, and bash may not have noticed it.
   if [[ -z $signal ]] && ((status == 129 || status == 130 || status == 143)); then signal=$(kill -l "$status"); fi
@@ -109,8 +109,8 @@ last_document() {
   if [[ -n $run_dir ]]; then steps_of_run; fi
   # What the run has found out may be longer than a program's argument may be (128 KiB): a year of restore points, an index a day.
   jq -n "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
-    --arg host "$(hostname)" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(date -u +%FT%TZ)" \
-    --argjson duration_ms "$(($(date +%s%3N) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
+    --arg host "$host" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(TZ=UTC printf '%(%FT%TZ)T' -1)" \
+    --argjson duration_ms "$(($(now_ms) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
     --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \
     --arg code "$failure_code" --slurpfile said <(printf '%s\n' "$(facts_object)" "$(joined "${warnings[@]}")" "$(json_array "${plan[@]}")") \
     --argjson undone "$(json_array "${undone[@]}")" "${steps_words[@]}"

@@ -6,16 +6,28 @@
 # the script that called this one.
 # write_plan FILE
 write_plan() {
-  local noted
+  local noted outer=null
   mapfile -d '' -t noted < <(without_private "${arguments[@]}")
-  jq -n --arg script "$script" --arg run_id "$SVC_RUN_ID" --arg started "$started" --argjson arguments "$(json_array "${noted[@]}")" \
-    --arg version "$version_of_tools" --arg parent "$parent" --arg directory "$PWD" --arg user "${SUDO_USER:-$(id -un)}" \
-    '{script: $script, run_id: $run_id, parent: (if $parent == "" then null else $parent end), started_at: $started,
-      arguments: $arguments, directory: $directory, user: $user, tools: $version,
-      settings: ($ENV | with_entries(select(.key | test("^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$)"))
-                       | select(.key | test("PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$") | not)
-                       | .value |= gsub("//[^/]*@"; "//")))}' >"$1.partial" &&
+  if [[ -n $parent ]]; then outer=$(text "$parent"); fi
+  printf '{\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s\n}\n' \
+    script "$(text "$script")" run_id "$(text "$SVC_RUN_ID")" parent "$outer" started_at "\"$started\"" \
+    arguments "$(json_array "${noted[@]}")" directory "$(text "$PWD")" user "$(text "$user")" \
+    tools "\"$version_of_tools\"" settings "$(settings_object)" >"$1.partial" &&
     mv -- "$1.partial" "$1"
+}
+
+# settings_object: what the environment says of the service, without what is secret by its name, and without what URLs tell.
+settings_object() {
+  local name value json members=()
+  for name in $(compgen -e); do
+    [[ $name =~ ^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$) && ! $name =~ (PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$) ]] || continue
+    value=${!name}
+    while [[ $value =~ ^(.*)//[^/]*@(.*)$ ]]; do value=${BASH_REMATCH[1]}//${BASH_REMATCH[2]}; done
+    as_text "$value"
+    members+=("\"$name\": $json")
+  done
+  local IFS=,
+  printf '{%s}' "${members[*]}"
 }
 
 # log_call: the log says what was typed, and by whom; that of the run that has called this one says so too.
@@ -23,7 +35,7 @@ log_call() {
   local noted call
   mapfile -d '' -t noted < <(without_private "${arguments[@]}")
   call=$(quoted "$script" "${noted[@]}")
-  log "typed: $call (${SUDO_USER:-$(id -un)}, in $PWD)"
+  log "typed: $call ($user, in $PWD)"
   if [[ -n $parent ]]; then run_dir=$SVC_STATE_DIR/runs/$parent log "run $SVC_RUN_ID: $call"; fi
 }
 
@@ -31,7 +43,7 @@ log_call() {
 # named by its whole path.
 noted_words() {
   local word option before='' directory
-  directory=$(jq -r '.directory // ""' "$1")
+  directory=$(told "$1" '.directory // ""')
   while IFS= read -r -d '' word; do
     option=''
     if [[ $word == --*=* ]]; then option=${word%%=*}= word=${word#*=}; fi
@@ -58,10 +70,11 @@ without_private() {
   done
 }
 
-# The words of a command, likewise. Only whole words are taken for such an argument, which may be as short as `1`.
-shown_array() { mapfile -d '' -t shown < <(shown_args "$@"); json_array "${shown[@]}"; }
-shown_args() {
+# show WORD...: `shown` is the words of a command, likewise. Only whole words are taken for such an argument, which may be as short
+# as `1`.
+show() {
   local word private
+  shown=()
   for word; do
     for private in "${private_args[@]}"; do
       case $word in
@@ -69,7 +82,7 @@ shown_args() {
         "--installer-arg=$private") word='--installer-arg=<redacted>' ;;
       esac
     done
-    printf '%s\0' "$word"
+    shown+=("$word")
   done
 }
 

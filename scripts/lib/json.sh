@@ -1,19 +1,28 @@
-# JSON that is written without a jq, which takes longer to start than most steps take: a run has hundreds of such moments, and
-# in some of them the service is down. Sourced by run.sh.
+# JSON that is written and read without a jq, which takes longer to start than most steps take: a run has hundreds of such moments,
+# and in some of them the service is down. Sourced by run.sh.
 # shellcheck shell=bash
 
-# text VALUE: a JSON string.
+# text VALUE: a JSON string; as_text VALUE: the same, in `json`, without a process.
 text() {
-  local text=${1//\\/\\\\}
-  text=${text//\"/\\\"}
+  local json
+  as_text "$1"
+  printf '%s' "$json"
+}
+as_text() {
+  json=${1//\\/\\\\}
+  json=\"${json//\"/\\\"}\"
+  # What is no character in UTF-8 is not printed either.
   # shellcheck disable=SC2016 # jq's own variable
-  if [[ $text == *[[:cntrl:]]* ]]; then jq -n --arg text "$1" '$text'; else printf '"%s"' "$text"; fi
+  if [[ $json == *[^[:print:]]* ]]; then json=$(jq -n --arg text "$1" '$text'); fi
 }
 
 # json_array WORD...: an array of strings.
 json_array() {
-  local word texts=()
-  for word; do texts+=("$(text "$word")"); done
+  local word json texts=()
+  for word; do
+    as_text "$word"
+    texts+=("$json")
+  done
   joined "${texts[@]}"
 }
 
@@ -22,3 +31,28 @@ joined() {
   local IFS=,
   printf '[%s]' "$*"
 }
+
+# told FILE FILTER: what `jq -r FILTER` says. No jq is started where the filter is the path of a member, with or without an
+# alternative (.settings.KEY // "none"), whose name stands in the file at most once, and with a plain value.
+told() {
+  local text='' key='' rest
+  if [[ $2 =~ ^[.A-Za-z_0-9]*[.]([A-Za-z_0-9]+)(\ //\ \"([^\"]*)\")?$ ]]; then
+    key=${BASH_REMATCH[1]}
+    local alternative=${BASH_REMATCH[2]} other=${BASH_REMATCH[3]}
+    IFS= read -r -d '' -n "$told_at_most" text 2>/dev/null <"$1" || :
+  fi
+  if [[ -n $key && -n $text ]] && ((${#text} < told_at_most)); then
+    rest=${text#*"\"$key\":"}
+    if [[ $rest == "$text" && -n $alternative ]]; then
+      printf '%s\n' "$other"
+      return
+    elif [[ $rest != *"\"$key\":"* && $rest =~ ^\ ?(\"([^\"\\]*)\"|[0-9]+|true|false)[],}[:space:]] &&
+      (-z $alternative || ${BASH_REMATCH[1]} != false) ]]; then
+      if [[ ${BASH_REMATCH[1]} == \"* ]]; then printf '%s\n' "${BASH_REMATCH[2]}"; else printf '%s\n' "${BASH_REMATCH[1]}"; fi
+      return
+    fi
+  fi
+  jq -r "$2" "$1"
+}
+# What is longer is read by jq.
+told_at_most=20000

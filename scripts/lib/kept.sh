@@ -1,23 +1,13 @@
 # What a rollback has replaced and kept: what it is, how it is swapped back, and how it goes. Sourced by svc-rollback.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir, keep and the like are run.sh's and svc-rollback's
 
-# note_kept RUN: what is kept goes by the name of the run whose copies are swapped in: this one, or the upgrade that had set
-# them aside. Noted before anything is altered, and again when the swaps have said what it is.
+# note_kept RUN: before anything is altered. What is kept goes by the name of the run whose copies are swapped in: this one, or the
+# upgrade that had set them aside. Which it is the swaps say, for the last document (status.jq).
 note_kept() {
-  local run=$1 documents=() step
   if $dry_run || ((${#keep[@]})); then return; fi
-  for step in swap-search swap-database; do
-    if is_done "$step"; then documents+=("$(document "$step")"); fi
-  done
-  # Before the swaps there is nothing to name yet.
-  if ((${#documents[@]} == 0)); then
-    fact kept "{\"run\":\"$run\",\"indices\":[],\"databases\":[]}"
-    fact swap_back "$(swap_back_lines "$run")"
-    fact remove_kept "$(json_array "svc-snap unstage --run $run" "svc-pgrestore unstage --run $run")"
-    return
-  fi
-  fact kept "$(jq -cn --arg run "$run" '[inputs.result] as $swaps
-    | {run: $run, indices: [$swaps[] | .indices[]?.kept | values], databases: [$swaps[] | .kept.name? | values]}' "${documents[@]}")"
+  facts[kept]="{\"run\":\"$1\",\"indices\":[],\"databases\":[]}"
+  facts[swap_back]=$(swap_back_lines "$1")
+  fact remove_kept "$(json_array "svc-snap unstage --run $1" "svc-pgrestore unstage --run $1")"
 }
 
 # The commands that bring back what was replaced: the content, and after an upgrade the version that it belongs to, by the

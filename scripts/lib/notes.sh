@@ -47,9 +47,12 @@ facts_object() {
 # keep_notes: all of it is kept where it can be gone on from.
 keep_notes() {
   if $dry_run || [[ -z $run_dir ]]; then return; fi
-  if ! { printf '{"facts":%s,"warnings":%s,"review":%s}\n' "$(facts_object)" "$(joined "${warnings[@]}")" "$review" \
-    2>/dev/null >"$run_dir/notes.json.partial" &&
-    mv -- "$run_dir/notes.json.partial" "$run_dir/notes.json"; } && ! $ending; then
+  if ! {
+    {
+      printf '{"facts":' && facts_object && printf ',"warnings":' && joined "${warnings[@]}" && printf ',"review":%s}\n' "$review"
+    } 2>/dev/null >"$run_dir/notes.json.partial" &&
+    mv -- "$run_dir/notes.json.partial" "$run_dir/notes.json"
+  } && ! $ending; then
     journal_full 'What comes next'
   fi
 }

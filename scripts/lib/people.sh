@@ -14,7 +14,7 @@ say() {
 
 # A line for the run's log alone.
 log() {
-  if [[ -n ${run_dir:-} && -d $run_dir ]]; then printf '%(%FT%TZ)T %s\n' -1 "$*" >>"$run_dir/log" || :; fi
+  if [[ -n ${run_dir:-} && -d $run_dir ]]; then TZ=UTC printf '%(%FT%TZ)T %s\n' -1 "$*" >>"$run_dir/log" || :; fi
 }
 
 # may_not_read FOLDER: whether it is there, and closed to whoever asks: then nothing is known of what is in it.

@@ -1,13 +1,13 @@
 # Restore points: which there are, and whether they are whole. Sourced by the scripts that make, take or list them.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir, dry_run and the like are run.sh's
 
-# read_point: what `point` says of itself; false where it is no whole restore point of a kind that these scripts know.
+# read_point: what `point` says of itself; false where it is no whole restore point of a kind that these scripts know. (Whether that is
+# damaged, its sums say.)
 read_point() {
-  [[ -e $point/SHA256SUMS ]] || return 1
-  IFS=$'\t' read -r point_version point_quiesced point_database < <(
-    jq -ers 'if length==1 and .[0].schema=="svc-restore-point/1" then .[0] else empty end | [.version // "-", .quiesced, .database] | @tsv' \
-      "$point/restore-point.json" 2>/dev/null)
-}
+  local said=$point/restore-point.json
+  [[ -e $point/SHA256SUMS && $(told "$said" .schema 2>/dev/null) == svc-restore-point/1 ]] || return
+  point_version=$(told "$said" '.version // "-"') && point_quiesced=$(told "$said" .quiesced) && point_database=$(told "$said" .database)
+} 2>/dev/null
 point_version='' point_quiesced='' point_database=''
 
 list_points() {
@@ -30,7 +30,7 @@ altered_files() {
 }
 
 # point_of_run: where the restore point of the run in run_dir is, or was to be.
-point_of_run() { printf '%s/%s' "$(jq -r '.settings.SVC_BACKUP_DIR // "/nowhere"' "$run_dir/plan.json")" "${run_dir##*/}"; }
+point_of_run() { printf '%s/%s' "$(told "$run_dir/plan.json" '.settings.SVC_BACKUP_DIR // "/nowhere"')" "${run_dir##*/}"; }
 
 # folder_of_point POINT: the directory of a point that was named by its id or its directory.
 folder_of_point() {

@@ -3,37 +3,51 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # facts and the like are run.sh's
 
 preflight_failed=() preflight_status=0
-# The checks that were made, in their order, and of each the verdict and what it says.
-declare -A verdicts=() sayings=() check_lines=()
+# The checks that were made, in their order, and of each the verdict and what it says, or where that is still being written.
 checks=() total=''
+declare -A verdicts=() sayings=() saying=()
 
 # preflight STEP COMMAND...: a check whose verdict is noted: pass, warn or fail.
 preflight() {
-  local status=0 verdict=pass says file
+  local status=0 verdict=pass file fd
   check "$@" || status=$?
+  file=$(document "$1") || file=''
   if ((status)); then
-    verdict=fail
-    if ((${#preflight_failed[@]} == 0)); then preflight_status=$status; fi
-    preflight_failed+=("$1")
-    file=$(document "$1") || file=''
-    says=$(sentence_of "$file" "$status")
-  else
-    if has_warnings "$(document "$1")"; then verdict=warn; fi
-    says=$(jq -r -L "$lib" -f "$lib/preflight.jq" "$(document "$1")")
+    fail_check "$1" "$status" "$(sentence_of "$file" "$status")"
+    return
   fi
-  note_check "$1" "$verdict" "$says"
+  if has_warnings "$file"; then verdict=warn; fi
+  note_check "$1" "$verdict"
+  # The next check need not wait for that.
+  exec {fd}< <(jq -r -L "$lib" -f "$lib/preflight.jq" "$file")
+  saying[$1]=$fd
 }
 
-# note_check CHECK VERDICT SENTENCE: a line of the preflight. (One that is made again says only what it says last.)
+# note_check CHECK VERDICT [SENTENCE]; fail_check CHECK STATUS SENTENCE.
 note_check() {
-  local name lines=()
-  local -A count=([pass]=0 [warn]=0 [fail]=0)
   if [[ -z ${verdicts[$1]-} ]]; then checks+=("$1"); fi
-  verdicts[$1]=$2 sayings[$1]=$3
-  check_lines[$1]="{\"check\":\"$1\",\"verdict\":\"$2\",\"says\":$(text "$3")}"
+  verdicts[$1]=$2 sayings[$1]=${3-}
+}
+fail_check() {
+  if ((${#preflight_failed[@]} == 0)); then preflight_status=$2; fi
+  preflight_failed+=("$1")
+  note_check "$1" fail "$3"
+}
+
+# note_preflight: what all checks say, for the last document.
+note_preflight() {
+  local name json fd lines=()
+  local -A count=([pass]=0 [warn]=0 [fail]=0)
   for name in "${checks[@]}"; do
+    fd=${saying[$name]-}
+    if [[ -n $fd ]]; then
+      IFS= read -r "sayings[$name]" <&"$fd" || :
+      exec {fd}<&-
+      unset "saying[$name]"
+    fi
     count[${verdicts[$name]}]=$((count[${verdicts[$name]}] + 1))
-    lines+=("${check_lines[$name]}")
+    as_text "${sayings[$name]}"
+    lines+=("{\"check\":\"$name\",\"verdict\":\"${verdicts[$name]}\",\"says\":$json}")
   done
   facts[preflight_total]="{\"pass\":${count[pass]},\"warn\":${count[warn]},\"fail\":${count[fail]}}"
   total="${#checks[@]} checks: ${count[pass]} pass, ${count[warn]} warn, ${count[fail]} fail"
@@ -54,11 +68,7 @@ preflight_room() {
     --slurpfile verified "$(document repository)" --slurpfile database "$(document database)" 2>/dev/null)
   # A check that left no document has failed, and says so.
   if ((${#judged[@]} == 0)); then return; fi
-  note_check room "${judged[0]}" "${judged[1]}"
-  if [[ ${judged[0]} == fail ]]; then
-    if ((${#preflight_failed[@]} == 0)); then preflight_status=3; fi
-    preflight_failed+=(room)
-  fi
+  if [[ ${judged[0]} == fail ]]; then fail_check room 3 "${judged[1]}"; else note_check room "${judged[0]}" "${judged[1]}"; fi
 }
 
 # free_bytes FOLDER: what is free on its disk.
@@ -67,6 +77,7 @@ free_bytes() { df --output=avail -B1 -- "$1" | tail -n 1; }
 # The verdict over all checks: nothing has been altered yet.
 preflight_verdict() {
   local worst=${preflight_failed[0]-} name line width=0
+  note_preflight
   for name in "${checks[@]}"; do if ((${#name} > width)); then width=${#name}; fi; done
   for name in "${checks[@]}"; do
     printf -v line 'preflight  %-*s  %s  %s' "$width" "$name" "${verdicts[$name]}" "${sayings[$name]}"

@@ -50,7 +50,7 @@ why_run_stays() {
   if [[ -n $kept ]] && compgen -G "$SVC_STATE_DIR/swaps/$kept.*" >/dev/null; then printf 'what it has kept is there'; return; fi
   # The last upgrade, with the run that made it as a hop, and what was done about it since.
   if [[ -n $last_upgrade ]] && [[ $script == svc-upgrade || $script == svc-rollback ]]; then
-    parent=$(jq -r '.parent // ""' "$last_upgrade/plan.json")
+    parent=$(told "$last_upgrade/plan.json" '.parent // ""')
     if [[ ! $id < ${last_upgrade##*/} || $id == "$parent" ]]; then printf 'the last upgrade, or since then'; return; fi
   fi
   if is_ok "$(times_file document)"; then return 1; fi

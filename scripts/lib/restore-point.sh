@@ -18,6 +18,8 @@ begin_restore_point() {
   fact restore_point "$(text "$point")"
   step configuration svc-confsave save --to "$point" "$@"
   step version svc-version current
+  if $dry_run; then return; fi
+  if ! { cp -- "$(document configuration)" "$point/confsave.json" && cp -- "$(document version)" "$point/version.json"; }; then point_unfinished; fi
 }
 
 # fill_restore_point KIND BECAUSE STEP: both databases; STEP says how the unit was just before.
@@ -27,39 +29,48 @@ fill_restore_point() {
   if [[ $kind == upgrade ]]; then rate=("${speed[@]}"); fi
   name=$(snapshot_name "$SVC_RUN_ID" "$kind")
   half_snapshot=$name
-  side_by_side \
-    snapshot svc-snap create "$name" --kind "$kind" --taken-because "$because" "${rate[@]}" -- \
-    dump svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql" \
-    --then verify-dump svc-pgdump verify --from
-  step verify-snapshot svc-snap show --from "$(document_of snapshot)"
+  beside dump svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql"
+  beside snapshot svc-snap create "$name" --kind "$kind" --taken-because "$because" "${rate[@]}"
+  # Whichever is finished first is verified while the other is at work.
+  if ends_first snapshot dump; then verify_snapshot; fi
+  collect dump
+  beside verify-dump svc-pgdump verify --from "$(document_of dump)"
+  has_begun verify-snapshot || verify_snapshot
+  # What need not wait for the dump to be read back is done meanwhile.
   step unit-after svc-unit status
-  if ! $dry_run; then seal_restore_point "$kind" "$unit"; fi
-}
-
-seal_restore_point() {
-  write_seal "$@" 2>>"$run_dir/log" ||
-    fail 1 restore_point_unfinished "The restore point $point could not be finished: see $run_dir/log." "Is there room on its disk? df '$SVC_BACKUP_DIR'"
+  if $dry_run; then return; fi
+  write_seal "$kind" "$unit" 2>>"$run_dir/log" || point_unfinished
+  collect verify-dump
+  seal 2>>"$run_dir/log" || point_unfinished
   half_point='' half_snapshot=''
   say "restore point $point"
 }
 
-# write_seal KIND STEP: what makes it a restore point; false where it could not be written.
-write_seal() {
-  local kind=$1 unit=$2 name dump=$SVC_DATABASE.backup.sql
-  for name in snapshot:snapshot dump:pgdump configuration:confsave version:version; do
-    cp -- "$(document "${name%%:*}")" "$point/${name##*:}.json" || return
-  done
-  jq -n --arg id "$SVC_RUN_ID" --arg kind "$kind" --arg at "$(date -u +%FT%TZ)" --arg database "$SVC_DATABASE" \
-    --slurpfile version "$(document version)" --slurpfile before "$(document "$unit")" --slurpfile after "$(document unit-after)" \
-    '{schema: "svc-restore-point/1", id: $id, kind: $kind, made_at: $at, version: $version[0].result.version, database: $database,
-      quiesced: ([$before[0], $after[0]] | all(.result.after | .job_pending == false and (.active_state | IN("inactive", "failed"))))}' \
-    >"$point/restore-point.json" || return
-  # The dump's own sum was made anew by its verification a moment ago.
-  (cd -- "$point" &&
-    { printf '%s  ./%s\n' "$(value dump .result.sha256)" "$dump" &&
-      find . -type f ! -name 'SHA256SUMS*' ! -name "$dump" -print0 | sort -z | xargs -0 sha256sum; } >SHA256SUMS.partial &&
-    sync -- ./* && mv -- SHA256SUMS.partial SHA256SUMS && sync -- .)
+verify_snapshot() {
+  collect snapshot
+  step verify-snapshot svc-snap show --from "$(document_of snapshot)"
 }
+
+point_unfinished() {
+  fail 1 restore_point_unfinished "The restore point $point could not be finished: see $run_dir/log." "Is there room on its disk? df '$SVC_BACKUP_DIR'"
+}
+
+# write_seal KIND STEP: what makes it a restore point, but for its last name; false where it could not be written.
+write_seal() {
+  local kind=$1 unit=$2 dump=$SVC_DATABASE.backup.sql quiesced=false file files=()
+  if is_still "$(document "$unit")" && is_still "$(document unit-after)"; then quiesced=true; fi
+  cp -- "$(document snapshot)" "$point/snapshot.json" && cp -- "$(document dump)" "$point/pgdump.json" || return
+  TZ=UTC printf '{\n  "schema": "svc-restore-point/1",\n  "id": "%s",\n  "kind": "%s",\n  "made_at": "%(%FT%TZ)T",\n  "version": %s,\n  "database": %s,\n  "quiesced": %s\n}\n' \
+    "$SVC_RUN_ID" "$kind" -1 "$(text "$(value version .result.version)")" "$(text "$SVC_DATABASE")" "$quiesced" >"$point/restore-point.json" || return
+  # The dump's own sum is made anew by its verification.
+  (cd -- "$point" && {
+    for file in ./*; do [[ $file == "./$dump" || $file == ./SHA256SUMS* ]] || files+=("$file"); done
+    { printf '%s  ./%s\n' "$(value dump .result.sha256)" "$dump" && sha256sum -- "${files[@]}"; } >SHA256SUMS.partial && sync -- ./*
+  })
+}
+# is_still DOCUMENT: whether the unit was down, and nothing about to start it.
+is_still() { [[ $(told "$1" .result.after.job_pending) == false && $(told "$1" .result.after.active_state) =~ ^(inactive|failed)$ ]]; }
+seal() { mv -- "$point/SHA256SUMS.partial" "$point/SHA256SUMS" && sync -- "$point"; }
 
 # keep_good_half: what could be backed up stays, with its documents, although it is no restore point; the other half goes. The
 # next prune takes it away, behind a newer point that is good.
@@ -71,7 +82,7 @@ keep_good_half() {
     half_snapshot=''
   fi
   if [[ -z $half ]]; then return; fi
-  for name in snapshot:snapshot dump:pgdump configuration:confsave version:version; do
+  for name in snapshot:snapshot dump:pgdump; do
     if is_done "${name%%:*}"; then cp -- "$(document "${name%%:*}")" "$half_point/${name##*:}.json"; fi
   done
   fact restore_point null

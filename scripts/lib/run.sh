@@ -1,5 +1,5 @@
 # A run: its directory, which is its journal; its lock; its steps; its end. Sourced first by every script, which then
-# calls run_begin, check, step, side_by_side and foreign, and says run_finished as its last act.
+# calls run_begin, check, step, beside and foreign, and says run_finished as its last act.
 # ../README.md describes the run directory.
 # shellcheck shell=bash
 
@@ -26,7 +26,7 @@ dry_run=false resuming=false can_resume=false can_follow=false attached=false
 followed_in=${SVC_FOLLOWED:-} followed=false
 if [[ -n $followed_in ]]; then followed=true; fi
 unset SVC_FOLLOWED
-run_dir='' elsewhere='' parent='' step_number=0 started='' started_ms=0 version_of_tools=''
+run_dir='' elsewhere='' parent='' step_number=0 started='' started_ms=0 version_of_tools='' host='' user=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
 finished=false ending=false
 children=() arguments=() private_args=()
@@ -36,6 +36,9 @@ signal=''
 
 # A signal for the whole process group is the script's to answer, and no answer to what it was just asking about a document.
 jq() { env --ignore-signal=HUP,INT,TERM jq "$@"; }
+
+# Milliseconds since 1970.
+now_ms() { printf '%s' "$((${EPOCHREALTIME/./} / 1000))"; }
 
 # run_begin KIND: takes the service's lock, makes the run directory, notes the settings.
 run_begin() {
@@ -55,7 +58,7 @@ run_begin() {
     return
   fi
   # The umask makes them 0700.
-  if ! { mkdir -p -- "$SVC_STATE_DIR/runs" 2>/dev/null && [[ -w $SVC_STATE_DIR/runs ]]; }; then
+  if ! { { [[ -d $SVC_STATE_DIR/runs ]] || mkdir -p -- "$SVC_STATE_DIR/runs" 2>/dev/null; } && [[ -w $SVC_STATE_DIR/runs ]]; }; then
     fail 3 state_dir_unusable "The state folder $SVC_STATE_DIR cannot be used." \
       'Run the script as root, or set SVC_STATE_DIR to a folder of your own.'
   fi
@@ -74,7 +77,8 @@ run_begin() {
 
 # What holds from here on, whatever the run is: signals, the last document, the programs.
 prepare_run() {
-  started=$(date -u +%FT%TZ) started_ms=$(date +%s%3N)
+  TZ=UTC printf -v started '%(%FT%TZ)T' -1
+  started_ms=$(now_ms)
   trap 'on_signal HUP' HUP
   trap 'on_signal INT' INT
   trap 'on_signal TERM' TERM
@@ -86,6 +90,8 @@ prepare_run() {
 
 need_programs() {
   local program
+  host=$(hostname 2>/dev/null) || host=''
+  user=${SUDO_USER:-$(id -un)}
   for program in jq flock setsid ps awk hostname sha256sum svc-version svc-unit svc-snap svc-pgdump svc-pgrestore svc-confsave; do
     type -P "$program" >/dev/null ||
       fail 4 program_not_found "The program $program is not installed or not on the PATH." "Install it; the PATH is $PATH."
@@ -98,7 +104,7 @@ need_programs() {
 new_run_id() {
   local epoch=$EPOCHSECONDS stamp others
   while :; do
-    stamp=$(date -u -d "@$epoch" +%Y%m%dt%H%M%Sz)
+    TZ=UTC printf -v stamp '%(%Y%m%dt%H%M%Sz)T' "$epoch"
     others=("$SVC_STATE_DIR/runs/$stamp"-*)
     ((${#others[@]})) || break
     epoch=$((epoch + 1))

@@ -8,8 +8,10 @@ status_asked=false run_asked=''
 find_run() {
   if [[ -z $1 ]]; then
     run_dir=$(newest_run "$script")
-    # A hop that has ended well is only a part of a run.
-    if [[ -n $run_dir ]] && is_ok "$(times_file document)"; then run_dir=$(unfinished_outer_run || printf '%s' "$run_dir"); fi
+    # A hop that has ended well is only a part of a run, and hooks that were run alone finish no other run.
+    if [[ -n $run_dir ]] && is_ok "$(times_file document)"; then
+      run_dir=$(unfinished_outer_run || unfinished_before || printf '%s' "$run_dir")
+    fi
     [[ -n $run_dir ]]
   else
     run_dir=$1
@@ -33,7 +35,7 @@ read_script() {
   if [[ $head =~ ^\{[[:space:]]*\"script\":\ \"([a-z-]+)\" ]]; then
     made_by=${BASH_REMATCH[1]}
   else
-    made_by=$(jq -r '.script // ""' "$1/plan.json" 2>/dev/null) || made_by=''
+    made_by=$(told "$1/plan.json" '.script // ""' 2>/dev/null) || made_by=''
   fi
 }
 
@@ -53,7 +55,7 @@ newest_run() {
   local runs run
   runs_of "$1"
   for run in "${runs[@]}"; do
-    if [[ -z ${2-} || $(jq -r .parent "$run/plan.json") == "$2" ]]; then
+    if [[ -z ${2-} || $(told "$run/plan.json" .parent) == "$2" ]]; then
       printf '%s' "$run"
       return
     fi
@@ -78,8 +80,16 @@ newest_begun() { run_dir='' newest_with installer svc-upgrade; }
 # unfinished_outer_run: the run that has made the one in run_dir as a hop, where it has not ended well; false where there is none.
 unfinished_outer_run() {
   local outer
-  outer=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run_dir/plan.json")
+  outer=$SVC_STATE_DIR/runs/$(told "$run_dir/plan.json" '.parent // ""')
   [[ $(script_of "$outer") == "$script" ]] && ! is_ok "$(times_file document "$outer")" && printf '%s' "$outer"
+}
+
+# unfinished_before: where the run in run_dir has altered nothing, the newest one that has and is not finished; false where there is none.
+unfinished_before() {
+  local before
+  if [[ -z ${altering_step-} ]] || has_begun "$altering_step"; then return 1; fi
+  before=$(newest_with "$altering_step" "$script")
+  [[ -n $before ]] && ! is_ok "$(times_file document "$before")" && printf '%s' "$before"
 }
 
 # is_at_work: whether a script is at the run in run_dir, or one that called it; or a tool that it has left behind.
@@ -89,7 +99,7 @@ is_at_work() {
   holder=$(<"$SVC_STATE_DIR/lock")
   while [[ -n ${run##*/} && -e $run/plan.json ]]; do
     if [[ ${run##*/} == "$holder" ]]; then return 0; fi
-    run=$SVC_STATE_DIR/runs/$(jq -r '.parent // ""' "$run/plan.json")
+    run=$SVC_STATE_DIR/runs/$(told "$run/plan.json" '.parent // ""')
   done
   return 1
 }
@@ -114,7 +124,7 @@ status_if_asked() {
   document=$(times_file document)
   jq -r '"\(.script) \(.run_id), begun \(.started_at)"' "$run_dir/plan.json"
   steps_of_run
-  jq -rn -f "$lib/table.jq" --argjson now_ms "$(date +%s%3N)" --argjson at_work "$at_work" --argjson foreign "$foreign" "${steps_words[@]}"
+  jq -rn -f "$lib/table.jq" --argjson now_ms "$(now_ms)" --argjson at_work "$at_work" --argjson foreign "$foreign" "${steps_words[@]}"
   if $at_work; then
     printf 'It is at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
   elif $foreign && [[ ! -e $document ]]; then

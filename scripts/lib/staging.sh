@@ -12,9 +12,9 @@ preflight_staging() {
 
 # Beside what is live, and proven there.
 stage_both() {
-  side_by_side \
-    stage-search svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}" -- \
-    stage-database svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}"
+  beside stage-search svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}"
+  step stage-database svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}"
+  collect stage-search
 }
 
 # What is in the way of a swap is found here, and not when the service is gone.

@@ -4,7 +4,9 @@
 
 # The copy of the relational database wants nobody connected to it, a dump neither: both come after the backup.
 make_standing_copies() {
-  side_by_side aside-search svc-snap aside -- aside-database svc-pgdump aside --dbname "$SVC_DATABASE"
+  beside aside-search svc-snap aside
+  step aside-database svc-pgdump aside --dbname "$SVC_DATABASE"
+  collect aside-search
 }
 
 # drop_standing_copies RUN_DIR: those of a run that has altered nothing.
@@ -38,6 +40,8 @@ find_copies() {
 # are_taken: whether a swap has made any of the standing copies live before, which is none any more of what was set aside: what is
 # live is written to. (A swap that is done is ok, and does nothing.)
 are_taken() {
-  jq -en '[inputs.result] as [$database, $search] | $database.swapped == true or any($search.indices[]; .source != null and .state == "new")' \
+  local said
+  said=$(cat -- "$(document standing-database)" "$(document standing-search)")
+  [[ $said == *'"swapped":true'* || $said == *'"state":"new"'* ]] && jq -en '[inputs.result] as [$database, $search] | $database.swapped == true or any($search.indices[]; .source != null and .state == "new")' \
     "$(document standing-database)" "$(document standing-search)" >/dev/null
 }

@@ -19,6 +19,8 @@ steps
    | map(.document.result.requested_epoch_ms?) + map(select(.attempt > 1) | .document.result.after.inactive_enter_epoch_ms?)
    | map(values) | first) as $down
 | of("start") as $start
+# What the swaps of a rollback have replaced and kept.
+| [of("swap-search", "swap-database") | select(.ok).result] as $swaps
 | {
   schema: "\($script).run/1", tool: "\($script) \($version)", step: "run",
   ok: ($exit_status == 0 or $exit_status == 9),
@@ -40,7 +42,8 @@ steps
     restore_point: null, version: null, preflight: [], preflight_total: null, kept: null, swap_back: [], remove_kept: [], standing_copies: null, hops: [],
     rehearsal: null, cleared: [],
     plan: $plan
-  } + $facts),
+  } + $facts
+    | if .kept then .kept += {indices: [$swaps[].indices[]?.kept | values], databases: [$swaps[].kept.name? | values]} else . end),
   warnings: ($warnings + ([.[] | .step as $step | .document.warnings[]? | .message |= "\($step): \(.)"])),
   error: (if $exit_status == 0 or $exit_status == 9 then null else {
     code: (if $code != "" then $code else ($culprit.error.code // "failed") end),

@@ -8,7 +8,7 @@ start_files() {
   shift 2
   $ending || [[ -z $signal ]] || exit 1
   name_files "$name"
-  mapfile -d '' -t shown < <(shown_args "$@")
+  show "$@"
   log "$kind $name: $(quoted "${shown[@]}")"
   if [[ -n $elsewhere ]] || ! printf '%s\n' "$kind" 2>/dev/null >"$files.started" || { $ending && no_room; }; then
     rm -f -- "$files.started"
@@ -73,18 +73,13 @@ begin() {
 # await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0). One that a signal has broken
 # off ends the run.
 await() {
-  local name=$1 files=$2 pid=$3 status said
-  while :; do
-    wait "$pid" && status=0 || status=$?
-    # `wait` comes back early when a signal was caught; the step itself is still to be waited for.
-    kill -0 "$pid" 2>/dev/null || break
-  done
+  local name=$1 files=$2 pid=$3 status=0 said
+  wait_for "$pid" || status=$?
   # Seen once, on a busy machine: an INT for the whole group ended the steps, and bash had not noticed it.
   if [[ -z $signal ]] && ((status == 129 || status == 130 || status == 143)); then signal=$(kill -l "$status"); fi
   forget_child "$pid"
   mv -- "$files.json.partial" "$files.json"
-  # Asked once more where a signal for the whole group has ended the asking, which says nothing about the document.
-  if ((status == 0 || status == 9)) && { said=$(said_of "$files.json") || said=$(said_of "$files.json"); }; then
+  if ((status == 0 || status == 9)) && say_of "$files.json"; then
     if ((status == 9)) && ! $review; then
       review=true
       keep_notes
@@ -96,13 +91,22 @@ await() {
   if ((status == 4)); then how='not there'; fi
   say "$name: $how: $(sentence_of "$files.json" "$status")"
   # What a signal has broken off says nothing of what it was at: nobody goes on from it, and on_exit says what to type.
-  if [[ -n $signal ]] && ! $ending && ((${#children[@]} == 0)); then
+  if [[ -n $signal ]] && ! $ending; then
     failed_step=$name failure_message="The step $name was at work: $(sentence_of "$files.json" "$status")"
     exit 1
   fi
   # A tool that was killed, or is none, has no status of the contract.
   if ((status == 0 || status > 9)); then status=1; fi
   return "$status"
+}
+
+# wait_for PID: waits until it has ended, and gives its status. `wait` comes back early when a signal was caught.
+wait_for() {
+  local status
+  while :; do
+    wait "$1" && status=0 || status=$?
+    kill -0 "$1" 2>/dev/null || return "$status"
+  done
 }
 
 forget_child() {
@@ -140,7 +144,7 @@ planned() {
   $dry_run || return 1
   local line name=$1
   shift
-  mapfile -d '' -t shown < <(shown_args "$@")
+  show "$@"
   line=$(quoted "${shown[@]}")
   line=${line//"$run_dir"/.}
   if [[ $1 == svc-* ]]; then line+=" > $name.json"; fi
@@ -148,34 +152,24 @@ planned() {
   printf '%s\n' "$line" >&2 || :
 }
 
-# side_by_side STEP COMMAND... -- STEP COMMAND... [--then STEP COMMAND...]: both at once, all awaited, all documents kept. What
-# follows the second at once, although the first is still at work, gets the document of the second as its last word. One that
-# fails lets the other end, and the run stops with the status of the first that failed.
-side_by_side() {
-  local first=() second=() files_a pid_a status_a=0 status_b=0
-  while [[ $1 != -- ]]; do first+=("$1"); shift; done
-  shift
-  while (($#)) && [[ $1 != --then ]]; do second+=("$1"); shift; done
-  shift $(($# > 0))
-  if planned "${first[@]}"; then
-    planned "${second[@]}"
-    if (($#)); then planned "$@" "${second[0]}.json"; fi
-    return
-  fi
-  files_a='' pid_a=''
-  if ! passed_over "${first[0]}"; then
-    begin step "${first[@]}"
-    files_a=$files pid_a=$pid
-  fi
-  try "${second[@]}" || status_b=$?
-  # A signal ends the run, when the first has ended too.
-  if (($# && status_b == 0)) && [[ -z $signal ]]; then
-    set -- "$@" "$(document "${second[0]}")"
-    second=("$1")
-    try "$@" || status_b=$?
-  fi
-  if [[ -n $pid_a ]]; then await "${first[0]}" "$files_a" "$pid_a" || status_a=$?; fi
-  [[ -z $signal ]] || exit 1
-  ((status_a == 0)) || stop_at "$status_a" "${first[0]}"
-  ((status_b == 0)) || stop_at "$status_b" "${second[0]}"
+# beside STEP COMMAND...: a step that goes on while others are made; collect STEP waits for it, and the run stops where it is not ok.
+# One that fails lets those beside it end: on_exit waits for them, and keeps their documents.
+declare -A going_on=()
+beside() {
+  if planned "$@" || passed_over "$1"; then return; fi
+  begin step "$@"
+  going_on[$1]="$pid $files"
+}
+collect() {
+  local at_work=${going_on[$1]-}
+  if [[ -z $at_work ]]; then return; fi
+  unset "going_on[$1]"
+  await "$1" "${at_work#* }" "${at_work%% *}" || stop_at $? "$1"
+}
+# ends_first STEP OTHER: waits until one of two that are at work has ended, or a signal came; whether it is the first of them.
+ends_first() {
+  local one=${going_on[$1]-} other=${going_on[$2]-}
+  if [[ -z $one ]]; then return 1; fi
+  wait -n "${one%% *}" "${other%% *}" || :
+  ! kill -0 "${one%% *}" 2>/dev/null
 }

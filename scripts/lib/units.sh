@@ -15,10 +15,13 @@ unit_before() {
 # That of a run that was cut off, while what that one has left is being cleared up.
 unit_then=''
 
+# has_dependents DOCUMENT: whether there were any.
+has_dependents() { [[ $(<"$1") != *'"dependents":[]'* ]] && jq -e '.result.dependents | length > 0' "$1" >/dev/null 2>&1; }
+
 # start_dependents DOCUMENT: those that ran when the service was looked at (a document of svc-unit status) and are down now.
 # An installer may have started the service, and not them.
 start_dependents() {
-  if [[ -z $1 ]] || ! jq -e '.result.dependents | length > 0' "$1" >/dev/null 2>&1; then return; fi
+  if [[ -z $1 ]] || ! has_dependents "$1"; then return; fi
   # The service itself has settled already.
   try start-dependents svc-unit start --from "$1" --settle 1s ||
     review dependents_not_started "What stopped along with the service was not started again: see $(document start-dependents)."

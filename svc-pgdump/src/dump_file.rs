@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::SystemTime;
 
@@ -103,7 +103,7 @@ impl DumpFile {
         self.examine_beside(call, &mut |_| ())
     }
 
-    /// The same; `beside` is given the pieces too. Reading, decompressing and hashing have a thread of their own.
+    /// The same; `beside` is given the pieces too. Reading with decompressing has a thread of its own, and hashing another.
     ///
     /// # Errors
     /// As [`DumpFile::examine`].
@@ -114,17 +114,20 @@ impl DumpFile {
         let progress = call.progress("verify", Unit::Bytes);
         let mut examiner = Examiner::default();
         let (send, pieces) = sync_channel(WAITING);
-        let read = thread::scope(|scope| {
-            let reader = scope.spawn(move || self.read_through(&send));
+        let fault = |_| Failure::failed("internal", "A thread of the step ended by a fault of ours.");
+        let (read, sha256) = thread::scope(|scope| {
+            let (hash, hashed) = sync_channel::<Piecemeal>(WAITING);
+            let hasher = scope.spawn(move || sha256(hashed));
+            let reader = scope.spawn(move || self.read_through(&[send, hash]));
             // Where this ends early, nobody takes what the reader has, and it ends too.
             for piece in pieces {
                 call.check()?;
                 examiner.feed_beside(&piece, beside);
                 progress.set(examiner.size_bytes(), total);
             }
-            reader.join().map_err(|_| Failure::failed("internal", "A thread of the step ended by a fault of ours."))
+            Ok::<_, Failure>((reader.join().map_err(fault)?, hasher.join().map_err(fault)?))
         })?;
-        let Through { sha256, damage, packed } = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
+        let Through { damage, packed } = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
         let mut dump = examiner.finish(sha256);
         if let Some(damage) = damage {
             dump.reason = Some(damage);
@@ -137,17 +140,17 @@ impl DumpFile {
     ///
     /// # Errors
     /// The file cannot be read; or nobody takes what it holds any more, and then it is not read on.
-    fn read_through(&self, pieces: &SyncSender<Vec<u8>>) -> io::Result<Through> {
-        let mut hash = Sha256::new();
+    fn read_through(&self, takers: &[SyncSender<Piecemeal>]) -> io::Result<Through> {
+        let hand_over = |piece: Vec<u8>| {
+            let piece = Arc::new(piece);
+            takers.iter().try_for_each(|taker| taker.send(Arc::clone(&piece))).map_err(|_| io::Error::from(ErrorKind::BrokenPipe))
+        };
         let Some(compression) = self.compression else {
             let mut text = self.text();
             while let Some(piece) = next(&mut text)? {
-                hash.update(&piece);
-                if pieces.send(piece).is_err() {
-                    return Err(ErrorKind::BrokenPipe.into());
-                }
+                hand_over(piece)?;
             }
-            return Ok(Through { sha256: file::hex(&hash.finalize()), damage: None, packed: None });
+            return Ok(Through { damage: None, packed: None });
         };
         let mut frames = Frames::from(compression, &self.file, 0, true);
         let (mut size, mut damage) = (0, None);
@@ -155,12 +158,9 @@ impl DumpFile {
             match next(&mut frames) {
                 Ok(None) => break,
                 Ok(Some(piece)) => {
-                    hash.update(&piece);
                     size += piece.len() as u64;
-                    if pieces.send(piece).is_err() {
-                        // The rest of the file, which is read for its hash, may be long.
-                        return Err(ErrorKind::BrokenPipe.into());
-                    }
+                    // Where nobody takes it: the rest of the file, which is read for its hash, may be long.
+                    hand_over(piece)?;
                 }
                 // The disk, not the compression.
                 Err(error) if error.raw_os_error().is_some() => return Err(error),
@@ -173,7 +173,7 @@ impl DumpFile {
         let (size_bytes, sha256, starts) = frames.finish()?;
         let _ = self.segments.set(Segments::new(compression, starts, size));
         let packed = Some(Packed { compression, size_bytes, sha256 });
-        Ok(Through { sha256: file::hex(&hash.finalize()), damage, packed })
+        Ok(Through { damage, packed })
     }
 
     /// Nobody wrote to the file since it was opened: what was loaded is what was examined.
@@ -189,10 +189,18 @@ impl DumpFile {
     }
 }
 
+/// A piece of text, which several threads look at.
+type Piecemeal = Arc<Vec<u8>>;
+
+/// The SHA-256 of all these pieces, in hex.
+fn sha256(pieces: Receiver<Piecemeal>) -> String {
+    let mut hash = Sha256::new();
+    pieces.into_iter().for_each(|piece| hash.update(&*piece));
+    file::hex(&hash.finalize())
+}
+
 /// What a file was found to be when it was read through.
 struct Through {
-    /// Of the text.
-    sha256: String,
     /// What is wrong with its compression, as a clause.
     damage: Option<String>,
     packed: Option<Packed>,
@@ -261,7 +269,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             let (send, pieces) = sync_channel(WAITING);
             drop(pieces);
-            let read = DumpFile::open(&path).unwrap().read_through(&send).map(|_| ()).unwrap_err();
+            let read = DumpFile::open(&path).unwrap().read_through(&[send]).map(|_| ()).unwrap_err();
             assert_eq!(read.kind(), ErrorKind::BrokenPipe);
         }
     }

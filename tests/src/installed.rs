@@ -38,8 +38,8 @@ impl Installed {
         let block = page::transcripts("README.md")?.into_iter().find(|block| block.contains("install -t"));
         let block = block.context("README.md does not say how it is installed")?;
         let commands: Vec<&str> = block.lines().filter(|line| !line.starts_with("cargo ")).collect();
-        let commands = format!("set -e; {}", commands.join("\n")).replace("target/release", &bin_dir().display().to_string());
-        os::run(installed.shell("bash", &commands).current_dir(root()))?;
+        let commands = format!("set -e; {}", commands.join("\n")).replace("target/release", "\"$BIN_DIR\"");
+        os::run(installed.shell("bash", &commands).env("BIN_DIR", bin_dir()).current_dir(root()))?;
         Ok(installed)
     }
 

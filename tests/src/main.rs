@@ -123,7 +123,7 @@ fn run_suite(jobs: usize, limit: Duration, everywhere: bool, keys: &[String], fi
         suite::fetch(one).inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
     };
     let ready: Vec<_> = wanted.iter().copied().filter(had).collect();
-    let parts = suite::parts(&ready, &lists, &filter, everywhere)?;
+    let parts = suite::parts(&ready, &lists, &filter, everywhere, jobs)?;
     let narrowed = suite::narrowed(&ready, &lists, &parts);
     let planned: Vec<&str> = parts.iter().map(|part| part.key).collect();
     let outcomes = turns::run(parts, jobs, limit)?;

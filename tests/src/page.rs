@@ -42,11 +42,10 @@ fn run(
     dir: &Path,
     [stdout, stderr]: [&fs::File; 2],
 ) -> Result<Option<ExitStatus>> {
-    let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").unwrap_or_default());
     let mut child = children::grouped("bash")
         .args([flags, "pipefail", "-c", commands])
         .env_clear()
-        .env("PATH", path)
+        .env("PATH", search_path([]))
         .env("LANG", "C.UTF-8")
         .envs(env.iter().map(|(name, value)| (name, value)))
         .current_dir(dir)

@@ -155,12 +155,11 @@ impl Product {
     }
 
     fn type_in(&self, line: &str, folder: &Path) -> Output {
-        let folders = [bin_dir(), root().join("scripts")].map(|folder| folder.display().to_string()).join(":");
         Command::new("bash")
             .args(["-c", line])
             .current_dir(folder)
             .envs(self.env())
-            .env("PATH", format!("{folders}:{}", std::env::var("PATH").unwrap_or_default()))
+            .env("PATH", search_path([root().join("scripts")]))
             .stdin(Stdio::null())
             .output()
             .expect("bash is there")

@@ -109,12 +109,18 @@ impl Part {
 }
 
 /// What is run with each of them: what depends on the search database with each; what has to be seen on each product with one of
-/// its databases (or with each, where it is to be `everywhere`), and all else once: there with whichever has the least to do. Of
-/// all that, what the filter wants.
+/// its databases (or with each, where it is to be `everywhere`), and all else once: there where it is done the soonest, with so
+/// many at a time. Of all that, what the filter wants.
 ///
 /// # Errors
 /// The filter names a target that is not there.
-pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, everywhere: bool) -> Result<Vec<Part>> {
+pub fn parts(
+    all: &[&'static Distribution],
+    lists: &Lists,
+    filter: &Filter,
+    everywhere: bool,
+    jobs: usize,
+) -> Result<Vec<Part>> {
     for name in &filter.targets {
         ensure!(lists.all().any(|one| one.name == *name), "there is no test target {name}; tests/Cargo.toml names them");
     }
@@ -132,19 +138,23 @@ pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, ever
     };
     let mut parts: Vec<Part> = all.iter().map(begun).collect();
     for target in wanted(&lists.product) {
+        if everywhere {
+            parts.iter_mut().for_each(|part| part.targets.push(target.clone()));
+            continue;
+        }
         for product in products(all) {
-            let of_it = all.iter().zip(&mut parts).filter(|(one, _)| one.product == product).map(|(_, part)| part);
-            if everywhere {
-                of_it.for_each(|part| part.targets.push(target.clone()));
-            } else {
-                give(of_it, &target);
+            let of_it = all.iter().map(|one| one.product == product).collect::<Vec<_>>();
+            if let Some(idle) = idle(&mut parts, jobs, |at| of_it.get(at) == Some(&true)) {
+                idle.targets.push(target.clone());
             }
         }
     }
     for target in wanted(&lists.once) {
-        give(parts.iter_mut(), &target);
+        if let Some(idle) = idle(&mut parts, jobs, |_| true) {
+            idle.targets.push(target);
+        }
     }
-    if let Some(idle) = parts.iter_mut().min_by_key(|part| part.seconds()) {
+    if let Some(idle) = idle(&mut parts, jobs, |_| true) {
         idle.with_units = filter.targets.is_empty();
         idle.with_check = filter.is_empty();
     }
@@ -162,11 +172,12 @@ fn products(all: &[&'static Distribution]) -> Vec<Product> {
     products
 }
 
-/// Gives a target to whichever has the least to do.
-fn give<'a>(parts: impl Iterator<Item = &'a mut Part>, target: &Target) {
-    if let Some(idle) = parts.min_by_key(|part| part.seconds()) {
-        idle.targets.push(target.clone());
-    }
+/// The one, of those that may, whose turns are over the soonest: with four at a time the first and the fifth take turns.
+fn idle(parts: &mut [Part], jobs: usize, may: impl Fn(usize) -> bool) -> Option<&mut Part> {
+    let jobs = jobs.max(1);
+    let turns = |at: usize| parts.iter().skip(at % jobs).step_by(jobs).map(Part::seconds).sum::<u64>();
+    let at = (0..parts.len()).filter(|&at| may(at)).min_by_key(|&at| (turns(at), parts.get(at).map(Part::seconds)))?;
+    parts.get_mut(at)
 }
 
 /// Of those, the targets that have to be seen on each product and do not run on each of its databases, and where they do.
@@ -208,7 +219,7 @@ mod tests {
     fn planned(keys: &[&str], filter: &str, everywhere: bool) -> Result<Vec<Part>> {
         let all: Vec<_> = keys.iter().map(|key| distribution(key).unwrap()).collect();
         let filter: Vec<String> = filter.split_whitespace().map(str::to_owned).collect();
-        parts(&all, &lists(), &Filter::of(&filter)?, everywhere)
+        parts(&all, &lists(), &Filter::of(&filter)?, everywhere, 4)
     }
 
     fn told(keys: &[&str], filter: &str, everywhere: bool) -> Vec<String> {
@@ -235,6 +246,16 @@ mod tests {
         assert_eq!(told(&four[..1], "", false), ["opensearch-2: --lib --bins snap swap upgrade pg page unit laws"]);
         let checks = |filter| planned(&four, filter, false).unwrap().iter().filter(|part| part.with_check).count();
         assert_eq!((checks(""), checks("a_node"), checks("--test snap")), (1, 0, 0));
+    }
+
+    #[test]
+    fn those_that_take_turns_have_together_as_much_to_do_as_one_that_does_not() {
+        let all = ["opensearch-2", "opensearch-3", "opensearch-1"].map(|key| distribution(key).unwrap());
+        let filter = Filter::of(&[]).unwrap();
+        let seconds = |jobs| parts(&all, &lists(), &filter, false, jobs).unwrap().iter().map(Part::seconds).collect::<Vec<_>>();
+        assert_eq!(seconds(3), [30, 20, 16]);
+        let [first, second, third] = seconds(2)[..] else { panic!() };
+        assert!(first + third <= second + 20 && second <= first + third, "{first} {second} {third}");
     }
 
     #[test]

@@ -12,11 +12,18 @@ use serde_json::Value;
 
 use crate::journey::newest_run;
 use crate::product::Product;
-use crate::tool::{bin_dir, root};
+use crate::tool::{root, search_path};
 use crate::wait;
 
 /// How long it may take until something is shown, or a run has ended.
 pub const A_WHILE: Duration = Duration::from_secs(180);
+
+/// A command line with the tools first in `PATH`, to be typed on a terminal that is seen on stdout.
+pub fn on_terminal(typed: &str) -> Command {
+    let mut command = Command::new("script");
+    command.args(["-qec", typed, "/dev/null"]).env("PATH", search_path([])).env("TERM", "xterm").stdin(Stdio::null());
+    command
+}
 
 /// A script at work on a terminal.
 #[derive(Debug)]
@@ -89,10 +96,8 @@ impl Terminal {
 /// Starts what plays a terminal, with the product's settings and nothing else in the environment; these folders come first in the
 /// `PATH`.
 pub fn player(command: &mut Command, product: &Product, settings: &[(&str, &str)], folders: &[PathBuf]) -> Child {
-    let inherited = std::env::var("PATH").unwrap();
-    let own = [root().join("scripts"), bin_dir()];
-    let all = folders.iter().cloned().chain(own).chain(std::env::split_paths(&inherited));
-    command.env_clear().envs(product.env()).envs(settings.iter().copied()).env("PATH", std::env::join_paths(all).unwrap());
+    let path = search_path(folders.iter().cloned().chain([root().join("scripts")]));
+    command.env_clear().envs(product.env()).envs(settings.iter().copied()).env("PATH", path);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 

@@ -35,6 +35,13 @@ pub fn bin_dir() -> PathBuf {
     if folder.ends_with("deps") { folder.parent().expect("deps is in a folder").to_owned() } else { folder.to_owned() }
 }
 
+/// A `PATH`: these folders, the tools', and those of the tests' own.
+pub fn search_path(folders: impl IntoIterator<Item = PathBuf>) -> OsString {
+    let inherited = env::var_os("PATH").unwrap_or_default();
+    let all = folders.into_iter().chain([bin_dir()]).chain(env::split_paths(&inherited));
+    env::join_paths(all).expect("no folder of PATH has a colon in it")
+}
+
 /// A call of a tool, to be filled in and run. Its environment holds what it is given here, `PATH` (with the tools first) and
 /// `LANG`, nothing else.
 #[derive(Debug, Clone)]
@@ -65,13 +72,10 @@ impl Tool {
     pub fn program(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         assert!(path.exists(), "{} is not there: `cargo build --workspace` builds it", path.display());
-        let inherited = env::var_os("PATH").unwrap_or_default();
-        let folders = std::iter::once(bin_dir()).chain(env::split_paths(&inherited));
-        let search = env::join_paths(folders).expect("no folder of PATH has a colon in it");
         Self {
             program: path,
             args: Vec::new(),
-            env: BTreeMap::from([("PATH".into(), search), ("LANG".into(), "C.UTF-8".into())]),
+            env: BTreeMap::from([("PATH".into(), search_path([])), ("LANG".into(), "C.UTF-8".into())]),
             stdin: None,
             dir: env::temp_dir(),
             user: None,
