@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use svc_tests::disk::SmallDisk;
 use svc_tests::host::Host;
 use svc_tests::postgres::{identifier, literal};
+use svc_tests::terminal::on_terminal;
 use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::wait;
 

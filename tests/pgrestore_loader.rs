@@ -8,6 +8,7 @@ use serde_json::Value;
 use svc_tests::content::difference;
 use svc_tests::postgres::{identifier, literal};
 use svc_tests::relational::Case;
+use svc_tests::terminal::on_terminal;
 use svc_tests::{deep, skip};
 
 const LOADERS: [&str; 2] = ["fast", "psql"];

@@ -3,7 +3,7 @@
 use svc_tests::journey::{assert_back, installed, point_of};
 use svc_tests::page;
 use svc_tests::product::Product;
-use svc_tests::tool::{bin_dir, root};
+use svc_tests::tool::{root, search_path};
 
 /// Runs a recipe in the product's own folder `documents`; what it printed.
 fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {

@@ -123,7 +123,10 @@ fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
     let refused = product.tool("svc-rollback").run().refused("nothing_to_roll_back").unchanged();
     let id = upgrade.doc()["run_id"].as_str().unwrap();
     let hint = refused.doc()["error"]["hint"].as_str().unwrap();
-    assert!(hint.contains(attempt.doc()["run_id"].as_str().unwrap()) && hint.ends_with(&format!("svc-rollback {id}")), "{refused}");
+    assert!(
+        hint.contains(attempt.doc()["run_id"].as_str().unwrap()) && hint.ends_with(&format!("svc-rollback {id}")),
+        "{refused}"
+    );
     product.tool("svc-rollback").arg(id).run().review("configuration_changed_since");
     assert_back(&product, &before);
 }

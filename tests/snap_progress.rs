@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -11,7 +10,8 @@ use serde_json::{Value, json};
 use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
-use svc_tests::tool::{Ran, bin_dir};
+use svc_tests::terminal::on_terminal;
+use svc_tests::tool::Ran;
 use svc_tests::wait;
 use tempfile::TempDir;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::children;
-use crate::tool::{bin_dir, root};
+use crate::tool::{root, search_path};
 
 /// After how long commands that do not end are ended.
 const LIMIT: Duration = Duration::from_secs(600);

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::content::{self, Index};
 use crate::host::Host;
-use crate::tool::{Ran, Tool, bin_dir, root};
+use crate::tool::{Ran, Tool, bin_dir, root, search_path};
 
 /// The releases of the sample service, the failing one apart.
 const RELEASES: [&str; 3] = ["1.14.2", "1.15.5", "2.0.1"];

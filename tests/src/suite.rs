@@ -114,13 +114,7 @@ impl Part {
 ///
 /// # Errors
 /// The filter names a target that is not there.
-pub fn parts(
-    all: &[&'static Distribution],
-    lists: &Lists,
-    filter: &Filter,
-    everywhere: bool,
-    jobs: usize,
-) -> Result<Vec<Part>> {
+pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, everywhere: bool, jobs: usize) -> Result<Vec<Part>> {
     for name in &filter.targets {
         ensure!(lists.all().any(|one| one.name == *name), "there is no test target {name}; tests/Cargo.toml names them");
     }
@@ -253,9 +247,9 @@ mod tests {
         let all = ["opensearch-2", "opensearch-3", "opensearch-1"].map(|key| distribution(key).unwrap());
         let filter = Filter::of(&[]).unwrap();
         let seconds = |jobs| parts(&all, &lists(), &filter, false, jobs).unwrap().iter().map(Part::seconds).collect::<Vec<_>>();
-        assert_eq!(seconds(3), [30, 20, 16]);
-        let [first, second, third] = seconds(2)[..] else { panic!() };
-        assert!(first + third <= second + 20 && second <= first + third, "{first} {second} {third}");
+        assert_eq!(seconds(3), [30, 19, 17]);
+        // The first and the third take turns.
+        assert_eq!(seconds(2), [19, 31, 16]);
     }
 
     #[test]
