@@ -31,12 +31,11 @@ fill_restore_point() {
   half_snapshot=$name
   beside dump svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql"
   beside snapshot svc-snap create "$name" --kind "$kind" --taken-because "$because" "${rate[@]}"
-  # Whichever is finished first is verified while the other is at work.
-  if ends_first snapshot dump; then verify_snapshot; fi
   collect dump
-  beside verify-dump svc-pgdump verify --from "$(document_of dump)"
-  has_begun verify-snapshot || verify_snapshot
   # What need not wait for the dump to be read back is done meanwhile.
+  beside verify-dump svc-pgdump verify --from "$(document_of dump)"
+  collect snapshot
+  step verify-snapshot svc-snap show --from "$(document_of snapshot)"
   step unit-after svc-unit status
   if $dry_run; then return; fi
   write_seal "$kind" "$unit" 2>>"$run_dir/log" || point_unfinished
@@ -44,11 +43,6 @@ fill_restore_point() {
   seal 2>>"$run_dir/log" || point_unfinished
   half_point='' half_snapshot=''
   say "restore point $point"
-}
-
-verify_snapshot() {
-  collect snapshot
-  step verify-snapshot svc-snap show --from "$(document_of snapshot)"
 }
 
 point_unfinished() {

@@ -166,10 +166,3 @@ collect() {
   unset "going_on[$1]"
   await "$1" "${at_work#* }" "${at_work%% *}" || stop_at $? "$1"
 }
-# ends_first STEP OTHER: waits until one of two that are at work has ended, or a signal came; whether it is the first of them.
-ends_first() {
-  local one=${going_on[$1]-} other=${going_on[$2]-}
-  if [[ -z $one ]]; then return 1; fi
-  wait -n "${one%% *}" "${other%% *}" || :
-  ! kill -0 "${one%% *}" 2>/dev/null
-}
