@@ -217,7 +217,7 @@ fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() 
     // removes them.
     let away = "case $* in *'--kind upgrade'*) exec >/dev/full ;; delete*) exit 5 ;; esac";
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).stub(&product.path("stub"), "svc-snap", away);
-    let ran = upgrade.run().fails(1, "no_document");
+    let ran = upgrade.run().fails(3, "postgres_no_right");
     let warnings = ran.doc()["warnings"].as_array().unwrap().clone();
     let id = ran.doc()["run_id"].as_str().unwrap();
     for (code, kind) in [("snapshot_left", "upgrade"), ("warm_snapshot_left", "warm")] {

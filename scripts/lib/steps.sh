@@ -79,7 +79,8 @@ await() {
   if [[ -z $signal ]] && ((status == 129 || status == 130 || status == 143)); then signal=$(kill -l "$status"); fi
   forget_child "$pid"
   mv -- "$files.json.partial" "$files.json"
-  if ((status == 0 || status == 9)) && say_of "$files.json"; then
+  # Asked once more where a signal for the whole group has ended the asking, which says nothing about the document.
+  if ((status == 0 || status == 9)) && { say_of "$files.json" || say_of "$files.json"; }; then
     if ((status == 9)) && ! $review; then
       review=true
       keep_notes
