@@ -1,10 +1,10 @@
 //! A request to the manager, followed until it has been carried out.
 
-use std::sync::PoisonError;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
 use svc_step::action::Action;
-use svc_step::child::Captured;
 use svc_step::{Call, Failure};
 
 use crate::manager;
@@ -34,29 +34,28 @@ pub(crate) fn send(call: &Call, report: &mut Report, verb: &str) -> Result<Compl
     report.requested(Moment::now());
     let progress = call.progress(&format!("{verb} {}", unit.name), svc_step::progress::Unit::Items("s"));
     let started = std::time::Instant::now();
-    let asked = std::sync::Mutex::new(None::<Result<Captured, Failure>>);
-    let (seen, queued) = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let ended = manager::ask(call, &unit, verb);
-            *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
-        });
+    let (seen, queued, asked) = thread::scope(|scope| {
+        let (say, said) = channel();
+        let unit = &unit;
+        scope.spawn(move || say.send(manager::ask(call, unit, verb)));
         let (mut seen, mut queued) = (false, false);
-        while !thread.is_finished() {
+        let asked = loop {
             // Reading fails as soon as a signal has come; then systemctl is being ended too.
-            if let Ok(state) = manager::state(call, &unit) {
+            if let Ok(state) = manager::state(call, unit) {
                 seen |= state.differs(&report.before);
                 queued |= state.job_pending;
                 progress.set(started.elapsed().as_secs(), 0);
                 progress.at(&state.phrase());
                 report.after = state;
             }
-            if call.pause(LOOK).is_err() {
-                break;
+            match said.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) if call.check().is_ok() => {}
+                Err(RecvTimeoutError::Timeout) => break said.recv().ok(),
+                ended => break ended.ok(),
             }
-        }
-        (seen, queued)
+        };
+        (seen, queued, asked)
     });
-    let asked = asked.into_inner().unwrap_or_else(PoisonError::into_inner);
     let ended = asked.unwrap_or_else(|| Err(Failure::failed("systemctl_lost", "The thread that ran systemctl broke off.")));
     let ended = match ended {
         Ok(ended) => ended,
