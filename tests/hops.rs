@@ -13,7 +13,10 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     product.install("1.14.2", 100).unwrap();
     // What an installer is to be given is handed on to the hop that is gone on with. (These are to be given nothing.)
     let hops = || product.tool("svc-upgrade").arg(product.installer("1.15.5")).arg(product.failing_installer());
-    hops().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
+    let told = hops().args(["-v", "--installer-arg", "odd"]).run().fails(1, "command_failed");
+    // A hop gives its own account where that is asked for.
+    let account = |line: &str| line.starts_with("svc-upgrade: run ") && line.contains("-upgrade-1.15.5 in ");
+    assert!(told.stderr.lines().any(account), "{told}");
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
     again().run().fails(2, "installer_args_missing");
     again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");

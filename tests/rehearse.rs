@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
-use svc_tests::journey::{assert_back, installed, journal, point_of, signal_at};
+use svc_tests::journey::{assert_back, installed, journal, once_free, point_of, signal_at};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
 
 const A_WHILE: Duration = Duration::from_secs(120);
 
@@ -35,11 +34,6 @@ fn assert_no_trace(product: &Product) {
 
 fn rehearse(product: &Product) -> Tool {
     product.tool("svc-rehearse")
-}
-
-/// The same when the tools of a script that was killed have ended.
-fn once_free(tool: impl Fn() -> Tool) -> Ran {
-    wait::until("the tools of the killed run to end", A_WHILE, || Some(tool().run()).filter(|ran| ran.status != 8)).unwrap()
 }
 
 fn main_pid(product: &Product) -> String {

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use svc_tests::damage;
-use svc_tests::journey::{assert_back, installed, point_of, signal_at, upgraded};
+use svc_tests::journey::{assert_back, installed, once_free, point_of, signal_at, upgraded};
 use svc_tests::product::Product;
 use svc_tests::wait;
+
+const A_WHILE: Duration = Duration::from_secs(120);
 
 #[test]
 fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
@@ -26,11 +29,7 @@ fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
     let folder = product.path("installers");
     let rollback = |dir: &Path| product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").dir(dir);
     signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
-    wait::until("its tools to end", Duration::from_secs(60), || {
-        let ran = rollback(Path::new("/")).arg("--resume").run();
-        (ran.status != 8).then(|| ran.ok())
-    })
-    .unwrap();
+    once_free(|| rollback(Path::new("/")).arg("--resume")).ok();
     assert_back(&product, &before);
     let status = product.tool("svc-upgrade").arg("--status").run();
     assert!(status.stdout.contains("next: It was rolled back by the run "), "{status}");
@@ -82,19 +81,39 @@ fn copies_of(product: &Product) -> BTreeSet<String> {
     indices.chain(databases.lines().map(str::to_owned)).collect()
 }
 
+/// A hook that tells its process and the one that waits for it in `pid`, and does not end; the second time it fails.
+fn hook_that_hangs_once(product: &Product) -> PathBuf {
+    let hook = product.path("hooks/post-install/10-fails");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let pid = product.path("pid").display().to_string();
+    let does = format!("[ -e '{pid}' ] && exit 1\necho $PPID $$ >'{pid}.partial'; mv '{pid}.partial' '{pid}'; exec sleep 600");
+    fs::write(&hook, format!("#!/bin/sh\n{does}\n")).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    hook
+}
+
 #[test]
 fn standing_copies_bring_everything_back_without_the_restore_point() {
     let (product, before) = installed("rbaside");
     let upgrade = product.tool("svc-upgrade").arg("--aside").arg(product.installer("2.0.1")).run().ok();
     assert_eq!(upgrade.result()["remove_kept"].as_array().unwrap().len(), 2, "{upgrade}");
     // Cut behind the swaps, it needs what it has kept.
-    let hook = product.path("hooks/post-install/10-fails");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let hook = hook_that_hangs_once(&product);
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
-    rollback().run().fails(1, "command_failed").changed();
-    assert!(product.is_active() && product.marker() == "1.15.5", "a hook keeps the service down");
+    let script = rollback().spawn();
+    let pids = wait::until("the hook to be at work", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
+    // As where the host stops: the script, the hook, and what waits for it.
+    script.signal_group(Signal::SIGKILL);
+    assert_eq!(script.wait().status, 137);
+    for pid in pids.split_whitespace() {
+        kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
+    }
+    let unseen = once_free(|| rollback().arg("--resume")).fails(3, "end_unknown").changed();
+    assert!(unseen.doc()["error"]["hint"].as_str().unwrap().contains("--rerun-installer"), "{unseen}");
+    assert!(product.is_active() && product.marker() == "1.15.5", "a hook whose end nobody saw keeps the service down");
+    let failed = rollback().args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
+    assert!(failed.doc()["error"]["message"].as_str().unwrap().contains("hook-10-fails"), "{failed}");
+    assert!(product.is_active() && product.marker() == "1.15.5", "a hook that fails keeps the service down");
     rollback().arg("--forget").run().refused("rollback_unfinished");
     fs::remove_file(&hook).unwrap();
     let ran = rollback().arg("--resume").run().ok();

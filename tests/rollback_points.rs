@@ -2,10 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use nix::sys::signal::Signal;
+use serde_json::json;
 use svc_tests::damage;
-use svc_tests::journey::{self, assert_back, installed, point_of, upgraded};
+use svc_tests::journey::{self, assert_back, installed, journal, once_free, point_of, signal_at, upgraded};
+use svc_tests::product::Product;
 use svc_tests::sandbox::unallocatable;
+use svc_tests::tool::{Ran, Tool};
 
 #[test]
 fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
@@ -80,6 +86,7 @@ fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_o
     let moved = product.path("elsewhere").join(point.file_name().unwrap());
     fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::rename(&point, &moved).unwrap();
+    assert_snapshot_is_kept(&product, &upgrade, &moved);
     // As if both databases had been made anew since.
     for (file, key) in [("snapshot.json", "cluster_uuid"), ("pgdump.json", "system_identifier")] {
         let text = fs::read_to_string(moved.join(file)).unwrap();
@@ -91,8 +98,85 @@ fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_o
     let refused = product.tool("svc-rollback").arg(&moved).run().refused("other_server");
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("--other-server"), "{refused}");
     assert!(product.is_active() && product.marker() == "2.0.1");
-    product.tool("svc-rollback").arg("--other-server").arg(&moved).run().ok().changed();
+
+    // Its folder is away for a while when both databases are staged: it goes on from what is staged.
+    let rollback = product.tool("svc-rollback").arg("--other-server").arg(&moved);
+    signal_at(&product, rollback, (Signal::SIGKILL, true), "swap-search-possible.started");
+    let away = product.path("away");
+    fs::rename(&moved, &away).unwrap();
+    let comes_back = format!("[ \"$1\" = stop ] && [ -e '{0}' ] && mv -T '{0}' '{1}'", away.display(), moved.display());
+    once_free(|| product.tool("svc-rollback").arg("--resume").stub(&product.path("stub"), "svc-unit", &comes_back))
+        .ok()
+        .changed();
     assert_back(&product, &before);
+
+    // By whatever folder the point was named, the upgrade is known to be rolled back.
+    let status = product.tool("svc-upgrade").arg("--status").run();
+    assert!(status.stdout.contains("next: It was rolled back by the run "), "{status}");
+    product.tool("svc-rollback").run().refused("rolled_back_already");
+}
+
+/// As where an upgrade is killed when its restore point is all but sealed, and the folder of the point is elsewhere by the time that
+/// this is cleared up: the snapshot of the point stays. The upgrade itself had ended well, and has its journal again afterwards.
+fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
+    let run = PathBuf::from(upgrade.result()["run_dir"].as_str().unwrap());
+    let whole = product.path("the whole journal");
+    assert!(Command::new("cp").arg("-a").args([&run, &whole]).status().unwrap().success());
+    let names = journal(&run);
+    let last = names.iter().find(|name| name.ends_with("-unit-after.json")).unwrap()[..2].to_owned();
+    for name in names {
+        if name == "document.json" || (name[..2] > *last && name.as_bytes()[2] == b'-') {
+            fs::remove_file(run.join(name)).unwrap();
+        }
+    }
+    let resume = product.tool("svc-upgrade").arg("--resume").arg(run.file_name().unwrap());
+    resume.run().fails(3, "nothing_to_resume");
+    product.tool("svc-snap").args(["show", "--from"]).arg(point.join("snapshot.json")).run().ok();
+    fs::remove_dir_all(&run).unwrap();
+    fs::rename(whole, run).unwrap();
+}
+
+#[test]
+fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had_found_it_and_then_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["named", "beside", "here"] {
+        fs::create_dir(path(name)).unwrap();
+        fs::write(path(name).join("svc-1.15.5.run"), "").unwrap();
+    }
+    // An upgrade as far as it is read: its preflight had found the installer beside the new one.
+    let id = "20260101t000000z-upgrade-2.0.1";
+    let (run, point) = (path("state/runs").join(id), path("backups").join(id));
+    fs::create_dir_all(&run).unwrap();
+    fs::create_dir_all(&point).unwrap();
+    let found = json!({"ok": true, "result": {"path": path("beside/svc-1.15.5.run")}});
+    let said = json!({"schema": "svc-restore-point/1", "version": "1.15.5", "database": "svc_db", "quiesced": true});
+    for (file, text) in [
+        (run.join("plan.json"), json!({"script": "svc-upgrade", "settings": {"SVC_BACKUP_DIR": path("backups")}}).to_string()),
+        (run.join("04-previous-installer.started"), "check\n".to_owned()),
+        (run.join("04-previous-installer.json"), found.to_string()),
+        (run.join("09-installer.started"), "foreign\n".to_owned()),
+        (point.join("restore-point.json"), said.to_string()),
+    ] {
+        fs::write(file, text).unwrap();
+    }
+    journey::seal(&point);
+
+    let looked_at = |installers: Option<&str>, dir: &str| {
+        let rollback = Tool::script("svc-rollback").arg("--no-uninstall").env("SVC_ENVIRONMENT_FILE", path("none"));
+        let rollback = rollback.env("SVC_STATE_DIR", path("state")).env("SVC_BACKUP_DIR", path("backups")).dir(path(dir));
+        let ran = rollback.envs(installers.map(|name| ("SVC_INSTALLER_DIR", path(name)))).run().unchanged();
+        let log = fs::read_to_string(Path::new(ran.result()["run_dir"].as_str().unwrap()).join("log")).unwrap();
+        let installer = log.lines().find_map(|line| line.split_once(" installer-file: svc-version installer "));
+        PathBuf::from(installer.unwrap_or_else(|| panic!("{log}\n{ran}")).1)
+    };
+    assert_eq!(looked_at(Some("named"), "here"), path("named/svc-1.15.5.run"));
+    for installers in [None, Some("state")] {
+        assert_eq!(looked_at(installers, "here"), path("beside/svc-1.15.5.run"));
+        assert_eq!(looked_at(installers, "state"), path("beside/svc-1.15.5.run"), "it is nowhere else");
+    }
+    fs::remove_dir_all(path("beside")).unwrap();
+    assert_eq!(looked_at(Some("state"), "here"), path("here/svc-1.15.5.run"));
 }
 
 #[test]

@@ -148,6 +148,47 @@ fn the_command_that_is_to_be_typed_again_has_no_argument_that_only_stands_for_on
 }
 
 #[test]
+fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let then = folder.path().join("then");
+    fs::create_dir(&then).unwrap();
+    let again = |script: &str, words: &[&str]| {
+        // Whatever stands there, there is a file of that name.
+        words.iter().filter(|word| !word.starts_with('-')).for_each(|word| fs::write(then.join(word), "").unwrap());
+        let run = folder.path().join(format!("state/runs/20261121t020000z-{script}"));
+        fs::create_dir_all(&run).unwrap();
+        let plan =
+            json!({"script": script, "run_id": "x", "parent": null, "started_at": "", "arguments": words, "directory": then});
+        fs::write(run.join("plan.json"), plan.to_string()).unwrap();
+        let status = Tool::script(script).arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+        let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();
+        let hint = status.stdout.split_once("Type the same again: ").unwrap_or_else(|| panic!("{status}")).1.trim().to_owned();
+        hint.replace(&format!("{}/", then.display()), "THEN/")
+    };
+    fs::write(then.join("a.run"), "").unwrap();
+    let upgrade = ["--last-minor", "1.15", "--layout", "yaml", "--to", "2.0.1", "--uninstall", "remove", "--from-dir", "there"];
+    let wanted = "svc-upgrade --last-minor 1.15 --layout yaml --to 2.0.1 --uninstall remove --from-dir THEN/there";
+    assert_eq!(again("svc-upgrade", &upgrade), wanted);
+    let upgrade = ["--layout=yaml", "--aside", "there", "--from-dir=there", "not-there.run"];
+    fs::write(then.join("not-there.run"), "").unwrap();
+    assert_eq!(
+        again("svc-upgrade", &upgrade),
+        "svc-upgrade --layout=yaml --aside THEN/there --from-dir=THEN/there THEN/not-there.run"
+    );
+    assert_eq!(again("svc-rollback", &["--installer", "a.run", "point"]), "svc-rollback --installer THEN/a.run THEN/point");
+    let backup = ["--kind", "nightly", "--because", "reason"];
+    assert_eq!(again("svc-backup", &backup), "svc-backup --kind nightly --because reason");
+}
+
+#[test]
+fn more_restore_points_than_a_run_has_numbers_for_are_not_forgotten_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let forget = Tool::script("svc-backup").args((0..61).flat_map(|number| ["--forget".to_owned(), format!("point-{number}")]));
+    let forget = forget.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", folder.path().join("state"));
+    forget.env("SVC_BACKUP_DIR", folder.path().join("backups")).run().fails(2, "too_many_points").unchanged();
+}
+
+#[test]
 fn an_installers_own_status_is_never_taken_for_one_of_the_contract() {
     let product = Product::new("scstatus").unwrap();
     product.install("1.15.5", 20).unwrap();

@@ -94,12 +94,15 @@ judge_earlier() {
     say "$name: nobody saw how it ended"
     return 1
   elif [[ ! -e $files.json ]]; then
-    fail_at "$name" 3 end_unknown "Nobody saw how the command of the step $name ended: it has left no $files.rc." "$(rerun_hint)"
+    end_unknown "$name" "$(rerun_hint)"
   elif [[ $name == installer ]]; then
     fail_at "$name" 3 installer_failed "The installer ended with status $(value "$name" .result.exit_status), and is not run again by itself: see $files.out." \
       "$(rerun_hint)"
   fi
 }
+
+# end_unknown STEP HINT: the run ends because of a command of which that is all that is known.
+end_unknown() { fail_at "$1" 3 end_unknown "Nobody saw how the command of the step $1 ended: it has left no exit status in $run_dir." "$2"; }
 
 # never_began: whether the script was killed before the command itself had begun, which makes the file of its output first. One
 # that is still on its way finds under the lock that it is not wanted any more.

@@ -19,7 +19,7 @@ installer_of() {
 previous_installer() {
   local installer seen=''
   installer=$(installer_of "$1" .)
-  if [[ $installer == ./* ]] && run_dir=$2 is_done previous-installer; then
+  if [[ $installer == ./* || ! -e $installer ]] && run_dir=$2 is_done previous-installer; then
     seen=$(run_dir=$2 value previous-installer .result.path)
     if [[ -e $seen && ${seen##*/} == "$SVC_NAME-$1.run" ]]; then installer=$seen; fi
   fi

@@ -49,7 +49,7 @@ noted_words() {
     if [[ $word == --*=* ]]; then option=${word%%=*}= word=${word#*=}; fi
     case ${option:-$before=} in
       # What is named there is no file.
-      --to=* | --last-minor=* | --layout=* | --uninstall=* | --resume=*) ;;
+      --to=* | --last-minor=* | --layout=* | --uninstall=* | --resume=* | --kind=* | --because=* | --forget=* | --max-*=* | --min-count=* | --keep-runs=*) ;;
       *) if [[ -n $word && $word != [-/]* && -n $directory && -e $directory/$word ]]; then word=$directory/$word; fi ;;
     esac
     printf '%s%s\0' "$option" "$word"

@@ -11,11 +11,11 @@ use svc_tests::product::Product;
 use crate::cut::{How, cut, has};
 use crate::journey::{next, wait_until_free};
 
-/// An installer in a folder of its own that wants its licence accepted, and is another one then.
-fn asking_installer(product: &Product, version: &str, real: &Path) -> PathBuf {
+/// An installer in a folder of its own that wants its licence accepted, does that, and is another one then.
+fn asking_installer(product: &Product, version: &str, does: &str, real: &Path) -> PathBuf {
     let path = product.path("beside").join(format!("{}-{version}.run", product.name));
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = --accept ] || exit 64\nexec '{}'\n", real.display())).unwrap();
+    fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = --accept ] || exit 64\n{does}\nexec '{}'\n", real.display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
@@ -23,9 +23,13 @@ fn asking_installer(product: &Product, version: &str, real: &Path) -> PathBuf {
 #[test]
 fn an_installer_that_fails_is_rolled_back_by_itself_with_the_previous_one_that_lies_beside_it() {
     let (product, before) = installed("reauto");
-    asking_installer(&product, "1.15.5", &product.installer("1.15.5"));
-    let installer = asking_installer(&product, "2.0.1", &product.failing_installer());
-    let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").env_remove("SVC_INSTALLER_DIR");
+    asking_installer(&product, "1.15.5", ":", &product.installer("1.15.5"));
+    // Another one by that name comes to the folder of installers meanwhile, which the preflight has not judged.
+    let folder = product.path("late");
+    let late = folder.join(format!("{}-1.15.5.run", product.name));
+    fs::create_dir(&folder).unwrap();
+    let installer = asking_installer(&product, "2.0.1", &format!(": >'{}'", late.display()), &product.failing_installer());
+    let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").env("SVC_INSTALLER_DIR", folder);
     let ran = upgrade.args(["--installer-arg", "--accept"]).arg(installer).run();
     let ran = ran.fails(1, "command_failed").changed();
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().starts_with("It was rolled back: 1.15.5 runs again."), "{ran}");

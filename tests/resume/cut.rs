@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use svc_tests::journey::runs;
 use svc_tests::product::Product;
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::wait;
 
 /// How long a test waits for what it has caused.
@@ -84,8 +84,8 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             How::Alone => script.signal(Signal::SIGKILL),
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
-            How::Full(folder) => fill(folder, 0),
-            How::Crowded(folder) => fill(folder, usize::MAX),
+            How::Full(folder) => held(&script, || fill(folder, 0)),
+            How::Crowded(folder) => held(&script, || fill(folder, usize::MAX)),
         }
     }
     let ran = script.wait();
@@ -96,6 +96,14 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         Some((run, point)) if how.ended_so(ran.status) => Ok(Cut { run, point }),
         _ => Err(Box::new(ran)),
     }
+}
+
+/// Does something while a script and its tools stand still: filling a disk takes longer than some steps, which the script would have
+/// passed by then.
+fn held(script: &Spawned, does: impl FnOnce()) {
+    script.signal_group(Signal::SIGSTOP);
+    does();
+    script.signal_group(Signal::SIGCONT);
 }
 
 /// What fills a disk.

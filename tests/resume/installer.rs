@@ -80,7 +80,10 @@ fn an_installer_that_has_failed_is_run_again_only_when_that_is_said() {
     product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
     product.tool("svc-upgrade").arg("--resume").run().refused("installer_failed");
     status(&product, "svc-upgrade", "svc-rollback");
-    product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
+    let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
+    again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
+    // What was said then holds from then on: the installer is not run without it.
+    again().run().fails(2, "installer_args_missing");
     let run = newest_run(&product);
     let installers = points(&run).iter().filter(|point| *point == "installer.json").count();
     assert_eq!(installers, 2, "{:?}", points(&run));

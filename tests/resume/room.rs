@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::product::Product;
-use svc_tests::tool::root;
+use svc_tests::tool::{Tool, root};
 
 use crate::cut::How;
 use crate::journey::Journey;
@@ -27,26 +28,15 @@ fn full_at_every_step(
     (there, back)
 }
 
-/// All the way.
-fn full_journal_at_every_step(name: &str, how: fn(&'static Path) -> How) {
-    let (there, back) = full_at_every_step(name, Product::state_dir, how);
-    assert!(there.contains("installer.started") && back.contains("swap-search.started"), "{there:?} {back:?}");
-}
-
 #[test]
 fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or_a_run_to_go_on_with() {
     if !svc_tests::deep() {
-        return svc_tests::skip("the disk of the journal full at each step: only with --deep");
+        return svc_tests::skip("the disk of the journal full at each step, and without room for another file: only with --deep");
     }
-    full_journal_at_every_step("refull", How::Full);
-}
-
-#[test]
-fn so_does_one_whose_disk_has_no_room_for_another_file() {
-    if !svc_tests::deep() {
-        return svc_tests::skip("the disk of the journal without room for another file at each step: only with --deep");
+    for (name, how) in [("refull", How::Full as fn(_) -> How), ("recrowded", How::Crowded)] {
+        let (there, back) = full_at_every_step(name, Product::state_dir, how);
+        assert!(there.contains("installer.started") && back.contains("swap-search.started"), "{name}: {there:?} {back:?}");
     }
-    full_journal_at_every_step("recrowded", How::Crowded);
 }
 
 #[test]
@@ -57,6 +47,33 @@ fn a_disk_of_the_restore_points_that_becomes_full_at_any_step_leaves_the_service
     let (there, _) = full_at_every_step("refullpoint", Product::backup_dir, How::Full);
     // From there on nothing is written there.
     assert!(there.contains("installer.started"), "{there:?}");
+}
+
+#[test]
+fn a_command_that_could_not_be_begun_for_want_of_room_is_told_as_that_and_is_run_when_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let hook = path("hooks/post-install/10-modules");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\n: >'{}'\n", path("ran").display())).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(path("current-version"), "2.0.1\n").unwrap();
+    fs::create_dir(path("state")).unwrap();
+    let _disk = SmallDisk::at(&path("state"), 16).unwrap();
+    let hooks = || {
+        let tool = Tool::script("svc-upgrade").arg("--hooks-only").env("SVC_ENVIRONMENT_FILE", path("none"));
+        let tool = tool.env("SVC_INSTALL_DIR", folder.path()).env("SVC_HOOKS_DIR", path("hooks"));
+        tool.env("SVC_STATE_DIR", path("state")).env("SVC_BACKUP_DIR", path("backups"))
+    };
+    // Between the script's own look at the room, and the moment at which the command's is taken.
+    let fills = format!("cat /dev/zero >'{}' 2>/dev/null", path("state/filler").display());
+    let ran = hooks().stub(&path("stub"), "fallocate", &fills).run().fails(1, "command_not_begun").unchanged();
+    assert!(!path("ran").exists(), "{ran}");
+    let steps = ran.result()["steps"].as_array().unwrap();
+    assert!(!steps.iter().any(|step| step["step"] == "hook-10-modules"), "{ran}");
+    fs::remove_file(path("state/filler")).unwrap();
+    hooks().run().ok();
+    assert!(path("ran").exists());
 }
 
 #[test]

@@ -66,6 +66,15 @@ pub fn signal_at(product: &Product, tool: Tool, (signal, group): (Signal, bool),
     (run, ran)
 }
 
+/// What comes of a script once the tools that a script which was killed has left behind have ended.
+#[track_caller]
+pub fn once_free(tool: impl Fn() -> Tool) -> Ran {
+    wait::until("the tools of the killed run to end", Duration::from_secs(120), || {
+        Some(tool().run()).filter(|ran| ran.status != 8)
+    })
+    .unwrap()
+}
+
 /// The restore point that a script made.
 pub fn point_of(ran: &Ran) -> PathBuf {
     PathBuf::from(ran.result()["restore_point"].as_str().unwrap())
