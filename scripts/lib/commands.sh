@@ -49,7 +49,7 @@ foreign() {
 # command_document STEP STATUS COMMAND...: writes the document of a command that has ended (schema svc-run.command/1), with the path of
 # the step's files in `files`.
 command_document() {
-  local name=$1 status=$2 times begun ended ok=true changed=true error=null lines
+  local name=$1 status=$2 times begun ended ok=true changed=true error=null lines json on argv output
   shift 2
   # Without the file of its status, it ended just now.
   mapfile -t times < <(stat -c %.3Y -- "$files.started" "$files.rc" 2>/dev/null)
@@ -59,18 +59,23 @@ command_document() {
     mapfile -t lines < <(tail -c 4096 -- "$files.out" 2>/dev/null | grep -av '^$' | tail -n 5)
     # One that failed may have altered anything.
     ok=false changed=null
-    error="{\"code\":\"command_failed\",\"message\":\"The command of the step $name ended with status $status.\",\"hint\":$(text "Read $files.out."),"
-    error+="\"retryable\":false,\"causes\":$(json_array "${lines[@]}")}"
+    as_text "Read $files.out."
+    error="{\"code\":\"command_failed\",\"message\":\"The command of the step $name ended with status $status.\",\"hint\":$json,"
+    as_array "${lines[@]}"
+    error+="\"retryable\":false,\"causes\":$json}"
   fi
   show "$@"
+  as_array "${shown[@]}" && argv=$json
+  as_text "$host" && on=$json
+  as_text "$files.out" && output=$json
   # Where there is no room, the next step finds that too; the command's status is kept.
   if ! {
     printf '{"schema":"svc-run.command/1","tool":"svc-run %s","step":"command","ok":%s,"changed":%s,"dry_run":false,"run_id":"%s","host":%s,' \
-      "$version_of_tools" "$ok" "$changed" "$SVC_RUN_ID" "$(text "$host")" &&
+      "$version_of_tools" "$ok" "$changed" "$SVC_RUN_ID" "$on" &&
     TZ=UTC printf '"started_at":"%(%FT%TZ)T","finished_at":"%(%FT%TZ)T","duration_ms":%s,"result":' \
       "$((begun / 1000))" "$((ended / 1000))" "$((ended > begun ? ended - begun : 0))" &&
     printf '{"name":"%s","argv":%s,"exit_status":%s,"output":%s},"warnings":[],"error":%s}\n' \
-      "$name" "$(json_array "${shown[@]}")" "$status" "$(text "$files.out")" "$error"
+      "$name" "$argv" "$status" "$output" "$error"
   } 2>/dev/null >"$files.json.partial" || ! mv -- "$files.json.partial" "$files.json"; then
     rm -f -- "$files.json.partial"
   fi

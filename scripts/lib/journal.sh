@@ -6,13 +6,16 @@
 # the script that called this one.
 # write_plan FILE
 write_plan() {
-  local noted outer=null
+  local noted json key value lines=()
   mapfile -d '' -t noted < <(without_private "${arguments[@]}")
-  if [[ -n $parent ]]; then outer=$(text "$parent"); fi
-  printf '{\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s,\n  "%s": %s\n}\n' \
-    script "$(text "$script")" run_id "$(text "$SVC_RUN_ID")" parent "$outer" started_at "\"$started\"" \
-    arguments "$(json_array "${noted[@]}")" directory "$(text "$PWD")" user "$(text "$user")" \
-    tools "\"$version_of_tools\"" settings "$(settings_object)" >"$1.partial" &&
+  for key in script SVC_RUN_ID parent started PWD user version_of_tools; do
+    as_text "${!key}"
+    lines+=("$json")
+  done
+  if [[ -z $parent ]]; then lines[2]=null; fi
+  as_array "${noted[@]}"
+  printf '{\n  "script": %s,\n  "run_id": %s,\n  "parent": %s,\n  "started_at": %s,\n  "directory": %s,\n  "user": %s,\n  "tools": %s,\n  "arguments": %s,\n  "settings": %s\n}\n' \
+    "${lines[@]}" "$json" "$(settings_object)" >"$1.partial" &&
     mv -- "$1.partial" "$1"
 }
 

@@ -1,5 +1,6 @@
 # JSON that is written and read without a jq, which takes longer to start than most steps take: a run has hundreds of such moments,
-# and in some of them the service is down. Sourced by run.sh.
+# and in some of them the service is down. (Nor is a subshell, where several values make one line: bash 5.2 cannot read a trap while it
+# reads the second `$(` of a command, and a signal is lost then.) Sourced by run.sh.
 # shellcheck shell=bash
 
 # text VALUE: a JSON string; as_text VALUE: the same, in `json`, without a process.
@@ -16,14 +17,19 @@ as_text() {
   if [[ $json == *[^[:print:]]* ]]; then json=$(jq -n --arg text "$1" '$text'); fi
 }
 
-# json_array WORD...: an array of strings.
+# json_array WORD...: an array of strings; as_array WORD...: the same, in `json`.
 json_array() {
-  local word json texts=()
+  local json
+  as_array "$@"
+  printf '%s' "$json"
+}
+as_array() {
+  local word texts=() IFS=,
   for word; do
     as_text "$word"
     texts+=("$json")
   done
-  joined "${texts[@]}"
+  json="[${texts[*]}]"
 }
 
 # joined JSON...: an array of what is JSON already.

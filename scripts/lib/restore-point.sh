@@ -51,19 +51,27 @@ point_unfinished() {
 
 # write_seal KIND STEP: what makes it a restore point, but for its last name; false where it could not be written.
 write_seal() {
-  local kind=$1 unit=$2 dump=$SVC_DATABASE.backup.sql quiesced=false file files=()
+  local kind=$1 unit=$2 dump=$SVC_DATABASE.backup.sql quiesced=false version database json sum file files=()
   if is_still "$(document "$unit")" && is_still "$(document unit-after)"; then quiesced=true; fi
   cp -- "$(document snapshot)" "$point/snapshot.json" && cp -- "$(document dump)" "$point/pgdump.json" || return
+  version=$(value version .result.version) && sum=$(value dump .result.sha256) || return
+  as_text "$version" && version=$json
+  as_text "$SVC_DATABASE" && database=$json
   TZ=UTC printf '{\n  "schema": "svc-restore-point/1",\n  "id": "%s",\n  "kind": "%s",\n  "made_at": "%(%FT%TZ)T",\n  "version": %s,\n  "database": %s,\n  "quiesced": %s\n}\n' \
-    "$SVC_RUN_ID" "$kind" -1 "$(text "$(value version .result.version)")" "$(text "$SVC_DATABASE")" "$quiesced" >"$point/restore-point.json" || return
+    "$SVC_RUN_ID" "$kind" -1 "$version" "$database" "$quiesced" >"$point/restore-point.json" || return
   # The dump's own sum is made anew by its verification.
   (cd -- "$point" && {
     for file in ./*; do [[ $file == "./$dump" || $file == ./SHA256SUMS* ]] || files+=("$file"); done
-    { printf '%s  ./%s\n' "$(value dump .result.sha256)" "$dump" && sha256sum -- "${files[@]}"; } >SHA256SUMS.partial && sync -- ./*
+    { printf '%s  ./%s\n' "$sum" "$dump" && sha256sum -- "${files[@]}"; } >SHA256SUMS.partial && sync -- ./*
   })
 }
 # is_still DOCUMENT: whether the unit was down, and nothing about to start it.
-is_still() { [[ $(told "$1" .result.after.job_pending) == false && $(told "$1" .result.after.active_state) =~ ^(inactive|failed)$ ]]; }
+is_still() {
+  local pending state
+  pending=$(told "$1" .result.after.job_pending)
+  state=$(told "$1" .result.after.active_state)
+  [[ $pending == false && $state =~ ^(inactive|failed)$ ]]
+}
 seal() { mv -- "$point/SHA256SUMS.partial" "$point/SHA256SUMS" && sync -- "$point"; }
 
 # keep_good_half: what could be backed up stays, with its documents, although it is no restore point; the other half goes. The

@@ -45,6 +45,15 @@ impl Journey {
         Self { _disk: disk, product, before, upgrade }
     }
 
+    /// What came to its end by itself; the log of a run that did not says why.
+    fn ended_well(&self, ran: Ran) -> Ran {
+        if ran.status != 0 {
+            let log = runs(&self.product).pop().and_then(|run| fs::read_to_string(run.join("log")).ok());
+            eprintln!("{}", log.unwrap_or_default());
+        }
+        ran.ok()
+    }
+
     fn upgrade(&self) -> Tool {
         self.product.tool("svc-upgrade").args(self.upgrade.iter())
     }
@@ -67,7 +76,7 @@ impl Journey {
             let how = hows[cuts.min(hows.len() - 1)];
             match cut(&self.product, next.clone(), how, |_, point| wanted(point)) {
                 Err(ran) if ran.status == 8 => wait_until_free(&self.product, "svc-upgrade"),
-                Err(ran) => break ran.ok(),
+                Err(ran) => break self.ended_well(*ran),
                 Ok(cut) => {
                     cuts += 1;
                     next = self.after_upgrade_was_cut(&cut, how);
@@ -162,7 +171,7 @@ impl Journey {
         let ran = loop {
             match cut(product, next.clone(), how, |_, point| wanted(point)) {
                 Err(ran) if ran.status == 8 => wait_until_free(product, "svc-rollback"),
-                Err(ran) => break ran.ok(),
+                Err(ran) => break self.ended_well(*ran),
                 Ok(cut) => {
                     cuts += 1;
                     next = self.after_rollback_was_cut(&cut, how, cuts == 1);
