@@ -9,7 +9,7 @@ open_cut_rollback() {
   parse_noted
   if has_begun stop; then
     altered=true
-  elif ! $was_killed || [[ -z $(noted restore_point) ]]; then
+  elif ! $was_killed || [[ -z $(noted restore_point) ]] || copies_gone; then
     fail 3 nothing_to_resume 'It ended before it had altered anything: nothing is left to go on with.' "Roll back again: $(same_again)"
   fi
   if $rerun_installer || ! has_begun installer; then ask_for_arguments installer; fi
@@ -18,6 +18,11 @@ open_cut_rollback() {
     begin step stopped-still svc-unit stop
     await stopped-still "$files" "$pid" || stop_at $? stopped-still
   fi
+}
+
+# copies_gone: whether the run in run_dir has taken away again what it had staged, which it could not note where there was no room.
+copies_gone() {
+  { is_done stage-search && ! has_copies "${run_dir##*/}" svc-snap; } || { is_done stage-database && ! has_copies "${run_dir##*/}" svc-pgrestore; }
 }
 
 # clear_up_cut_rollback: what the last rollback has staged where it was killed before it had altered anything goes, and what it

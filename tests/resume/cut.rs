@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use svc_tests::journey::runs;
 use svc_tests::product::Product;
-use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
 /// How long a test waits for what it has caused.
@@ -46,6 +46,20 @@ impl How {
         }
     }
 
+    /// Fills its disk to the last block, and to the last file where it is crowded.
+    fn fill(self) {
+        let Some(folder) = self.fills().map(|folder| folder.join(FILLER)) else { return };
+        fs::create_dir_all(&folder).unwrap();
+        let mut filler = File::options().create(true).append(true).open(folder.join("blocks")).unwrap();
+        for block in [vec![0; 1 << 20], vec![0; 1 << 12], vec![0]] {
+            while filler.write_all(&block).is_ok() {}
+        }
+        if matches!(self, Self::Crowded(_)) {
+            let there = fs::read_dir(&folder).unwrap().count();
+            (there..).map_while(|number| File::create(folder.join(number.to_string())).ok()).for_each(drop);
+        }
+    }
+
     /// The folder whose disk is full.
     pub fn fills(self) -> Option<&'static Path> {
         match self {
@@ -71,8 +85,9 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     let mut script = tool.may_be_killed().spawn();
     let found = wait::until("the script to come to the point, or to its end", A_WHILE, || {
         let ended = !script.is_running();
-        // In the order of the journal, where several came at once.
-        let new: BTreeSet<PathBuf> = entries(product).filter(|path| !before.contains(path)).collect();
+        let mut new: Vec<PathBuf> = entries(product).filter(|path| !before.contains(path)).collect();
+        // Where several came at once.
+        in_order(&mut new);
         let mut found = new.iter().filter_map(|path| Some((path.parent()?.to_owned(), point(path)?)));
         let found = found.find(|(run, point)| wanted(run, point));
         (found.is_some() || ended).then_some(found)
@@ -84,8 +99,20 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             How::Alone => script.signal(Signal::SIGKILL),
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
-            How::Full(folder) => held(&script, || fill(folder, 0)),
-            How::Crowded(folder) => held(&script, || fill(folder, usize::MAX)),
+            How::Full(_) | How::Crowded(_) => {
+                // Filling it takes longer than some steps, which the script would have passed by then.
+                script.signal_group(Signal::SIGSTOP);
+                how.fill();
+                script.signal_group(Signal::SIGCONT);
+            }
+        }
+        if how.fills().is_some() {
+            // It stays full: what ends gives back room that it had taken, in which the script would come a long way.
+            wait::until("the script to end", A_WHILE, || {
+                how.fill();
+                (!script.is_running()).then_some(())
+            })
+            .unwrap();
         }
     }
     let ran = script.wait();
@@ -98,27 +125,8 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     }
 }
 
-/// Does something while a script and its tools stand still: filling a disk takes longer than some steps, which the script would have
-/// passed by then.
-fn held(script: &Spawned, does: impl FnOnce()) {
-    script.signal_group(Signal::SIGSTOP);
-    does();
-    script.signal_group(Signal::SIGCONT);
-}
-
 /// What fills a disk.
 const FILLER: &str = "filler";
-
-/// Fills the disk of a folder to its last block, and with so many files more.
-fn fill(folder: &Path, files: usize) {
-    let folder = folder.join(FILLER);
-    fs::create_dir(&folder).unwrap();
-    let mut filler = File::create(folder.join("blocks")).unwrap();
-    for block in [vec![0; 1 << 20], vec![0; 1 << 12], vec![0]] {
-        while filler.write_all(&block).is_ok() {}
-    }
-    (0..files).map_while(|number| File::create(folder.join(number.to_string())).ok()).for_each(drop);
-}
 
 /// All files of all runs.
 fn entries(product: &Product) -> impl Iterator<Item = PathBuf> + use<> {
@@ -135,11 +143,15 @@ fn point(path: &Path) -> Option<String> {
     ["started", "json"].contains(&ending).then(|| format!("{step}.{ending}"))
 }
 
+/// Sorts the files of runs as their journals were written: `.started` comes before `.json`.
+fn in_order(files: &mut [PathBuf]) {
+    files.sort_by_key(|path| (path.with_extension(""), path.extension() != Some("started".as_ref())));
+}
+
 /// The points of a run, in the order in which its steps were begun.
 pub fn points(run: &Path) -> Vec<String> {
     let mut names: Vec<PathBuf> = fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    // `.started` comes before `.json`.
-    names.sort_by_key(|path| (path.file_stem().map(ToOwned::to_owned), path.extension() != Some("started".as_ref())));
+    in_order(&mut names);
     names.iter().filter_map(|path| point(path)).collect()
 }
 

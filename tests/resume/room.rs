@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::json;
 use svc_tests::disk::SmallDisk;
 use svc_tests::product::Product;
 use svc_tests::tool::{Tool, root};
@@ -37,6 +38,37 @@ fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or
         let (there, back) = full_at_every_step(name, Product::state_dir, how);
         assert!(there.contains("installer.started") && back.contains("swap-search.started"), "{name}: {there:?} {back:?}");
     }
+}
+
+#[test]
+fn a_rollback_that_had_no_room_to_note_that_its_copies_are_gone_again_is_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let id = "20260101t000000z-rollback";
+    let run = state.join("runs").join(id);
+    fs::create_dir_all(&run).unwrap();
+    fs::create_dir(state.join("swaps")).unwrap();
+    let plan = json!({"script": "svc-rollback", "run_id": id, "started_at": "", "arguments": [], "settings": {}});
+    fs::write(run.join("plan.json"), plan.to_string()).unwrap();
+    fs::write(run.join("notes.json"), json!({"facts": {"restore_point": "/not/there"}, "warnings": []}).to_string()).unwrap();
+    for step in ["06-stage-search", "07-stage-database"] {
+        fs::write(run.join(format!("{step}.started")), "step\n").unwrap();
+        fs::write(run.join(format!("{step}.json")), json!({"ok": true, "changed": true, "duration_ms": 1}).to_string()).unwrap();
+    }
+    let rollback = |word: &str| {
+        let tool = Tool::script("svc-rollback").arg(word).env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+        tool.env("SVC_STATE_DIR", &state).env("SVC_BACKUP_DIR", folder.path().join("backups")).run()
+    };
+    // What a tool has made, it notes there.
+    for tool in ["svc-snap", "svc-pgrestore"] {
+        fs::write(state.join(format!("swaps/{id}.{tool}.json")), "{}").unwrap();
+    }
+    let status = rollback("--status");
+    assert!(status.stdout.contains(&format!("next: To go on: svc-rollback --resume {id}")), "{status}");
+    fs::remove_file(state.join(format!("swaps/{id}.svc-pgrestore.json"))).unwrap();
+    let status = rollback("--status");
+    assert!(status.stdout.contains("next: Nothing was altered. Type the same again: svc-rollback"), "{status}");
+    rollback("--resume").refused("nothing_to_resume");
 }
 
 #[test]
