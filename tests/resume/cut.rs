@@ -83,7 +83,7 @@ pub struct Cut {
 pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
     let mut script = tool.may_be_killed().spawn();
-    let found = wait::until("the script to come to the point, or to its end", A_WHILE, || {
+    let probe = || {
         let ended = !script.is_running();
         let mut new: Vec<PathBuf> = entries(product).filter(|path| !before.contains(path)).collect();
         // Where several came at once.
@@ -91,8 +91,11 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         let mut found = new.iter().filter_map(|path| Some((path.parent()?.to_owned(), point(path)?)));
         let found = found.find(|(run, point)| wanted(run, point));
         (found.is_some() || ended).then_some(found)
-    })
-    .unwrap();
+    };
+    let what = "the script to come to the point, or to its end";
+    // One that is killed need not be at that very step; a disk that is filled too late is filled at another one.
+    let found = if how.fills().is_some() { wait::promptly(what, A_WHILE, probe) } else { wait::until(what, A_WHILE, probe) };
+    let found = found.unwrap();
     if found.is_some() && script.is_running() {
         match how {
             How::Killed => script.signal_group(Signal::SIGKILL),

@@ -16,11 +16,12 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 struct Looks {
     deadline: Instant,
     pause: Duration,
+    most: Duration,
 }
 
 impl Looks {
     fn within(limit: Duration) -> Self {
-        Self { deadline: Instant::now() + limit, pause: PAUSES[0] }
+        Self { deadline: Instant::now() + limit, pause: PAUSES[0], most: PAUSES[1] }
     }
 
     /// Waits for the next look; false when the time for looks is over.
@@ -28,7 +29,7 @@ impl Looks {
         let in_time = Instant::now() < self.deadline;
         if in_time {
             thread::sleep(self.pause);
-            self.pause = PAUSES[1].min(self.pause * 2);
+            self.pause = self.most.min(self.pause * 2);
         }
         in_time
     }
@@ -36,8 +37,16 @@ impl Looks {
 
 /// Asks `probe` until it has an answer. Fails after `limit`, or as soon as [`cancel`] was called; `what` completes the sentence
 /// "gave up waiting for …".
-pub fn until<T>(what: &str, limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
-    let mut looks = Looks::within(limit);
+pub fn until<T>(what: &str, limit: Duration, probe: impl FnMut() -> Option<T>) -> Result<T> {
+    ask(what, limit, Looks::within(limit), probe)
+}
+
+/// The same for a moment that is soon over: the looks do not become fewer.
+pub fn promptly<T>(what: &str, limit: Duration, probe: impl FnMut() -> Option<T>) -> Result<T> {
+    ask(what, limit, Looks { most: PAUSES[0], ..Looks::within(limit) }, probe)
+}
+
+fn ask<T>(what: &str, limit: Duration, mut looks: Looks, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
     loop {
         if let Some(answer) = probe() {
             return Ok(answer);
