@@ -20,9 +20,9 @@ find_point() {
     if [[ ${upgrade_run##*/} != "${point##*/}" ]]; then upgrade_run=''; fi
   elif [[ -n $upgrade_run ]]; then
     refuse_unfinished
-    refuse_after_attempt
     point=$(run_dir=$upgrade_run point_of_run)
     refuse_second_time
+    refuse_after_attempt
   else
     fail 4 point_not_found 'No upgrade is noted here whose installer was started, so no restore point is chosen by itself.' \
       "Name one: svc-rollback ID, with one of: $(list_points)."

@@ -20,6 +20,11 @@ foreign() {
   need_room "$name"
   start_files foreign "$name" "$@"
   keep_journal
+  # That may have taken a while.
+  if [[ -n $signal ]]; then
+    rm -f -- "$files.started"
+    exit 1
+  fi
   if [[ -n $caller_locale ]]; then locale=("LC_ALL=$caller_locale"); else locale=(-u LC_ALL); fi
   # One that asks has the terminal.
   if $attached && : 2>/dev/null </dev/tty; then session=() input=/dev/tty; fi
@@ -101,8 +106,9 @@ judge_earlier() {
   elif [[ ! -e $files.json ]]; then
     end_unknown "$name" "$(rerun_hint)"
   elif [[ $name == installer ]]; then
-    fail_at "$name" 3 installer_failed "The installer ended with status $(value "$name" .result.exit_status), and is not run again by itself: see $files.out." \
-      "$(rerun_hint)"
+    local ended
+    ended=$(value "$name" .result.exit_status)
+    fail_at "$name" 3 installer_failed "The installer ended with status $ended, and is not run again by itself: see $files.out." "$(rerun_hint)"
   fi
 }
 

@@ -25,3 +25,6 @@ unstage_run() {
 
 # unstage_lines RUN: the commands that remove the copies of a run.
 unstage_lines() { printf 'svc-snap unstage --run %s and svc-pgrestore unstage --run %s remove it.' "$1" "$1"; }
+
+# what_is_left RUN: why a copy of the run is left, and the commands that remove it.
+what_is_left() { printf '%s %s' "$(sentence_of "$(document "$unstage_step")" "$unstage_status")" "$(unstage_lines "$1")"; }

@@ -33,7 +33,7 @@ clear_up_cut_rollback() {
   cut=$(newest_with stage-search svc-rollback)
   if [[ -z $cut ]] || run_dir=$cut has_begun stop; then return; fi
   unstage_run "${cut##*/}" clear-cut ||
-    warn copies_left "What the rollback ${cut##*/} has staged is still there: $(sentence_of "$(document "$unstage_step")" "$unstage_status") $(unstage_lines "${cut##*/}")"
+    warn copies_left "What the rollback ${cut##*/} has staged is still there: $(what_is_left "${cut##*/}")"
 }
 
 # A rollback that has altered something and is not finished is gone on with, unless a restore point is named.

@@ -39,7 +39,9 @@ on_signal() {
   signal=$1
   local child
   log "$1 came"
-  for child in "${children[@]}"; do kill -s "$1" "$child" 2>/dev/null || :; done
+  for child in "${children[@]}"; do
+    if is_child_at_work "$child"; then kill -s "$1" "$child" 2>/dev/null || :; fi
+  done
 }
 
 # What a script does before it ends, whatever way (start the service again); a script may redefine it.
@@ -108,7 +110,7 @@ last_document() {
   local steps_words=(-L "$lib")
   if [[ -n $run_dir ]]; then steps_of_run; fi
   # What the run has found out may be longer than a program's argument may be (128 KiB): a year of restore points, an index a day.
-  jq -n "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-}" \
+  jq -n "$pretty" -f "$lib/status.jq" --arg version "$version_of_tools" --arg script "$script" --arg run_id "${SVC_RUN_ID:-$call_id}" \
     --arg host "$host" --arg started "$started" --argjson started_ms "$started_ms" --arg finished "$(TZ=UTC printf '%(%FT%TZ)T' -1)" \
     --argjson duration_ms "$(($(now_ms) - started_ms))" --argjson exit_status "$1" --argjson dry_run "$dry_run" \
     --arg run_dir "$run_dir" --arg failed "$failed_step" --arg message "$failure_message" --arg hint "$failure_hint" \

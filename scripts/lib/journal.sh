@@ -23,7 +23,7 @@ write_plan() {
 settings_object() {
   local name value json members=()
   for name in $(compgen -e); do
-    [[ $name =~ ^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$) && ! $name =~ (PASSWORD$|TOKEN|SECRET|API_KEY$|_FD$) ]] || continue
+    [[ $name =~ ^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$) && ! $name =~ (PASSW|PASSPHRASE|TOKEN|SECRET|CREDENTIAL|(API|LICEN[CS]E)_KEY$|_FD$) ]] || continue
     value=${!name}
     while [[ $value =~ ^(.*)//[^/]*@(.*)$ ]]; do value=${BASH_REMATCH[1]}//${BASH_REMATCH[2]}; done
     as_text "$value"

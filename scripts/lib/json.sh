@@ -39,20 +39,33 @@ joined() {
 }
 
 # told FILE FILTER: what `jq -r FILTER` says. No jq is started where the filter is the path of a member, with or without an
-# alternative (.settings.KEY // "none"), whose name stands in the file at most once, and with a plain value.
+# alternative (.settings.KEY // "none"), the objects on that path are there, and behind them the member's name stands once, with a
+# plain value.
 told() {
-  local text='' key='' rest
-  if [[ $2 =~ ^[.A-Za-z_0-9]*[.]([A-Za-z_0-9]+)(\ //\ \"([^\"]*)\")?$ ]]; then
-    key=${BASH_REMATCH[1]}
-    local alternative=${BASH_REMATCH[2]} other=${BASH_REMATCH[3]}
+  local text='' path=() key part='' rest other='' alternative=''
+  if [[ $2 =~ ^((\.[A-Za-z_0-9]+)+)(\ //\ \"([^\"]*)\")?$ ]]; then
+    alternative=${BASH_REMATCH[3]} other=${BASH_REMATCH[4]}
+    IFS=. read -r -a path <<<"${BASH_REMATCH[1]#.}"
     IFS= read -r -d '' -n "$told_at_most" text 2>/dev/null <"$1" || :
   fi
-  if [[ -n $key && -n $text ]] && ((${#text} < told_at_most)); then
-    rest=${text#*"\"$key\":"}
-    if [[ $rest == "$text" && -n $alternative ]]; then
+  # A file that is cut off is jq's to judge.
+  if ((${#path[@]} && ${#text} < told_at_most)) && [[ $text =~ ^\{.*\}[[:space:]]*$ ]]; then
+    key=${path[-1]} rest=$text
+    for part in "${path[@]:0:${#path[@]}-1}"; do
+      if [[ $rest != *"\"$part\":"* ]]; then break; fi
+      rest=${rest#*"\"$part\":"} rest=${rest# }
+      if [[ $rest != '{'* ]]; then break; fi
+      part=''
+    done
+    if [[ -n $part ]]; then
+      rest=''
+    elif [[ $rest != *"\"$key\""* && -n $alternative ]]; then
       printf '%s\n' "$other"
       return
-    elif [[ $rest != *"\"$key\":"* && $rest =~ ^\ ?(\"([^\"\\]*)\"|[0-9]+|true|false)[],}[:space:]] &&
+    else
+      rest=${rest#*"\"$key\":"}
+    fi
+    if [[ $rest != *"\"$key\":"* && $rest =~ ^\ ?(\"([^\"\\]*)\"|[0-9]+|true|false)[],}[:space:]] &&
       (-z $alternative || ${BASH_REMATCH[1]} != false) ]]; then
       if [[ ${BASH_REMATCH[1]} == \"* ]]; then printf '%s\n' "${BASH_REMATCH[2]}"; else printf '%s\n' "${BASH_REMATCH[1]}"; fi
       return

@@ -22,4 +22,4 @@ include "people";
         + ($it.room | if . then ": about \(.needed_bytes | size), \(.free_bytes | size) free in \(.folder)" else "" end)
     else "" end) as $found
 # What is wrong comes first.
-| [.warnings[].message] + [$found | select(. != "")] | join(" ")
+| [.warnings[].message] + [$found | select(. != "")] | join(" ") | gsub("\n"; " ")

@@ -57,11 +57,12 @@ note_preflight() {
 # preflight_room FOLDER: what is free for a restore point in the folder of such points, and for its snapshot where the repository's
 # folder is this host's. Whether the search database has room for itself is judged by its watermarks (svc-snap health).
 preflight_room() {
-  local free_there=null one_disk=false repository judged
+  local free_there=null one_disk=false repository judged device
   repository=$(value search '.result.repository.location? // ""' 2>/dev/null) || repository=''
   if [[ -d $repository ]]; then
     free_there=$(free_bytes "$repository")
-    if [[ $(stat -c %d -- "$repository") == "$(stat -c %d -- "$1")" ]]; then one_disk=true; fi
+    device=$(stat -c %d -- "$repository")
+    if [[ $(stat -c %d -- "$1") == "$device" ]]; then one_disk=true; fi
   fi
   mapfile -t judged < <(jq -nr -L "$lib" -f "$lib/room.jq" --arg folder "$1" --argjson free "$(free_bytes "$1")" --arg repository "$repository" \
     --argjson free_there "$free_there" --argjson one_disk "$one_disk" --slurpfile search "$(document search)" \

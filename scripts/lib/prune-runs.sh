@@ -16,7 +16,8 @@ prune_runs() {
     fi
     if planned "remove-run-${run##*/}" rm -r -- "$run"; then continue; fi
     # Out of sight at once, so that no half of it is taken for a run.
-    mv -- "$run" "$runs/.pruned-${run##*/}" && rm -rf -- "$runs/.pruned-${run##*/}"
+    mv -- "$run" "$runs/.pruned-${run##*/}"
+    rm -rf -- "$runs/.pruned-${run##*/}"
     log "removed $run"
     one_more removed_runs "${run##*/}"
   done < <(find "$runs" -mindepth 1 -maxdepth 1 -type d ! -newermt "@$((EPOCHSECONDS - $1))" -print0 | sort -z)

@@ -26,7 +26,7 @@ begin_restore_point() {
 fill_restore_point() {
   local kind=$1 because=$2 unit=$3 rate=() name
   # The service is stopped and the search database is its alone: nobody is there to be protected by the server's brake.
-  if [[ $kind == upgrade ]]; then rate=("${speed[@]}"); fi
+  if [[ $kind == upgrade ]] && takes_brake_off; then rate=(--rate unlimited); fi
   name=$(snapshot_name "$SVC_RUN_ID" "$kind")
   half_snapshot=$name
   beside dump svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql"
@@ -46,6 +46,8 @@ fill_restore_point() {
 }
 
 point_unfinished() {
+  # A signal for the whole group has ended what wrote it.
+  [[ -z $signal ]] || exit 1
   fail 1 restore_point_unfinished "The restore point $point could not be finished: see $run_dir/log." "Is there room on its disk? df '$SVC_BACKUP_DIR'"
 }
 
@@ -64,13 +66,6 @@ write_seal() {
     for file in ./*; do [[ $file == "./$dump" || $file == ./SHA256SUMS* ]] || files+=("$file"); done
     { printf '%s  ./%s\n' "$sum" "$dump" && sha256sum -- "${files[@]}"; } >SHA256SUMS.partial && sync -- ./*
   })
-}
-# is_still DOCUMENT: whether the unit was down, and nothing about to start it.
-is_still() {
-  local pending state
-  pending=$(told "$1" .result.after.job_pending)
-  state=$(told "$1" .result.after.active_state)
-  [[ $pending == false && $state =~ ^(inactive|failed)$ ]]
 }
 seal() { mv -- "$point/SHA256SUMS.partial" "$point/SHA256SUMS" && sync -- "$point"; }
 

@@ -25,6 +25,7 @@ resume_begin() {
   [[ $(script_of "$found") == "$script" ]] ||
     fail 2 run_of_other_script "The run $SVC_RUN_ID is none of $script." "$(script_of "$found") --resume $SVC_RUN_ID"
   lock_service
+  name_holder
   if is_ok "$(times_file document "$found")"; then
     fail 3 run_finished "The run $SVC_RUN_ID has ended well: nothing is left to do." "$script --status $SVC_RUN_ID shows it."
   fi

@@ -26,6 +26,8 @@ stop_hint() {
     printf 'Nothing was altered. %s' "$hint"
   elif [[ $1 == installer || $1 == uninstall ]]; then
     printf '%s %s' "$hint" "$(rerun_hint)"
+  elif [[ $1 == swap-* ]] && ((${#keep[@]} == 0)); then
+    printf '%s %s Where it cannot be finished, the commands of result.swap_back bring back what there was.' "$hint" "$(next_hint)"
   elif [[ $1 == hook-* ]]; then
     printf 'The service was started all the same. %s %s %s' "$hint" "$(hook_hint)" "$(next_hint)"
   else

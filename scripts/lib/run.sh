@@ -26,7 +26,7 @@ dry_run=false resuming=false can_resume=false can_follow=false attached=false
 followed_in=${SVC_FOLLOWED:-} followed=false
 if [[ -n $followed_in ]]; then followed=true; fi
 unset SVC_FOLLOWED
-run_dir='' elsewhere='' parent='' step_number=0 started='' started_ms=0 version_of_tools='' host='' user=''
+run_dir='' elsewhere='' parent='' step_number=0 started='' started_ms=0 version_of_tools='' host='' user='' call_id=''
 failed_step='' failure_code='' failure_message='' failure_hint=''
 finished=false ending=false
 children=() arguments=() private_args=()
@@ -43,17 +43,15 @@ now_ms() { printf '%s' "$((${EPOCHREALTIME/./} / 1000))"; }
 # run_begin KIND: takes the service's lock, makes the run directory, notes the settings.
 run_begin() {
   prepare_run
+  # A script that was called by a script is a run of its own.
   if holds_lock; then
-    # A script that was called by a script is a run of its own.
     parent=${SVC_RUN_ID:-}
-    SVC_RUN_ID=$(new_run_id "$1")
-  elif [[ -z ${SVC_RUN_ID:-} ]]; then
-    SVC_RUN_ID=$(new_run_id "$1")
+    unset SVC_RUN_ID
   fi
-  export SVC_RUN_ID
-  [[ $SVC_RUN_ID =~ ^[0-9]{8}t[0-9]{6}z-[a-z0-9.-]+$ ]] ||
+  [[ ${SVC_RUN_ID:-$call_id} =~ ^[0-9]{8}t[0-9]{6}z-[a-z0-9.-]+$ ]] ||
     fail 2 run_id_invalid "SVC_RUN_ID is \`$SVC_RUN_ID\`, which is no run id." 'Unset it, or write it as 20261120t020003z-NAME.'
   if $dry_run; then
+    export SVC_RUN_ID=${SVC_RUN_ID:-$(new_run_id "$1")}
     run_dir=$(mktemp -d "${TMPDIR:-/tmp}/svc-dry-run.XXXXXX")
     return
   fi
@@ -63,12 +61,16 @@ run_begin() {
       'Run the script as root, or set SVC_STATE_DIR to a folder of your own.'
   fi
   lock_service
-  mkdir -- "$SVC_STATE_DIR/runs/$SVC_RUN_ID" 2>/dev/null ||
+  export SVC_RUN_ID=${SVC_RUN_ID:-$(new_run_id "$1")}
+  name_holder
+  local made=$SVC_STATE_DIR/runs/$SVC_RUN_ID
+  if [[ -e $made ]]; then
     fail 3 run_exists "There is a run $SVC_RUN_ID already." 'Unset SVC_RUN_ID, so that the run gets an id of its own.'
-  run_dir=$SVC_STATE_DIR/runs/$SVC_RUN_ID
-  if ! write_plan "$run_dir/plan.json" 2>/dev/null; then
-    rm -rf -- "$run_dir"
-    run_dir=''
+  fi
+  if mkdir -- "$made" 2>/dev/null && write_plan "$made/plan.json" 2>/dev/null; then
+    run_dir=$made
+  else
+    rm -rf -- "$made"
     fail 1 journal_full "There is no room for the journal of the run in $SVC_STATE_DIR." "Make room on its disk."
   fi
   say "run $SVC_RUN_ID in $run_dir"
@@ -79,6 +81,8 @@ run_begin() {
 prepare_run() {
   TZ=UTC printf -v started '%(%FT%TZ)T' -1
   started_ms=$(now_ms)
+  # Of one that ends before it has a run.
+  TZ=UTC printf -v call_id '%(%Y%m%dt%H%M%Sz)T-%s' -1 "${script#svc-}"
   trap 'on_signal HUP' HUP
   trap 'on_signal INT' INT
   trap 'on_signal TERM' TERM
@@ -126,5 +130,7 @@ lock_service() {
   flock -w 1 "$SVC_STATE_DIR/foreign.lock" true ||
     fail 8 foreign_at_work 'An installer or another command of an earlier run is still at work.' \
       "Wait until it has ended: its output is the newest .out file under $SVC_STATE_DIR/runs."
-  printf '%s\n' "$SVC_RUN_ID" >"$SVC_STATE_DIR/lock"
 }
+
+# name_holder: says which run has the lock, unless it is a part of the one that has it.
+name_holder() { [[ -n $parent ]] || printf '%s\n' "$SVC_RUN_ID" >"$SVC_STATE_DIR/lock"; }

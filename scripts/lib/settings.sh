@@ -59,8 +59,6 @@ default SVC_HOOKS_DIR /etc/svc-tools/hooks.d
 SVC_STATE_DIR=$(realpath -m -- "$SVC_STATE_DIR")
 SVC_BACKUP_DIR=$(realpath -m -- "$SVC_BACKUP_DIR")
 
-# Where the search database is the service's alone, nobody else is there to be protected by its brake while the service is stopped,
-# or about to be: `speed` takes it off, unless a rate is set.
-speed=()
-# shellcheck disable=SC2034 # the scripts use it
-if [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE:-} ]]; then speed=(--rate unlimited); fi
+# takes_brake_off: where the search database is the service's alone, nobody else is there to be protected by its brake while the
+# service is stopped, or about to be. A rate that is set holds.
+takes_brake_off() { [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE:-} ]]; }

@@ -12,7 +12,7 @@ make_standing_copies() {
 # drop_standing_copies RUN_DIR: those of a run that has altered nothing.
 drop_standing_copies() {
   unstage_run "${1##*/}" drop-aside ||
-    warn copies_left "What the run ${1##*/} has set aside is still there: $(sentence_of "$(document "$unstage_step")" "$unstage_status") $(unstage_lines "${1##*/}")"
+    warn copies_left "What the run ${1##*/} has set aside is still there: $(what_is_left "${1##*/}")"
 }
 
 # find_copies: `standing` says whether both databases are there as standing copies, which the upgrade has set aside at the
@@ -42,6 +42,7 @@ find_copies() {
 are_taken() {
   local said
   said=$(cat -- "$(document standing-database)" "$(document standing-search)")
-  [[ $said == *'"swapped":true'* || $said == *'"state":"new"'* ]] && jq -en '[inputs.result] as [$database, $search] | $database.swapped == true or any($search.indices[]; .source != null and .state == "new")' \
+  if [[ $said != *'"swapped":true'* && $said != *'"state":"new"'* ]]; then return 1; fi
+  ! jq -en '[inputs.result] as [$database, $search] | $database.swapped == true or any($search.indices[]; .source != null and .state == "new") | not' \
     "$(document standing-database)" "$(document standing-search)" >/dev/null
 }

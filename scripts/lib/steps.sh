@@ -68,6 +68,8 @@ begin() {
   fi
   pid=$!
   children+=("$pid")
+  # One that came in between has not reached it.
+  if [[ -n $signal ]] && ! $ending; then kill -s "$signal" "$pid" 2>/dev/null || :; fi
 }
 
 # await NAME FILES PID: waits for a step, keeps its document, and gives its exit status (0 or 9 as 0). One that a signal has broken
@@ -106,8 +108,15 @@ wait_for() {
   local status
   while :; do
     wait "$1" && status=0 || status=$?
-    kill -0 "$1" 2>/dev/null || return "$status"
+    if ((status <= 128)) || ! is_child_at_work "$1"; then return "$status"; fi
   done
+}
+
+# is_child_at_work PID: whether it is at work still. One that has ended is nobody of ours any more, and somebody else may have its number.
+is_child_at_work() {
+  local pids
+  pids=$(jobs -pr)
+  [[ $'\n'$pids$'\n' == *$'\n'$1$'\n'* ]]
 }
 
 forget_child() {

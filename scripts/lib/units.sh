@@ -26,3 +26,11 @@ start_dependents() {
   try start-dependents svc-unit start --from "$1" --settle 1s ||
     review dependents_not_started "What stopped along with the service was not started again: see $(document start-dependents)."
 }
+
+# is_still DOCUMENT: whether the unit was down, and nothing about to start it.
+is_still() {
+  local pending state
+  pending=$(told "$1" .result.after.job_pending)
+  state=$(told "$1" .result.after.active_state)
+  [[ $pending == false && $state =~ ^(inactive|failed)$ ]]
+}

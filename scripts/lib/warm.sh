@@ -9,15 +9,16 @@ take_warm_snapshot() {
 # drop_warm_snapshot RUN_DIR: that of a run, whose content the later ones share. It may be being taken still. A failure leaves
 # some room taken.
 drop_warm_snapshot() {
-  local status=0 name=drop-warm-snapshot
+  local status=0 name=drop-warm-snapshot snapshot
+  snapshot=$(snapshot_name "${1##*/}" warm)
   # That of another run is another step: this run has its own to drop still.
   if [[ $1 != "$run_dir" ]]; then name=clear-warm-snapshot; fi
   if $dry_run; then
     [[ $1 != "$run_dir" ]] || planned drop-warm-snapshot svc-snap delete "$(snapshot_name "$SVC_RUN_ID" warm)"
   elif { run_dir=$1 has_begun warm-snapshot; } && ! run_dir=$1 made_nothing warm-snapshot && ! run_dir=$1 is_done drop-warm-snapshot; then
-    try "$name" svc-snap delete "$(snapshot_name "${1##*/}" warm)" --cancel || status=$?
+    try "$name" svc-snap delete "$snapshot" --cancel || status=$?
     if ((status != 0 && status != 4)); then
-      review warm_snapshot_left "The warm snapshot was not deleted: $(sentence_of "$(document "$name")" "$status") svc-snap delete $(snapshot_name "${1##*/}" warm) deletes it."
+      review warm_snapshot_left "The warm snapshot was not deleted: $(sentence_of "$(document "$name")" "$status") svc-snap delete $snapshot deletes it."
     fi
   fi
 }
