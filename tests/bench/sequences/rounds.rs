@@ -183,6 +183,8 @@ impl<'g> Rounds<'g> {
         let entries =
             |pairs: &[Pair], of: fn(&Pair) -> &Took| pairs.iter().map(|pair| of(pair).entries.clone()).collect::<Vec<_>>();
         account("`svc-upgrade` into an empty repository", entries(&self.empty, |pair| &pair.upgrade));
+        let changed = self.changed.iter().map(|one| one.upgrade.entries.clone()).collect();
+        account("`svc-upgrade`, a fifth of the documents changed since last night's snapshot", changed);
         account("The upgrade by the procedure's commands", self.theirs.iter().map(|both| both[0].entries.clone()).collect());
         account("`svc-rollback`", entries(&self.empty, |pair| &pair.rollback));
         account("The rollback by the procedure's commands", self.theirs.iter().map(|both| both[1].entries.clone()).collect());
