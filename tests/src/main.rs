@@ -57,7 +57,7 @@ enum Step {
         /// After how many minutes a host whose tests have not ended is stopped; default: 25, with --everywhere 60.
         #[arg(long, value_name = "MINUTES")]
         limit: Option<u64>,
-        /// Run on all of them also what is otherwise run on one of each product.
+        /// Run on all of them also what is otherwise run on one, or on one of each product.
         #[arg(long)]
         everywhere: bool,
         /// Which search databases, in the order of their turns.

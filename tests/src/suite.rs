@@ -27,6 +27,8 @@ pub struct Lists {
     pub search: Vec<Target>,
     /// Those that have to be seen on each product: on one database of each, and on all with `--everywhere`.
     pub product: Vec<Target>,
+    /// Those that are seen on one database, and on all with `--everywhere`.
+    pub any: Vec<Target>,
     /// Those to which the search database is all one: on any, once. Those of other packages are among them.
     pub once: Vec<Target>,
 }
@@ -58,7 +60,7 @@ impl Lists {
             let all = lists[name].as_object().into_iter().flatten();
             all.map(|(name, seconds)| Target { name: name.clone(), seconds: seconds.as_u64().unwrap_or_default() }).collect()
         };
-        let mut this = Self { search: list("search"), product: list("product"), once: list("once") };
+        let mut this = Self { search: list("search"), product: list("product"), any: list("any"), once: list("once") };
         for test in ours {
             let count = this.all().filter(|one| one.name == *test).count();
             ensure!(
@@ -72,7 +74,7 @@ impl Lists {
     }
 
     fn all(&self) -> impl Iterator<Item = &Target> {
-        [&self.search, &self.product, &self.once].into_iter().flatten()
+        [&self.search, &self.product, &self.any, &self.once].into_iter().flatten()
     }
 }
 
@@ -108,8 +110,8 @@ impl Part {
     }
 }
 
-/// What is run with each of them: what depends on the search database with each; what has to be seen on each product with one of
-/// its databases (or with each, where it is to be `everywhere`), and all else once: there where it is done the soonest, with so
+/// What is run with each of them: what has to be seen on each database with each; what has to be seen on each product with one of
+/// its databases, other things with one of all (or with each, where it is to be `everywhere`), and all else once: there where it is done the soonest, with so
 /// many at a time. Of all that, what the filter wants.
 ///
 /// # Errors
@@ -131,11 +133,15 @@ pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, ever
         ..Part::default()
     };
     let mut parts: Vec<Part> = all.iter().map(begun).collect();
-    for target in wanted(&lists.product) {
-        if everywhere {
-            parts.iter_mut().for_each(|part| part.targets.push(target.clone()));
-            continue;
-        }
+    let (everywhere, once): (Vec<Target>, Vec<Target>) = if everywhere {
+        (wanted(&[&lists.product[..], &lists.any[..]].concat()), wanted(&lists.once))
+    } else {
+        (Vec::new(), wanted(&[&lists.any[..], &lists.once[..]].concat()))
+    };
+    for target in &everywhere {
+        parts.iter_mut().for_each(|part| part.targets.push(target.clone()));
+    }
+    for target in wanted(&lists.product).into_iter().filter(|target| !everywhere.contains(target)) {
         for product in products(all) {
             let of_it = all.iter().map(|one| one.product == product).collect::<Vec<_>>();
             if let Some(idle) = idle(&mut parts, jobs, |at| of_it.get(at) == Some(&true)) {
@@ -143,7 +149,7 @@ pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, ever
             }
         }
     }
-    for target in wanted(&lists.once) {
+    for target in once {
         if let Some(idle) = idle(&mut parts, jobs, |_| true) {
             idle.targets.push(target);
         }
@@ -174,10 +180,10 @@ fn idle(parts: &mut [Part], jobs: usize, may: impl Fn(usize) -> bool) -> Option<
     parts.get_mut(at)
 }
 
-/// Of those, the targets that have to be seen on each product and do not run on each of its databases, and where they do.
+/// Of those, the targets that depend on the search database and do not run on each, and where they do.
 pub fn narrowed(all: &[&'static Distribution], lists: &Lists, parts: &[Part]) -> Option<String> {
     let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
-    for target in &lists.product {
+    for target in lists.product.iter().chain(&lists.any) {
         let places: Vec<&str> = parts.iter().filter(|part| part.runs(target)).map(|part| part.key).collect();
         if (1..all.len()).contains(&places.len()) {
             narrow.entry(places).or_default().push(&target.name);
@@ -205,8 +211,7 @@ mod tests {
     use crate::search::distribution;
 
     fn lists() -> Lists {
-        let lists =
-            json!({"search": {"snap": 5, "swap": 5}, "product": {"upgrade": 20}, "once": {"unit": 1, "page": 6, "pg": 9}});
+        let lists = json!({"search": {"snap": 5, "swap": 5}, "product": {"upgrade": 20}, "any": {"pg": 9}, "once": {"unit": 1, "page": 6}});
         Lists::of(&lists, &["snap", "swap", "upgrade", "unit", "page", "pg"], &["laws"]).unwrap()
     }
 
@@ -236,7 +241,7 @@ mod tests {
                 "elasticsearch-9: --lib --bins snap swap page unit laws",
             ]
         );
-        assert_eq!(told(&four[..2], "", true)[1], "opensearch-3: --lib --bins snap swap upgrade page unit laws");
+        assert_eq!(told(&four[..2], "", true)[1], "opensearch-3: --lib --bins snap swap upgrade pg unit laws");
         assert_eq!(told(&four[..1], "", false), ["opensearch-2: --lib --bins snap swap upgrade pg page unit laws"]);
         let checks = |filter| planned(&four, filter, false).unwrap().iter().filter(|part| part.with_check).count();
         assert_eq!((checks(""), checks("a_node"), checks("--test snap")), (1, 0, 0));
@@ -271,7 +276,7 @@ mod tests {
         let keys = ["opensearch-2", "opensearch-3", "elasticsearch-8"];
         let all = keys.map(|key| distribution(key).unwrap());
         let said = |filter, everywhere| narrowed(&all, &lists(), &planned(&keys, filter, everywhere).unwrap());
-        assert_eq!(said("", false).unwrap(), "upgrade only on opensearch-2, elasticsearch-8");
+        assert_eq!(said("", false).unwrap(), "upgrade only on opensearch-2, elasticsearch-8; pg only on opensearch-3");
         assert_eq!((said("", true), said("--test snap", false)), (None, None));
     }
 

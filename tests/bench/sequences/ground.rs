@@ -10,7 +10,7 @@ use svc_tests::host::{Host, OwnPostgres, OwnSearch};
 use svc_tests::product::Product;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
-use svc_tests::tool::Tool;
+use svc_tests::tool::{Tool, search_path};
 use tempfile::TempDir;
 
 use crate::measure::{Line, read, settle_disk};
@@ -66,10 +66,11 @@ impl Ground {
         self.product.tool(name).envs(self.own_env()).limit(LIMIT)
     }
 
-    /// A command of the procedure's, with the same settings.
+    /// A command that is measured, with the same settings.
     pub fn line(&self, words: &[&str]) -> Line {
         let env = self.product.env().into_iter().chain(self.own_env());
-        env.fold(Line::new(words.iter().copied()), |line, (name, value)| line.env(&name, value))
+        let line = Line::new(words.iter().copied()).env("PATH", search_path([]));
+        env.fold(line, |line, (name, value)| line.env(&name, value))
     }
 
     fn own_env(&self) -> [(String, String); 2] {

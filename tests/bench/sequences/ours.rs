@@ -1,10 +1,10 @@
 //! A run of `svc-upgrade` or `svc-rollback`, and where its time went.
 
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use svc_tests::tool::Ran;
+use svc_tests::tool::root;
 
 use super::ground::{AFTER, Ground};
 use super::journal::{self, Span, Step, uncovered};
@@ -25,15 +25,14 @@ pub struct Took {
 
 /// `svc-upgrade`, from a service that runs.
 pub fn upgrade(ground: &Ground, aside: bool) -> Result<Took> {
-    let installer = ground.product.installer(AFTER);
-    let tool = ground.tool("svc-upgrade").args(aside.then_some("--aside")).arg(installer);
-    took(ground, || tool.run())
+    let installer = ground.product.installer(AFTER).display().to_string();
+    let words: Vec<&str> = aside.then_some("--aside").into_iter().chain([installer.as_str()]).collect();
+    took(ground, "svc-upgrade", &words)
 }
 
 /// `svc-rollback` of that.
 pub fn rollback(ground: &Ground) -> Result<Took> {
-    let tool = ground.tool("svc-rollback");
-    let took = took(ground, || tool.run())?;
+    let took = took(ground, "svc-rollback", &[])?;
     for command in &took.remove_kept {
         let mut words = command.split(' ');
         let program = words.next().context("an empty command")?;
@@ -42,13 +41,16 @@ pub fn rollback(ground: &Ground) -> Result<Took> {
     Ok(took)
 }
 
-fn took(ground: &Ground, run: impl FnOnce() -> Ran) -> Result<Took> {
+/// Measured as the procedure's commands are: to the moment of its end, and not of some look at it.
+fn took(ground: &Ground, script: &str, words: &[&str]) -> Result<Took> {
     ground.settle()?;
-    let (clock, from) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() * 1e3);
-    let ran = run();
-    let whole = Span { from, to: from + clock.elapsed().as_secs_f64() * 1e3 };
-    ensure!(ran.doc()["ok"] == true, "the script failed: {}", ran.text());
-    let result = ran.result();
+    let script = root().join("scripts").join(script).display().to_string();
+    let line = ground.line(&[&[script.as_str()], words].concat());
+    let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() * 1e3;
+    let whole = Span { from, to: from + line.time(&ground.output())? * 1e3 };
+    let document = ground.printed()?;
+    ensure!(document["ok"] == true, "the script failed: {document}");
+    let result = &document["result"];
     let steps = journal::steps(&PathBuf::from(result["run_dir"].as_str().context("no run directory")?))?;
     let (stop, start) = (own("stop", &steps)?, own("start", &steps)?);
     let down = Span { from: stop.from, to: start.to };

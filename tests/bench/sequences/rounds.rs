@@ -1,9 +1,6 @@
 //! What is measured in turn, and what becomes of it in the report.
 
-use std::time::Instant;
-
 use anyhow::Result;
-use svc_tests::tool::Tool;
 
 use super::ground::Ground;
 use super::literal::{self, Spent};
@@ -106,10 +103,7 @@ impl<'g> Rounds<'g> {
     fn alone(&self, tool: &str, args: &[&str]) -> Result<f64> {
         self.ground.tool("svc-unit").arg("stop").run().ok();
         self.ground.settle()?;
-        let tool: Tool = self.ground.tool(tool).args(args.iter().copied());
-        let started = Instant::now();
-        tool.run().ok();
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = self.ground.line(&[&[tool], args].concat()).time(&self.ground.output())?;
         self.ground.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
         Ok(seconds)
     }
