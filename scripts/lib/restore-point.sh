@@ -40,6 +40,8 @@ fill_restore_point() {
   if $dry_run; then return; fi
   write_seal "$kind" "$unit" 2>>"$run_dir/log" || point_unfinished
   collect verify-dump
+  # What was written while a signal came may be wrong: whether the unit was still, was asked of a process that it has ended.
+  [[ -z $signal ]] || exit 1
   seal 2>>"$run_dir/log" || point_unfinished
   half_point='' half_snapshot=''
   say "restore point $point"
