@@ -157,6 +157,12 @@ impl State {
         !self.is_same_run(before) || self.active_state != before.active_state || self.main_pid != before.main_pid
     }
 
+    /// Whether a signal ended its main process.
+    #[must_use]
+    pub fn was_main_killed(&self) -> bool {
+        matches!(self.exec_main_code, Some(Exit::Killed | Exit::Dumped))
+    }
+
     /// Its state as a phrase: `failed (exit-code, exit status 1)`.
     #[must_use]
     pub fn phrase(&self) -> String {

@@ -70,6 +70,11 @@ fn judge_end(call: &Call, report: &Report) {
         "success" | "" => {}
         // A program may well end with a status of its own when it is told to (a Java virtual machine: 143).
         "exit-code" => call.warn("unit_ended_badly", format!("{unit} is stopped, and its end was no clean one: {end}.")),
+        // The stop of a service that dies at each start comes now and then into such a start.
+        "signal" if before.active_state == "activating" && !report.after.was_main_killed() => call.warn(
+            "start_cut_short",
+            format!("{unit} is stopped; it was being started, and what runs before its main process was told to end: {end}."),
+        ),
         _ => call.review(
             "unit_killed",
             format!("{unit} is stopped, and had to be killed or was cut short: {end}. What it was writing may be incomplete."),

@@ -55,3 +55,13 @@ fn a_unit_that_was_killed_before_the_stop_is_not_called_killed_by_it() {
     let ran = unit.tool("stop").run().ok().changed();
     assert_eq!((&ran.result()["before"]["job_pending"], after(&ran, "result")), (&json!(true), &json!("signal")), "{ran}");
 }
+
+#[test]
+fn a_start_that_the_stop_cuts_short_is_a_warning() {
+    // As of a service that dies at each start: the stop comes between two of them, or into one.
+    let unit = Own::new("cut-start", "ExecStartPre=/bin/sleep 600\nExecStart=/bin/sleep 600\nRestart=on-failure");
+    unit.systemctl(&["start", "--no-block"]);
+    unit.waits_in("activating");
+    let ran = unit.tool("stop").run().ok().changed().warns("start_cut_short");
+    assert_eq!((after(&ran, "result"), after(&ran, "active_state")), (&json!("signal"), &json!("failed")), "{ran}");
+}

@@ -27,7 +27,10 @@ impl fmt::Display for Ran {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "{} {:?}\nstatus: {}", self.program.display(), self.args, self.status)?;
         match &self.document {
-            Some(document) => writeln!(out, "document: {document:#}")?,
+            // What went wrong first: of a long output a reader may see only the beginning.
+            Some(document) => {
+                writeln!(out, "error: {:#}\nwarnings: {:#}\ndocument: {document:#}", document["error"], document["warnings"])?;
+            }
             None => writeln!(out, "stdout: {}", self.stdout)?,
         }
         write!(out, "stderr: {}", self.stderr)
