@@ -29,17 +29,16 @@ fill_restore_point() {
   if [[ $kind == upgrade ]] && takes_brake_off; then rate=(--rate unlimited); fi
   name=$(snapshot_name "$SVC_RUN_ID" "$kind")
   half_snapshot=$name
-  beside dump svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql"
+  # Read back while it is written: the dump is verified when it ends.
+  beside dump svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql" --read-back
   beside snapshot svc-snap create "$name" --kind "$kind" --taken-because "$because" "${rate[@]}"
   collect dump
-  # What need not wait for the dump to be read back is done meanwhile.
-  beside verify-dump svc-pgdump verify --from "$(document_of dump)"
   collect snapshot
-  step verify-snapshot svc-snap show --from "$(document_of snapshot)"
+  beside verify-snapshot svc-snap show --from "$(document_of snapshot)"
   step unit-after svc-unit status
+  collect verify-snapshot
   if $dry_run; then return; fi
   write_seal "$kind" "$unit" 2>>"$run_dir/log" || point_unfinished
-  collect verify-dump
   # What was written while a signal came may be wrong: whether the unit was still, was asked of a process that it has ended.
   [[ -z $signal ]] || exit 1
   seal 2>>"$run_dir/log" || point_unfinished
@@ -63,7 +62,7 @@ write_seal() {
   as_text "$SVC_DATABASE" && database=$json
   TZ=UTC printf '{\n  "schema": "svc-restore-point/1",\n  "id": "%s",\n  "kind": "%s",\n  "made_at": "%(%FT%TZ)T",\n  "version": %s,\n  "database": %s,\n  "quiesced": %s\n}\n' \
     "$SVC_RUN_ID" "$kind" -1 "$version" "$database" "$quiesced" >"$point/restore-point.json" || return
-  # The dump's own sum is made anew by its verification.
+  # The dump was read back for its own sum.
   (cd -- "$point" && {
     for file in ./*; do [[ $file == "./$dump" || $file == ./SHA256SUMS* ]] || files+=("$file"); done
     { printf '%s  ./%s\n' "$sum" "$dump" && sha256sum -- "${files[@]}"; } >SHA256SUMS.partial && sync -- ./*
@@ -75,7 +74,7 @@ seal() { mv -- "$point/SHA256SUMS.partial" "$point/SHA256SUMS" && sync -- "$poin
 # next prune takes it away, behind a newer point that is good.
 keep_good_half() {
   local name half=''
-  if is_done verify-dump; then half='The dump is good, and kept.'; fi
+  if is_done dump; then half='The dump is good, and kept.'; fi
   if is_done snapshot && { is_done verify-snapshot || ! has_begun verify-snapshot; }; then
     half+="${half:+ }The snapshot is good, and kept."
     half_snapshot=''

@@ -22,7 +22,7 @@ use crate::program::{self, Program};
 use crate::properties::Properties;
 use crate::refusal;
 use crate::room;
-use crate::sink::{Sink, Written};
+use crate::sink::Sink;
 use crate::target::Target;
 use crate::whole::{Dump, Examiner, TableRows, not_whole};
 
@@ -39,6 +39,9 @@ pub struct DumpArgs {
     /// Compress the dump
     #[arg(long, value_name = "METHOD", value_enum)]
     compress: Option<Compression>,
+    /// Read it back while it is being written, and fail unless it is what was written
+    #[arg(long)]
+    read_back: bool,
     /// Give up when a table stays locked by others for this long
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = deadline::parse)]
     lock_wait_timeout: Duration,
@@ -102,6 +105,9 @@ pub struct Dumped {
     pub extensions: Vec<String>,
     /// Whether it holds large objects.
     pub has_large_objects: bool,
+    /// Whether it was read back while it was written, and is what was written; `false` in a dry run.
+    #[serde(default)]
+    pub read_back: bool,
     /// About how large it was expected to be: as the last dump of that name, else as the tables.
     #[serde(default)]
     pub expected_bytes: Option<u64>,
@@ -141,6 +147,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let dump = write(call, args, &program, &target, &database, &mut partial, &path, progress_total)?;
     let text = properties.to_text()?;
     result.fill(dump, &text);
+    result.read_back = args.read_back;
     publish(call, partial, &path, existing, &text, result)
 }
 
@@ -210,6 +217,7 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
         roles: Vec::new(),
         extensions: Vec::new(),
         has_large_objects: false,
+        read_back: false,
         expected_bytes: None,
         plan: vec![
             Action::command(program.typed(args.lock_wait_timeout, target, database)),
@@ -236,7 +244,7 @@ fn write(
     let mut table = None;
     let mut running = Running::start(&mut program.command(args.lock_wait_timeout, target, database))?;
     let fault = |error: std::io::Error| Failure::io("write the dump", path, &error);
-    let sink = Sink::start(partial.file(), args.compress).map_err(fault)?;
+    let sink = Sink::start(partial.file(), args.compress, args.read_back).map_err(fault)?;
     let mut stuck = false;
     let passed = running.pieces(call, |piece| {
         examiner.feed(&piece);
@@ -266,9 +274,14 @@ fn write(
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
         call.warn("pg_dump_said", line.trim().to_owned());
     }
-    let Written { text_sha256, packed } = sink.finish().map_err(fault)?;
-    let mut dump = examiner.finish(text_sha256);
-    dump.packed = packed;
+    let written = sink.finish().map_err(fault)?;
+    let is_kept = written.is_kept();
+    let mut dump = examiner.finish(written.text_sha256);
+    dump.packed = written.packed;
+    if !is_kept {
+        return Err(Failure::failed("dump_not_kept", format!("{} does not give back what was written to it.", path.display()))
+            .hint("Look at its disk and at the machine's memory (dmesg), and write the dump to another disk with --output."));
+    }
     match &dump.reason {
         None => Ok(dump),
         Some(reason) => Err(not_whole(path, reason)

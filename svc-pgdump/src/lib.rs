@@ -21,6 +21,7 @@ mod pgpass;
 mod program;
 pub mod properties;
 pub mod quote;
+mod read_back;
 pub mod refusal;
 mod room;
 mod service;

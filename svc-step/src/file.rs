@@ -134,13 +134,17 @@ pub fn write_whole(path: &Path, content: &[u8], mode: u32, existing: Existing) -
 /// # Errors
 /// See [`Failure::io`]; a taken name is 3.
 pub fn create_new(path: &Path, mode: u32) -> Result<File, Failure> {
-    let file =
-        OpenOptions::new().write(true).create_new(true).custom_flags(OFlag::O_NOFOLLOW.bits()).mode(0o600).open(path).map_err(
-            |error| match error.kind() {
-                io::ErrorKind::AlreadyExists => exists(path),
-                _ => Failure::io("create the file", path, &error),
-            },
-        )?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(path),
+            _ => Failure::io("create the file", path, &error),
+        })?;
     file.set_permissions(fs::Permissions::from_mode(mode)).map_err(|error| Failure::io("set the mode", path, &error))?;
     Ok(file)
 }
