@@ -102,6 +102,13 @@ fn a_run_directory_tells_the_whole_story_and_holds_no_secret() {
     let steps = ran.result()["steps"].as_array().unwrap().len();
     let bars = status.stdout.lines().filter(|line| line.ends_with('#')).count();
     assert_eq!((status.status, bars), (0, steps), "{status}");
+    // Also of a tool that has outlived its script: its document is there, and nobody has kept it.
+    let document = run_dir.join(names.iter().find(|name| name.ends_with("-snapshot.json")).unwrap());
+    let left = document.with_extension("json.partial");
+    fs::rename(&document, &left).unwrap();
+    let again = product.tool("svc-upgrade").arg("--status").run();
+    fs::rename(left, document).unwrap();
+    assert_eq!(again.stdout, status.stdout);
     for name in &names {
         let text = String::from_utf8_lossy(&fs::read(run_dir.join(name)).unwrap()).into_owned();
         assert!(!text.contains("pass:word") && !text.contains("pass\\:word"), "{name} holds the password");
@@ -181,7 +188,16 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     product.install("1.15.5", 20).unwrap();
     let process = main_pid(&product);
     fs::write(product.backup_dir(), "in the way").unwrap();
-    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("backup_dir_unusable");
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("backup_dir_unusable");
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("SVC_BACKUP_DIR"), "{ran}");
+    // The other checks are made all the same.
+    let checks = ran.result()["preflight"].as_array().unwrap();
+    let verdict = |name: &str| checks.iter().find(|check| check["check"] == name).map(|check| check["verdict"].clone());
+    assert_eq!((verdict("backup-folder"), verdict("database")), (Some("fail".into()), Some("pass".into())), "{ran}");
+    // With another one that fails, this one is still the first that is told of.
+    let lost = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_DATABASE", "updown_none");
+    let ran = lost.run().fails(3, "backup_dir_unusable").unchanged();
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("2 checks"), "{ran}");
     assert_eq!(main_pid(&product), process);
 }
 

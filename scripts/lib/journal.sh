@@ -119,7 +119,12 @@ steps_of_run() {
   done
   if ((${#found[@]} == 0)); then return; fi
   for files in "${found[@]}"; do
-    if [[ -e $files.json ]]; then steps_words+=(--rawfile "${files##*/}" "$files.json"); fi
+    if [[ -e $files.json ]]; then
+      steps_words+=(--rawfile "${files##*/}" "$files.json")
+    elif is_whole "$files.json.partial"; then
+      # Of a tool that has outlived its script.
+      steps_words+=(--rawfile "${files##*/}" "$files.json.partial")
+    fi
   done
   mapfile -t begun < <(stat -c %.3Y -- "${found[@]/%/.started}")
   steps_words+=(--args --)

@@ -6,6 +6,8 @@ preflight_failed=() preflight_status=0
 # The checks that were made, in their order, and of each the verdict and what it says, or where that is still being written.
 checks=() total=''
 declare -A verdicts=() sayings=() saying=()
+# Of a check of the script's own that failed: its code and its hint.
+declare -A check_codes=() check_hints=()
 
 # preflight STEP COMMAND...: a check whose verdict is noted: pass, warn or fail.
 preflight() {
@@ -23,7 +25,7 @@ preflight() {
   saying[$1]=$fd
 }
 
-# note_check CHECK VERDICT [SENTENCE]; fail_check CHECK STATUS SENTENCE.
+# note_check CHECK VERDICT [SENTENCE]; fail_check CHECK STATUS SENTENCE [CODE HINT]: where no tool has said them.
 note_check() {
   if [[ -z ${verdicts[$1]-} ]]; then checks+=("$1"); fi
   verdicts[$1]=$2 sayings[$1]=${3-}
@@ -32,6 +34,7 @@ fail_check() {
   if ((${#preflight_failed[@]} == 0)); then preflight_status=$2; fi
   preflight_failed+=("$1")
   note_check "$1" fail "$3"
+  check_codes[$1]=${4-} check_hints[$1]=${5-}
 }
 
 # note_preflight: what all checks say, for the last document.
@@ -69,7 +72,11 @@ preflight_room() {
     --slurpfile verified "$(document repository)" --slurpfile database "$(document database)" 2>/dev/null)
   # A check that left no document has failed, and says so.
   if ((${#judged[@]} == 0)); then return; fi
-  if [[ ${judged[0]} == fail ]]; then fail_check room 3 "${judged[1]}"; else note_check room "${judged[0]}" "${judged[1]}"; fi
+  if [[ ${judged[0]} == fail ]]; then
+    fail_check room 3 "there is too little room: ${judged[1]}." no_room 'Make room there, or set SVC_BACKUP_DIR to a folder on another disk.'
+  else
+    note_check room "${judged[0]}" "${judged[1]}"
+  fi
 }
 
 # free_bytes FOLDER: what is free on its disk.
@@ -86,12 +93,11 @@ preflight_verdict() {
   done
   if ((${#checks[@]})); then say "preflight: $total"; fi
   if ((${#preflight_failed[@]} > 1)); then
-    failed_step=$worst failure_hint=$(stop_hint "$worst")
+    failed_step=$worst failure_code=${check_codes[$worst]-} failure_hint=${check_hints[$worst]:-$(stop_hint "$worst")}
     failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: ${sayings[$worst]}"
     exit "$preflight_status"
-  elif [[ $worst == room ]]; then
-    fail "$preflight_status" no_room "Nothing was altered: there is too little room: ${sayings[room]}." \
-      "Make room there, or set SVC_BACKUP_DIR to a folder on another disk."
+  elif [[ -n $worst && -n ${check_codes[$worst]} ]]; then
+    fail "$preflight_status" "${check_codes[$worst]}" "Nothing was altered: ${sayings[$worst]}" "${check_hints[$worst]}"
   elif [[ -n $worst ]]; then
     stop_at "$preflight_status" "$worst"
   fi
