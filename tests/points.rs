@@ -53,6 +53,23 @@ fn snapshots(product: &Product) -> Vec<String> {
 }
 
 #[test]
+fn what_was_made_while_a_signal_came_is_no_point() {
+    let (product, _) = installed("ptsignal");
+    // The last look at the unit, when all else is done: the script is told to end, tells it to end too, and it ends well all the same.
+    let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
+                until grep -q error \"$SVC_STATE_DIR\"/runs/*/*-verify-snapshot.json.partial; do sleep 0.01; done\n\
+                trap told=yes TERM; kill -TERM $PPID; until [ $told ]; do sleep 0.01; done; trap - TERM; fi ;; esac";
+    let ran = backup(&product, &[]).stub(&product.path("stub"), "svc-unit", last).may_be_killed().run().fails(143, "interrupted");
+    assert!(ran.stderr.contains("TERM"), "{ran}");
+    let journal = svc_tests::journey::journal(&newest_run(&product));
+    let after = journal.iter().find(|name| name.ends_with("-unit-after.json")).unwrap();
+    let after = fs::read_to_string(newest_run(&product).join(after)).unwrap();
+    assert!(after.contains("\"ok\":true"), "{after}");
+    assert_eq!(fs::read_dir(product.backup_dir()).unwrap().count(), 0);
+    assert!(snapshots(&product).is_empty());
+}
+
+#[test]
 fn points_are_listed_as_they_are_and_go_as_a_whole() {
     let (product, _) = installed("ptprune");
     assert_eq!(backup(&product, &["--list"]).run().ok().result()["points"], json!([]));
