@@ -112,6 +112,19 @@ fn of_runs_that_begin_in_one_second_the_last_is_the_newest() {
     assert!(status.stdout.starts_with(&format!("svc-upgrade {id}, begun ")), "{id} is not the newest\n{status}");
 }
 
+/// Bash 5.2 loses a signal that comes while the first of two `$(…)` is waited for, unless the trap is written for that.
+#[test]
+fn a_signal_is_heard_whatever_the_script_is_at() {
+    for (name, at) in [("HUP", "sleep 0.5"), ("INT", ": \"$(sleep 0.5)\" \"$(:)\""), ("TERM", ": \"$(sleep 0.5)\" \"$(:)\"")] {
+        let script = format!(
+            ". '{}'; set +e; on_signal() {{ heard=$1; }}; catch_signals; (sleep 0.1; kill -s {name} $$) & {at}\necho \"$heard\"",
+            svc_tests::tool::root().join("scripts/lib/run.sh").display()
+        );
+        let ran = Command::new("env").args(["--default-signal=HUP,INT,TERM", "bash", "-c", &script]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), name, "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+}
+
 #[test]
 fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -106,7 +106,7 @@ snapshot_name() { printf 'snapshot_%s_%s_%s_%s' "$SVC_NAME" "${1:0:8}" "$1" "$2"
 # steps_of_run: `steps_words`, by which journal.jq knows the steps of the run in run_dir, as often as each was started: NN-<step> is
 # the first time, NN-<step>.2 the second.
 steps_of_run() {
-  local first files times begun=() found=() status
+  local first files times begun=() found=() status file fd
   steps_words=(-L "$lib")
   for first in "$run_dir"/[0-9][0-9]-*.started; do
     first=${first%.started}
@@ -119,12 +119,10 @@ steps_of_run() {
   done
   if ((${#found[@]} == 0)); then return; fi
   for files in "${found[@]}"; do
-    if [[ -e $files.json ]]; then
-      steps_words+=(--rawfile "${files##*/}" "$files.json")
-    elif is_whole "$files.json.partial"; then
-      # Of a tool that has outlived its script.
-      steps_words+=(--rawfile "${files##*/}" "$files.json.partial")
-    fi
+    file=$files.json
+    # Of a tool that has outlived its script. Opened here, since its script may be there after all, and rename it just now.
+    if [[ ! -e $file ]] && { exec {fd}<"$file.partial"; } 2>/dev/null && is_whole "/dev/fd/$fd"; then file=/dev/fd/$fd; fi
+    if [[ -e $file ]]; then steps_words+=(--rawfile "${files##*/}" "$file"); fi
   done
   mapfile -t begun < <(stat -c %.3Y -- "${found[@]/%/.started}")
   steps_words+=(--args --)

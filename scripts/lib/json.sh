@@ -1,6 +1,6 @@
 # JSON that is written and read without a jq, which takes longer to start than most steps take: a run has hundreds of such moments,
-# and in some of them the service is down. (Nor is a subshell, where several values make one line: bash 5.2 cannot read a trap while it
-# reads the second `$(` of a command, and a signal is lost then.) Sourced by run.sh.
+# and in some of them the service is down. (Nor is a subshell, where several values make one line: a signal that comes
+# while the first `$(` of a command is waited for breaks that command off. See catch_signals.) Sourced by run.sh.
 # shellcheck shell=bash
 
 # text VALUE: a JSON string; as_text VALUE: the same, in `json`, without a process.

@@ -83,13 +83,22 @@ prepare_run() {
   started_ms=$(now_ms)
   # Of one that ends before it has a run.
   TZ=UTC printf -v call_id '%(%Y%m%dt%H%M%Sz)T-%s' -1 "${script#svc-}"
-  trap 'on_signal HUP' HUP
-  trap 'on_signal INT' INT
-  trap 'on_signal TERM' TERM
+  catch_signals
   # A handler and not an ignored signal, which the tools and installers would inherit.
   trap : PIPE
   trap on_exit EXIT
   need_programs
+}
+
+# A signal that comes while bash 5.2 waits for the first `$(` of a command, or is about to read one, is handled when that is being read:
+# bash takes the text of the trap for a part of it then, and wants the `)`, or the signal is lost. So there is one, where otherwise
+# it is the text of a here-document.
+catch_signals() {
+  local name
+  for name in HUP INT TERM; do
+    # shellcheck disable=SC2064 # the name of now
+    trap "on_signal $name <<:"$'\n:)\n:' "$name"
+  done
 }
 
 need_programs() {
