@@ -125,6 +125,36 @@ fn points_are_listed_as_they_are_and_go_as_a_whole() {
 }
 
 #[test]
+fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
+    let (product, _) = installed("ptother");
+    let newest = point_of(&backup(&product, &["--kind", "nightly"]).run().ok());
+    let elsewhere = aged(&product, &newest, "nightly", 40);
+    let said = fs::read_to_string(elsewhere.join("snapshot.json")).unwrap();
+    let mut said: Value = serde_json::from_str(&said).unwrap();
+    said["result"]["cluster_uuid"] = json!("another-cluster");
+    fs::write(elsewhere.join("snapshot.json"), said.to_string()).unwrap();
+    seal(&elsewhere);
+    let ran = backup(&product, &["--prune", "--min-count", "1"]).run().ok().changed().warns("snapshot_stays");
+    assert_eq!((&ran.result()["removed"], &ran.result()["half_removed"]), (&json!([id(&elsewhere)]), &Value::Null), "{ran}");
+    assert!(!elsewhere.exists());
+
+    // The id of an upgrade's has dots.
+    let manual = aged(&product, &newest, "manual", 50);
+    let upgrade = manual.with_file_name(id(&manual).replace("backup-manual", "upgrade-2.0.1"));
+    fs::rename(&manual, &upgrade).unwrap();
+    let said = fs::read_to_string(upgrade.join("restore-point.json")).unwrap();
+    fs::write(upgrade.join("restore-point.json"), said.replace(&id(&manual), &id(&upgrade))).unwrap();
+    seal(&upgrade);
+    let forget = || backup(&product, &["--forget", &id(&upgrade)]);
+    let down = forget().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").changed();
+    assert_eq!(down.result()["half_removed"], json!(id(&upgrade)), "{down}");
+    let ran = forget().run().ok().changed();
+    let steps: Vec<_> = ran.result()["steps"].as_array().unwrap().iter().map(|step| step["ok"].clone()).collect();
+    assert_eq!(steps, [json!(true)], "{ran}");
+    assert!(!upgrade.exists());
+}
+
+#[test]
 fn a_prune_that_cannot_prove_the_newest_removes_nothing() {
     let (product, _) = installed("ptproof");
     let newest = point_of(&backup(&product, &["--kind", "nightly"]).run().ok());

@@ -116,7 +116,10 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     assert!(product.is_active() && product.marker() == "1.15.5", "a hook that fails keeps the service down");
     rollback().arg("--forget").run().refused("rollback_unfinished");
     fs::remove_file(&hook).unwrap();
+    // Whoever mends it may stop the service meanwhile.
+    product.tool("svc-unit").arg("stop").run().ok();
     let ran = rollback().arg("--resume").run().ok();
+    assert!(product.is_active(), "it has ended well, and the service is down");
     assert_eq!(ran.result()["standing_copies"], true, "{ran}");
     let steps = ran.result()["steps"].as_array().unwrap();
     assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{ran}");
@@ -126,8 +129,10 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
 
     // The copies are live now, and were written to: once more, it is the restore point that brings everything back.
     product.host.postgres.sql(&product.database(), "DELETE FROM items").unwrap();
-    let again = rollback().arg(point_of(&upgrade)).run().ok().changed();
+    let again = rollback().arg(point_of(&upgrade).join("")).run().ok().changed();
     assert_eq!(again.result()["standing_copies"], false, "{again}");
+    // Which upgrade that takes back is known, however the point is named.
+    assert!(again.result()["swap_back"].to_string().contains("svc-version forget"), "{again}");
     assert_back(&product, &before);
     for command in [&ran, &again].into_iter().flat_map(|ran| ran.result()["remove_kept"].as_array().unwrap()) {
         product.typed(command.as_str().unwrap());

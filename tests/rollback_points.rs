@@ -39,6 +39,22 @@ fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
 }
 
 #[test]
+fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_from_its_end() {
+    let (product, before, _) = upgraded("rbunins");
+    let script = product.path("uninstall");
+    let does = format!("#!/bin/sh\necho ran >>'{}.out'\nsystemctl --user start '{}'\nexit 3\n", script.display(), product.unit());
+    fs::write(&script, does).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let rollback = || product.tool("svc-rollback").arg("--uninstall").arg(format!("'{}'", script.display()));
+    let ran = rollback().run().fails(1, "command_failed").changed();
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("svc-rollback --resume"), "{ran}");
+    assert!(product.is_active(), "what failed left it running, and it is not stopped over that");
+    product.tool("svc-rollback").arg("--resume").run().ok().changed().warns("uninstall_failed");
+    assert_eq!(fs::read_to_string(script.with_extension("out")).unwrap(), "ran\n");
+    assert_back(&product, &before);
+}
+
+#[test]
 fn a_restore_point_that_is_damaged_half_or_of_another_version_is_refused_before_anything_is_touched() {
     let (product, _, upgrade) = upgraded("rbdamaged");
     let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();

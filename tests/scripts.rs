@@ -59,6 +59,7 @@ fn what_is_said_to_help_names_no_flag_that_the_scripts_do_not_have() {
         ("svc-pgdump.aside", "no_room", "--ignore-room", "leave --aside out"),
         ("svc-pgrestore.stage", "no_room", "--ignore-room", "room"),
         ("svc-snap.swap", "live_index_red", "--drop-old", "svc-rollback --discard-current"),
+        ("svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
         ("svc-confsave.save", "copy_exists", "--force", "Move it"),
         ("svc-snap.stage", "no_room", "--force", "as the tool says it: --force"),
     ];

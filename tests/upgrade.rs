@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -201,6 +202,12 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     assert_eq!(main_pid(&product), process);
 }
 
+/// One at a time makes an index that is red, or looks at all that there are.
+fn red_indices() -> MutexGuard<'static, ()> {
+    static RED: Mutex<()> = Mutex::new(());
+    RED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What the service's databases hold stays as it is, and it runs again, anew: it was stopped for a backup that then failed.
 fn fails_after_the_stop(product: &Product, before: &Content, status: i32, code: &str) {
     product.tool("svc-unit").arg("start").run().ok();
@@ -248,7 +255,21 @@ fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() 
 }
 
 #[test]
+fn a_service_that_is_started_while_it_is_backed_up_is_not_upgraded() {
+    let product = Product::new("upstarted").unwrap();
+    product.install("1.15.5", 50).unwrap();
+    // As a timer or a colleague does it.
+    let starts = "case $* in *'--kind upgrade'*) svc-unit start --settle 0 >&2 ;; esac";
+    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).stub(&product.path("stub"), "svc-snap", starts);
+    let ran = upgrade.run().fails(1, "service_started");
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("as it was before"), "{ran}");
+    assert!(product.is_active() && product.marker() == "1.15.5");
+    assert_eq!(fs::read_dir(product.backup_dir()).unwrap().count(), 0, "a restore point of no one moment is left");
+}
+
+#[test]
 fn a_snapshot_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() {
+    let _alone = red_indices();
     let product = Product::new("upsnap").unwrap();
     let before = product.install_still("1.15.5", 50).unwrap();
     // The stop of the unit itself brings an index that cannot be allocated: healthy before, no whole snapshot after.
@@ -266,6 +287,7 @@ fn a_snapshot_that_fails_after_the_stop_alters_nothing_and_the_service_runs_agai
 
 #[test]
 fn an_index_that_cannot_be_allocated_is_found_before_the_stop() {
+    let _alone = red_indices();
     let product = Product::new("upred").unwrap();
     product.install("1.15.5", 50).unwrap();
     let process = main_pid(&product);
@@ -348,6 +370,7 @@ fn a_dry_run_leaves_everything_as_it_is_and_prints_the_commands_that_do_the_same
 
 #[test]
 fn the_snapshot_of_an_upgrade_goes_without_the_brake_where_the_search_database_is_the_services_alone() {
+    let _alone = red_indices();
     let product = Product::new("uprate").unwrap();
     product.install("1.15.5", 20).unwrap();
     let create = |settings: &[(&str, &str)]| {

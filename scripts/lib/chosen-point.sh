@@ -16,7 +16,7 @@ find_point() {
     fi
     return
   elif $named; then
-    point=$(folder_of_point "$point")
+    point=$(realpath -m -- "$(folder_of_point "$point")")
     if [[ ${upgrade_run##*/} != "${point##*/}" ]]; then upgrade_run=''; fi
   elif [[ -n $upgrade_run ]]; then
     refuse_unfinished

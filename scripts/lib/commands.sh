@@ -15,6 +15,7 @@ foreign() {
     judge_earlier "$name" "$@" || return 1
     if is_done "$name"; then return; fi
   fi
+  if [[ $name == installer ]]; then before_installer; fi
   # Only here is it known that it is to be run (again).
   if $resuming && $args_lost; then ask_for_arguments "$name"; fi
   need_room "$name"
@@ -86,9 +87,13 @@ command_document() {
   fi
 }
 
+# Just before an installer is run; a script may redefine it.
+before_installer() { :; }
+
 # judge_earlier STEP COMMAND...: what became of a command that an earlier time of this run has started. One that has ended
-# meanwhile gets its document. It is not run again by itself where nobody saw how it ended, nor where it is the installer and
-# failed; a hook that failed is. False where it is a hook of a rollback, which starts the service all the same.
+# meanwhile gets its document. It is not run again by itself where nobody saw how it ended, nor where it is the installer or what
+# uninstalls and failed; a hook that failed is. False where it is what uninstalls, which may have left the unit down all the same,
+# or a hook of a rollback, which starts the service all the same.
 judge_earlier() {
   local name=$1 found=("$run_dir"/[0-9][0-9]-"$1"{,.[0-9],.[0-9][0-9]}.started) files
   files=${found[-1]%.started}
@@ -105,6 +110,8 @@ judge_earlier() {
     return 1
   elif [[ ! -e $files.json ]]; then
     end_unknown "$name" "$(rerun_hint)"
+  elif [[ $name == uninstall ]]; then
+    return 1
   elif [[ $name == installer ]]; then
     local ended
     ended=$(value "$name" .result.exit_status)

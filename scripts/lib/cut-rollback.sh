@@ -15,8 +15,7 @@ open_cut_rollback() {
   if $rerun_installer || ! has_begun installer; then ask_for_arguments installer; fi
   # A host that was started again in between may have started the unit too.
   if $altered && is_done stop && ! has_begun installer; then
-    begin step stopped-still svc-unit stop
-    await stopped-still "$files" "$pid" || stop_at $? stopped-still
+    again stopped-still svc-unit stop
   fi
 }
 

@@ -57,7 +57,7 @@ clear_up_cut_upgrade() {
   if $dry_run; then return; fi
   runs_of svc-upgrade
   for cut in "${runs[@]}"; do
-    if [[ $cut != "$run_dir" ]] && { [[ -e $cut/unit-before.json ]] || run_dir=$cut has_begun configuration; }; then break; fi
+    if [[ $cut != "$run_dir" ]] && { [[ -e $cut/unit-before.json ]] || run_dir=$cut has_begun configuration || [[ -d $(run_dir=$cut point_of_run) ]]; }; then break; fi
     cut=''
   done
   if [[ -z ${cut:-} || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun installer; then return; fi

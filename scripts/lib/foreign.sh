@@ -25,6 +25,8 @@ fallocate --keep-size --length "$room" -- "$out.partial" 2>/dev/null ||
   # Not every file system can.
   (($(df --output=avail -B1 -- "$out.partial" | tail -n 1) >= room)) || exit 8
 mv -- "$out.partial" "$out" || exit 8
+# That it began is known after the end of the host too.
+sync -- "${out%/*}" 2>/dev/null || :
 if [[ $input == /dev/null ]]; then
   "$@" </dev/null >>"$out" 2>&1 {held}>&-
   status=$?

@@ -9,6 +9,8 @@
     }[$step]
   elif .error.code == "live_index_red" then
     "Mend it (GET /_cluster/allocation/explain), or say that it may be lost: svc-rollback --discard-current."
+  elif .error.code == "dump_not_kept" then
+    "Look at the disk and at the machine's memory (dmesg), or set SVC_BACKUP_DIR to a folder on another disk."
   elif .error.code == "copy_exists" then "Move it to another place, then go on."
   else null end
   // .error.hint // "Run the same command again."

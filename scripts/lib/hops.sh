@@ -13,6 +13,7 @@ upgrade_by_hops() {
   if $aside; then options+=(--aside); fi
   if $rehearse; then options+=(--rehearse); fi
   if $anew; then options+=(--anew); fi
+  if $attached; then options+=(--attached); fi
   if $auto_rollback; then options+=(--auto-rollback); fi
   find_way
   for ((number = 1; number <= ${#installers[@]}; number++)); do

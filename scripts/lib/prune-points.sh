@@ -28,7 +28,7 @@ prune_points() {
 
 # prove_newest KIND POINTS: adds to `proven` the newest point of a kind that is whole and whose snapshot is there and good.
 prove_newest() {
-  local path id status
+  local path id status step
   while IFS= read -r path; do
     id=${path##*/} status=0
     if ! altered_files "$path" >/dev/null; then
@@ -40,34 +40,46 @@ prove_newest() {
       return
     fi
     looked_at=$((looked_at + 1))
-    check "show-$id" svc-snap show --from "$path/snapshot.json" || status=$?
+    step=show-${id//./-}
+    check "$step" svc-snap show --from "$path/snapshot.json" || status=$?
     if ((status == 0)); then
       proven+=("$id")
       return
     fi
     # No such snapshot, or no good one. Anything else says nothing of it.
-    ((status == 4 || status == 7)) || stop_at "$status" "show-$id"
+    ((status == 4 || status == 7)) || stop_at "$status" "$step"
   done < <(jq -r --arg kind "$1" 'reverse | .[] | select(.state == "good" and .kind == $kind) | .path' <<<"$2")
 }
 
 # remove_point FOLDER: first what makes it a restore point, then its snapshot, then the folder: one that was cut is half, and
-# the same again goes on.
+# the same again goes on. A snapshot of a search database that is not this one any more, or that may not be written to, stays.
 remove_point() {
-  local point=$1 id=${1##*/} delete=()
+  local point=$1 id=${1##*/} delete=() status=0 name
+  # The version in the id of an upgrade's has dots, a step's name has none.
+  name=delete-${id//./-}
   if is_ok "$point/snapshot.json"; then
     delete=(svc-snap delete --from "$point/snapshot.json" --cancel)
   else
     # The name that the run gave it.
     delete=(svc-snap delete "$(snapshot_name "$id" "$(survey_point "$point" | jq -r '.kind // "manual"')")" --cancel)
   fi
-  if ! $dry_run; then rm -f -- "$point/SHA256SUMS"; fi
-  local status=0
-  try "delete-$id" "${delete[@]}" || status=$?
-  if ((status != 0)) && ! { ((status == 4)) && [[ $(value "delete-$id" .error.code) == snapshot_not_found ]]; }; then
-    stop_at "$status" "delete-$id"
+  if ! $dry_run; then
+    if [[ -e $point/SHA256SUMS ]]; then fact half_removed "$(text "$id")"; fi
+    rm -f -- "$point/SHA256SUMS"
+  fi
+  try "$name" "${delete[@]}" || status=$?
+  if ((status)); then
+    case $(value "$name" .error.code) in
+      snapshot_not_found) ;;
+      other_server | repository_readonly | repository_not_found)
+        warn snapshot_stays "The snapshot of the restore point $id stays where it is: $(sentence_of "$(document "$name")" "$status")"
+        ;;
+      *) stop_at "$status" "$name" ;;
+    esac
   fi
   if planned "remove-$id" rm -r -- "$point"; then return; fi
   rm -rf -- "$point"
+  fact half_removed null
   log "removed $point"
   one_more removed "$id"
 }

@@ -38,6 +38,11 @@ fill_restore_point() {
   step unit-after svc-unit status
   collect verify-snapshot
   if $dry_run; then return; fi
+  # What is altered behind it has this point alone to go back to.
+  if [[ $kind == upgrade ]] && ! { is_still "$(document "$unit")" && is_still "$(document unit-after)"; }; then
+    fail 1 service_started 'The service was started while its databases were being backed up: that is no state to go back to.' \
+      "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management), keep it from that, then type the same again."
+  fi
   write_seal "$kind" "$unit" 2>>"$run_dir/log" || point_unfinished
   # What was written while a signal came may be wrong: whether the unit was still, was asked of a process that it has ended.
   [[ -z $signal ]] || exit 1

@@ -25,7 +25,7 @@ steps
   schema: "\($script).run/1", tool: "\($script) \($version)", step: "run",
   ok: ($exit_status == 0 or $exit_status == 9),
   changed: (if $dry_run then false
-            elif ($changes | any(. == true)) or ([$facts.removed, $facts.removed_runs | arrays | length] | add // 0) > 0 then true
+            elif ($changes | any(. == true)) or ($facts.half_removed // null) != null or ([$facts.removed, $facts.removed_runs | arrays | length] | add // 0) > 0 then true
             elif ($changes | any(. == null)) then null
             else false end),
   dry_run: $dry_run, run_id: $run_id, host: $host,
@@ -39,7 +39,7 @@ steps
     # null where the unit was not running before, or does not run now.
     downtime_ms: ($start.result.after.active_enter_epoch_ms? as $up
                   | if $up and $down and $up >= $down then $up - $down else null end),
-    restore_point: null, version: null, preflight: [], preflight_total: null, kept: null, swap_back: [], remove_kept: [], standing_copies: null, hops: [],
+    restore_point: null, version: null, preflight: [], preflight_total: null, kept: null, swap_back: [], remove_kept: [], standing_copies: null, hops: [], half_removed: null,
     rehearsal: null, cleared: [],
     plan: $plan
   } + $facts

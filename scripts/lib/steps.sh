@@ -140,6 +140,14 @@ must_or_absent() {
   ((status == 0 || status == 4)) || stop_at "$status" "$1"
 }
 
+# must_now STEP COMMAND...: likewise, and asked anew in a run that is gone on with.
+must_now() {
+  local status=0
+  begin check "$@"
+  await "$1" "$files" "$pid" || status=$?
+  ((status == 0 || status == 4)) || stop_at "$status" "$1"
+}
+
 # try STEP COMMAND...: a step with an effect; step STEP COMMAND...: the same, and the run stops where it is not ok.
 try() {
   if planned "$@" || passed_over "$1"; then return; fi
@@ -147,6 +155,13 @@ try() {
   await "$1" "$files" "$pid"
 }
 step() { try "$@" || stop_at $? "$1"; }
+
+# again STEP COMMAND...: the same, also where it was ok at an earlier time of the run: since then anything may have happened.
+again() {
+  if planned "$@"; then return; fi
+  begin step "$@"
+  await "$1" "$files" "$pid" || stop_at $? "$1"
+}
 
 # planned STEP COMMAND...: true, and only noted, in a dry run. The lines can be typed in any folder: documents go to
 # <step>.json there, as the run directory has them.

@@ -8,6 +8,10 @@ next_hint() {
   if [[ -n $outer ]]; then
     printf 'To go on with the hops: svc-upgrade --resume %s' "${outer##*/}"
   elif has_begun hop-1; then
+    if overtaken; then
+      printf ' The hops that are left are an upgrade of their own.'
+      return
+    fi
     printf 'To go on with the hops: svc-upgrade --resume %s' "${run_dir##*/}"
   elif has_begun rollback; then
     overtaken || way_back

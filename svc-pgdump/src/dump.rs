@@ -279,7 +279,7 @@ fn write(
     let mut dump = examiner.finish(written.text_sha256);
     dump.packed = written.packed;
     if !is_kept {
-        return Err(Failure::failed("dump_not_kept", format!("{} does not give back what was written to it.", path.display()))
+        return Err(Failure::invalid("dump_not_kept", format!("{} does not give back what was written to it.", path.display()))
             .hint("Look at its disk and at the machine's memory (dmesg), and write the dump to another disk with --output."));
     }
     match &dump.reason {

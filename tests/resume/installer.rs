@@ -69,7 +69,13 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     let hint = unknown.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer"), "{unknown}");
     fs::write(product.path("go"), "").unwrap();
-    product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]).run().ok();
+    let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
+    // Not while the service is at work: what it writes is in no restore point.
+    product.tool("svc-unit").arg("start").run().ok();
+    let active = again().run().refused("service_active");
+    assert!(active.doc()["error"]["hint"].as_str().unwrap().contains("svc-upgrade --anew"), "{active}");
+    product.tool("svc-unit").arg("stop").run().ok();
+    again().run().ok();
     assert_eq!(product.marker(), "2.0.1");
     product.tool("svc-upgrade").arg("--resume").run().refused("run_finished");
 }
