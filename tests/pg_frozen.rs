@@ -70,7 +70,7 @@ impl Drop for Frozen {
 
 fn dump_in_its_own_queries() {
     let frozen = Frozen::at("pgz_dump", "statement_timeout");
-    let ran = frozen.through(frozen.case.dumper().args(["--timeout", "8s", "--output", "frozen.sql"])).run();
+    let ran = frozen.through(frozen.case.dumper().env("SVC_TIMEOUT", "8s").args(["--output", "frozen.sql"])).run();
     let ran = ran.fails(6, "timeout").unchanged();
     assert!(ran.text().contains("did not answer any more"), "{ran}");
     assert!(!frozen.case.dir.path().join("frozen.sql").exists(), "{ran}");

@@ -24,6 +24,7 @@ use crate::refusal;
 use crate::room;
 use crate::sink::Sink;
 use crate::target::Target;
+use crate::verify::properties_difference;
 use crate::whole::{Dump, Examiner, TableRows, not_whole};
 
 /// Arguments of the dump.
@@ -148,7 +149,12 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let text = properties.to_text()?;
     result.fill(dump, &text);
     result.read_back = args.read_back;
-    publish(call, partial, &path, existing, &text, result)
+    let dumped = publish(call, partial, &path, existing, &text, result)?;
+    if args.read_back && properties_difference(Path::new(&dumped.properties_path), &dumped)?.is_some() {
+        let failure = not_kept(Path::new(&dumped.properties_path));
+        return Err(call.stopped(failure, dumped));
+    }
+    Ok(dumped)
 }
 
 impl Dumped {
@@ -279,14 +285,18 @@ fn write(
     let mut dump = examiner.finish(written.text_sha256);
     dump.packed = written.packed;
     if !is_kept {
-        return Err(Failure::invalid("dump_not_kept", format!("{} does not give back what was written to it.", path.display()))
-            .hint("Look at its disk and at the machine's memory (dmesg), and write the dump to another disk with --output."));
+        return Err(not_kept(path));
     }
     match &dump.reason {
         None => Ok(dump),
         Some(reason) => Err(not_whole(path, reason)
             .hint("pg_dump said that it succeeded: look at the disk and the server's log, then run the same command again.")),
     }
+}
+
+fn not_kept(path: &Path) -> Failure {
+    Failure::invalid("dump_not_kept", format!("{} does not give back what was written to it.", path.display()))
+        .hint("Look at its disk and at the machine's memory (dmesg), and write the dump to another disk with --output.")
 }
 
 /// Gives both files their names, in an order in which a dump never lies beside the properties of another, wherever a kill

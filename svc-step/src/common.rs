@@ -27,7 +27,7 @@ pub enum ProgressMode {
 #[command(next_help_heading = "Common options")]
 pub struct Common {
     /// Give up after this long (90s, 5m, 1h30m)
-    #[arg(long, global = true, value_name = "DURATION", value_parser = deadline::parse)]
+    #[arg(long, global = true, value_name = "DURATION", env = "SVC_TIMEOUT", value_parser = deadline::parse)]
     pub timeout: Option<Duration>,
     /// How progress is shown on stderr
     #[arg(long, global = true, value_name = "HOW", value_enum, default_value_t)]
