@@ -113,6 +113,51 @@ fn of_runs_that_begin_in_one_second_the_last_is_the_newest() {
     assert!(status.stdout.starts_with(&format!("svc-upgrade {id}, begun ")), "{id} is not the newest\n{status}");
 }
 
+/// The codes that the scripts end or warn with, as their lines say them.
+fn codes_in(script: &str) -> Vec<&str> {
+    let mut codes = Vec::new();
+    for line in script.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        for (at, word) in words.iter().enumerate() {
+            // Behind `fail` stands the status, behind `fail_at` a step before it.
+            let code = match *word {
+                "warn" | "review" => at + 1,
+                "fail" => at + 2,
+                "fail_at" => at + 3,
+                _ => continue,
+            };
+            codes.extend(
+                words.get(code).filter(|code| code.contains('_') && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')),
+            );
+        }
+    }
+    codes
+}
+
+#[test]
+fn the_page_of_the_scripts_names_each_code() {
+    let folder = svc_tests::tool::root().join("scripts");
+    let page = fs::read_to_string(folder.join("README.md")).unwrap();
+    let (_, codes) = page.split_once("\n## Codes\n").unwrap();
+    let (codes, _) = codes.split_once("\n## ").unwrap();
+    let files = [folder.clone(), folder.join("lib")].into_iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut found = 0;
+    for file in
+        files.map(|entry| entry.unwrap().path()).filter(|path| path.is_file() && path.extension().is_none_or(|end| end == "sh"))
+    {
+        let script = fs::read_to_string(&file).unwrap();
+        for code in codes_in(&script) {
+            assert!(
+                codes.contains(&format!("`{code}`")),
+                "{} says {code}, and scripts/README.md does not name it",
+                file.display()
+            );
+            found += 1;
+        }
+    }
+    assert!(found > 50, "only {found} were found");
+}
+
 /// Bash 5.2 loses a signal that comes while the first of two `$(…)` is waited for, unless the trap is written for that.
 #[test]
 fn a_signal_is_heard_whatever_the_script_is_at() {
