@@ -92,6 +92,12 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
     assert_eq!(fs::read_to_string(status).unwrap(), "1\n");
     assert_eq!(fs::read_to_string(file("-installer.out").unwrap()).unwrap(), "Which licence?\nIt is small.\n");
     terminal.wait();
+    // It is asked for once: what goes on with the run stays on the terminal too.
+    let mut terminal = Terminal::open(&product, "svc-upgrade --resume --rerun-installer", &[]);
+    terminal.wait_for("Which licence?");
+    terminal.type_in("another one\n");
+    terminal.wait();
+    assert_eq!(fs::read_to_string(&answer).unwrap(), "another one\n");
 }
 
 #[test]

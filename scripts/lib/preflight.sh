@@ -84,7 +84,7 @@ free_bytes() { df --output=avail -B1 -- "$1" | tail -n 1; }
 
 # The verdict over all checks: nothing has been altered yet.
 preflight_verdict() {
-  local worst=${preflight_failed[0]-} name line width=0
+  local first=${preflight_failed[0]-} name line width=0
   note_preflight
   for name in "${checks[@]}"; do if ((${#name} > width)); then width=${#name}; fi; done
   for name in "${checks[@]}"; do
@@ -93,13 +93,13 @@ preflight_verdict() {
   done
   if ((${#checks[@]})); then say "preflight: $total"; fi
   if ((${#preflight_failed[@]} > 1)); then
-    failed_step=$worst failure_code=${check_codes[$worst]-} failure_hint=${check_hints[$worst]:-$(stop_hint "$worst")}
-    failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: ${sayings[$worst]}"
+    failed_step=$first failure_code=${check_codes[$first]-} failure_hint=${check_hints[$first]:-$(stop_hint "$first")}
+    failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: ${sayings[$first]}"
     exit "$preflight_status"
-  elif [[ -n $worst && -n ${check_codes[$worst]} ]]; then
-    fail "$preflight_status" "${check_codes[$worst]}" "Nothing was altered: ${sayings[$worst]}" "${check_hints[$worst]}"
-  elif [[ -n $worst ]]; then
-    stop_at "$preflight_status" "$worst"
+  elif [[ -n $first && -n ${check_codes[$first]} ]]; then
+    fail "$preflight_status" "${check_codes[$first]}" "Nothing was altered: ${sayings[$first]}" "${check_hints[$first]}"
+  elif [[ -n $first ]]; then
+    stop_at "$preflight_status" "$first"
   fi
   judge_hooks
 }

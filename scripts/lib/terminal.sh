@@ -9,6 +9,7 @@ leave_terminal() {
   local folder self child watcher status=0 shelter=()
   if $attached || $dry_run || $followed || holds_lock; then return; fi
   if ! [[ -t 0 || -t 1 || -t 2 ]]; then return; fi
+  if $resuming && was_attached; then return; fi
   if logind_kills; then
     shelter=(systemd-run --scope --quiet --collect)
   elif [[ -n ${TMUX:-}${STY:-} ]]; then
@@ -30,6 +31,12 @@ leave_terminal() {
   if [[ -t 1 ]]; then jq --tab . "$folder/out" 2>/dev/null || cat -- "$folder/out"; else cat -- "$folder/out"; fi
   rm -rf -- "$folder"
   exit "$status"
+}
+
+# was_attached: whether the run that is to be gone on with stayed on its terminal: its installer may ask again.
+was_attached() {
+  local run_dir=''
+  find_run "$run_asked" && jq -e '.arguments | index("--attached")' "$run_dir/plan.json" >/dev/null 2>&1
 }
 
 # logind_kills: whether the end of the login session ends whatever was started in it (KillUserProcesses=yes): a session of its
