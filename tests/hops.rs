@@ -37,6 +37,19 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     assert_eq!(product.marker(), "1.15.5");
     product.tool("svc-upgrade").arg("--resume").run().refused("rolled_back");
 
+    // One that takes itself back is nothing to go on with.
+    let auto = product
+        .tool("svc-upgrade")
+        .args(["--to", "2.0.1", "--auto-rollback", "--from-dir"])
+        .arg(product.path("installers/failing"));
+    let auto = auto.run().fails(1, "command_failed");
+    let hint = auto.doc()["error"]["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("The hops that are left are an upgrade of their own") && !hint.contains("svc-upgrade --resume"),
+        "{auto}"
+    );
+    assert!(product.is_active() && product.marker() == "1.15.5");
+
     // A way that is not supported is found before the first hop.
     let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
     let before = process();
