@@ -24,7 +24,7 @@ begin_restore_point() {
 
 # fill_restore_point KIND BECAUSE STEP: both databases; STEP says how the unit was just before.
 fill_restore_point() {
-  local kind=$1 because=$2 unit=$3 rate=() name
+  local kind=$1 because=$2 unit=$3 rate=() name quiesced=false
   # The service is stopped and the search database is its alone: nobody is there to be protected by the server's brake.
   if [[ $kind == upgrade ]] && takes_brake_off; then rate=(--rate unlimited); fi
   name=$(snapshot_name "$SVC_RUN_ID" "$kind")
@@ -38,13 +38,16 @@ fill_restore_point() {
   step unit-after svc-unit status
   collect verify-snapshot
   if $dry_run; then return; fi
+  if is_still "$(document "$unit")" && is_still "$(document unit-after)"; then quiesced=true; fi
+  # What is asked while a signal comes may be answered wrong: by a process that it has ended.
+  [[ -z $signal ]] || exit 1
   # What is altered behind it has this point alone to go back to.
-  if [[ $kind == upgrade ]] && ! { is_still "$(document "$unit")" && is_still "$(document unit-after)"; }; then
+  if [[ $kind == upgrade ]] && ! $quiesced; then
     fail 1 service_started 'The service was started while its databases were being backed up: that is no state to go back to.' \
       "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management), keep it from that, then type the same again."
   fi
-  write_seal "$kind" "$unit" 2>>"$run_dir/log" || point_unfinished
-  # What was written while a signal came may be wrong: whether the unit was still, was asked of a process that it has ended.
+  write_seal "$kind" "$quiesced" 2>>"$run_dir/log" || point_unfinished
+  # Nor is it known what was written meanwhile.
   [[ -z $signal ]] || exit 1
   seal 2>>"$run_dir/log" || point_unfinished
   half_point='' half_snapshot=''
@@ -57,10 +60,9 @@ point_unfinished() {
   fail 1 restore_point_unfinished "The restore point $point could not be finished: see $run_dir/log." "Is there room on its disk? df '$SVC_BACKUP_DIR'"
 }
 
-# write_seal KIND STEP: what makes it a restore point, but for its last name; false where it could not be written.
+# write_seal KIND QUIESCED: what makes it a restore point, but for its last name; false where it could not be written.
 write_seal() {
-  local kind=$1 unit=$2 dump=$SVC_DATABASE.backup.sql quiesced=false version database json sum file files=()
-  if is_still "$(document "$unit")" && is_still "$(document unit-after)"; then quiesced=true; fi
+  local kind=$1 quiesced=$2 dump=$SVC_DATABASE.backup.sql version database json sum file files=()
   cp -- "$(document snapshot)" "$point/snapshot.json" && cp -- "$(document dump)" "$point/pgdump.json" || return
   version=$(value version .result.version) && sum=$(value dump .result.sha256) || return
   as_text "$version" && version=$json
