@@ -87,6 +87,9 @@ fn an_installer_that_has_failed_is_run_again_only_when_that_is_said() {
     product.tool("svc-upgrade").arg("--resume").run().refused("installer_failed");
     status(&product, "svc-upgrade", "svc-rollback");
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
+    // As one that leaves no unit at all.
+    fs::remove_file(product.host.systemd.unit_dir.join(product.unit())).unwrap();
+    product.host.systemd.systemctl().arg("daemon-reload").output().unwrap();
     again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
     // What was said then holds from then on: the installer is not run without it.
     again().run().fails(2, "installer_args_missing");
