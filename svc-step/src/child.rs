@@ -19,6 +19,8 @@ use crate::user::OsUser;
 const KEPT: usize = 64 * 1024;
 /// The size of a piece of its stdout.
 const PIECE: usize = 256 * 1024;
+/// How long a pipe is left alone that had little in it: a fraction of the time in which the quickest program fills it.
+const FILLING: Duration = Duration::from_micros(500);
 /// How much the pipe of its stdout holds, where the system allows it: the two ends wait for each other less often.
 const PIPE: i32 = 1024 * 1024;
 /// How often signals and the time limit are looked at while waiting.
@@ -164,8 +166,29 @@ pub fn run_as(command: &mut Command, user: &OsUser) {
 
 type Pieces = Receiver<std::io::Result<Vec<u8>>>;
 
-fn reader(mut stdout: ChildStdout) -> (Pieces, JoinHandle<()>) {
+/// Reads from a pipe, and lets it fill where a program writes much in small parts: each part would wake both otherwise, which
+/// takes more time than the copying. What a program says in a few words is read at once.
+struct Gathered<R> {
+    pipe: R,
+    read: usize,
+    was_short: bool,
+}
+
+impl<R: Read> Read for Gathered<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        if self.was_short && self.read > PIECE {
+            std::thread::sleep(FILLING);
+        }
+        let size = self.pipe.read(bytes)?;
+        self.read = self.read.saturating_add(size);
+        self.was_short = size < bytes.len() && size < PIECE / 4;
+        Ok(size)
+    }
+}
+
+fn reader(stdout: ChildStdout) -> (Pieces, JoinHandle<()>) {
     let _ = fcntl(&stdout, FcntlArg::F_SETPIPE_SZ(PIPE));
+    let mut stdout = Gathered { pipe: stdout, read: 0, was_short: false };
     let (send, receive) = sync_channel(4);
     let thread = std::thread::spawn(move || {
         loop {
