@@ -161,7 +161,7 @@ fn the_page_of_the_scripts_names_each_code() {
 /// Bash 5.2 loses a signal that comes while the first of two `$(…)` is waited for, unless the trap is written for that.
 #[test]
 fn a_signal_is_heard_whatever_the_script_is_at() {
-    for (name, at) in [("HUP", "sleep 0.5"), ("INT", ": \"$(sleep 0.5)\" \"$(:)\""), ("TERM", ": \"$(sleep 0.5)\" \"$(:)\"")] {
+    for (name, at) in [("HUP", "sleep 2"), ("INT", ": \"$(sleep 2)\" \"$(:)\""), ("TERM", ": \"$(sleep 2)\" \"$(:)\"")] {
         let script = format!(
             ". '{}'; set +e; on_signal() {{ heard=$1; }}; catch_signals; (sleep 0.1; kill -s {name} $$) & {at}\necho \"$heard\"",
             svc_tests::tool::root().join("scripts/lib/run.sh").display()
