@@ -146,6 +146,9 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     // What is counted is SQL, and of a compressed dump only the size of the file is known.
     let progress_total = if estimate.from_last && args.compress.is_none() { estimate.bytes } else { 0 };
     let dump = write(call, args, &program, &target, &database, &mut partial, &path, progress_total)?;
+    if dump.sets_internal_option {
+        call.warn("internal_option_dumped", program.internal_option(&properties.server));
+    }
     let text = properties.to_text()?;
     result.fill(dump, &text);
     result.read_back = args.read_back;

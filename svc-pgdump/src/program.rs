@@ -8,7 +8,7 @@ use svc_step::child::{self, Ended};
 use svc_step::{Call, Failure};
 
 use crate::target::{Server, Target};
-use crate::whole::major;
+use crate::whole::{INTERNAL_OPTION, major};
 
 /// The one that the PATH finds.
 const ON_PATH: &str = "pg_dump";
@@ -93,6 +93,18 @@ impl Program {
             "Install a newer one: apt install postgresql-client-{0} (from apt.postgresql.org where Debian has none), or name it with --pg-dump /usr/lib/postgresql/{0}/bin/pg_dump.",
             server.major()
         )))
+    }
+
+    /// What is said of a dump that sets [`INTERNAL_OPTION`].
+    pub(crate) fn internal_option(&self, server: &Server) -> String {
+        format!(
+            "pg_dump {} does not know that the server, which is {}, keeps the column option {INTERNAL_OPTION} for itself, and has written \
+             it down: a server that does not know of it refuses the dump. The server's own pg_dump leaves it out: install the newest \
+             postgresql-client-{}, and name it with --pg-dump.",
+            self.version,
+            server.version,
+            server.major()
+        )
     }
 
     /// Its arguments, the password not among them.

@@ -164,6 +164,13 @@ fn role_at(tokens: &[Token], at: usize) -> Option<String> {
     }
 }
 
+/// Whether a statement sets an option of that name: `… SET (n_distinct=5, option=7)`.
+pub(crate) fn sets_option(tokens: &[Token], option: &str) -> bool {
+    let options = tokens.windows(2).position(|pair| matches!(pair, [set, Token::Mark('(')] if set.is("set")));
+    let options = options.and_then(|at| tokens.get(at + 2..)).unwrap_or_default();
+    options.windows(2).any(|pair| matches!(pair, [name, Token::Mark('=')] if name.name() == Some(option)))
+}
+
 /// The extension that a statement creates.
 pub(crate) fn extension(tokens: &[Token]) -> Option<String> {
     match tokens {
@@ -221,6 +228,18 @@ mod tests {
             ("ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (true);", vec![]),
         ] {
             assert_eq!(roles_of(sql), wanted, "{sql}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_is_set_is_told_from_a_column_of_that_name() {
+        for (sql, sets) in [
+            ("ALTER TABLE ONLY public.t ALTER COLUMN a SET (pg_attver=22158952);", true),
+            ("ALTER TABLE ONLY public.t ALTER COLUMN a SET (n_distinct=5, pg_attver=22305640);", true),
+            ("ALTER TABLE ONLY public.t ALTER COLUMN pg_attver SET (n_distinct=5);", false),
+            ("ALTER TABLE ONLY public.t ALTER COLUMN pg_attver SET STATISTICS 7;", false),
+        ] {
+            assert_eq!(sets_option(&tokens(sql), "pg_attver"), sets, "{sql}");
         }
     }
 

@@ -22,6 +22,10 @@ const LONGEST_STATEMENT: usize = 256 * 1024;
 /// The longest comment or command whose text is looked at.
 const LONGEST_LINE: usize = 4096;
 
+/// An option of columns that some servers keep for themselves (seen on 15.20). The `pg_dump` of such a server leaves it out; one that
+/// does not know of it writes it down, and a server that does not know of it refuses it.
+pub const INTERNAL_OPTION: &str = "pg_attver";
+
 /// One COPY block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRows {
@@ -73,6 +77,8 @@ pub struct Dump {
     pub has_large_objects: bool,
     /// Whether it holds subscriptions.
     pub has_subscriptions: bool,
+    /// Whether it sets [`INTERNAL_OPTION`] of a column.
+    pub sets_internal_option: bool,
 }
 
 impl Dump {
@@ -203,6 +209,7 @@ impl Examiner {
             sets_transaction_timeout: seen.sets_transaction_timeout,
             has_large_objects: seen.has_large_objects,
             has_subscriptions: seen.has_subscriptions,
+            sets_internal_option: seen.sets_internal_option,
         }
     }
 }
@@ -229,6 +236,7 @@ struct Seen {
     sets_transaction_timeout: bool,
     has_large_objects: bool,
     has_subscriptions: bool,
+    sets_internal_option: bool,
 }
 
 /// How much of the last comment has been seen, with nothing but it behind it.
@@ -326,7 +334,9 @@ impl Seen {
         } else if whole {
             let named = ["ALTER ", "GRANT ", "REVOKE ", "CREATE SCHEMA", "CREATE POLICY", "CREATE USER", "SET SESSION"];
             if named.iter().any(|start| starts(start)) {
-                self.roles.extend(tokens::roles(&tokens::tokens(text)));
+                let tokens = tokens::tokens(text);
+                self.roles.extend(tokens::roles(&tokens));
+                self.sets_internal_option |= tokens::sets_option(&tokens, INTERNAL_OPTION);
             } else if starts("CREATE EXTENSION") {
                 self.extensions.extend(tokens::extension(&tokens::tokens(text)));
             }

@@ -1,7 +1,7 @@
 //! Making a fresh database and filling it: the same for a copy and for the database itself.
 
 use svc_pgdump::admin::oid_of;
-use svc_pgdump::whole::major;
+use svc_pgdump::whole::{INTERNAL_OPTION, major};
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
 
@@ -16,7 +16,7 @@ use crate::proof;
 /// # Errors
 /// The server says no, the load fails, or the proof does; a signal or the end of the time limit.
 pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
-    let Prepared { admin, input, creation, expected, chosen, plan, staged, .. } = prepared;
+    let Prepared { admin, input, creation, expected, chosen, plan, staged, sets_internal_option, .. } = prepared;
     call.check()?;
     admin.alter(call, &creation.create().sql, &format!("create the database {}", creation.name))?;
     staged.staged.oid = oid_of(&mut admin.client, &creation.name)?;
@@ -32,7 +32,8 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
         dump: &input.dump,
         size_bytes: staged.dump.text_size_bytes.unwrap_or(staged.dump.size_bytes),
     };
-    loader::load(call, admin, &load, chosen, plan).map_err(|failure| of_newer_client(failure, &staged.dump, load.server))?;
+    loader::load(call, admin, &load, chosen, plan)
+        .map_err(|failure| of_other_client(failure, &staged.dump, *sets_internal_option, load.server))?;
     input.dump.unaltered()?;
     let progress = call.progress("prove", Unit::Items("tables"));
     let connect = || admin.target.connect(call, &creation.name);
@@ -49,9 +50,15 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     Ok(())
 }
 
-/// What a pg_dump newer than the server writes may be what only a newer server understands.
-fn of_newer_client(failure: Failure, dump: &Source, server: u32) -> Failure {
+/// What a pg_dump writes that does not fit its server, or is newer than this one, may be what only another server understands.
+fn of_other_client(failure: Failure, dump: &Source, sets_internal_option: bool, server: u32) -> Failure {
     let server = server / 10_000;
+    if failure.code == "load_failed" && sets_internal_option {
+        return failure.hint(format!(
+            "Look at that line and at the causes. The dump sets {INTERNAL_OPTION}, which its server ({}) keeps for itself and another one may refuse: dump it with the server's own pg_dump, which leaves that out (svc-pgdump --pg-dump), or restore on a server of that version.",
+            dump.server_version
+        ));
+    }
     if failure.code != "load_failed" || major(&dump.pg_dump_version).is_none_or(|client| client <= server) {
         return failure;
     }

@@ -53,6 +53,8 @@ pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     /// What the document says, with nothing done yet.
     pub(crate) staged: Staged,
+    /// Whether the dump sets an option that its server keeps for itself.
+    pub(crate) sets_internal_option: bool,
     _lock: Option<Lock>,
 }
 
@@ -128,7 +130,8 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         room,
         plan: first.into_iter().chain(actions(&creation, load)).collect(),
     };
-    Ok(Prepared { admin, input, creation, expected: expected(&dump), chosen, plan, staged, _lock: lock })
+    let sets_internal_option = dump.sets_internal_option;
+    Ok(Prepared { admin, input, creation, expected: expected(&dump), chosen, plan, staged, sets_internal_option, _lock: lock })
 }
 
 /// By the name of its file alone a dump of another database may be restored by mistake: where nobody said which one is meant, the

