@@ -9,7 +9,7 @@ use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
 use svc_tests::tool::Ran;
-use svc_tests::{download, os};
+use svc_tests::{download, os, rights};
 
 #[test]
 fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {
@@ -279,6 +279,35 @@ fn configuration_files_of_every_kind_are_extended_and_nothing_else_in_them_chang
     }
     fs::write(&config, b"cluster.name: caf\xe9\n").unwrap();
     configure().fails(7, "not_text").unchanged();
+}
+
+#[test]
+fn a_configuration_file_that_is_extended_keeps_its_rights() {
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "rights");
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let config = dir.path().join("etc/search.yml");
+    fs::create_dir(dir.path().join("etc")).unwrap();
+    fs::write(&config, "cluster.name: a\n").unwrap();
+    rights::plant(&config).unwrap();
+    rights::plant_in_folder(&dir.path().join("etc")).unwrap();
+    let before = rights::of(&config);
+    let configure = |location: &str| {
+        let location = dir.path().join(location);
+        let call = sandbox.tool(&["configure", "--os-user", OS_USER]).env("SVC_RUN_ID", "20261120t020003z-one");
+        call.arg("--config").arg(&config).arg("--location").arg(location).run().ok().changed()
+    };
+    let first = configure("one/backup_repo");
+    assert_eq!(rights::of(&config), before);
+    // The same run again, with another folder: each file before is kept.
+    let second = configure("two/backup_repo");
+    let kept = [first, second].map(|done| PathBuf::from(done.result()["kept"].as_str().unwrap()));
+    for (kept, says) in kept.iter().zip([
+        "cluster.name: a\n".to_owned(),
+        format!("cluster.name: a\npath.repo: [\"{}\"]\n", dir.path().join("one/backup_repo").display()),
+    ]) {
+        assert_eq!((rights::of(kept), fs::read_to_string(kept).unwrap()), (before.clone(), says));
+    }
 }
 
 /// What the tool makes of the forms is what the servers read: each is started with them.

@@ -2,8 +2,8 @@
 //! the shipped one goes beside it, as package managers do.
 
 use svc_step::Failure;
+use svc_step::file::Previous;
 
-use crate::aside::Aside;
 use crate::config::Config;
 use crate::key::{KeyReport, Outcome};
 use crate::merge::Reason;
@@ -14,7 +14,7 @@ pub(crate) struct AsFile {
     /// One entry, or none where nothing is customised.
     pub keys: Vec<KeyReport>,
     /// Where the shipped file goes; `None`: it stays in its place.
-    pub aside: Option<Aside>,
+    pub aside: Option<Previous>,
 }
 
 /// Decides: with a base, or where all is to be carried, the operator's file wins as a whole.
@@ -32,7 +32,7 @@ pub(crate) fn plan(saved: &Config, base: Option<&Config>, new: &Config, all: boo
         Some(base) if base.text.as_str() == new.text.as_str() => Outcome::Carried,
         Some(_) => Outcome::Conflict,
     };
-    let aside = Aside::plan(&new.content, |number| match number {
+    let aside = Previous::plan(&new.content.path, &new.content.bytes, |number| match number {
         1 => ".svc-new".to_owned(),
         more => format!(".svc-new.{more}"),
     })?;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use svc_step::action::Action;
 use svc_step::common::DryRun;
+use svc_step::file::{self, Previous};
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, StepResult, file};
+use svc_step::{Call, Failure, StepResult};
 
-use crate::aside::Aside;
 use crate::carried::{BaseUsed, Carried};
 use crate::config::Config;
 use crate::content::{Content, sha256};
@@ -60,7 +60,7 @@ struct Files {
 struct Plan {
     keys: Vec<KeyReport>,
     /// The new content and where the present one is kept; `None`: nothing changes.
-    write: Option<(Vec<u8>, Aside)>,
+    write: Option<(Vec<u8>, Previous)>,
     plan: Vec<Action>,
 }
 
@@ -133,7 +133,7 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Re
         return Ok(Plan { keys, write: None, plan: Vec::new() });
     }
     let run = call.run_id();
-    let aside = Aside::plan(&new.content, |number| match number {
+    let aside = Previous::plan(&new.content.path, &new.content.bytes, |number| match number {
         1 => format!(".before-{run}"),
         more => format!(".before-{run}.{more}"),
     })?;

@@ -7,7 +7,6 @@
 //! `saved` find and read, `replace` and `aside` write; `redact` and `hidden` keep secrets out of what is shown.
 
 mod as_file;
-mod aside;
 mod carried;
 mod carry;
 mod config;

@@ -12,11 +12,10 @@ use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::document::Time;
-use svc_step::file::{self, Existing};
+use svc_step::file::{self, Existing, Previous};
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, StepResult};
 
-use crate::aside::Aside;
 use crate::content::Content;
 use crate::layout::{ConfigArgs, Layout, present};
 use crate::planted;
@@ -86,7 +85,7 @@ pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
     let source = Content::read("read the configuration", &source)?;
     let there = look(&copy, &source)?;
     let kept = match &there {
-        There::Other(old) if args.force => Some(Aside::plan(old, |number| format!(".{number}"))?),
+        There::Other(old) if args.force => Some(Previous::plan(&old.path, &old.bytes, |number| format!(".{number}"))?),
         There::Other(_) => return Err(other_content(&copy).into()),
         _ => None,
     };
@@ -136,7 +135,7 @@ fn other_content(copy: &Path) -> Failure {
         .hint("It may hold the customised configuration. Name another place with --to; --force keeps it as FILE.1.")
 }
 
-fn plan(there: &There, copy: &Path, kept: Option<&Aside>) -> Vec<Action> {
+fn plan(there: &There, copy: &Path, kept: Option<&Previous>) -> Vec<Action> {
     let write = Action::file(copy, "write, mode 0600");
     match (there, kept) {
         (There::Same(old), _) if old.mode() == PRIVATE => Vec::new(),
@@ -146,7 +145,7 @@ fn plan(there: &There, copy: &Path, kept: Option<&Aside>) -> Vec<Action> {
     }
 }
 
-fn act(call: &Call, source: &Content, there: &There, copy: &Path, kept: Option<&Aside>) -> Result<(), Failure> {
+fn act(call: &Call, source: &Content, there: &There, copy: &Path, kept: Option<&Previous>) -> Result<(), Failure> {
     match there {
         There::Same(old) => {
             if old.mode() != PRIVATE {
@@ -166,7 +165,7 @@ fn act(call: &Call, source: &Content, there: &There, copy: &Path, kept: Option<&
         }
         There::Other(old) => {
             if let Some(kept) = kept {
-                kept.keep(old)?;
+                kept.keep(&old.path, &old.bytes)?;
             }
             call.effects().happened();
             file::write_whole(copy, &source.bytes, PRIVATE, Existing::Replace)?;
@@ -180,7 +179,7 @@ fn act(call: &Call, source: &Content, there: &There, copy: &Path, kept: Option<&
         .hint("Find out who writes there, or name another place with --to."))
 }
 
-fn report(source: &Content, layout: Layout, copy: &Path, kept: Option<&Aside>, plan: Vec<Action>) -> Saved {
+fn report(source: &Content, layout: Layout, copy: &Path, kept: Option<&Previous>, plan: Vec<Action>) -> Saved {
     let modified = Timestamp::new(source.meta.mtime(), 0).unwrap_or(Timestamp::UNIX_EPOCH);
     Saved {
         source: source.path.display().to_string(),
@@ -194,7 +193,7 @@ fn report(source: &Content, layout: Layout, copy: &Path, kept: Option<&Aside>, p
         gid: source.meta.gid(),
         mode: format!("{:04o}", source.mode()),
         modified_at: modified.into(),
-        kept_as: kept.map(Aside::display),
+        kept_as: kept.map(Previous::display),
         plan,
     }
 }

@@ -329,7 +329,7 @@ fn publish(
             }
             Err(call.stopped(failure, result))
         }
-        Existing::Replace => {
+        Existing::Replace | Existing::ReplaceInUse => {
             let mut fresh = WholeFile::create(&properties_path, 0o600)?;
             let written = fresh.write_all(properties.as_bytes()).and_then(|()| fresh.file().sync_all());
             written.map_err(|error| Failure::io("write the database's properties", &properties_path, &error))?;

@@ -4,15 +4,13 @@ mod folder;
 mod path_repo;
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::file::{self, Existing, WholeFile};
+use svc_step::file::{self, Existing, Previous};
 use svc_step::lock::Lock;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure, StepResult, Stopped};
@@ -73,10 +71,12 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let folder = Folder { path: &location, user: &user };
     let todo = folder.look()?;
     let altered = edited.text != text;
-    let kept = altered.then(|| file::beside(&config, &format!(".before-{}", call.run_id())));
+    let run = call.run_id();
+    let name = |number| if number == 1 { format!(".before-{run}") } else { format!(".before-{run}.{number}") };
+    let kept = altered.then(|| Previous::plan(&config, text.as_bytes(), name)).transpose()?;
     let mut plan = folder.plan(&todo);
     if let Some(kept) = &kept {
-        plan.push(Action::file(kept, "write the configuration as it is"));
+        plan.push(Action::file(&kept.path, "keep the configuration as it is"));
         plan.push(Action::file(&config, format!("set path.repo to {}", edited.folders.join(", "))));
     }
     let configured = Configured {
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         os_user: user.name.clone(),
         config: config.display().to_string(),
         path_repo: edited.folders.clone(),
-        kept: kept.as_ref().map(|kept| kept.display().to_string()),
+        kept: kept.as_ref().map(Previous::display),
         restart_needed: altered,
         plan,
     };
@@ -151,20 +151,12 @@ fn not_understood(config: &Path, location: &Path, why: &str) -> Failure {
     ))
 }
 
-/// The old file is kept first; the new one has its owner and its mode.
-fn write(call: &Call, config: &Path, kept: &Path, text: &str, edited: &Edited) -> Result<(), Failure> {
-    let fault = |error: std::io::Error| Failure::io("write the search database's configuration", config, &error);
+/// The file before is kept first; the new one has its rights.
+fn write(call: &Call, config: &Path, kept: &Previous, text: &str, edited: &Edited) -> Result<(), Failure> {
     // A link is followed: the file that it leads to is the configuration.
-    let target = fs::canonicalize(config).map_err(fault)?;
-    let meta = fs::metadata(&target).map_err(fault)?;
-    for (path, content, existing) in
-        [(kept, text, Existing::Replace), (target.as_path(), edited.text.as_str(), Existing::Replace)]
-    {
-        let mut new = WholeFile::create(path, meta.mode() & 0o7777)?;
-        new.write_all(content.as_bytes()).map_err(fault)?;
-        fchown(&*new.file(), Some(meta.uid()), Some(meta.gid())).map_err(fault)?;
-        new.publish(existing)?;
-        call.effects().happened();
-    }
-    Ok(())
+    let target =
+        fs::canonicalize(config).map_err(|error| Failure::io("write the search database's configuration", config, &error))?;
+    kept.keep(&target, text.as_bytes())?;
+    call.effects().happened();
+    file::write_whole(&target, edited.text.as_bytes(), 0o600, Existing::ReplaceInUse)
 }

@@ -1,5 +1,8 @@
 //! Files that appear whole or not at all, and files in folders that others can write.
 
+mod previous;
+mod rights;
+
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,6 +12,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, renameat2};
 use sha2::{Digest, Sha256};
 
+pub use self::previous::Previous;
+use self::rights::Rights;
 use crate::failure::Failure;
 
 /// How much of a file is read at once to be hashed.
@@ -30,8 +35,11 @@ pub struct WholeFile {
 pub enum Existing {
     /// Leave it, and refuse (3).
     Keep,
-    /// Put the new one in its place.
+    /// Put the new one in its place, with the mode that it was started with: a file of the tools' own.
     Replace,
+    /// Put the new one in its place with owner, group, mode, ACL, extended attributes and SELinux label of the file that is there, or
+    /// refuse (3): a file that others use too. A link, or nothing, is replaced as by [`Existing::Replace`].
+    ReplaceInUse,
 }
 
 impl WholeFile {
@@ -61,12 +69,19 @@ impl WholeFile {
     /// Makes it durable and gives it its name, at once.
     ///
     /// # Errors
-    /// The disk did not take it (1), or something of that name appeared meanwhile and is to be kept (3).
+    /// The disk did not take it (1), something of that name appeared meanwhile and is to be kept (3), or the rights of a file in use
+    /// cannot be kept (3).
     pub fn publish(mut self, existing: Existing) -> Result<(), Failure> {
         let fault = |error: io::Error| Failure::io("finish the file", &self.path, &error);
+        if existing == Existing::ReplaceInUse && fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_file()) {
+            let rights = open_no_link("read the rights of the file", &self.path).and_then(|file| {
+                Rights::of(&file).map_err(|error| Failure::io("read the rights of the file", &self.path, &error))
+            })?;
+            rights.give(&self.file, &self.path)?;
+        }
         self.file.sync_all().map_err(fault)?;
         match existing {
-            Existing::Replace => fs::rename(&self.partial, &self.path).map_err(fault)?,
+            Existing::Replace | Existing::ReplaceInUse => fs::rename(&self.partial, &self.path).map_err(fault)?,
             Existing::Keep => {
                 let flags = RenameFlags::RENAME_NOREPLACE;
                 match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.path, flags) {

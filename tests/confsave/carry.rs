@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
-use svc_tests::os;
+use svc_tests::{os, rights};
 
 use crate::site::{SECRET, SHIPPED, Site, assert_outcomes, mode, outcomes, text};
 
@@ -173,6 +174,40 @@ fn owner_and_mode_of_the_new_file_stay_and_a_link_is_not_replaced() {
     carry().arg("--config").arg(&real).run().ok().changed();
     assert!(fs::symlink_metadata(site.yaml()).unwrap().is_symlink());
     assert_eq!(text(&real), SHIPPED.replace("16", "32"));
+}
+
+#[test]
+fn whoever_could_not_read_the_file_before_cannot_read_it_after_a_carry() {
+    let folder_rights = [false, true].map(|own_group| {
+        let site = Site::new();
+        let call = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
+        fs::set_permissions(site.yaml(), fs::Permissions::from_mode(0o640)).unwrap();
+        if own_group {
+            rights::plant(&site.yaml()).unwrap();
+        }
+        // What is made in this folder from now on belongs to its group, and one more user may read it.
+        rights::plant_in_folder(site.yaml().parent().unwrap()).unwrap();
+        let before = rights::of(&site.yaml());
+        let kept = call.run().ok().changed().result()["kept_as"].as_str().map(PathBuf::from).unwrap();
+        assert_eq!(text(site.yaml()), SHIPPED.replace("16", "32"));
+        assert_eq!(rights::of(&site.yaml()), before);
+        assert_eq!(rights::of(&kept), before, "the file before is as it was");
+        before
+    });
+    assert_ne!(folder_rights[0], folder_rights[1]);
+}
+
+#[test]
+fn a_carry_that_cannot_keep_the_rights_of_the_file_is_refused_and_changes_nothing() {
+    let site = Site::new();
+    let user = os::system_user("svc-confsave-a").unwrap();
+    let call = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
+    os::run(Command::new("chmod").args(["-R", "a+rwX"]).arg(site.dir.path())).unwrap();
+    os::run(Command::new("chown").arg(format!("{}", user.uid)).arg(site.path("saved.yaml")).arg(site.path("base.yaml"))).unwrap();
+    let files = site.files();
+    // Whoever may write the folder, but is not root, cannot give the file to root.
+    call.as_user(&user.name).run().refused("rights_not_kept").unchanged();
+    assert_eq!(site.files(), files);
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub mod random;
 pub mod regression;
 pub mod relational;
 pub mod request;
+pub mod rights;
 pub mod run_id;
 pub mod sandbox;
 pub mod search;

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
+use svc_tests::rights;
 use svc_tests::tool::Tool;
 
 use crate::place::Place;
@@ -68,6 +69,17 @@ fn a_version_is_recorded_once_and_another_marker_is_kept_unless_forced() {
     for wrong in [vec![], vec!["2.0"], vec!["1.0.0", "--from", "-"]] {
         assert_eq!(place.tool("record").args(wrong.clone()).run().status, 2, "{wrong:?}");
     }
+}
+
+#[test]
+fn a_marker_that_is_replaced_keeps_its_rights() {
+    let place = Place::saying("1.15.5\n");
+    rights::plant(&place.marker()).unwrap();
+    rights::plant_in_folder(place.marker().parent().unwrap()).unwrap();
+    let before = rights::of(&place.marker());
+    place.tool("record").args(["2.0.1", "--force"]).run().ok().changed();
+    assert_eq!(place.marker_says().as_deref(), Some("2.0.1\n"));
+    assert_eq!(rights::of(&place.marker()), before);
 }
 
 #[test]
