@@ -230,6 +230,20 @@ fn a_run_id_of_another_shape_is_a_wrong_command_line() {
 }
 
 #[test]
+fn calls_of_the_same_second_have_run_ids_of_their_own_and_later_ones_greater_ids() {
+    let call = |(tool, args, _): &(&str, &[&str], i32)| {
+        failing(tool, args).env_remove("SVC_RUN_ID").run().doc()["run_id"].as_str().unwrap().to_owned()
+    };
+    // All tools at once, each again and again.
+    let threads: Vec<_> = FAILING.iter().cycle().take(12).map(|one| std::thread::spawn(move || [call(one), call(one)])).collect();
+    let pairs: Vec<[String; 2]> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(pairs.iter().all(|[first, second]| first < second), "{pairs:?}");
+    let ids: std::collections::BTreeSet<&String> = pairs.iter().flatten().collect();
+    assert_eq!(ids.len(), 24, "{pairs:?}");
+    assert!(ids.iter().all(|id| id.contains("z-hand-") && id.len() <= 31), "{ids:?}");
+}
+
+#[test]
 fn a_signal_ends_a_step_that_waits_for_its_document() {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;

@@ -1,6 +1,6 @@
 //! What all scripts keep alike (`scripts/lib/run.sh`), whatever they are for: run directories, locks, signals, statuses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use svc_tests::disk::SmallDisk;
 use svc_tests::product::Product;
-use svc_tests::tool::Tool;
+use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
 const A_WHILE: Duration = Duration::from_secs(60);
@@ -299,6 +299,20 @@ fn a_run_id_that_is_taken_or_none_is_refused_and_the_other_runs_journal_stays() 
     for bad in ["mine", "../x", "20261120T020003Z-x"] {
         product.tool("svc-backup").env("SVC_RUN_ID", bad).run().fails(2, "run_id_invalid").unchanged();
     }
+}
+
+#[test]
+fn every_call_has_an_id_of_its_own_and_every_run_a_greater_one_than_all_before_also_where_the_clock_went_back() {
+    let product = Product::new("scgrow").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let id = |ran: &Ran| ran.doc()["run_id"].as_str().unwrap().to_owned();
+    let refused: BTreeSet<String> =
+        (0..4).map(|_| id(&product.tool("svc-upgrade").args(["--resume", "20260101t000000z-x"]).run())).collect();
+    assert_eq!(refused.len(), 4, "{refused:?}");
+    fs::create_dir_all(product.state_dir().join("runs/20991231t235959z-upgrade")).unwrap();
+    let first = id(&product.tool("svc-backup").run().ok());
+    assert_eq!(first, "21000101t000000z-backup-manual");
+    assert_eq!(id(&product.tool("svc-backup").run().ok()), "21000101t000001z-backup-manual");
 }
 
 #[test]

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
-use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{Product, Settings};
 use svc_tests::tool::Ran;
@@ -291,14 +290,14 @@ fn in_place_a_live_stream_is_in_the_way_and_is_given_up_only_when_told_so() {
         assert_eq!(numbers(&sandbox, &name), (0..8).collect::<Vec<_>>(), "{how}");
         assert_eq!(sandbox.count(&docs), 4, "{how}");
     }
-    // One that is not live has nothing to protect. Two calls of the same second would be one run, and the second one done already.
+    // One that is not live has nothing to protect.
     sandbox.ask("DELETE", &format!("/_data_stream/{name}"), None);
-    let restored = sandbox.from(&["restore", "--run-id", &run_id(1)], &created).ok();
+    let restored = sandbox.from(&["restore"], &created).ok();
     assert_eq!((&restored.result()["streams"][0]["was_live"], numbers(&sandbox, &name).len()), (&json!(false), 8));
     // Without its index template it lives, but a person must know.
     sandbox.ask("DELETE", &format!("/_data_stream/{name}"), None);
     sandbox.ask("DELETE", &format!("/_index_template/{name}"), None);
-    sandbox.from(&["restore", "--indices", &name, "--run-id", &run_id(2)], &created).review("stream_template_missing");
+    sandbox.from(&["restore", "--indices", &name], &created).review("stream_template_missing");
     assert_eq!(numbers(&sandbox, &name).len(), 8);
 }
 

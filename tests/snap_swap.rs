@@ -233,7 +233,7 @@ fn two_restores_under_one_run_id_are_one_only_where_they_want_the_same() {
     let restore = |indices: &str| sandbox.run(&["restore", "s1", "--indices", indices, "--run-id", &run_id(1)]);
     restore(&a).ok().changed();
     restore(&a).ok().unchanged();
-    // Whoever restores b within the same second by hand has the same run id, and b is not done.
+    // What the run has done is not what is wanted now.
     restore(&b).refused("run_in_use").unchanged();
     restore(&format!("{a},{b}")).refused("run_in_use").unchanged();
 }

@@ -81,8 +81,9 @@ run_begin() {
 prepare_run() {
   TZ=UTC printf -v started '%(%FT%TZ)T' -1
   started_ms=$(now_ms)
-  # Of one that ends before it has a run.
-  TZ=UTC printf -v call_id '%(%Y%m%dt%H%M%Sz)T-%s' -1 "${script#svc-}"
+  # Of one that ends before it has a run: of no other call.
+  local now=$EPOCHREALTIME
+  TZ=UTC printf -v call_id '%(%Y%m%dt%H%M%Sz)T-%s-%s.%s' "${now%.*}" "${script#svc-}" "${now#*.}" "$$"
   catch_signals
   # A handler and not an ignored signal, which the tools and installers would inherit.
   trap : PIPE
@@ -113,15 +114,17 @@ need_programs() {
   version_of_tools=${version_of_tools##* }
 }
 
-# An id of this second, or of the next one that no other run has: the newest run is the last by its name.
+# new_run_id KIND: an id of this second, or of the one after the newest run, also where the clock went back: the newest run is the
+# last by its name.
 new_run_id() {
-  local epoch=$EPOCHSECONDS stamp others
-  while :; do
-    TZ=UTC printf -v stamp '%(%Y%m%dt%H%M%Sz)T' "$epoch"
-    others=("$SVC_STATE_DIR/runs/$stamp"-*)
-    ((${#others[@]})) || break
-    epoch=$((epoch + 1))
-  done
+  local stamp last runs=("$SVC_STATE_DIR"/runs/[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]t[0-9][0-9][0-9][0-9][0-9][0-9]z-*)
+  TZ=UTC printf -v stamp '%(%Y%m%dt%H%M%Sz)T' -1
+  if ((${#runs[@]})); then
+    last=${runs[-1]##*/}
+    if [[ ! $stamp > ${last%%-*} ]]; then
+      stamp=$(date -ud "${last:0:8} ${last:9:2}:${last:11:2}:${last:13:2} UTC + 1 second" +%Y%m%dt%H%M%Sz)
+    fi
+  fi
   printf '%s-%s' "$stamp" "$1"
 }
 

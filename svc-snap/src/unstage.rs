@@ -148,7 +148,7 @@ fn unnoted(args: &UnstageArgs, call: &Call, run: &RunId) -> StepResult<Unstaged>
     let server = Server::connect(&args.connection, call)?;
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let all: Vec<String> = live::names(&server)?.indices.into_iter().map(|index| index.name).collect();
-    // Two calls of the same second on two hosts have the same run where nobody named one.
+    // Two services may have been given the same run id.
     let is_ours = |name: &str| copies::is_copy_of(name, run, |index| args.scope.scope.contains(index));
     let names: BTreeSet<String> = all.iter().filter(|name| is_ours(name)).cloned().collect();
     if names.is_empty() {

@@ -11,10 +11,16 @@ use sha2::{Digest, Sha256};
 pub struct RunId(String);
 
 impl RunId {
-    /// The id of a call that no script made.
+    /// The id of a call that no script made, and of no other call on this host: two calls of one microsecond are two processes. A
+    /// later call has a greater one.
     #[must_use]
     pub fn by_hand(now: Timestamp) -> Self {
-        Self(now.strftime("%Y%m%dt%H%M%Sz-hand").to_string())
+        Self::of_process(now, std::process::id())
+    }
+
+    fn of_process(now: Timestamp, process: u32) -> Self {
+        let micros = now.subsec_microsecond().unsigned_abs();
+        Self(format!("{}-hand-{:0>4}{}", now.strftime("%Y%m%dt%H%M%Sz"), base36(micros), base36(process)))
     }
 
     /// The id as text.
@@ -48,6 +54,16 @@ impl FromStr for RunId {
     }
 }
 
+/// Short, since it becomes part of names whose length is limited.
+fn base36(mut number: u32) -> String {
+    let mut digits = Vec::new();
+    while number > 0 {
+        digits.extend(char::from_digit(number % 36, 36));
+        number /= 36;
+    }
+    digits.iter().rev().collect()
+}
+
 /// `name`, cut and marked with a hash of the whole where it is longer than a server's `limit` in bytes.
 ///
 /// PostgreSQL cuts names at 63 bytes in silence, so two long names would become one.
@@ -77,6 +93,19 @@ mod tests {
         for bad in ["", "hand", "20261120T020003Z-hand", "20261120t020003z-", "20261120t020003z-a b", "2026112t020003z-aa"] {
             assert!(bad.parse::<RunId>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn ids_made_by_hand_differ_by_process_and_grow_with_the_time() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let (first, last) = (at("2026-11-20T02:00:03Z"), at("2026-11-20T02:00:03.999999Z"));
+        assert_eq!(RunId::of_process(first, 1).as_str(), "20261120t020003z-hand-00001");
+        // The largest number that Linux gives to a process.
+        assert_eq!(RunId::of_process(last, 4_194_304).as_str(), "20261120t020003z-hand-lflr2hwcg");
+        let ids = [first, at("2026-11-20T02:00:03.000035Z"), at("2026-11-20T02:00:03.000036Z"), last, at("2026-11-20T02:00:04Z")]
+            .map(|time| RunId::of_process(time, 77).to_string());
+        assert!(ids.is_sorted() && ids.iter().all(|id| id.parse::<RunId>().is_ok()), "{ids:?}");
+        assert_ne!(RunId::of_process(first, 1), RunId::of_process(first, 36));
     }
 
     #[test]

@@ -12,7 +12,6 @@ use tempfile::TempDir;
 use crate::content::{postgres_bytes, postgres_dump};
 use crate::host::Host;
 use crate::postgres::{Postgres, identifier, literal};
-use crate::run_id;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
@@ -121,7 +120,7 @@ impl Case {
 
     /// `svc-pgrestore` with its settings.
     pub fn tool(&self) -> Tool {
-        self.set_up("svc-pgrestore").env("SVC_RUN_ID", run_id::by_hand())
+        self.set_up("svc-pgrestore")
     }
 
     /// `svc-pgdump` with its settings, in the case's folder.

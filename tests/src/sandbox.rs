@@ -11,7 +11,6 @@ use tempfile::TempDir;
 use crate::content::{self, Index};
 use crate::host::Host;
 use crate::http;
-use crate::run_id;
 use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
@@ -81,16 +80,12 @@ impl Sandbox {
 
     /// `svc-snap` with its settings.
     pub fn tool(&self, args: &[&str]) -> Tool {
-        let tool = Tool::new("svc-snap")
+        Tool::new("svc-snap")
             .env("SVC_SEARCH_URL", &self.search.url)
             .env("SVC_REPOSITORY", &self.prefix)
             .env("SVC_INDICES", format!("{}-*", self.prefix))
             .env("SVC_STATE_DIR", self.state.path())
-            .args(args);
-        match args.first() {
-            Some(&("stage" | "restore" | "aside")) => tool.env("SVC_RUN_ID", run_id::by_hand()),
-            _ => tool,
-        }
+            .args(args)
     }
 
     /// Runs `svc-snap`.

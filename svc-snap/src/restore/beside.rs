@@ -99,8 +99,8 @@ fn stage(
     stage::bring_back(call, chosen, brings, staged, rates)
 }
 
-/// The swap of this run that an earlier call of the same command began. A run id that is made from the time is shared by two
-/// calls of the same second, which may want different things of a snapshot.
+/// The swap of this run that an earlier call of the same command began. A call that was given the same run id may want something else of
+/// the snapshot.
 fn cut_before(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> {
     match runs::noted(call, call.run_id())? {
         Some(Begun::Swapped(swapped))

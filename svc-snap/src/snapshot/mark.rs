@@ -3,7 +3,6 @@
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
-use svc_step::run_id::RunId;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
@@ -47,7 +46,7 @@ pub struct MarkArgs {
 /// The metadata of a snapshot that is to be taken.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mark {
-    /// `svc_tools` of the metadata: the run, the kind, and for a call that no script made, the call itself.
+    /// `svc_tools` of the metadata: the run and the kind.
     ours: Value,
     metadata: Map<String, Value>,
 }
@@ -68,7 +67,7 @@ impl MarkArgs {
                     .hint("Give each key of --metadata once."));
             }
         }
-        let ours = ours(call, &kind);
+        let ours = json!({"run_id": call.run_id().as_str(), "kind": kind});
         metadata.insert(OURS.to_owned(), ours.clone());
         let size = size(&json!(metadata).to_string());
         if size > LIMIT {
@@ -110,26 +109,12 @@ fn size(json: &str) -> usize {
 
 /// Whether `ours` ([`Mark::ours`]) is the mark on that snapshot.
 pub(crate) fn is_same(ours: &Value, snapshot: &Snapshot) -> bool {
-    let theirs = snapshot.metadata.get(OURS);
-    let same = |key: &str| theirs.is_some_and(|theirs| theirs.get(key) == ours.get(key));
-    same("run_id") && same("call")
+    snapshot.metadata.get(OURS).is_some_and(|theirs| theirs.get("run_id") == ours.get("run_id"))
 }
 
 /// Whether svc-snap took that snapshot, in whatever run.
 pub(crate) fn is_ours(snapshot: &Snapshot) -> bool {
     snapshot.run_id.is_some() && snapshot.kind.is_some()
-}
-
-/// The id of a run that a script made is the same in a call that is repeated. One that was made from the time is shared by two
-/// calls of the same second, which know nothing of each other: they are told apart.
-fn ours(call: &Call, kind: &str) -> Value {
-    let run_id = call.run_id();
-    if *run_id == RunId::by_hand(call.started_at()) {
-        let id = format!("{}.{}", std::process::id(), call.started_at().subsec_nanosecond());
-        json!({"run_id": run_id.as_str(), "kind": kind, "call": id})
-    } else {
-        json!({"run_id": run_id.as_str(), "kind": kind})
-    }
 }
 
 /// Who called: behind sudo, the person and not root.
