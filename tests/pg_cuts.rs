@@ -7,7 +7,6 @@ use std::process::Child;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use svc_tests::host::{Host, OwnPostgres};
 
 use svc_tests::postgres::literal;
@@ -46,20 +45,6 @@ fn standing_dump(case: &Case, out: &str) -> (Spawned, Child) {
     let begun = || fs::metadata(&partial).ok().filter(|meta| meta.len() > 1_000_000);
     wait::until("rows in the partial file", SOON, begun).unwrap();
     (spawned, holder)
-}
-
-/// The process that a tool has started.
-fn child_of(spawned: &Spawned, name: &str) -> Pid {
-    let parent = format!("PPid:\t{}\n", spawned.pid());
-    let is_it = |pid: &i32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status.starts_with(&format!("Name:\t{name}\n")) && status.contains(&parent)
-    };
-    wait::until(name, SOON, || {
-        let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        pids.into_iter().find(is_it).map(Pid::from_raw)
-    })
-    .unwrap()
 }
 
 #[test]
@@ -182,7 +167,7 @@ fn go_back_without_an_answer(case: &Case, own: &OwnPostgres, run: &str) {
 fn a_program_that_is_killed_is_a_failure_and_leaves_nothing() {
     let (case, dump) = Case::filled("pgc_child");
     let (spawned, holder) = standing_dump(&case, "killed.sql");
-    kill(child_of(&spawned, "pg_dump"), Signal::SIGKILL).unwrap();
+    kill(spawned.child("pg_dump"), Signal::SIGKILL).unwrap();
     let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("signal: 9"), "{ran}");
     assert!(!case.dir.path().join("killed.sql").exists() && !case.dir.path().join("killed.sql.partial").exists());
@@ -190,7 +175,7 @@ fn a_program_that_is_killed_is_a_failure_and_leaves_nothing() {
     case.release(holder);
     let witness = Witness::of(&case);
     let spawned = case.sleeping_stage(&dump, &["--loader", "psql"]);
-    kill(child_of(&spawned, "psql"), Signal::SIGKILL).unwrap();
+    kill(spawned.child("psql"), Signal::SIGKILL).unwrap();
     let ran = spawned.wait().fails(1, "load_failed").unchanged();
     assert!(ran.text().contains("ended by a signal"), "{ran}");
     witness.sees_nothing("after a psql that was killed");

@@ -1,12 +1,18 @@
 //! The reader of dumps, given dumps that were damaged at random: no input makes it panic or go round in circles, and its pieces,
-//! joined, are the input. Without a server.
+//! joined, are the input. And psql reads what is sent to it as we do.
 
 use std::convert::Infallible;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use svc_pgdump::lexer::{Kind, Lexer, Piece};
 use svc_pgdump::tokens;
 use svc_pgdump::whole::Examiner;
+use svc_tests::host::Host;
+use svc_tests::postgres::Postgres;
+use svc_tests::programs;
 use svc_tests::random::Random;
 use svc_tests::{deep, skip};
 
@@ -135,4 +141,139 @@ fn damaged_dumps_are_split_and_joined_again_whatever_they_hold() {
         }
     }
     println!("{seed} damaged dumps in {:?}", started.elapsed());
+}
+
+/// What strings, comments and commands are made of.
+const SCRAPS: [&str; 48] = [
+    "'",
+    "'",
+    "'",
+    "''",
+    "\"",
+    "\\",
+    "\\'",
+    "\\\\",
+    "\\! :",
+    "E'",
+    "e'",
+    " E'a'",
+    "U&'",
+    "U&\"",
+    "b'",
+    "X'",
+    "N'",
+    "1",
+    "1e",
+    "1ae",
+    "0x",
+    ".",
+    "$",
+    "$$",
+    "$t$",
+    "$1",
+    "$1$t$",
+    "--",
+    "-",
+    "/*",
+    "*/",
+    "/",
+    "*",
+    "(",
+    ")",
+    ";",
+    ";\n",
+    "\n",
+    "\n",
+    "\r",
+    " ",
+    "\u{b}",
+    "\u{c}",
+    "&",
+    ":",
+    ":'x'",
+    "\u{e9}",
+    "SELECT 'a'",
+];
+/// The same, as a whole. Bodies of `BEGIN ATOMIC` are not among them: psql guesses where one begins, by the first letters of words.
+const WHOLE: [&str; 5] = [
+    "SET standard_conforming_strings = off;",
+    "SET standard_conforming_strings = on;",
+    "SELECT E'a\\'b';",
+    "SELECT $t$ ' $$ $t$;",
+    "SELECT 'a\\\\';",
+];
+
+/// A dump of scraps that is whole to us; what of it is sent to psql, and how many statements that is. Behind each of them stands one
+/// that tells that psql has got there.
+fn scraps(seed: u64) -> Option<(Vec<u8>, usize)> {
+    let mut random = Random::of(seed);
+    let mut inner = String::new();
+    for _ in 0..2 + random.below(24) {
+        inner += if random.below(12) == 0 { random.pick(&WHOLE) } else { random.pick(&SCRAPS) };
+    }
+    let dump = format!("--\n-- PostgreSQL database dump\n--\n\n{inner}\n--\n-- PostgreSQL database dump complete\n--\n");
+    let mut examiner = Examiner::default();
+    examiner.feed(dump.as_bytes());
+    let examined = examiner.finish(String::new());
+    if !examined.is_whole() || !examined.commands.is_empty() || examined.statement_count == 0 {
+        return None;
+    }
+    let (mut sent, mut count) = (Vec::new(), 0);
+    let mut take = |piece: Piece<'_>| {
+        match piece.kind {
+            Kind::Comment => sent.push(b'\n'),
+            _ => sent.extend_from_slice(piece.bytes),
+        }
+        if piece.kind == Kind::Statement && piece.last {
+            count += 1;
+            sent.extend_from_slice(format!("SELECT 'got to {count}';").as_bytes());
+        }
+        Ok::<(), Infallible>(())
+    };
+    let mut lexer = Lexer::default();
+    lexer.feed(dump.as_bytes(), &mut take).unwrap();
+    lexer.finish(&mut take).unwrap();
+    Some((sent, count))
+}
+
+fn psql_agrees(pg: &Postgres, seed: u64, sent: &[u8], count: usize) {
+    let mut input = tempfile::tempfile().unwrap();
+    input.write_all(b"\\restrict key \\\\ ").and_then(|()| input.write_all(sent)).and_then(|()| input.rewind()).unwrap();
+    let mut psql = pg.administrator("psql");
+    psql.args(["-XAtq", "-d", "postgres", "-f", "-"]).stdin(Stdio::from(File::from(input)));
+    let ran = psql.output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let seen = || format!("seed {seed}, {}:\n{}\n{out}\n{err}", pg.bin_dir.display(), String::from_utf8_lossy(sent));
+    assert!(!err.contains("restricted") && !err.contains("invalid command"), "a command came through: {}", seen());
+    let got: Vec<&str> = out.lines().filter(|line| line.starts_with("got to ")).collect();
+    let wanted: Vec<String> = (1..=count).map(|number| format!("got to {number}")).collect();
+    assert!(got == wanted, "the statements are not the same: {}", seen());
+}
+
+#[test]
+fn psql_reads_what_it_is_sent_as_we_do() {
+    let mut postgres = Host::shared().unwrap().postgres;
+    let (time, clients) = match deep() {
+        true => (
+            Duration::from_secs(100),
+            vec![postgres.bin_dir.clone(), programs::client(16).unwrap(), programs::client(18).unwrap()],
+        ),
+        false => (Duration::from_secs(4), vec![postgres.bin_dir.clone()]),
+    };
+    if !deep() {
+        skip("what psql 15, 16 and 18 read, for five minutes: only with --deep");
+    }
+    let mut seed = 0;
+    for client in clients {
+        postgres.bin_dir = client;
+        let (started, mut dumps) = (Instant::now(), 0);
+        while started.elapsed() < time {
+            seed += 1;
+            if let Some((sent, count)) = scraps(seed) {
+                psql_agrees(&postgres, seed, &sent, count);
+                dumps += 1;
+            }
+        }
+        println!("{dumps} dumps that {} read as we do", postgres.bin_dir.display());
+    }
 }

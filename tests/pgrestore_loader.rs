@@ -125,6 +125,109 @@ fn what_the_server_says_no_to_is_told_with_its_line() {
     assert_eq!(case.copies(), "");
 }
 
+/// Statements that psql, or one version of it, reads otherwise than a careless reader: a command to psql stands in what looks like a
+/// comment or a string. `RUN` is the command.
+fn traps() -> Vec<(&'static str, String)> {
+    let tag = "t".repeat(1100);
+    let string = "SELECT 'a\\' || '\nRUN\n';";
+    vec![
+        ("a comment that a carriage return ends", "-- x\rRUN\nSELECT 1;".to_owned()),
+        ("such a comment in a statement", "SELECT 1 -- x\rRUN\n;".to_owned()),
+        ("strings set by a function", format!("SELECT set_config('standard_conforming_strings', 'off', false);\n{string}")),
+        (
+            "strings set by a function with a name that is made",
+            format!("SELECT set_config('standard' || '_conforming_strings', 'off', false);\n{string}"),
+        ),
+        ("strings set for the session", format!("SET SESSION standard_conforming_strings TO off;\n{string}")),
+        ("strings set by a block", format!("DO $$ BEGIN SET standard_conforming_strings = off; END $$;\n{string}")),
+        (
+            "strings set by a rule",
+            format!("UPDATE pg_settings SET setting = 'off' WHERE name = 'standard_conforming_strings';\n{string}"),
+        ),
+        ("a string that goes on", "SELECT E'a'\n'b\\' ,\nRUN\n ';".to_owned()),
+        ("letters behind a number", "SELECT 1ae'x\\' || '\nRUN\n';".to_owned()),
+        ("a dollar behind a number", "SELECT 1$a$ ' $a$\nRUN\n ';".to_owned()),
+        ("a long tag", format!("SELECT ${tag}$ ' ${tag}$\nRUN\n ';")),
+        ("a zero", "SELECT 1 \0'\nRUN\n';".to_owned()),
+        // What a function of the dump does is not known before it runs: only psql itself can say no.
+        (
+            "strings set by a function of the dump",
+            format!(
+                "CREATE FUNCTION public.sly() RETURNS text LANGUAGE sql AS $$ SELECT set_config('standard_conforming_strings', 'off', false) $$;\nSELECT public.sly();\n{string}"
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn no_dump_runs_a_command_on_this_host() {
+    let (case, dump) = Case::filled("pgl_sly");
+    let marker = case.dir.path().join("marker");
+    fs::set_permissions(case.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let dump = case.dump_with(&dump, "INSERT INTO public.notes VALUES (1, 'so that psql loads it');");
+    for (round, (what, trap)) in traps().into_iter().enumerate() {
+        // The shell's own redirection: nothing else is started.
+        let trap = trap.replace("RUN", &format!("\\! : > {}", marker.display()));
+        let sly = case.dump_with(&dump, &trap);
+        for how in ["auto", "psql"] {
+            let tool = case.tool().args(["stage", "--loader", how, "--run-id", &format!("20300101t000000z-{how}-{round}")]);
+            let ran = tool.arg(&sly).run();
+            assert!(!marker.exists(), "{what}, {how}: {ran}");
+            assert!([1, 3, 7].contains(&ran.status), "{what}, {how}: {ran}");
+            ran.unchanged();
+            assert_eq!(case.copies(), "", "{what}, {how}");
+        }
+    }
+}
+
+#[test]
+fn commands_to_psql_are_named_by_verify_too() {
+    let (case, dump) = Case::filled("pgl_named");
+    let sly = case.dump_with(&dump, "-- x\r\\! id\nSELECT 1;");
+    let ran = case.dumper().arg("verify").arg(&sly).run().ok().warns("dump_has_commands");
+    assert_eq!(ran.result()["commands"][0], "\\! id");
+    case.tool().arg("stage").arg(&sly).run().refused("dump_has_commands");
+}
+
+#[test]
+fn psql_is_never_root_and_can_start_no_program() {
+    let (case, dump) = Case::filled("pgl_rights");
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(600);");
+    let admin = format!("{}_adm", case.database);
+    case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
+    let password = case.dir.path().join("password");
+    svc_tests::os::file(&password, "x\n", 0o600, None).unwrap();
+    let named = ["--host", "127.0.0.1", "--username", &admin, "--password-file", password.to_str().unwrap()];
+    for (how, user) in [(&[][..], "postgres"), (&named, "nobody")] {
+        let spawned = case.tool().args(["stage", "--loader", "psql"]).args(how).arg(&slow).spawn();
+        wait_for_sleepers(&case, 1);
+        let psql = spawned.child("psql");
+        let of_psql = |file: &str| fs::read_to_string(format!("/proc/{psql}/{file}")).unwrap();
+        let uid = nix::unistd::User::from_name(user).unwrap().unwrap().uid;
+        assert!(of_psql("status").contains(&format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")), "{}", of_psql("status"));
+        assert!(of_psql("limits").lines().any(|line| line.split_whitespace().eq(["Max", "processes", "0", "0", "processes"])));
+        spawned.signal(Signal::SIGTERM);
+        spawned.wait();
+    }
+    case.admin(&format!("DROP ROLE {admin}"));
+}
+
+#[test]
+fn a_psql_without_its_restricted_mode_is_refused_before_anything_is_altered() {
+    let (case, dump) = Case::filled("pgl_old");
+    // As psql 15.13 answers.
+    let old = "#!/bin/sh\n[ \"$1\" = --version ] && exit\nread line\necho 'psql:<stdin>:1: error: invalid command \\restrict' >&2\nexit 3\n";
+    svc_tests::os::file(&case.dir.path().join("psql"), old, 0o755, None).unwrap();
+    fs::set_permissions(case.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", case.dir.path().display(), std::env::var("PATH").unwrap());
+    let before = case.oid(&case.database);
+    for how in [&["stage"][..], &["--in-place"]] {
+        let ran = case.tool().env("PATH", &path).args(how).args(["--loader", "psql"]).arg(&dump).run();
+        ran.refused("psql_too_old").unchanged();
+    }
+    assert_eq!((case.oid(&case.database), case.copies().as_str()), (before, ""));
+}
+
 #[test]
 fn rows_that_the_server_did_not_take_are_noticed_by_its_own_count() {
     let (case, dump) = Case::filled("pgl_count");

@@ -80,6 +80,10 @@ pub struct Piece<'a> {
 pub enum Trouble {
     /// A backslash inside a statement, which only psql would understand.
     BackslashInStatement,
+    /// A quote or a dollar stands where the versions of psql and the server read it differently.
+    Quote,
+    /// A byte 0, at which psql takes the line for ended.
+    Zero,
     /// A `COPY … FROM stdin` with options: where its rows end is not known.
     CopyOptions,
     /// Something stands between `COPY … FROM stdin;` and the end of its line.
@@ -178,6 +182,23 @@ impl Lexer {
     /// # Errors
     /// What `take` says.
     pub fn feed<E>(&mut self, input: &[u8], take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+        // Nothing that PostgreSQL writes holds a zero; psql leaves out what follows it on its line.
+        let (input, from_zero) = input.split_at(memchr::memchr(0, input).unwrap_or(input.len()));
+        self.read_on(input, take)?;
+        if from_zero.is_empty() {
+            return Ok(());
+        }
+        let held = self.held();
+        if !matches!(self.state, State::Stopped(_)) {
+            self.state = State::Stopped(Trouble::Zero);
+        }
+        if !held.is_empty() {
+            take(self.piece(Kind::Unread, held, false))?;
+        }
+        take(self.piece(Kind::Unread, from_zero, false))
+    }
+
+    fn read_on<E>(&mut self, input: &[u8], take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut rest = input;
         while let Some(first) = rest.first().copied() {
             let Some(Step { kind, held, size, last }) = self.step(first, rest) else {
@@ -202,6 +223,14 @@ impl Lexer {
         self.at = place;
     }
 
+    /// What is held back of the input.
+    const fn held(&self) -> &'static [u8] {
+        match self.state {
+            State::Start(held) | State::MaybeComment(held) | State::RowStart(held) => held,
+            _ => b"",
+        }
+    }
+
     fn piece<'a>(&mut self, kind: Kind, bytes: &'a [u8], last: bool) -> Piece<'a> {
         let at = self.at;
         if !self.open && matches!(kind, Kind::Comment | Kind::Statement | Kind::Command) {
@@ -220,17 +249,15 @@ impl Lexer {
     /// # Errors
     /// What `take` says.
     pub fn finish<E>(mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E> {
-        let (end, kind, held): (End, Kind, &[u8]) = match self.state {
-            State::Between => (End::Between, Kind::Space, b""),
-            State::Start(b"") => (End::Between, Kind::Space, b""),
-            State::Start(held) | State::MaybeComment(held) => (End::InStatement, Kind::Statement, held),
-            State::LineComment | State::BlockComment { .. } => (End::InComment, Kind::Comment, b""),
-            State::Command => (End::InCommand, Kind::Command, b""),
-            State::Statement => (End::InStatement, Kind::Statement, b""),
-            State::RowStart(held) => (End::InRows, Kind::Rows, held),
-            State::CopyLineEnd | State::Row => (End::InRows, Kind::Rows, b""),
-            State::Stopped(trouble) => (End::After(trouble), Kind::Unread, b""),
+        let (end, kind) = match self.state {
+            State::Between | State::Start(b"") => (End::Between, Kind::Space),
+            State::Start(_) | State::MaybeComment(_) | State::Statement => (End::InStatement, Kind::Statement),
+            State::LineComment | State::BlockComment { .. } => (End::InComment, Kind::Comment),
+            State::Command => (End::InCommand, Kind::Command),
+            State::CopyLineEnd | State::RowStart(_) | State::Row => (End::InRows, Kind::Rows),
+            State::Stopped(trouble) => (End::After(trouble), Kind::Unread),
         };
+        let held = self.held();
         if !held.is_empty() {
             take(self.piece(kind, held, false))?;
         }
@@ -280,8 +307,8 @@ impl Lexer {
                 self.state = State::Command;
                 return Some(Step::of(Kind::Command, 1));
             }
-            space if space.is_ascii_whitespace() => {
-                let size = rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
+            space if is_space(space) => {
+                let size = rest.iter().position(|byte| !is_space(*byte)).unwrap_or(rest.len());
                 return Some(Step::of(Kind::Space, size));
             }
             _ => {
@@ -314,7 +341,9 @@ impl Lexer {
     }
 
     fn line(&mut self, kind: Kind, rest: &[u8]) -> Step {
-        match memchr::memchr(b'\n', rest) {
+        // A comment ends at a carriage return too: what psql finds behind it on the line is not part of it.
+        let end = if kind == Kind::Comment { memchr::memchr2(b'\n', b'\r', rest) } else { memchr::memchr(b'\n', rest) };
+        match end {
             Some(at) => {
                 self.state = State::Between;
                 Step::last(kind, at + 1)
@@ -338,8 +367,8 @@ impl Lexer {
     fn statement(&mut self, rest: &[u8]) -> Step {
         match self.sql.read(rest) {
             (_, Went::On) => Step::of(Kind::Statement, rest.len()),
-            (size, Went::Backslash) => {
-                self.state = State::Stopped(Trouble::BackslashInStatement);
+            (size, Went::Trouble(trouble)) => {
+                self.state = State::Stopped(trouble);
                 Step::of(Kind::Statement, size)
             }
             (size, Went::Ended) => {
@@ -396,6 +425,16 @@ impl Lexer {
         }
         Step::of(Kind::Rows, size)
     }
+}
+
+/// What ends a comment that begins with two dashes.
+pub(crate) const fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+/// White space to PostgreSQL; a vertical tab is some since version 16 only, and decides nothing.
+pub(crate) const fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
 }
 
 /// The depth of nested comments after one more byte, and what that byte leaves for the next one to pair with.

@@ -1,11 +1,11 @@
 //! One SQL statement, byte by byte, to the semicolon that ends it: quotes, dollar quotes, comments, parentheses, and the
 //! bodies of `BEGIN ATOMIC`, whose semicolons end nothing.
 
-use crate::lexer::nest;
+use crate::lexer::{Trouble, is_line_end, is_space, nest};
 
 /// A word longer than this is none that matters here.
 const LONGEST_WORD: usize = 32;
-/// A dollar quote's tag longer than this is none.
+/// A dollar quote's tag longer than this is not read.
 const LONGEST_TAG: usize = 1024;
 /// So many of its first words tell what a statement is.
 const HEAD: usize = 4;
@@ -23,6 +23,11 @@ pub(crate) struct Sql {
     parentheses: u32,
     atomic: u32,
     stdin_seen: bool,
+    /// What stands directly before the word, and before the last byte.
+    before_word: u8,
+    previous: u8,
+    /// A string with escapes was the last thing but space and comments.
+    escapes_ended: bool,
     /// `standard_conforming_strings = off`: a backslash escapes in every string. It outlives a statement.
     always_escapes: bool,
 }
@@ -36,10 +41,8 @@ enum Mode {
         escapes: bool,
     },
     TextEscape,
-    /// Behind the end of a string with escapes, which may go on after a line end.
-    TextClosed {
-        line_ended: bool,
-    },
+    /// Behind a quote in a string with escapes: its end, unless another quote follows.
+    TextClosed,
     Dash,
     Slash,
     LineComment,
@@ -60,8 +63,8 @@ pub(crate) enum Went {
     On,
     /// Its semicolon was read.
     Ended,
-    /// A backslash stands where SQL has none; it was not read.
-    Backslash,
+    /// It cannot be read; the byte that says so was not.
+    Trouble(Trouble),
 }
 
 impl Default for Sql {
@@ -76,6 +79,9 @@ impl Default for Sql {
             parentheses: 0,
             atomic: 0,
             stdin_seen: false,
+            before_word: 0,
+            previous: 0,
+            escapes_ended: false,
             always_escapes: false,
         }
     }
@@ -94,7 +100,7 @@ impl Sql {
             match self.byte(*byte) {
                 Went::On => at += 1,
                 Went::Ended => return (at + 1, Went::Ended),
-                Went::Backslash => return (at, Went::Backslash),
+                trouble @ Went::Trouble(_) => return (at, trouble),
             }
             at += self.skip(input.get(at..).unwrap_or_default());
         }
@@ -107,7 +113,7 @@ impl Sql {
             Mode::Text { escapes: false } => memchr::memchr(b'\'', rest),
             Mode::Text { escapes: true } => memchr::memchr2(b'\'', b'\\', rest),
             Mode::DollarBody { matched: 0 } => memchr::memchr(b'$', rest),
-            Mode::LineComment => memchr::memchr(b'\n', rest),
+            Mode::LineComment => memchr::memchr2(b'\n', b'\r', rest),
             _ => Some(0),
         };
         found.unwrap_or(rest.len())
@@ -124,23 +130,34 @@ impl Sql {
     }
 
     pub(crate) fn byte(&mut self, byte: u8) -> Went {
+        let went = self.read_byte(byte);
+        self.previous = byte;
+        went
+    }
+
+    fn read_byte(&mut self, byte: u8) -> Went {
         match self.mode {
             Mode::Plain => return self.plain(byte),
             Mode::Word => return self.in_word(byte),
             Mode::Name if byte == b'"' => self.mode = Mode::Plain,
             Mode::Text { escapes: true } if byte == b'\\' => self.mode = Mode::TextEscape,
-            Mode::Text { escapes: true } if byte == b'\'' => self.mode = Mode::TextClosed { line_ended: false },
+            Mode::Text { escapes: true } if byte == b'\'' => self.mode = Mode::TextClosed,
             // A doubled quote closes the string and opens it again, which comes to the same.
             Mode::Text { escapes: false } if byte == b'\'' => self.mode = Mode::Plain,
             Mode::TextEscape => self.mode = Mode::Text { escapes: true },
-            Mode::TextClosed { line_ended } => return self.text_closed(byte, line_ended),
+            // A doubled quote.
+            Mode::TextClosed if byte == b'\'' => self.mode = Mode::Text { escapes: true },
+            Mode::TextClosed => {
+                self.escapes_ended = true;
+                return self.plain_again(byte);
+            }
             Mode::Dash if byte == b'-' => self.mode = Mode::LineComment,
             Mode::Slash if byte == b'*' => self.mode = Mode::BlockComment { depth: 1, previous: 0 },
             Mode::Dash | Mode::Slash => {
                 self.token();
                 return self.plain_again(byte);
             }
-            Mode::LineComment if byte == b'\n' => self.mode = Mode::Plain,
+            Mode::LineComment if is_line_end(byte) => self.mode = Mode::Plain,
             Mode::BlockComment { depth, previous } => {
                 let (depth, previous) = nest(depth, previous, byte);
                 self.mode = if depth == 0 { Mode::Plain } else { Mode::BlockComment { depth, previous } };
@@ -159,15 +176,19 @@ impl Sql {
 
     fn plain(&mut self, byte: u8) -> Went {
         match byte {
-            space if space.is_ascii_whitespace() => return Went::On,
+            space if is_space(space) => return Went::On,
             b'-' => self.mode = Mode::Dash,
             b'/' => self.mode = Mode::Slash,
             b';' if self.parentheses == 0 && self.atomic == 0 => {
                 self.settle();
                 return Went::Ended;
             }
-            b'\\' => return Went::Backslash,
+            b'\\' => return Went::Trouble(Trouble::BackslashInStatement),
+            // The server reads on with escapes, if a line ends between the two; psql reads it as a string of its own.
+            b'\'' if self.escapes_ended => return Went::Trouble(Trouble::Quote),
             letter if is_word(letter) => {
+                self.escapes_ended = false;
+                self.before_word = self.previous;
                 self.word.clear();
                 self.add_to_word(letter);
                 self.mode = Mode::Word;
@@ -175,6 +196,8 @@ impl Sql {
             other => {
                 self.token();
                 match other {
+                    // `U&'…'` has no escapes of quotes, whatever else has.
+                    b'\'' if self.always_escapes && self.previous == b'&' => return Went::Trouble(Trouble::Quote),
                     b'\'' => self.mode = Mode::Text { escapes: self.always_escapes },
                     b'"' => self.mode = Mode::Name,
                     b'(' => self.parentheses = self.parentheses.saturating_add(1),
@@ -192,13 +215,24 @@ impl Sql {
     }
 
     fn in_word(&mut self, byte: u8) -> Went {
-        if is_word(byte) || byte == b'$' {
+        let is_number = self.word.first().is_some_and(u8::is_ascii_digit);
+        if is_word(byte) || (byte == b'$' && !is_number) {
             self.add_to_word(byte);
             return Went::On;
         }
-        if byte == b'\'' && self.word == b"e" {
+        if byte == b'$' {
+            return Went::Trouble(Trouble::Quote);
+        }
+        if byte == b'\'' {
+            // Where a number ends that letters follow is another thing to each version of psql, and decides what the quote is.
+            let escapes = match self.word.as_slice() {
+                _ if is_number || self.before_word == b'.' => return Went::Trouble(Trouble::Quote),
+                b"e" => true,
+                b"b" | b"x" => false,
+                _ => self.always_escapes,
+            };
             self.token();
-            self.mode = Mode::Text { escapes: true };
+            self.mode = Mode::Text { escapes };
             return Went::On;
         }
         self.end_word();
@@ -234,18 +268,7 @@ impl Sql {
     fn token(&mut self) {
         self.before.clear();
         self.last.clear();
-    }
-
-    fn text_closed(&mut self, byte: u8, line_ended: bool) -> Went {
-        match byte {
-            b'\'' if line_ended => self.mode = Mode::Text { escapes: true },
-            // Directly behind the end it is a doubled quote.
-            b'\'' => self.mode = Mode::Text { escapes: true },
-            b'\n' | b'\r' => self.mode = Mode::TextClosed { line_ended: true },
-            b' ' | b'\t' if line_ended => {}
-            _ => return self.plain_again(byte),
-        }
-        Went::On
+        self.escapes_ended = false;
     }
 
     fn dollar_tag(&mut self, byte: u8) -> Went {
@@ -253,11 +276,15 @@ impl Sql {
         if byte == b'$' {
             self.tag.push(byte);
             self.mode = Mode::DollarBody { matched: 0 };
-        } else if is_word(byte) && !(first && byte.is_ascii_digit()) && self.tag.len() < LONGEST_TAG {
+        } else if is_word(byte) && !(first && byte.is_ascii_digit()) {
+            if self.tag.len() == LONGEST_TAG {
+                return Went::Trouble(Trouble::Quote);
+            }
             self.tag.push(byte);
         } else {
             // No dollar quote after all: what followed the dollar is a word.
             let tag = std::mem::take(&mut self.tag);
+            self.before_word = b'$';
             self.word.clear();
             tag.iter().skip(1).for_each(|byte| self.add_to_word(*byte));
             if self.word.is_empty() {

@@ -64,6 +64,12 @@ pub fn tokens(statement: &str) -> Vec<Token> {
     out
 }
 
+/// Whether a statement starts with that keyword, which ends there.
+pub(crate) fn starts_with_word(statement: &str, word: &str) -> bool {
+    let first = statement.split(|letter: char| !is_word(letter)).next().unwrap_or_default();
+    first.eq_ignore_ascii_case(word)
+}
+
 fn quoted(text: &str, quote: char) -> (Option<Token>, &str) {
     let mut inner = String::new();
     let mut rest = text.strip_prefix(quote).unwrap_or_default();

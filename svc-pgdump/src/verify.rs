@@ -116,6 +116,15 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
 fn judged(path: &Path, properties: Option<&Path>, call: &Call) -> StepResult<Verified> {
     let dump = DumpFile::open(path)?.examine(call)?;
     let reason = dump.reason.clone();
+    if let Some(first) = dump.commands.first() {
+        let count = dump.commands.len();
+        call.warn(
+            "dump_has_commands",
+            format!(
+                "The dump holds commands to psql ({count}), which could lead anywhere, and svc-pgrestore refuses it: {first}."
+            ),
+        );
+    }
     let verified = Verified::of(path, dump, properties);
     match reason {
         None => Ok(verified),

@@ -15,7 +15,7 @@ use crate::compression::Packed;
 use crate::encoding::Text;
 use crate::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
 use crate::quote::quoted;
-use crate::tokens::{self, copy_target};
+use crate::tokens::{self, Token, copy_target};
 
 /// The longest statement whose text is looked at: a COPY of 1,600 columns with the longest names fits.
 const LONGEST_STATEMENT: usize = 256 * 1024;
@@ -237,6 +237,10 @@ struct Seen {
     has_large_objects: bool,
     has_subscriptions: bool,
     sets_internal_option: bool,
+    /// Whether it sets `standard_conforming_strings` otherwise than pg_dump does.
+    sets_strings: bool,
+    /// Whether it has a COPY from or to a file or a program of the server.
+    copies_elsewhere: bool,
 }
 
 /// How much of the last comment has been seen, with nothing but it behind it.
@@ -317,6 +321,7 @@ impl Seen {
     fn statement(&mut self, text: &str, whole: bool) {
         self.trailer = Trailer::None;
         self.statement_count += 1;
+        self.sets_strings |= sets_strings(text, whole);
         let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
         if starts("INSERT ") {
             self.has_inserts = true;
@@ -329,7 +334,7 @@ impl Seen {
             self.has_large_objects = true;
         } else if starts("CREATE SUBSCRIPTION ") {
             self.has_subscriptions = true;
-        } else if starts("COPY ") || starts("COPY\"") {
+        } else if tokens::starts_with_word(text, "COPY") {
             self.copy(text);
         } else if whole {
             let named = ["ALTER ", "GRANT ", "REVOKE ", "CREATE SCHEMA", "CREATE POLICY", "CREATE USER", "SET SESSION"];
@@ -344,7 +349,10 @@ impl Seen {
     }
 
     fn copy(&mut self, text: &str) {
-        let Some((schema, name, columns)) = copy_target(&tokens::tokens(text)) else { return };
+        let tokens = tokens::tokens(text);
+        let from_stdin = matches!(tokens.as_slice(), [.., from, stdin, Token::Mark(';')] if from.is("from") && stdin.is("stdin"));
+        self.copies_elsewhere |= !from_stdin;
+        let Some((schema, name, columns)) = copy_target(&tokens) else { return };
         let table = match &schema {
             Some(schema) => format!("{}.{}", quoted(schema), quoted(&name)),
             None => quoted(&name),
@@ -368,9 +376,19 @@ impl Seen {
             End::After(Trouble::BackslashInStatement) => {
                 return begun("a backslash stands inside a statement, which pg_dump never writes");
             }
+            End::After(Trouble::Quote) => {
+                return begun("a quote or a dollar stands in a statement where psql and the server may read it differently");
+            }
+            End::After(Trouble::Zero) => return begun("it has a byte 0, which pg_dump never writes"),
             End::After(Trouble::CopyOptions) => return begun("it has a COPY with options, which pg_dump never writes"),
             End::After(Trouble::CopyLine) => {
                 return begun("something stands behind a COPY on its line, which pg_dump never writes");
+            }
+            End::Between if self.copies_elsewhere => {
+                "it has a COPY from or to a file or a program of the server, which pg_dump never writes"
+            }
+            End::Between if self.sets_strings => {
+                "it sets standard_conforming_strings, or a parameter that cannot be told, otherwise than pg_dump does"
             }
             End::Between if self.trailer != Trailer::Closed => {
                 "its last comment, `PostgreSQL database dump complete`, is missing"
@@ -382,6 +400,30 @@ impl Seen {
         };
         Some(reason.to_owned())
     }
+}
+
+/// Whether a statement may change how strings are read, in a way that is not followed here. What a function of the dump does when
+/// it is called cannot be told: psql's restricted mode is for that.
+fn sets_strings(text: &str, whole: bool) -> bool {
+    const MAY_SET: [&str; 9] = ["SET", "RESET", "DISCARD", "SELECT", "VALUES", "WITH", "UPDATE", "DO", "CALL"];
+    const NAME: &str = "standard_conforming_strings";
+    if !MAY_SET.iter().any(|word| tokens::starts_with_word(text, word)) {
+        return false;
+    }
+    let text = text.to_ascii_lowercase();
+    if ["on", "off"].iter().any(|value| text == format!("set {NAME} = {value};")) {
+        return false;
+    }
+    let is_told = |call: &str| {
+        let name = call.trim_start().strip_prefix('(').and_then(|rest| rest.trim_start().strip_prefix('\'')?.split_once('\''));
+        name.is_some_and(|(name, _)| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.')))
+    };
+    let second = tokens::tokens(&text).into_iter().nth(1);
+    !whole
+        || text.contains(NAME)
+        || text.starts_with("discard")
+        || (text.starts_with("reset") && second.is_some_and(|word| word.is("all")))
+        || text.split("set_config").skip(1).any(|call| !is_told(call))
 }
 
 /// By bzip2, xz, lz4 or compress.

@@ -38,7 +38,6 @@ fn quotes_of_every_kind_hide_semicolons() {
         "SELECT 'a;b''c;d';",
         r"SELECT E'a\';b', 'c\';",
         "SELECT E'a''\\';b';",
-        "SELECT E'a'\n  'b\\';c';",
         r"SELECT e'\\', ';';",
         r"SELECT ne'\';",
         "SELECT \"a;\"\"b;\";",
@@ -118,6 +117,33 @@ fn what_cannot_be_read_is_not_guessed() {
     assert_eq!(end("COPY t FROM stdin WITH (FORMAT csv);\n1\n\\.\n"), End::After(Trouble::CopyOptions));
     assert_eq!(end("COPY t FROM stdin; SELECT 1;\n1\n\\.\n"), End::After(Trouble::CopyLine));
     assert_eq!(end("SELECT 1 \\gset\n"), End::After(Trouble::BackslashInStatement));
+    assert_eq!(end("SELECT 1;\0"), End::After(Trouble::Zero));
+    assert_eq!(end("COPY t FROM stdin;\na\0\n\\.\n"), End::After(Trouble::Zero));
+}
+
+#[test]
+fn a_quote_that_psql_and_the_server_may_read_differently_is_not_read() {
+    let tag = "t".repeat(1100);
+    for text in [
+        "SELECT E'a'\n  'b\\';c';",
+        "SELECT E'a' /* c */ -- c\n 'b';",
+        "SELECT 1e'a';",
+        "SELECT 1.e'a';",
+        "SELECT 1$a$ $a$;",
+        "SELECT $1$a$ $a$;",
+        &format!("SELECT ${tag}$ ${tag}$;"),
+        "SET standard_conforming_strings = off; SELECT U&'a\\';",
+    ] {
+        assert_eq!(units(text.as_bytes(), 3).1, End::After(Trouble::Quote), "{text}");
+    }
+    let told = ["SELECT E'a', 'b';", "SELECT B'1', x'F', N'a\\', date'2020-01-01', U&'\\0041', E'a''b';", "SELECT 'a'\n'b';"];
+    assert_eq!(statements(&told.join("\n")), told);
+}
+
+#[test]
+fn a_carriage_return_ends_a_comment() {
+    assert_eq!(only("-- a\r\\! id\nSELECT 1;", Kind::Command), ["\\! id\n"]);
+    assert_eq!(units(b"SELECT 1 -- a\r\\! id\n;", 3).1, End::After(Trouble::BackslashInStatement));
 }
 
 #[test]

@@ -88,6 +88,39 @@ fn something_behind_the_end_or_another_key_is_seen() {
 }
 
 #[test]
+fn what_may_change_how_strings_are_read_and_files_of_the_server_are_refused() {
+    let with =
+        |statement: &str| dump(&RESTRICTED.replacen("SET statement_timeout", &format!("{statement}\nSET statement_timeout"), 1));
+    for statement in [
+        "SET SESSION standard_conforming_strings = off;",
+        "SET standard_conforming_strings TO 'off';",
+        "RESET ALL;",
+        "reset standard_conforming_strings;",
+        "DISCARD ALL;",
+        "SELECT set_config('standard_conforming_strings', 'off', false);",
+        "SELECT pg_catalog.set_config ( lower('X'), 'off', false);",
+        "DO $$ BEGIN PERFORM set_config($1, 'off', false); END $$;",
+        &format!("SELECT /* {} */ 1;", "x".repeat(300_000)),
+        "COPY public.t FROM PROGRAM 'id';",
+        "copy(SELECT 1) TO '/f';",
+        "COPY public.t FROM '/f' ;",
+    ] {
+        let reason = with(statement).reason.unwrap_or_default();
+        assert!(reason.contains("pg_dump"), "{statement}: {reason}");
+    }
+    for statement in [
+        "SET standard_conforming_strings = on;",
+        "SET standard_conforming_strings = off;",
+        "SELECT pg_catalog.set_config('search_path', '', false);",
+        "RESET ROLE;",
+        "CREATE FUNCTION f() RETURNS void LANGUAGE sql SET standard_conforming_strings TO 'off' AS 'SELECT 1';",
+        "COMMENT ON TABLE t IS 'COPY t FROM PROGRAM';",
+    ] {
+        assert_eq!(with(statement).reason, None, "{statement}");
+    }
+}
+
+#[test]
 fn other_kinds_of_files_are_named() {
     assert!(dump("").reason.unwrap().contains("empty"));
     assert!(dump("PGDMP\u{1}").reason.unwrap().contains("custom format"));

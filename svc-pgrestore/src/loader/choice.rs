@@ -1,6 +1,7 @@
 //! Which loader, and over how many connections.
 
 use clap::{Args, ValueEnum, value_parser};
+use svc_pgdump::Target;
 use svc_step::{Call, Failure};
 
 use super::plan::Plan;
@@ -54,13 +55,13 @@ impl LoaderArgs {
     /// Chooses, before anything is altered.
     ///
     /// # Errors
-    /// The fast loader was asked for and cannot load this dump (3), or psql is needed and not installed (4).
-    pub(crate) fn choose(&self, plan: &Plan, call: &Call) -> Result<Chosen, Failure> {
+    /// The fast loader was asked for and cannot load this dump (3), or psql is needed and not installed (4) or not to be used (3).
+    pub(crate) fn choose(&self, plan: &Plan, target: &Target, call: &Call) -> Result<Chosen, Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.map_or(cores, usize::from).min(plan.widest());
         let chosen = judge(self.loader, plan.obstacle, jobs)?;
         if chosen.loader == Loader::Psql {
-            psql::available(call)?;
+            psql::available(call, target)?;
         }
         Ok(chosen)
     }

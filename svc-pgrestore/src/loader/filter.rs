@@ -1,8 +1,5 @@
-//! What of a dump is not sent: lines that are orders to psql itself, a parameter that an older server does not know, and
-//! subscriptions.
-//!
-//! `\restrict` and `\unrestrict` guard against other orders in a dump; since none is ever sent, the guard is not needed, and a
-//! psql older than August 2025 need not know it.
+//! What of a dump is sent to psql: statements and rows, and nothing that is for psql itself. Comments, its commands, a parameter
+//! that an older server does not know, and subscriptions are left out.
 
 use std::io::{self, Write};
 
@@ -46,7 +43,8 @@ impl Filter {
     /// `out` takes no more.
     pub(crate) fn pass(&mut self, piece: Piece<'_>, out: &mut impl Write) -> io::Result<()> {
         match piece.kind {
-            Kind::Command => lines_of(piece.bytes, out),
+            Kind::Command | Kind::Comment => lines_of(piece.bytes, out),
+            Kind::Unread => Err(io::Error::new(io::ErrorKind::InvalidData, "it is not what it was when it was examined")),
             // A byte-order mark, which psql knows only where the database is in UTF-8.
             Kind::Space if !piece.bytes.iter().all(u8::is_ascii_whitespace) => Ok(()),
             Kind::Statement => self.statement(piece, out),
@@ -129,12 +127,23 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    #[test]
+    fn comments_and_what_cannot_be_read_are_not_sent() {
+        let dump = "-- a\r\\! id\nSELECT 1; -- b\n/* c\n\\! id */ SELECT 2;\n";
+        for chunk in [1, 2, 7, 4096] {
+            assert_eq!(filtered(180_000, dump, chunk), "\nSELECT 1; \n\n SELECT 2;\n", "in pieces of {chunk}");
+        }
+        let unread = Piece { kind: Kind::Unread, bytes: b"\\! id", last: false, at: svc_pgdump::lexer::Position::START };
+        assert!(Filter::new(180_000).pass(unread, &mut Vec::new()).is_err());
+    }
+
     const DUMP: &str = "--\n-- PostgreSQL database dump\n--\n\n\\restrict k\n\nSET statement_timeout = 0;\nSET transaction_timeout = 0;\n\
         SELECT E'SET transaction_timeout = 0;';\nCOPY a (b) FROM stdin;\nSET transaction_timeout = 0;\n\\\\restrict\n\\.\n\n\\unrestrict k\n\n";
 
     #[test]
     fn orders_to_psql_and_the_unknown_parameter_are_left_out_and_lines_keep_their_numbers() {
-        let wanted = DUMP.replace("\\restrict k\n\nSET", "\n\nSET").replace("\\unrestrict k", "").replacen(
+        let uncommented = DUMP.replace("--\n-- PostgreSQL database dump\n--\n", "\n\n\n");
+        let wanted = uncommented.replace("\\restrict k\n\nSET", "\n\nSET").replace("\\unrestrict k", "").replacen(
             "\nSET transaction_timeout = 0;\n",
             "\n\n",
             1,

@@ -1,11 +1,18 @@
 //! The loader that psql is: we feed it, so that progress in bytes is known and the file needs to be readable by us only.
+//!
+//! A dump may be of a server that is not to be trusted, so nothing in it may be a command to psql. It is in its restricted mode
+//! from the first byte on, with a key that the dump cannot hold; it never runs as root; and it cannot start a program.
 
-use std::io::{BufWriter, ErrorKind, Read};
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::process::{ChildStdin, Command, Stdio};
 
+use svc_pgdump::admin::MAINTENANCE;
 use svc_pgdump::{Target, lexer};
-use svc_step::child::{Ended, Running, capture};
+use svc_step::child::{Ended, Running, capture, run_as};
+use svc_step::file::hex;
 use svc_step::progress::{Progress, Unit};
+use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
 use super::filter::Filter;
@@ -14,11 +21,54 @@ use super::{Load, WARNINGS, complaint, unreadable};
 /// How much is sent at once.
 const PIECE: usize = 256 * 1024;
 
-/// Whether psql can be run at all.
-pub(super) fn available(call: &Call) -> Result<(), Failure> {
-    match capture(call, Command::new("psql").arg("--version")) {
-        Err(failure) if failure.code == "program_not_found" => Err(failure.hint("Install it: apt install postgresql-client.")),
-        other => other.map(drop),
+/// Status of a psql whose script failed, by its manual.
+const SCRIPT_FAILED: i32 = 3;
+
+/// Whether psql can be run, connects as it will, and knows its restricted mode: found out before anything is altered.
+///
+/// # Errors
+/// It is not installed (4), too old (3), or does not connect (3).
+pub(super) fn available(call: &Call, target: &Target) -> Result<(), Failure> {
+    let mut version = Command::new("psql");
+    version.arg("--version");
+    own_user(target)?.iter().for_each(|user| run_as(&mut version, user));
+    capture(call, &mut version).map_err(|failure| match failure.code.as_str() {
+        "program_not_found" => failure.hint("Install it: apt install postgresql-client."),
+        _ => failure,
+    })?;
+    let mut running = Running::start(&mut command(target, MAINTENANCE)?)?;
+    let written = running.stdin().map(|mut stdin| stdin.write_all(restrict()?.as_bytes())).transpose();
+    let Ended { status, .. } = running.wait(call)?;
+    match (status.code(), written) {
+        (Some(0), Ok(_)) => Ok(()),
+        (Some(SCRIPT_FAILED), _) => Err(Failure::refused(
+            "psql_too_old",
+            "The psql on the PATH does not know \\restrict, without which a dump could run commands on this host.",
+        )
+        .hint("Upgrade it: apt install --only-upgrade postgresql-client (13.22, 14.19, 15.14, 16.10, 17.6 or newer).")),
+        _ => Err(Failure::refused(
+            "psql_unusable",
+            format!("psql, which is needed for this dump, does not connect to {} as our own connection does.", target.place()),
+        )
+        .hint("It never runs as root: the files of PGSSLROOTCERT, PGSSLCERT and PGSSLKEY must be readable for the user nobody; or connect with --as over the socket.")
+        .cause(format!("psql ended with {status}"))),
+    }
+}
+
+/// The order that makes psql refuse every other one, with a key that nobody knows. What follows is on the same line, so that the
+/// numbers of the lines stay right.
+fn restrict() -> std::io::Result<String> {
+    let mut key = [0; 24];
+    File::open("/dev/urandom")?.read_exact(&mut key)?;
+    Ok(format!("\\restrict {} \\\\ ", hex(&key)))
+}
+
+/// Whom psql runs as, where that is not the caller: a dump is nobody's business to read as root.
+fn own_user(target: &Target) -> Result<Option<OsUser>, Failure> {
+    let user = target.os_user().cloned().or_else(OsUser::current);
+    match user {
+        Some(user) if user.uid.is_root() => OsUser::named("nobody").map(Some),
+        _ => Ok(target.os_user().cloned()),
     }
 }
 
@@ -29,7 +79,7 @@ pub(super) fn command_line(database: &str, path: &str) -> Vec<String> {
 }
 
 pub(super) fn load(call: &Call, target: &Target, load: &Load<'_>) -> Result<(), Failure> {
-    let mut running = Running::start(&mut command(target, load))?;
+    let mut running = Running::start(&mut command(target, load.database)?)?;
     let stdin = running.stdin();
     let progress = call.progress("load", Unit::Bytes);
     let (fed, ended) = std::thread::scope(|scope| {
@@ -51,15 +101,18 @@ pub(super) fn load(call: &Call, target: &Target, load: &Load<'_>) -> Result<(), 
     Ok(())
 }
 
-fn command(target: &Target, load: &Load<'_>) -> Command {
-    let mut command = Command::new("psql");
-    target.child_env(&mut command, load.database);
+fn command(target: &Target, database: &str) -> Result<Command, Failure> {
+    // Without room for one more process nothing in a dump can start a program, in no version of psql.
+    let mut command = Command::new("prlimit");
+    command.args(["--nproc=0", "--", "psql"]);
+    target.child_env(&mut command, database);
+    own_user(target)?.iter().for_each(|user| run_as(&mut command, user));
     // Sentences are read from its stderr, so it is to speak English.
     command.env("LC_ALL", "C.UTF-8").env_remove("PSQLRC");
     command.args(["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1"]);
     // With the SQLSTATE of each answer: it tells which of them quote the values of rows.
     command.args(["-v", "VERBOSITY=verbose", "-f", "-"]).stdin(Stdio::piped());
-    command
+    Ok(command)
 }
 
 /// The dump as it passes by, counted.
@@ -84,7 +137,10 @@ fn feed(load: &Load<'_>, psql: ChildStdin, progress: &Progress) -> Result<(), Fa
     let mut psql = BufWriter::with_capacity(PIECE, psql);
     let mut filter = Filter::new(load.server);
     let counted = Counted { input: load.dump.text(), read: 0, total: load.size_bytes, progress };
-    let fed = lexer::read(counted, |piece| filter.pass(piece, &mut psql)).and_then(|_| filter.finish(&mut psql));
+    let fed = restrict()
+        .and_then(|order| psql.write_all(order.as_bytes()))
+        .and_then(|()| lexer::read(counted, |piece| filter.pass(piece, &mut psql)))
+        .and_then(|_| filter.finish(&mut psql));
     // What is left in the buffer is for nobody; a drop would try to write it once more.
     let (_, _) = psql.into_parts();
     match fed {

@@ -1,5 +1,6 @@
 //! A tool at work.
 
+use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
@@ -68,6 +69,20 @@ impl Spawned {
     /// The process id.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).expect("process ids are small"))
+    }
+
+    /// A program that it has started.
+    pub fn child(&self, name: &str) -> Pid {
+        let parent = format!("PPid:\t{}\n", self.pid());
+        let is_it = |pid: &i32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.starts_with(&format!("Name:\t{name}\n")) && status.contains(&parent)
+        };
+        let found = wait::until(name, self.tool.limit, || {
+            let all = fs::read_dir("/proc").ok()?.flatten();
+            all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(is_it).map(Pid::from_raw)
+        });
+        found.unwrap_or_else(|error| panic!("{:?} has started no {name}: {error:#}", self.tool))
     }
 
     /// Sends it a signal.
