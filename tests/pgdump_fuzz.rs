@@ -2,7 +2,6 @@
 //! joined, are the input. And psql reads what is sent to it as we do.
 
 use std::convert::Infallible;
-use std::fs::File;
 use std::io::{Seek, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -240,7 +239,7 @@ fn psql_agrees(pg: &Postgres, seed: u64, sent: &[u8], count: usize) {
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(b"\\restrict key \\\\ ").and_then(|()| input.write_all(sent)).and_then(|()| input.rewind()).unwrap();
     let mut psql = pg.administrator("psql");
-    psql.args(["-XAtq", "-d", "postgres", "-f", "-"]).stdin(Stdio::from(File::from(input)));
+    psql.args(["-XAtq", "-d", "postgres", "-f", "-"]).stdin(Stdio::from(input));
     let ran = psql.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let seen = || format!("seed {seed}, {}:\n{}\n{out}\n{err}", pg.bin_dir.display(), String::from_utf8_lossy(sent));
