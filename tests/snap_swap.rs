@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use svc_tests::gate::Gate;
+use svc_tests::gate::{Gate, Side};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::Ran;
@@ -236,4 +236,62 @@ fn two_restores_under_one_run_id_are_one_only_where_they_want_the_same() {
     // What the run has done is not what is wanted now.
     restore(&b).refused("run_in_use").unchanged();
     restore(&format!("{a},{b}")).refused("run_in_use").unchanged();
+}
+
+const BLOCKS: [&str; 3] = ["read_only", "read_only_allow_delete", "write"];
+
+/// An index for each block, of ten documents and with that block, and a snapshot of them; they hold more since, and are not blocked.
+fn blocked(sandbox: &Sandbox) -> (Vec<(String, &'static str)>, Ran) {
+    let indices: Vec<_> = BLOCKS.iter().map(|block| (sandbox.simple(&format!("was-{block}"), 10), *block)).collect();
+    indices.iter().for_each(|(index, block)| sandbox.block(index, block, true));
+    let created = sandbox.create("s1");
+    for (index, block) in &indices {
+        sandbox.block(index, block, false);
+        sandbox.fill(index, 10, 15);
+    }
+    (indices, created)
+}
+
+#[test]
+fn an_index_that_was_read_only_when_the_snapshot_was_taken_is_swapped_in_and_is_so_again() {
+    let sandbox = Sandbox::new("read-only");
+    let (indices, created) = blocked(&sandbox);
+    let upgraded = sandbox.content();
+    let restored = sandbox.from(&["restore"], &created).ok().changed();
+    for (index, block) in &indices {
+        assert_eq!((sandbox.blocks(index), sandbox.count(index)), (vec![(*block).to_owned()], 10), "{index}");
+    }
+    // What is live now cannot be taken away, and the way back says so of each.
+    let refused = sandbox.from(&["swap"], &restored).refused("index_blocked");
+    let message = refused.doc()["error"]["message"].as_str().unwrap();
+    assert!(indices.iter().all(|(index, block)| message.contains(index) == (*block != "write")), "{refused}");
+    indices.iter().for_each(|(index, block)| sandbox.block(index, block, false));
+    sandbox.from(&["swap"], &restored).ok().changed();
+    assert_eq!(sandbox.content(), upgraded);
+}
+
+#[test]
+fn a_swap_of_indices_that_were_read_only_is_finished_wherever_it_was_cut() {
+    let sandbox = Sandbox::new("read-only-cut");
+    let (indices, created) = blocked(&sandbox);
+    let upgraded = sandbox.content();
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok();
+    sandbox.from(&["unstage"], &staged).ok();
+    let requests = plan.result()["plan"].as_array().unwrap().len();
+    for (n, number) in (requests - 2..=requests).enumerate() {
+        let run = run_id(n);
+        let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+        let gate =
+            Gate::kill_at(&sandbox.search.url, number, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+        let finished = sandbox.from(&["swap"], &staged).ok();
+        for (index, block) in &indices {
+            let is = (sandbox.blocks(index), sandbox.count(index));
+            assert_eq!(is, (vec![(*block).to_owned()], 10), "{index}, killed after request {number}: {:?}", gate.seen());
+            sandbox.block(index, block, false);
+        }
+        sandbox.from(&["swap"], &finished).ok();
+        assert_eq!(sandbox.content(), upgraded);
+        sandbox.run(&["unstage", "--run", &run]).ok();
+    }
 }

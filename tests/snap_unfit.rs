@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 use svc_tests::damage;
+use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
+use svc_tests::search::Settings;
+use svc_tests::tool::Ran;
 
 #[test]
 fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
@@ -132,4 +135,100 @@ fn a_red_live_index_is_given_up_only_when_told_so() {
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     sandbox.from(&["restore", "--drop-old"], &created).ok();
     assert_eq!(sandbox.content(), before);
+}
+
+/// Refused before anything was changed, with a sentence that names the index and its block.
+fn names_the_block(refused: &Ran, index: &str, block: &str) {
+    let message = refused.doc()["error"]["message"].as_str().unwrap();
+    assert!(message.contains(&format!("{index} (index.blocks.{block})")), "{refused}");
+}
+
+#[test]
+fn a_live_index_whose_block_is_in_the_way_is_named_before_anything_is_changed() {
+    let sandbox = Sandbox::new("blocked");
+    let (docs, other) = (sandbox.simple("docs", 10), sandbox.simple("other", 3));
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let aside = sandbox.run(&["aside"]).ok();
+    sandbox.fill(&docs, 10, 15);
+    let (content, names) = (sandbox.content(), sandbox.names());
+    for block in ["read_only", "read_only_allow_delete", "read"] {
+        sandbox.block(&docs, block, true);
+        for (args, document) in [
+            (&["restore", "--dry-run"][..], &created),
+            (&["restore"], &created),
+            (&["restore", "--drop-old"], &created),
+            (&["restore", "--in-place", "--on-conflict", "delete"], &created),
+            (&["restore", "--in-place", "--on-conflict", "close"], &created),
+            (&["swap"], &staged),
+            (&["swap"], &aside),
+        ] {
+            names_the_block(&sandbox.from(args, document).refused("index_blocked"), &docs, block);
+        }
+        names_the_block(&sandbox.run(&["aside"]).refused("index_blocked"), &docs, block);
+        // What this restore does not touch may have any block that the server's answers do not suffer from.
+        sandbox.from(&["restore", "--dry-run", "--indices", &other], &created).ok();
+        assert_eq!(sandbox.names(), names);
+        if block == "read" {
+            names_the_block(&sandbox.run(&["create", "s2"]).refused("index_blocked"), &docs, block);
+        }
+        sandbox.block(&docs, block, false);
+    }
+    assert_eq!(sandbox.content(), content);
+}
+
+#[test]
+fn an_index_whose_metadata_are_blocked_is_named_by_every_step_and_a_snapshot_of_it_leaves_no_such_block() {
+    // The servers answer 403 to whoever lists all indices while there is such a block: a server of its own.
+    let host = Host::shared().unwrap();
+    let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(own.search.clone(), "metadata").registered(&[]);
+    let (docs, other) = (sandbox.simple("docs", 10), sandbox.simple("other", 3));
+    let content = sandbox.content();
+    sandbox.block(&docs, "metadata", true);
+    for args in [&["create", "s1"][..], &["aside"], &["create", "s1", "--dry-run"]] {
+        names_the_block(&sandbox.run(args).refused("index_blocked"), &docs, "metadata");
+    }
+    sandbox.run(&["create", "s1", "--indices", &other]).ok();
+    names_the_block(&sandbox.run(&["restore", "s1"]).refused("index_blocked"), &docs, "metadata");
+    let body = json!({"indices": format!("{}-*", sandbox.prefix), "include_global_state": false});
+    sandbox.ask("PUT", &format!("/_snapshot/{}/s2?wait_for_completion=true", sandbox.prefix), Some(body));
+    sandbox.block(&docs, "metadata", false);
+    // To list the names is what the block forbids.
+    let staged = sandbox.run(&["stage", "s2"]).ok();
+    assert_eq!(sandbox.copies().len(), 2);
+    sandbox.from(&["swap"], &staged).ok();
+    assert_eq!(sandbox.content(), content);
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    for args in [&["restore", "s2"][..], &["restore", "s2", "--in-place", "--on-conflict", "close"]] {
+        sandbox.run(args).ok();
+        assert_eq!(sandbox.content(), content, "{args:?}");
+    }
+}
+
+#[test]
+fn an_alias_of_the_backup_that_is_the_name_of_an_index_is_refused_before_anything_is_staged() {
+    let sandbox = Sandbox::new("alias-index");
+    let alias = sandbox.name("alias");
+    let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
+    sandbox.simple("more", 3);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
+    sandbox.simple("alias", 2);
+    let refused =
+        |ran: Ran| assert!(ran.refused("alias_in_the_way").doc()["error"]["message"].as_str().unwrap().contains(&alias));
+    let content = sandbox.content();
+    refused(sandbox.from(&["swap", "--dry-run"], &staged));
+    refused(sandbox.from(&["swap"], &staged));
+    sandbox.from(&["unstage"], &staged).ok();
+    for step in [&["restore", "--dry-run"][..], &["restore"]] {
+        refused(sandbox.from(step, &created));
+        assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
+    }
+    // And where the index itself is not live any more.
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    let content = sandbox.content();
+    refused(sandbox.from(&["restore"], &created));
+    assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
 }

@@ -45,6 +45,7 @@ pub(crate) fn run(args: &AsideArgs, call: &Call) -> StepResult<Aside> {
     let live = live::live(&server, &args.scope.scope, &Patterns::parse(&args.indices))?;
     refuse_streams(&live)?;
     let names: Vec<&str> = live.indices.iter().map(|index| index.name.as_str()).collect();
+    guard::refuse_blocked(&server, |index, _| names.contains(&index))?;
     runs::refuse_unfinished_swaps(call, &server, call.run_id(), &names)?;
     let earlier = earlier(call, &server)?;
     if let Some(earlier) = &earlier
@@ -140,7 +141,7 @@ fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live, before: 
     let mut found = look(server, &names)?;
     refuse_uncloneable(&found)?;
     for name in before.blocked() {
-        found.entry(name.clone()).and_modify(|index| index.shape.write_block = false);
+        found.entry(name.clone()).and_modify(|index| index.shape.block_writes(false));
     }
     let indices: Vec<AsideIndex> = found
         .into_iter()

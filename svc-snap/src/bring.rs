@@ -16,7 +16,7 @@ use svc_step::{Call, Failure};
 
 use crate::index::copies;
 use crate::index::count::counts;
-use crate::index::shape::lifecycle_patterns;
+use crate::index::shape::{in_place_ignored, set_last_patterns};
 use crate::index::{Index, look, portions};
 use crate::server::Server;
 use crate::server::json::{list, members, number, text};
@@ -62,7 +62,8 @@ pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[
         requests.push(Request { path: path.clone(), body, brings: vec![index] });
     }
     if !straight.is_empty() {
-        let body = json!({"indices": straight.join(","), "include_global_state": false});
+        let body =
+            json!({"indices": straight.join(","), "include_global_state": false, "ignore_index_settings": in_place_ignored()});
         requests.push(Request { path, body, brings: straight });
     }
     requests
@@ -82,7 +83,7 @@ fn beside(indices: &str, replacement: &str) -> Value {
             "index.hidden": true,
             "index.blocks.write": true,
         },
-        "ignore_index_settings": lifecycle_patterns(),
+        "ignore_index_settings": set_last_patterns(),
     })
 }
 
@@ -241,7 +242,8 @@ mod tests {
         assert_eq!(requests[0].body["include_aliases"], false);
         assert_eq!(requests[1].body["indices"], long);
         assert_eq!(requests[1].body["rename_replacement"], copies::staged(&run(), &long));
-        assert_eq!(requests[2].body, json!({"indices": "c", "include_global_state": false}));
+        let ignored = ["index.blocks.metadata"];
+        assert_eq!(requests[2].body, json!({"indices": "c", "include_global_state": false, "ignore_index_settings": ignored}));
     }
 
     #[test]

@@ -15,6 +15,8 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 
 use self::take::{Take, Taking, in_use};
 use crate::connection::Connection;
+use crate::guard;
+use crate::index::held;
 use crate::index::live::{Live, live};
 use crate::index::resolve::{PassedOver, Patterns};
 use crate::index::scope::ScopeArg;
@@ -89,6 +91,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, repository, &args.dry)?;
     let live = live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
+    refuse_blocked(&server, &live)?;
     for _ in 1..RACES {
         match create(args, call, &server, &mark, &live) {
             // Somebody else has taken the name since it was free, and nothing of ours was begun.
@@ -97,6 +100,13 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
         }
     }
     create(args, call, &server, &mark, &live)
+}
+
+/// The servers take no snapshot of an index that cannot be read, and nobody can note what another has.
+fn refuse_blocked(server: &Server, live: &Live) -> Result<(), Failure> {
+    let is_taken =
+        |name: &str| live.indices.iter().any(|index| index.name == name) || held::behind(name, &live.streams).is_some();
+    guard::refuse_blocked(server, |index, block| matches!(block, "read" | guard::METADATA) && is_taken(index))
 }
 
 fn is_taken(stopped: &Stopped<Created>) -> bool {

@@ -5,6 +5,13 @@ use svc_step::{Call, Failure};
 
 use crate::index::scope::Scope;
 use crate::server::Server;
+use crate::server::json::members;
+
+/// Blocks of indices by the servers' numbers for them. Beside these there is that of writes, which hinders no step.
+const BLOCKS: [(&str, &str); 4] = [("5", "read_only"), ("7", "read"), ("9", METADATA), ("12", "read_only_allow_delete")];
+
+/// The block that nobody can look past: a request that speaks of all indices is refused as long as one of them has it.
+pub(crate) const METADATA: &str = "metadata";
 
 /// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap, and nobody can tell from their
 /// patterns. A dry run takes none.
@@ -38,4 +45,29 @@ pub(crate) fn refuse_in_use(what: &str, in_use: &[&str]) -> Result<(), Failure> 
     }
     Err(Failure::refused("name_in_use", format!("Names that are needed for {what} are in use: {}.", in_use.join(", ")))
         .hint("svc-snap unstage --run RUN removes what an earlier call of that run left; another --run-id uses other names."))
+}
+
+/// Refuses indices with a block that a step would fail at half-way: `hinders` says of an index and its block whether it is one.
+///
+/// # Errors
+/// There are such (3), all named with their blocks.
+pub(crate) fn refuse_blocked(server: &Server, hinders: impl Fn(&str, &str) -> bool) -> Result<(), Failure> {
+    let state = server.get("/_cluster/state/blocks?filter_path=blocks.indices")?;
+    let mut blocked = Vec::new();
+    for (index, blocks) in state.pointer("/blocks/indices").into_iter().flat_map(members) {
+        let named = BLOCKS.iter().filter(|(number, block)| blocks.get(number).is_some() && hinders(index, block));
+        blocked.extend(named.map(|(_, block)| (index, block)));
+    }
+    let Some((index, block)) = blocked.first() else { return Ok(()) };
+    let hint = format!("Take each block off by a request of its own: PUT /{index}/_settings {{\"index.blocks.{block}\": null}}.");
+    let blocked: Vec<String> = blocked.iter().map(|(index, block)| format!("{index} (index.blocks.{block})")).collect();
+    Err(Failure::refused("index_blocked", format!("Blocks of indices are in the way: {}.", blocked.join(", "))).hint(hint))
+}
+
+/// The same of a restore or a swap that replaces `live`.
+///
+/// # Errors
+/// As [`refuse_blocked`].
+pub(crate) fn refuse_blocked_live(server: &Server, live: &[&str]) -> Result<(), Failure> {
+    refuse_blocked(server, |index, block| block == METADATA || live.contains(&index))
 }

@@ -220,6 +220,19 @@ impl Sandbox {
         self.names().into_iter().filter(|name| name.starts_with("svc-")).collect()
     }
 
+    /// Puts a block on an index (`on`), such as `read_only`, or takes it off.
+    pub fn block(&self, index: &str, block: &str, on: bool) {
+        let value = if on { json!(true) } else { Value::Null };
+        self.ask("PUT", &format!("/{index}/_settings"), Some(json!({format!("index.blocks.{block}"): value})));
+    }
+
+    /// The blocks that an index has, in the order of their names.
+    pub fn blocks(&self, index: &str) -> Vec<String> {
+        let all = self.ask("GET", &format!("/{index}/_settings?flat_settings=true"), None);
+        let settings = all[index]["settings"].as_object().unwrap().iter().filter(|(_, value)| *value == "true");
+        settings.filter_map(|(name, _)| Some(name.strip_prefix("index.blocks.")?.to_owned())).collect()
+    }
+
     /// How many documents a search finds.
     pub fn count(&self, index: &str) -> u64 {
         self.ask("POST", &format!("/{index}/_refresh"), None);
@@ -280,7 +293,14 @@ impl Sandbox {
         }
         request("DELETE", &format!("/_index_template/{}*", self.prefix));
         for index in &indices {
-            request("DELETE", &format!("/{index}"));
+            // The servers take these blocks off one by one, and let no index go that has one.
+            if request("DELETE", &format!("/{index}")).0 == 403 {
+                for block in ["index.blocks.metadata", "index.blocks.read_only"] {
+                    let body = json!({block: null});
+                    let _ = self.search.request("PUT", &format!("/{index}/_settings"), Some(&body));
+                }
+                request("DELETE", &format!("/{index}"));
+            }
         }
         found.into_iter().chain(streams).chain(indices).collect()
     }

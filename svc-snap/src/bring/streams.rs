@@ -16,6 +16,7 @@ use crate::bring;
 use crate::bring::origin::Origin;
 use crate::index;
 use crate::index::count::counts;
+use crate::index::shape::in_place_ignored;
 use crate::index::stream;
 use crate::server::Server;
 use crate::server::path::path;
@@ -95,7 +96,8 @@ impl StreamBack {
     /// stream there, and would refuse the restore when the live stream is gone.
     fn restoration(&self) -> (String, Value) {
         let names = std::iter::once(&self.stream).chain(&self.indices).map(String::as_str).collect::<Vec<_>>().join(",");
-        let body = json!({"indices": names, "include_global_state": false, "ignore_unavailable": true});
+        let body = json!({"indices": names, "include_global_state": false, "ignore_unavailable": true,
+            "ignore_index_settings": in_place_ignored()});
         (path(&["_snapshot", &self.repository, &self.snapshot, "_restore"]), body)
     }
 }

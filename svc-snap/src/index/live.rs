@@ -1,6 +1,6 @@
 //! What is live in the cluster within the scope, by name: what a snapshot is asked to hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use svc_step::Failure;
@@ -28,6 +28,8 @@ pub(crate) struct Names {
     pub streams: Vec<String>,
     /// The indices behind each data stream, oldest first.
     pub behind: BTreeMap<String, Vec<String>>,
+    /// Aliases, of indices and of data streams.
+    pub aliases: BTreeSet<String>,
 }
 
 /// The names that are in the scope.
@@ -77,7 +79,7 @@ fn read(answer: &Value) -> Names {
     streams.sort();
     let behind = list(answer, "/data_streams").filter(|stream| stream.get("backing_indices").is_some_and(Value::is_array));
     let behind = behind.filter_map(|stream| Some((name(stream)?, texts(stream, "/backing_indices"))));
-    Names { indices, streams, behind: behind.collect() }
+    Names { indices, streams, behind: behind.collect(), aliases: list(answer, "/aliases").filter_map(name).collect() }
 }
 
 fn within(names: Names, scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {

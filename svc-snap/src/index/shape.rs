@@ -1,6 +1,6 @@
 //! What an index has beside its documents and its mapping, as a swap carries it over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ pub struct Shape {
     pub auto_expand_replicas: Option<String>,
     /// Whether it is hidden from wildcards.
     pub hidden: bool,
-    /// Whether it takes no writes (`index.blocks.write`).
-    pub write_block: bool,
+    /// Its blocks (`index.blocks.*`), such as `write` and `read_only`.
+    pub blocks: BTreeSet<String>,
     /// The settings that bind it to a lifecycle policy.
     pub lifecycle: BTreeMap<String, String>,
 }
@@ -28,9 +28,20 @@ pub struct Shape {
 const LIFECYCLE: [&str; 3] =
     ["index.lifecycle.", "index.plugins.index_state_management.", "index.opendistro.index_state_management."];
 
-/// The lifecycle settings as patterns, for a restore that ignores them.
-pub(crate) fn lifecycle_patterns() -> Vec<String> {
-    LIFECYCLE.iter().map(|prefix| format!("{prefix}*")).collect()
+/// What the names of blocks start with.
+const BLOCKS: &str = "index.blocks.";
+
+/// The block that forbids writes.
+const WRITE: &str = "write";
+
+/// The settings that are set last, lifecycle and blocks, as patterns for a restore that ignores them.
+pub(crate) fn set_last_patterns() -> Vec<String> {
+    LIFECYCLE.iter().chain([&BLOCKS]).map(|prefix| format!("{prefix}*")).collect()
+}
+
+/// The block that would be seen by everybody who lists indices, as a pattern for a restore in place that ignores it.
+pub(crate) fn in_place_ignored() -> Vec<String> {
+    vec![format!("{BLOCKS}metadata")]
 }
 
 impl Shape {
@@ -41,21 +52,62 @@ impl Shape {
             .iter()
             .filter(|(name, _)| LIFECYCLE.iter().any(|prefix| name.starts_with(prefix)))
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let blocks = settings.iter().filter(|(_, value)| value.as_str() == Some("true"));
+        let blocks = blocks.filter_map(|(name, _)| name.strip_prefix(BLOCKS));
         let aliases = aliases.into_iter().flatten().filter_map(|(name, alias)| Some((name.clone(), alias.as_object()?.clone())));
         Self {
             aliases: aliases.collect(),
             number_of_replicas: text("index.number_of_replicas").and_then(|number| number.parse().ok()).unwrap_or(0),
             auto_expand_replicas: text("index.auto_expand_replicas").filter(|value| *value != "false").map(str::to_owned),
             hidden: text("index.hidden") == Some("true"),
-            write_block: text("index.blocks.write") == Some("true"),
+            blocks: blocks.map(str::to_owned).collect(),
             lifecycle: lifecycle.collect(),
         }
     }
 
-    /// The settings that make a finished clone what it is to be: its block off, its replicas and its lifecycle on.
+    /// What a copy of ours has: nobody sees it, nobody writes to it.
+    pub(crate) fn of_copy() -> Self {
+        Self { hidden: true, blocks: BTreeSet::from([WRITE.to_owned()]), ..Self::default() }
+    }
+
+    /// Whether it takes no writes, whatever its other blocks.
+    pub(crate) fn write_block(&self) -> bool {
+        self.blocks.contains(WRITE)
+    }
+
+    /// Puts that block on, or takes it off.
+    pub(crate) fn block_writes(&mut self, on: bool) {
+        if on {
+            self.blocks.insert(WRITE.to_owned())
+        } else {
+            self.blocks.remove(WRITE)
+        };
+    }
+
+    /// Whether it has a block beside that of writes. Such a block forbids to change the index any more, so it is set last.
+    fn is_sealed(&self) -> bool {
+        self.blocks.iter().any(|block| block != WRITE)
+    }
+
+    /// The blocks as settings: that of writes on or off, the others on.
+    pub(crate) fn block_settings(&self) -> Value {
+        let mut settings = Map::new();
+        settings.insert(format!("{BLOCKS}{WRITE}"), Value::Null);
+        settings.extend(self.blocks.iter().map(|block| (format!("{BLOCKS}{block}"), json!(true))));
+        Value::Object(settings)
+    }
+
+    /// The last settings of an index that looks like `seen`, or `None` where it has them.
+    pub(crate) fn seal(&self, seen: &Self) -> Option<Value> {
+        let is_missing = self.is_sealed() && !self.blocks.is_subset(&seen.blocks);
+        is_missing.then(|| self.block_settings())
+    }
+
+    /// The settings that make a finished clone what it is to be: its replicas and its lifecycle on, and its block off, unless it has
+    /// blocks: until those are set it takes no writes.
     pub(crate) fn settle(&self) -> Value {
         let mut settings = Map::new();
-        settings.insert("index.blocks.write".to_owned(), if self.write_block { json!(true) } else { Value::Null });
+        settings.insert(format!("{BLOCKS}{WRITE}"), if self.blocks.is_empty() { Value::Null } else { json!(true) });
         match &self.auto_expand_replicas {
             Some(range) => settings.insert("index.auto_expand_replicas".to_owned(), json!(range)),
             None => {
@@ -67,12 +119,21 @@ impl Shape {
         Value::Object(settings)
     }
 
-    /// What an index has once it was given these settings, as [`Shape::settle`] makes them.
+    /// What an index has once it was given these settings, as [`Shape::settle`] and [`Shape::block_settings`] make them.
     pub(crate) fn take(&mut self, settings: &Value) {
         let settings = settings.as_object().cloned().unwrap_or_default();
+        for (block, value) in settings.iter().filter_map(|(name, value)| Some((name.strip_prefix(BLOCKS)?, value))) {
+            if value.is_null() {
+                self.blocks.remove(block)
+            } else {
+                self.blocks.insert(block.to_owned())
+            };
+        }
+        if !settings.contains_key("index.auto_expand_replicas") {
+            return;
+        }
         let number = settings.get("index.number_of_replicas").and_then(Value::as_u64);
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        self.write_block = settings.get("index.blocks.write") == Some(&Value::Bool(true));
         self.auto_expand_replicas = settings.get("index.auto_expand_replicas").and_then(text);
         self.number_of_replicas = number.and_then(|number| number.try_into().ok()).unwrap_or(self.number_of_replicas);
         let lifecycle = settings.iter().filter(|(name, _)| LIFECYCLE.iter().any(|prefix| name.starts_with(prefix)));
@@ -81,7 +142,7 @@ impl Shape {
 
     /// Whether an index that looks like `seen` needs no settling any more; aliases apart.
     pub(crate) fn is_settled(&self, seen: &Self) -> bool {
-        self.write_block == seen.write_block
+        self.blocks.is_empty() != seen.write_block()
             && self.auto_expand_replicas == seen.auto_expand_replicas
             && (self.auto_expand_replicas.is_some() || self.number_of_replicas == seen.number_of_replicas)
             && self.lifecycle == seen.lifecycle
@@ -112,7 +173,7 @@ mod tests {
             "index.blocks.write": "true", "index.lifecycle.name": "month"});
         let aliases = json!({"all": {}, "some": {"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true}});
         let shape = Shape::read(settings.as_object().unwrap(), aliases.as_object());
-        assert_eq!((shape.number_of_replicas, shape.hidden, shape.write_block), (2, false, true));
+        assert_eq!((shape.number_of_replicas, shape.hidden, shape.write_block()), (2, false, true));
         assert_eq!(shape.auto_expand_replicas, None);
         assert!(is_write_index(&shape.aliases["some"]) && !is_write_index(&shape.aliases["all"]));
         assert_eq!(shape.settle()["index.lifecycle.name"], "month");

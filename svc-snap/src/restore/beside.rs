@@ -28,6 +28,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
         swap::refuse_other_plan(&swapped, how, true)?;
         return go_on(call, chosen, swapped, dry_run);
     }
+    guard::refuse_blocked_live(server, &names)?;
     let back = chosen.streams_back()?;
     // What is not live has nothing to protect.
     let in_the_way = back.iter().filter(|one| one.was_live && !streams.streams_in_place);

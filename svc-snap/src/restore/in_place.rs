@@ -17,6 +17,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let _lock = guard::lock(call, &chosen.server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
     runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
+    guard::refuse_blocked_live(&chosen.server, &names)?;
     let streams = chosen.streams_back()?;
     let live = look(&chosen.server, &names)?;
     let live_streams = streams.iter().filter(|one| one.was_live).map(|one| &one.stream);

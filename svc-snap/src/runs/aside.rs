@@ -77,8 +77,8 @@ impl Aside {
 
 impl AsideIndex {
     /// Whether the live index takes writes, and none while it is cloned.
-    pub(crate) const fn takes_writes(&self) -> bool {
-        !self.shape.write_block
+    pub(crate) fn takes_writes(&self) -> bool {
+        !self.shape.write_block()
     }
 
     /// Makes the copy.
@@ -96,7 +96,7 @@ pub(crate) fn blocked(server: &Server, aside: &Aside) -> Result<Vec<String>, Fai
     let begun = || aside.indices.iter().filter(|one| one.state == AsideState::Blocked && one.takes_writes());
     let found = look(server, &begun().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
     let is_blocked =
-        |one: &&AsideIndex| found.get(&one.index).is_some_and(|live| live.uuid == one.live_uuid && live.shape.write_block);
+        |one: &&AsideIndex| found.get(&one.index).is_some_and(|live| live.uuid == one.live_uuid && live.shape.write_block());
     Ok(begun().filter(is_blocked).map(|one| one.index.clone()).collect())
 }
 

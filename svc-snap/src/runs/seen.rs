@@ -44,8 +44,8 @@ impl Seen {
 
     /// Whether the index that was live, and still is, was blocked for its clone and takes no writes yet.
     pub(crate) fn is_left_blocked(&self, item: &SwapIndex) -> bool {
-        let was_blocked = item.was.as_ref().is_some_and(|was| was.write_block);
-        !was_blocked && self.is_old(item) && self.get(&item.index).is_some_and(|live| live.shape.write_block)
+        let was_blocked = item.was.as_ref().is_some_and(|was| was.write_block());
+        !was_blocked && self.is_old(item) && self.get(&item.index).is_some_and(|live| live.shape.write_block())
     }
 
     /// Whether the index that was live, and still is, was opened for its clone and is not closed again.
@@ -55,8 +55,8 @@ impl Seen {
 
     /// Whether what is live now is another index than the one that was, and takes no writes although it is to take them.
     pub(crate) fn is_blocked_against(&self, item: &SwapIndex) -> bool {
-        let wanted = item.becomes.as_ref().is_some_and(|becomes| becomes.write_block);
-        !wanted && !self.is_old(item) && self.get(&item.index).is_some_and(|live| live.shape.write_block)
+        let wanted = item.becomes.as_ref().is_some_and(|becomes| becomes.write_block());
+        !wanted && !self.is_old(item) && self.get(&item.index).is_some_and(|live| live.shape.write_block())
     }
 
     /// Whether the live index is the clone of this swap, not finished yet.
@@ -69,7 +69,9 @@ impl Seen {
         match self.get(&item.index) {
             Some(_) if self.is_old(item) && !self.is_ours(way, item) => State::Old,
             // A clone that is not finished has no aliases yet: it is not live for those who use them.
-            Some(_) if item.source.is_some() && self.source(item).is_none() && !self.is_ours(way, item) => State::New,
+            Some(live) if item.source.is_some() && self.source(item).is_none() && !self.is_ours(way, item) => {
+                if item.seal(live).is_none() { State::New } else { State::Absent }
+            }
             _ => State::Absent,
         }
     }

@@ -9,6 +9,7 @@ use svc_step::Failure;
 use svc_step::action::Action;
 
 use crate::bring::streams::{StreamBack, StreamState};
+use crate::index::Index;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 
@@ -127,6 +128,11 @@ impl SwapIndex {
     /// What it is to have of an alias; `None`: nothing.
     pub(crate) fn wanted(&self, alias: &str) -> Option<&Map<String, Value>> {
         self.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias))
+    }
+
+    /// The blocks that come last where the finished clone, as `live` shows it, has them not yet.
+    pub(crate) fn seal(&self, live: &Index) -> Option<Value> {
+        self.source.as_ref().and(self.becomes.as_ref()).and_then(|becomes| becomes.seal(&live.shape))
     }
 
     /// Whether its swap is finished.

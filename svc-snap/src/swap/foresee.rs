@@ -57,14 +57,15 @@ pub(crate) fn apply(act: &Act, indices: &mut BTreeMap<String, Index>) {
     match act {
         Act::Open(index) => change(indices, index, |index| index.closed = false),
         Act::Close(index) => change(indices, index, |index| index.closed = true),
-        Act::Block(names) => names.iter().for_each(|name| change(indices, name, |index| index.shape.write_block = true)),
-        Act::Unblock(names) => names.iter().for_each(|name| change(indices, name, |index| index.shape.write_block = false)),
-        Act::Keep { from, to, .. } => copy(indices, from, to, Shape { hidden: true, write_block: true, ..Shape::default() }),
+        Act::Block(names) => names.iter().for_each(|name| change(indices, name, |index| index.shape.block_writes(true))),
+        Act::Unblock(names) => names.iter().for_each(|name| change(indices, name, |index| index.shape.block_writes(false))),
+        Act::Keep { from, to, .. } => copy(indices, from, to, Shape::of_copy()),
         Act::Discard(index) => drop(indices.remove(index)),
         Act::Clone { from, to, hidden, marker } => {
             let aliases = BTreeMap::from([(marker.clone(), serde_json::Map::new())]);
-            copy(indices, from, to, Shape { hidden: *hidden, write_block: true, aliases, ..Shape::default() });
+            copy(indices, from, to, Shape { hidden: *hidden, aliases, ..Shape::of_copy() });
         }
+        Act::Seal { index, settings } => change(indices, index, |index| index.shape.take(settings)),
         Act::Settle { indices: names, settings } => {
             names.iter().for_each(|name| change(indices, name, |index| index.shape.take(settings)));
         }

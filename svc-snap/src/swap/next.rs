@@ -34,8 +34,10 @@ pub(crate) fn next(way: &Way, item: &SwapIndex, seen: &Seen) -> Next {
         Some(live) if seen.is_ours(way, item) => finish(way, item, seen, live),
         Some(live) if seen.is_old(item) => leave(item, seen, live),
         Some(live) if item.source.is_some() && seen.source(item).is_some() => keep_stray(way, item, seen, live),
-        // Either the finished swap, or the work of somebody else since: not ours to touch.
-        Some(_) => Next::Finished,
+        // Either the finished swap, or the work of somebody else since: not ours to touch, save for the blocks that come last.
+        Some(live) => {
+            item.seal(live).map_or(Next::Finished, |settings| Next::Do(Act::Seal { index: item.index.clone(), settings }))
+        }
         None => match &item.source {
             None => Next::Finished,
             Some(source) if seen.source(item).is_none() => {
@@ -93,11 +95,11 @@ fn keep(index: &str, live: &Index, kept: &str, copy: Option<&Index>, lifecycle: 
     }
     match copy {
         // Writes may have come since the copy was made.
-        Some(_) if !live.shape.write_block => Some(Next::Do(Act::Discard(kept.to_owned()))),
+        Some(_) if !live.shape.write_block() => Some(Next::Do(Act::Discard(kept.to_owned()))),
         Some(copy) if !copy.whole => Some(Next::Wait(kept.to_owned())),
         Some(_) => None,
         None if !live.whole => Some(Next::Wait(index.to_owned())),
-        None if !live.shape.write_block => Some(Next::Do(Act::Block(vec![index.to_owned()]))),
+        None if !live.shape.write_block() => Some(Next::Do(Act::Block(vec![index.to_owned()]))),
         None => Some(Next::Do(Act::Keep { from: index.to_owned(), to: kept.to_owned(), lifecycle })),
     }
 }

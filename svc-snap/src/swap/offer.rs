@@ -7,7 +7,7 @@ use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 use crate::runs;
 use crate::runs::aside::Aside;
-use crate::runs::staged::{Staged, StagedStream};
+use crate::runs::staged::{Staged, StagedIndex, StagedStream};
 use crate::runs::swapped::Source;
 
 /// What a swap forward starts from.
@@ -21,7 +21,7 @@ pub(crate) struct Offer {
     pub asked_for: String,
     pub copies: Vec<Offered>,
     /// What was restored straight under its own name.
-    pub straight: Vec<String>,
+    pub straight: Vec<Offered>,
     pub streams: Vec<StagedStream>,
     pub skipped: Vec<PassedOver>,
 }
@@ -51,15 +51,14 @@ impl Offer {
     /// It names no run (2).
     pub(crate) fn staged(staged: &Staged) -> Result<Self, Failure> {
         let (straight, beside): (Vec<_>, Vec<_>) = staged.indices.iter().partition(|one| one.is_straight());
-        let copies = beside
-            .into_iter()
-            .map(|one| offered(&one.index, &one.staged, one.uuid.as_ref(), one.docs_count, one.shape_noted.as_ref()));
+        let offered =
+            |one: &StagedIndex| offered(&one.index, &one.staged, one.uuid.as_ref(), one.docs_count, one.shape_noted.as_ref());
         Ok(Self {
             run: runs::named(&staged.run)?,
             snapshot_uuid: Some(staged.origin.snapshot_uuid.clone()),
             asked_for: staged.asked_for.clone(),
-            copies: copies.collect(),
-            straight: straight.into_iter().map(|one| one.index.clone()).collect(),
+            copies: beside.into_iter().map(offered).collect(),
+            straight: straight.into_iter().map(offered).collect(),
             streams: staged.streams.clone(),
             skipped: staged.skipped.clone(),
         })

@@ -52,7 +52,8 @@ pub(crate) fn lay_out(
             (Some(becomes), _) => becomes.clone(),
             (None, Some(was)) => {
                 doubts.push(Doubt::FromLive(wish.index.clone()));
-                was.clone()
+                // A block says how things stand with what is live, and nothing of the backup.
+                Shape { blocks: BTreeSet::new(), ..was.clone() }
             }
             (None, None) => {
                 doubts.push(Doubt::Unknown(wish.index.clone()));

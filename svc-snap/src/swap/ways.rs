@@ -10,6 +10,7 @@ use super::offer::{Offer, Offered, not_proven};
 use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wishes_back, write_aliases};
 use crate::bring::room;
 use crate::bring::streams::{self, StreamBack, StreamState};
+use crate::guard;
 use crate::index::clone::let_start;
 use crate::index::copies::Way;
 use crate::index::count::counts;
@@ -23,7 +24,6 @@ use crate::runs::seen::{Seen, state};
 use crate::runs::swapped::{Source, State, SwapIndex, Swapped};
 use crate::server::Server;
 use crate::server::json::members;
-use crate::server::path::path;
 
 /// The plan by which what was staged or set aside becomes live.
 ///
@@ -48,7 +48,7 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer
         .hint("Stage the snapshot again: svc-snap stage."));
     }
     refuse_unsound(server, &wishes, &seen)?;
-    let (swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
+    let (swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped, &offer.straight)?;
     tell(call, &doubts);
     let swapped = with_streams(server, offer, swapped)?;
     let unproven = swapped.streams.iter().zip(&offer.streams).filter(|(now, then)| now.was_live && !then.back.was_live);
@@ -56,7 +56,11 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer
         return Err(not_proven(&offer.run));
     }
     streams::warn(call, &swapped.streams);
-    Ok(Swapped { snapshot_uuid: offer.snapshot_uuid.clone(), straight: offer.straight.clone(), ..swapped })
+    Ok(Swapped {
+        snapshot_uuid: offer.snapshot_uuid.clone(),
+        straight: offer.straight.iter().map(|one| one.index.clone()).collect(),
+        ..swapped
+    })
 }
 
 /// A swap clones what is live and what becomes live.
@@ -101,10 +105,10 @@ pub(crate) fn foreseen(server: &Server, scope: &Scope, offer: &Offer, how: HowAr
     let mut seen = look_at(server, &way, &wishes)?;
     refuse_stuck(server, &seen)?;
     for copy in wishes.iter().filter_map(|wish| wish.source.as_ref()) {
-        let shape = Shape { hidden: true, write_block: true, ..Shape::default() };
+        let shape = Shape::of_copy();
         seen.insert(copy.name.clone(), Index { uuid: not_yet.to_owned(), closed: false, whole: true, shape });
     }
-    let (swapped, _) = planned(server, &way, wishes, &seen, how, skipped)?;
+    let (swapped, _) = planned(server, &way, wishes, &seen, how, skipped, &offer.straight)?;
     with_streams(server, offer, swapped)
 }
 
@@ -154,6 +158,7 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
     let items = before.indices.iter().chain(&before.begun);
     let names = items.flat_map(SwapIndex::names).chain(before.straight.iter().map(String::as_str));
     let names: Vec<&str> = names.chain(kept.iter().map(String::as_str)).collect();
+    guard::refuse_blocked_live(server, &names)?;
     let mut seen = look(server, &names)?;
     let starting: Vec<&str> = before.indices.iter().flat_map(|item| starting(&was, item, &seen)).collect();
     if !starting.is_empty() {
@@ -174,7 +179,7 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
     wishes.extend(before.straight.iter().filter(|index| seen.contains_key(*index)).cloned().map(taken_away));
     let mut skipped: Vec<PassedOver> = skipped;
     skipped.extend(streams_passed_over(call, &before));
-    let (mut swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped)?;
+    let (mut swapped, doubts) = planned(server, &way, wishes, &seen, how, skipped, &[])?;
     tell(call, &doubts);
     let begun = before.indices.into_iter().filter(|item| item.state == State::Old);
     swapped.begun = begun.chain(before.begun).collect();
@@ -221,7 +226,7 @@ fn streams_passed_over(call: &Call, before: &Swapped) -> Vec<PassedOver> {
 
 /// Indices of the scope that the backup does not hold, and what is left alone although it does not hold it.
 fn surplus(server: &Server, scope: &Scope, offer: &Offer) -> Result<(Vec<String>, Vec<PassedOver>), Failure> {
-    let copies = offer.copies.iter().map(|one| &one.index).chain(&offer.straight);
+    let copies = offer.copies.iter().map(|one| &one.index).chain(offer.straight.iter().map(|one| &one.index));
     let streams = offer.streams.iter().map(|one| &one.back.stream);
     let held: BTreeSet<&str> =
         copies.chain(streams).chain(offer.skipped.iter().map(|one| &one.name)).map(String::as_str).collect();
@@ -243,6 +248,7 @@ fn surplus(server: &Server, scope: &Scope, offer: &Offer) -> Result<(Vec<String>
 }
 
 fn look_at(server: &Server, way: &Way, wishes: &[Wish]) -> Result<BTreeMap<String, Index>, Failure> {
+    guard::refuse_blocked_live(server, &wishes.iter().map(|wish| wish.index.as_str()).collect::<Vec<_>>())?;
     let kept: Vec<String> = wishes.iter().map(|wish| way.kept(&wish.index)).collect();
     let sources = wishes.iter().filter_map(|wish| wish.source.as_ref()).map(|source| source.name.as_str());
     let names: Vec<&str> =
@@ -257,9 +263,10 @@ fn planned(
     seen: &BTreeMap<String, Index>,
     how: HowArgs,
     skipped: Vec<PassedOver>,
+    straight: &[Offered],
 ) -> Result<(Swapped, Vec<Doubt>), Failure> {
     let (indices, doubts) = lay_out(way, wishes, seen, how.drop_old)?;
-    refuse_aliases_in_the_way(server, &indices)?;
+    refuse_name_clashes(server, &indices, straight)?;
     if !write_aliases(&indices).is_empty() {
         refuse_second_write_index(&indices, &write_holders(server)?)?;
     }
@@ -281,22 +288,36 @@ fn planned(
     Ok((swapped, doubts))
 }
 
-/// A name that is an alias cannot become an index.
-fn refuse_aliases_in_the_way(server: &Server, indices: &[SwapIndex]) -> Result<(), Failure> {
-    let mut taken = Vec::new();
-    for item in indices.iter().filter(|item| item.live_uuid.is_none() && item.source.is_some()) {
-        if server.find(&path(&["_alias", &item.index]))?.is_some() {
-            taken.push(item.index.as_str());
-        }
+/// A name that is an alias cannot become that of an index, nor the other way round: both are found out before the exchange, after which
+/// nothing would be live under the name.
+fn refuse_name_clashes(server: &Server, indices: &[SwapIndex], straight: &[Offered]) -> Result<(), Failure> {
+    let live = live::names(server)?;
+    let new = indices.iter().filter(|item| item.live_uuid.is_none() && item.source.is_some()).map(|item| &item.index);
+    let taken: Vec<&str> = new
+        .chain(straight.iter().map(|one| &one.index))
+        .filter(|name| live.aliases.contains(*name))
+        .map(String::as_str)
+        .collect();
+    if !taken.is_empty() {
+        return Err(Failure::refused(
+            "alias_in_the_way",
+            format!("Indices of the backup have the names of aliases that are there now: {}.", taken.join(", ")),
+        )
+        .hint("GET /_cat/aliases shows them; rename or remove those aliases first."));
     }
+    let names: BTreeSet<&String> = live.indices.iter().map(|index| &index.name).chain(&live.streams).collect();
+    let become_live = indices.iter().map(|item| &item.becomes).chain(straight.iter().map(|one| &one.becomes)).flatten();
+    let taken: BTreeSet<&str> =
+        become_live.flat_map(|shape| shape.aliases.keys()).filter(|alias| names.contains(alias)).map(String::as_str).collect();
     if taken.is_empty() {
         return Ok(());
     }
+    let taken: Vec<&str> = taken.into_iter().collect();
     Err(Failure::refused(
         "alias_in_the_way",
-        format!("Indices of the backup have the names of aliases that are there now: {}.", taken.join(", ")),
+        format!("Aliases of the backup have the names of indices or data streams that are there now: {}.", taken.join(", ")),
     )
-    .hint("GET /_cat/aliases shows them; rename or remove those aliases first."))
+    .hint("Clone those to other names (POST /INDEX/_clone/NAME) if anything in them is needed, and delete them first."))
 }
 
 /// The indices that each alias writes to, of all aliases in one request.

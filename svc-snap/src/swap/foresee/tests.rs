@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::super::next::{next, undo};
@@ -23,7 +25,7 @@ fn shape() -> Shape {
         ("some".to_owned(), object(json!({"filter": {"term": {"k": 1}}, "index_routing": "r"}))),
     ]);
     let lifecycle = BTreeMap::from([("index.lifecycle.name".to_owned(), "month".to_owned())]);
-    Shape { aliases, number_of_replicas: 1, auto_expand_replicas: None, hidden: true, write_block: false, lifecycle }
+    Shape { aliases, number_of_replicas: 1, auto_expand_replicas: None, hidden: true, blocks: BTreeSet::new(), lifecycle }
 }
 
 fn index(uuid: &str, shape: Shape) -> Index {
@@ -46,7 +48,7 @@ fn item() -> SwapIndex {
 }
 
 fn seen() -> Seen {
-    let copy = Shape { hidden: true, write_block: true, ..Shape::default() };
+    let copy = Shape::of_copy();
     let indices = BTreeMap::from([("docs".to_owned(), index("live", shape())), (STAGED.to_owned(), index("staged", copy))]);
     Seen { indices, rivals: Vec::new() }
 }
@@ -153,7 +155,7 @@ fn what_has_not_come_to_its_exchange_is_taken_back_whole() {
 #[test]
 fn a_copy_made_before_the_last_writes_is_made_anew() {
     let mut cut = cut_after(&item(), seen(), 2);
-    cut.indices.get_mut("docs").unwrap().shape.write_block = false;
+    cut.indices.get_mut("docs").unwrap().shape.blocks.clear();
     assert_eq!(next(&way(), &item(), &cut), Next::Do(Act::Discard(BEFORE.to_owned())));
     run_out(&item(), cut);
 }
@@ -241,7 +243,7 @@ fn three() -> (Vec<SwapIndex>, BTreeMap<String, Index>) {
     for item in &items {
         seen.insert(item.index.clone(), index(item.live_uuid.as_ref().unwrap(), item.was.clone().unwrap()));
         if let Some(source) = &item.source {
-            let copy = Shape { hidden: true, write_block: true, ..Shape::default() };
+            let copy = Shape::of_copy();
             seen.insert(source.name.clone(), index(&source.uuid, copy));
         }
     }
