@@ -11,7 +11,7 @@ use svc_tests::host::Host;
 use svc_tests::random::Random;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
-use svc_tests::tool::Ran;
+use svc_tests::tool::{Ran, Spawned};
 use svc_tests::wait;
 
 const MB: u64 = 1 << 20;
@@ -128,6 +128,55 @@ fn a_straight_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
         assert_eq!((&now[&lost], &now[&live]), (&before[&lost], &before[&live]), "{number} {side:?}: {:?}", gate.seen());
         sandbox.run(&["unstage", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{number} {side:?}");
+    }
+}
+
+/// A restore of one index that is not live, held when the server has restored it and the tool has not heard so.
+fn held_direct(sandbox: &Sandbox) -> (String, Gate, Spawned) {
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
+    let tool = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
+    sandbox.ask("GET", &format!("/_cluster/health/{docs}?wait_for_status=green&timeout=60s"), None);
+    wait::until("the held answer", Duration::from_secs(60), || gate.is_closed().then_some(())).unwrap();
+    (docs, gate, tool)
+}
+
+#[test]
+fn an_index_restored_under_its_own_name_takes_no_writes_before_it_is_proven() {
+    let sandbox = Sandbox::new("direct");
+    let (docs, gate, tool) = held_direct(&sandbox);
+    let write =
+        || sandbox.search.request("PUT", &format!("/{docs}/_doc/client?refresh=true"), Some(&json!({"n": 99}))).unwrap().0;
+    let early = write();
+    gate.open();
+    let restored = tool.wait().ok().changed();
+    assert_eq!(early, 403, "{restored}");
+    assert_eq!((sandbox.count(&docs), sandbox.blocks(&docs), write()), (10, Vec::new(), 201));
+    let opened = format!("PUT /{docs}/_settings");
+    assert_eq!(gate.seen().last(), Some(&opened));
+    let plan = restored.result()["plan"].as_array().unwrap();
+    assert!(plan.iter().any(|one| one["path"] == format!("/{docs}/_settings")), "{restored}");
+}
+
+#[test]
+fn a_restore_that_is_ended_removes_what_it_brought_under_a_live_name_and_not_what_a_client_made_there() {
+    for is_clients in [false, true] {
+        let sandbox = Sandbox::new(if is_clients { "ended-client" } else { "ended" });
+        let (docs, gate, tool) = held_direct(&sandbox);
+        if is_clients {
+            sandbox.ask("DELETE", &format!("/{docs}"), None);
+            sandbox.simple("docs", 1);
+        }
+        tool.signal(Signal::SIGTERM);
+        gate.open();
+        let ended = tool.wait().fails(143, "interrupted");
+        if is_clients {
+            assert_eq!((sandbox.count(&docs), &ended.doc()["changed"]), (1, &json!(true)), "{ended}");
+        } else {
+            assert_eq!(sandbox.names(), Vec::<String>::new(), "{}", ended.unchanged());
+        }
     }
 }
 
@@ -277,6 +326,7 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
         sandbox.from(&["unstage"], &restored).ok();
     }
     assert_eq!(sandbox.count(&docs), 60);
+    sandbox.forget();
     let named = sandbox.tool(&["restore", "s2", "--indices", ".geoip_databases"]).env("SVC_INDICES", "*").run();
     named.warns("shape_from_live");
     assert_ne!(geoip(), uuid, "by its name it is restored");

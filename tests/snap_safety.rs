@@ -124,6 +124,7 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
     let mut document = created.doc().clone();
     let noted = document["result"]["noted"].as_array_mut().unwrap().iter_mut().find(|one| one["name"] == docs.as_str());
     noted.unwrap()["docs_count"] = json!(11);
+    sandbox.forget();
     let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions", "root_cause": []}, "status": 403});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /", 1000, 403, &refusal);
     let tool = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());

@@ -151,6 +151,7 @@ fn an_index_that_is_not_live_is_restored_straight_with_the_aliases_that_the_snap
     all_kinds(&sandbox);
     let before = sandbox.content();
     sandbox.create("s1");
+    sandbox.forget();
     for name in sandbox.names() {
         sandbox.ask("DELETE", &format!("/{name}"), None);
     }
@@ -162,6 +163,23 @@ fn an_index_that_is_not_live_is_restored_straight_with_the_aliases_that_the_snap
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     sandbox.from(&["swap"], &restored).ok();
     assert_eq!(sandbox.content(), BTreeMap::new());
+}
+
+#[test]
+fn a_snapshot_that_is_named_comes_back_with_what_this_host_captured_of_it() {
+    let sandbox = Sandbox::new("captured");
+    let alias = sandbox.name("alias");
+    let docs = sandbox.written_through(&alias, "docs");
+    sandbox.fill(&docs, 0, 10);
+    sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
+    sandbox.fill(&docs, 10, 15);
+    for step in ["stage", "restore"] {
+        let ran = sandbox.run(&[step, "s1"]).ok().changed();
+        assert_eq!((&ran.result()["indices"][0]["docs_expected"], &ran.doc()["warnings"]), (&json!(10), &json!([])), "{ran}");
+    }
+    assert_eq!(sandbox.content(), before);
 }
 
 #[test]

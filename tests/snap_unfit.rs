@@ -18,6 +18,7 @@ fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
         noted["docs_count"] = json!(11);
     }
     assert_ne!(&forged, created.doc());
+    sandbox.forget();
     let live = sandbox.content();
     for step in ["stage", "restore"] {
         let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "count_differs").unchanged();

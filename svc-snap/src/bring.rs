@@ -14,9 +14,10 @@ use svc_step::progress::{Parts, Unit};
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure};
 
+use crate::index::act::Act;
 use crate::index::copies;
 use crate::index::count::counts;
-use crate::index::shape::{in_place_ignored, set_last_patterns};
+use crate::index::shape::{Shape, block_patterns, in_place_ignored, set_last_patterns};
 use crate::index::{Index, look, portions};
 use crate::server::Server;
 use crate::server::json::{list, members, number, text};
@@ -41,8 +42,8 @@ pub(crate) struct Request {
     pub brings: Vec<String>,
 }
 
-/// The requests that bring all of them. What comes under its own name comes with the body of the
-/// procedure (2.3), names instead of patterns, and with the aliases that the snapshot holds.
+/// The requests that bring all of them. What comes under its own name comes with the aliases that the snapshot holds, and takes no
+/// writes until it is opened ([`open`]): as long as nobody may have written to it, it may be removed again.
 pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[Bring]) -> Vec<Request> {
     let path = path(&["_snapshot", repository, snapshot, "_restore"]);
     let names = |wanted: &dyn Fn(&Bring) -> bool| {
@@ -62,11 +63,38 @@ pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[
         requests.push(Request { path: path.clone(), body, brings: vec![index] });
     }
     if !straight.is_empty() {
-        let body =
-            json!({"indices": straight.join(","), "include_global_state": false, "ignore_index_settings": in_place_ignored()});
+        let body = json!({
+            "indices": straight.join(","),
+            "include_global_state": false,
+            "index_settings": {"index.blocks.write": true},
+            "ignore_index_settings": block_patterns(),
+        });
         requests.push(Request { path, body, brings: straight });
     }
     requests
+}
+
+/// The request that brings these in place: the body of the procedure (2.3), names instead of patterns.
+pub(crate) fn in_place(repository: &str, snapshot: &str, brings: &[String]) -> Request {
+    let body = json!({"indices": brings.join(","), "include_global_state": false, "ignore_index_settings": in_place_ignored()});
+    Request { path: path(&["_snapshot", repository, snapshot, "_restore"]), body, brings: brings.to_vec() }
+}
+
+/// The requests that open what was brought under its own name: its blocks are those that the backup captured, mostly none.
+pub(crate) fn openings<'a>(brought: impl IntoIterator<Item = (&'a str, Shape)>) -> Vec<Act> {
+    let mut alike = BTreeMap::<BTreeSet<String>, Vec<&str>>::new();
+    for (index, shape) in brought {
+        alike.entry(shape.blocks).or_default().push(index);
+    }
+    let requests = alike.into_iter().flat_map(|(blocks, names)| {
+        let settings = Shape { blocks, ..Shape::default() }.block_settings();
+        let one = |names: &[&str]| Act::Settle {
+            indices: names.iter().map(|&name| name.to_owned()).collect(),
+            settings: settings.clone(),
+        };
+        portions(&names).into_iter().map(one).collect::<Vec<_>>()
+    });
+    requests.collect()
 }
 
 /// The body that stages: renamed, hidden, without writes, replicas, aliases and lifecycle.
@@ -242,8 +270,10 @@ mod tests {
         assert_eq!(requests[0].body["include_aliases"], false);
         assert_eq!(requests[1].body["indices"], long);
         assert_eq!(requests[1].body["rename_replacement"], copies::staged(&run(), &long));
-        let ignored = ["index.blocks.metadata"];
-        assert_eq!(requests[2].body, json!({"indices": "c", "include_global_state": false, "ignore_index_settings": ignored}));
+        let open = openings([("c", Shape::default()), ("d", Shape::of_copy()), ("e", Shape::default())]);
+        let paths: Vec<_> = open.iter().map(|act| act.request().1).collect();
+        assert_eq!(requests[2].body["index_settings"], json!({"index.blocks.write": true}));
+        assert_eq!(paths, ["/c%2Ce/_settings", "/d/_settings"]);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use crate::server::Server;
 use crate::snapshot;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::fit;
-use crate::snapshot::kept::Kept;
 use crate::snapshot::source::SourceArgs;
 use crate::snapshot::verdict;
 
@@ -43,12 +42,7 @@ pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
     source.check_server(&server, args.source.other)?;
     let found = snapshot::get(&server, &source.repository, &source.name)?;
     source.check_uuid(&found)?;
-    let mut kept = Kept::read(call, &server, &source.repository, &found);
-    // The call that took it may not have been able to.
-    if let Some(kept) = kept.as_mut().filter(|_| !found.is_under_way()) {
-        kept.settle(call, &server);
-    }
-    let backup = source.backup(&server, found.clone(), kept.as_ref());
+    let backup = source.backup(call, &server, found.clone());
     let verdict = verdict::judge(&source.repository, &found, &backup.wanted);
     let shown = Shown { backup, good: (!found.is_under_way()).then_some(verdict.is_ok()) };
     if found.is_under_way() {

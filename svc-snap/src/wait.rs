@@ -16,7 +16,7 @@ use crate::server::{Server, left_at_work};
 use crate::snapshot;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::follow::Follow;
-use crate::snapshot::kept::{self, Kept};
+use crate::snapshot::kept;
 use crate::snapshot::source::{self, Source};
 use crate::snapshot::{name, verdict};
 
@@ -174,17 +174,11 @@ fn taken(args: &WaitArgs, call: &Call, server: &Server, source: &Source) -> Step
     let (repository, name) = (source.repository.as_str(), source.name.as_str());
     let first = snapshot::get(server, repository, name)?;
     source.check_uuid(&first)?;
-    let mut kept = Kept::read(call, server, repository, &first);
-    let mut waited = Waited { backup: source.backup(server, first, kept.as_ref()), brought: Vec::new(), streams: Vec::new() };
+    let mut waited = Waited { backup: source.backup(call, server, first), brought: Vec::new(), streams: Vec::new() };
     let ended = Follow::new(call, server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
-        if let Some(kept) = &mut kept {
-            kept.settle(call, server);
-            waited.backup.note(&kept.notes);
-        }
-        let verdict = verdict::judge(repository, &snapshot, &waited.backup.wanted);
-        waited.backup.snapshot = Some(snapshot);
-        verdict
+        waited.backup = source.backup(call, server, snapshot.clone());
+        verdict::judge(repository, &snapshot, &waited.backup.wanted)
     });
     match verdict {
         Ok(()) => Ok(waited),

@@ -103,6 +103,11 @@ impl Sandbox {
         self.tool(args).args(["--from", "-"]).stdin(document).run()
     }
 
+    /// Takes away what this host has captured of snapshots, as if another host had taken them.
+    pub fn forget(&self) {
+        fs::remove_dir_all(self.state.path().join("snapshots")).unwrap();
+    }
+
     /// Takes a snapshot.
     pub fn create(&self, snapshot: &str) -> Ran {
         self.run(&["create", snapshot]).ok()

@@ -14,6 +14,7 @@ use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
 use crate::rate::{Rate, RateArg, Rates};
 use crate::server::Server;
+use crate::snapshot::backup::Backup;
 use crate::snapshot::noted::{Noted, NotedStream};
 use crate::snapshot::source::SourceArgs;
 use crate::snapshot::{self, Snapshot, fit, verdict};
@@ -71,7 +72,8 @@ impl Chosen {
         // One that is not whole is not restored; one that is still being taken is none yet.
         verdict::judge(&source.repository, &snapshot, &[])?;
         fit::check(&server, &source.repository, &snapshot)?;
-        let behind = behind(&snapshot, source.noted_streams());
+        let Backup { noted: notes, noted_streams: stream_notes, .. } = source.backup(call, &server, snapshot.clone());
+        let behind = behind(&snapshot, &stream_notes);
         let noted: Vec<String> = behind.values().flatten().cloned().collect();
         let held = Held {
             indices: &snapshot.indices,
@@ -79,10 +81,10 @@ impl Chosen {
             features: &snapshot.feature_indices,
             behind: &noted,
         };
-        if source.document.is_none() {
+        if source.document.is_none() && notes.is_empty() && stream_notes.is_empty() {
             call.warn(
                 "counts_not_noted",
-                "No document of create says how many documents the indices held, so only their shards are proven, not their counts.",
+                "Neither a document of create nor this host says how many documents the indices held, so only their shards are proven, not their counts.",
             );
         }
         let resolved = held::resolve(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
@@ -100,8 +102,8 @@ impl Chosen {
             streams: resolved.streams,
             skipped: resolved.skipped,
             behind,
-            notes: source.noted().to_vec(),
-            stream_notes: source.noted_streams().to_vec(),
+            notes,
+            stream_notes,
             server,
         })
     }

@@ -44,6 +44,11 @@ pub(crate) fn in_place_ignored() -> Vec<String> {
     vec![format!("{BLOCKS}metadata")]
 }
 
+/// The blocks as patterns, for a restore that ignores them.
+pub(crate) fn block_patterns() -> Vec<String> {
+    vec![format!("{BLOCKS}*")]
+}
+
 impl Shape {
     /// Reads it from flat settings and from aliases as `GET /<index>/_settings` and `/_alias` give them.
     pub(crate) fn read(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>) -> Self {

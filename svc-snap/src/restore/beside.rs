@@ -39,7 +39,9 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     let (brings, mut staged) = match &earlier.proven {
         Some(staged) => (Vec::new(), staged.clone()),
         None => {
-            let brings = brings(call, chosen, &look(server, &names)?)?;
+            let mut live = look(server, &names)?;
+            live.retain(|index, _| !earlier.leftovers.contains(index));
+            let brings = brings(call, chosen, &live)?;
             let staged = earlier.planned(call, chosen, &brings, back, &rates)?;
             (brings, staged)
         }
@@ -65,7 +67,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
             .and_then(|planned| call.check().map(|()| planned));
         planned.map_err(|failure| match earlier.proven {
             None => stage::take_back(call, server, &mut staged, failure),
-            // What an earlier call restored straight has been live since.
+            // What an earlier call restored under its own name may have been opened by it.
             Some(_) => failure,
         })
     });
@@ -76,7 +78,8 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
             return Err(rates.stopped(call, failure, restored));
         }
     };
-    let ended = swap::execute(call, server, &mut swapped);
+    let opened = Offer::staged(&staged).and_then(|offer| offer.open(call, server));
+    let ended = opened.and_then(|()| swap::execute(call, server, &mut swapped));
     report(&mut restored, swapped, &staged);
     match ended {
         Ok(()) => Ok(restored),

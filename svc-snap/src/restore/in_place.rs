@@ -38,7 +38,9 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     // What was closed or deleted could not be brought back, so it is looked at before.
     room::refuse_without_in_place(chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
     let clear = clearing(on_conflict, &conflicts);
-    let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &brings);
+    let asks = !chosen.indices.is_empty();
+    let requests = asks.then(|| bring::in_place(&chosen.origin.repository, &chosen.origin.snapshot, &chosen.indices));
+    let requests: Vec<Request> = requests.into_iter().collect();
     let mut rates = chosen.rates(call)?;
     restored.rate = rates.used();
     restored.plan = clear.iter().map(|(method, path)| Action::request(method, path.as_str(), None)).collect();

@@ -3,6 +3,8 @@
 //! What is behind a data stream is brought back as plain copies beside the live ones, proven and removed again, so that a
 //! damaged snapshot shows before anything that is live is given up.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
@@ -12,6 +14,7 @@ use crate::bring::Bring;
 use crate::bring::origin::Origin;
 use crate::bring::room::Room;
 use crate::bring::streams::StreamBack;
+use crate::index::Index;
 use crate::index::copies;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
@@ -53,7 +56,7 @@ pub struct StagedIndex {
     pub staged: String,
     /// How far it has come.
     pub state: StageState,
-    /// The `uuid` of what lies there, or `null` before it is proven.
+    /// The `uuid` of what lies there, or `null` before it is known.
     pub uuid: Option<String>,
     /// How many documents it holds, or `null` before it is proven.
     pub docs_count: Option<u64>,
@@ -67,6 +70,12 @@ impl StagedIndex {
     /// Whether nothing was live under its name and it was restored straight under it.
     pub(crate) fn is_straight(&self) -> bool {
         self.staged == self.index
+    }
+
+    /// Whether it was restored under its own name and still takes no writes, so that nobody can have written to it.
+    pub(crate) fn is_unopened(&self, found: &BTreeMap<String, Index>) -> bool {
+        let live = found.get(&self.index).filter(|_| self.is_straight());
+        live.is_some_and(|live| Some(&live.uuid) == self.uuid.as_ref() && live.shape.write_block())
     }
 }
 

@@ -10,7 +10,6 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::kept::Kept;
 use crate::snapshot::name;
-use crate::snapshot::noted::{Noted, NotedStream};
 
 /// Documents that speak of one snapshot.
 pub(crate) const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
@@ -90,32 +89,27 @@ impl Source {
         Self { repository: repository.to_owned(), ..self }
     }
 
-    /// The snapshot as it was found; what was wanted and noted is what this host has kept, or else what the document says.
-    pub(crate) fn backup(&self, server: &Server, found: Snapshot, kept: Option<&Kept>) -> Backup {
-        let wanted = kept.map(|kept| &kept.wanted).or_else(|| self.document.as_ref().map(|taken| &taken.wanted));
+    /// The snapshot as it was found; what was wanted and noted is what this host has kept, or else what the document says. Where the
+    /// call that took it could not look at the indices again since, this one does.
+    pub(crate) fn backup(&self, call: &Call, server: &Server, found: Snapshot) -> Backup {
+        let mut kept = Kept::read(call, server, &self.repository, &found);
+        if let Some(kept) = kept.as_mut().filter(|_| !found.is_under_way()) {
+            kept.settle(call, server);
+        }
+        let wanted = kept.as_ref().map(|kept| &kept.wanted).or_else(|| self.document.as_ref().map(|taken| &taken.wanted));
         let mut backup = Backup {
             cluster_uuid: server.cluster_uuid.clone(),
             repository: self.repository.clone(),
             name: self.name.clone(),
             wanted: wanted.cloned().unwrap_or_default(),
             snapshot: Some(found),
-            noted: self.noted().to_vec(),
-            noted_streams: self.noted_streams().to_vec(),
+            noted: self.document.as_ref().map(|taken| taken.noted.clone()).unwrap_or_default(),
+            noted_streams: self.document.as_ref().map(|taken| taken.noted_streams.clone()).unwrap_or_default(),
         };
-        if let Some(kept) = kept {
+        if let Some(kept) = &kept {
             backup.note(&kept.notes);
         }
         backup
-    }
-
-    /// What was noted index by index when it was taken; empty where no document came in.
-    pub(crate) fn noted(&self) -> &[Noted] {
-        self.document.as_ref().map_or(&[], |taken| &taken.noted)
-    }
-
-    /// The same of data streams.
-    pub(crate) fn noted_streams(&self) -> &[NotedStream] {
-        self.document.as_ref().map_or(&[], |taken| &taken.noted_streams)
     }
 
     /// Refuses a document of another cluster.

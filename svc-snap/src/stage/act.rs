@@ -5,9 +5,11 @@ use svc_step::{Call, Failure, Status, swaps};
 use super::take_back::take_back_all;
 use crate::bring::chosen::Chosen;
 use crate::bring::{self, Bring};
+use crate::index::look;
 use crate::rate::Rates;
 use crate::runs;
-use crate::runs::staged::{StageState, Staged, StagedStream};
+use crate::runs::staged::{StageState, Staged, StagedIndex, StagedStream};
+use crate::server::Server;
 
 /// Brings `brings` back and proves them; a failure or a signal leaves nothing of them behind. The plan is noted before the
 /// first effect, so that `--run` finds what a killed call left.
@@ -59,6 +61,7 @@ fn bring_and_prove(
             lost.extend(all.iter().filter(|one| request.brings.contains(&one.index)).map(|one| one.target.clone()));
         }
         sent?;
+        note_straight(call, &chosen.server, staged)?;
     }
     let found = bring::follow(call, &chosen.server, &staged.names())?;
     let brought: Vec<(&str, Option<u64>)> = staged.indices.iter().map(|one| (one.staged.as_str(), one.docs_expected)).collect();
@@ -79,4 +82,18 @@ fn bring_and_prove(
         one.proof = StageState::Proven;
     }
     Ok(())
+}
+
+/// What lies under a live name is noted as soon as the server has it: by its `uuid` a later call knows it from a client's.
+fn note_straight(call: &Call, server: &Server, staged: &mut Staged) -> Result<(), Failure> {
+    let asked = |one: &StagedIndex| one.is_straight() && one.state == StageState::Restoring && one.uuid.is_none();
+    let names: Vec<String> = staged.indices.iter().filter(|one| asked(one)).map(|one| one.index.clone()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let found = look(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    for one in staged.indices.iter_mut().filter(|one| asked(one)) {
+        one.uuid = found.get(&one.index).map(|index| index.uuid.clone());
+    }
+    swaps::write(call, call.run_id(), "stage", staged)
 }

@@ -20,9 +20,9 @@ use crate::server::path::path;
 pub(crate) struct Earlier {
     /// All of it, proven and there.
     pub proven: Option<Staged>,
-    /// Copies that it had not proven. They are removed, and it begins anew.
-    leftovers: Vec<String>,
-    /// What it may have been restoring straight under live names when it was killed.
+    /// What it had not proven: copies, and what it restored under live names and never opened. They are removed, and it begins anew.
+    pub leftovers: Vec<String>,
+    /// What else there is under names that it was to restore straight: perhaps its own work, perhaps a client's.
     straight: Vec<String>,
 }
 
@@ -50,13 +50,12 @@ impl Earlier {
         if whole {
             return Ok(Self { proven: Some(staged), ..Self::default() });
         }
-        let own = |name: &&String| copies::is_own_of(name, call.run_id());
+        let is_unopened = |name: &String| staged.indices.iter().any(|one| one.staged == *name && one.is_unopened(&found));
+        let own = |name: &&String| copies::is_own_of(name, call.run_id()) || is_unopened(name);
+        let leftovers: Vec<String> = found.keys().filter(own).cloned().collect();
         let straight = staged.indices.iter().filter(|one| one.is_straight() && found.contains_key(&one.index));
-        Ok(Self {
-            proven: None,
-            straight: straight.map(|one| one.index.clone()).collect(),
-            leftovers: found.keys().filter(own).cloned().collect(),
-        })
+        let straight = straight.map(|one| one.index.clone()).filter(|index| !leftovers.contains(index)).collect();
+        Ok(Self { proven: None, straight, leftovers })
     }
 
     /// Waits for what a killed call had asked the server to restore straight: it is live then, and treated so.

@@ -6,7 +6,7 @@ use svc_step::{Call, Failure, swaps};
 
 use crate::bring;
 use crate::index::look;
-use crate::runs::staged::{StageState, Staged};
+use crate::runs::staged::{StageState, Staged, StagedIndex};
 use crate::server::Server;
 
 /// How long what a request was to bring is waited for when its answer was lost, and how often it is looked for.
@@ -24,9 +24,10 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
     let asked = staged.indices.iter().filter(|one| one.state != StageState::Planned);
     let proofs = staged.streams.iter().filter(|one| one.proof != StageState::Planned).flat_map(|one| &one.copies);
     let names: Vec<String> = asked.map(|one| &one.staged).chain(proofs).cloned().collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let hasty = call.check().is_err().then(|| server.in_haste());
     let server = hasty.as_ref().unwrap_or(server);
+    let stays = written_to(server, staged);
+    let names: Vec<&str> = names.iter().filter(|name| !stays.contains(name)).map(String::as_str).collect();
     // What lies under a live name may be a client's as well, so that it is neither waited for nor removed.
     let own = |name: &String| names.contains(&name.as_str());
     let is_settled = lost.is_empty() || (lost.iter().all(own) && show(server, lost));
@@ -43,7 +44,8 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
     match removed {
         Ok(_) => {
             let asked = staged.indices.iter_mut().filter(|one| one.state != StageState::Planned);
-            asked.filter(|one| !is_lost(&one.staged)).for_each(|one| one.state = StageState::Removed);
+            let is_gone = |one: &&mut StagedIndex| !is_lost(&one.staged) && !stays.contains(&one.index);
+            asked.filter(is_gone).for_each(|one| one.state = StageState::Removed);
             let proofs = staged.streams.iter_mut().filter(|one| one.proof != StageState::Planned);
             proofs.filter(|one| !one.copies.iter().any(is_lost)).for_each(|one| one.proof = StageState::Removed);
             if unsure {
@@ -52,6 +54,10 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
                     "The same command again (--run-id {0}) finds out how things stand; svc-snap unstage --run {0} removes what is left of it.",
                     staged.run
                 ));
+                return failure;
+            }
+            if !stays.is_empty() {
+                failure.causes.push(format!("Clients may have written to these, so they stay: {}.", stays.join(", ")));
                 return failure;
             }
             call.effects().undone();
@@ -65,6 +71,18 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
         }
     }
     failure
+}
+
+/// What lies under live names and may have been written to: whatever does not show that it takes no writes since it was restored.
+fn written_to(server: &Server, staged: &Staged) -> Vec<String> {
+    let straight = staged.indices.iter().filter(|one| one.is_straight() && one.state != StageState::Planned);
+    let straight: Vec<&StagedIndex> = straight.collect();
+    let found = look(server, &straight.iter().map(|one| one.index.as_str()).collect::<Vec<_>>());
+    let stays = straight.into_iter().filter(|one| match &found {
+        Ok(found) => found.contains_key(&one.index) && !one.is_unopened(found),
+        Err(_) => true,
+    });
+    stays.map(|one| one.index.clone()).collect()
 }
 
 /// Waits until all of `names` are there, so long as is worth it.

@@ -1,14 +1,18 @@
 //! Copies that may become live, whatever made them: a staging or an aside. The swap is the same.
 
-use svc_step::Failure;
 use svc_step::run_id::RunId;
+use svc_step::{Call, Failure};
 
+use crate::bring;
+use crate::index::act::Act;
+use crate::index::look;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 use crate::runs;
 use crate::runs::aside::Aside;
 use crate::runs::staged::{Staged, StagedIndex, StagedStream};
 use crate::runs::swapped::Source;
+use crate::server::Server;
 
 /// What a swap forward starts from.
 #[derive(Debug, Clone)]
@@ -45,6 +49,26 @@ fn offered(index: &str, name: &str, uuid: Option<&String>, docs_count: Option<u6
 }
 
 impl Offer {
+    /// What was restored under its own name, and the blocks that it is to have: they are taken off and set only when all is proven and
+    /// nothing but the swap is left, since from then on clients write to it and it is never removed.
+    pub(super) fn openings(&self) -> Vec<Act> {
+        bring::openings(self.straight.iter().map(|one| (one.index.as_str(), one.becomes.clone().unwrap_or_default())))
+    }
+
+    /// Opens it, where an earlier call has not.
+    ///
+    /// # Errors
+    /// The server refuses or does not answer.
+    pub(crate) fn open(&self, call: &Call, server: &Server) -> Result<(), Failure> {
+        let found = look(server, &self.straight.iter().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
+        let is_closed_up = |one: &&Offered| {
+            let source = one.source.as_ref().map(|source| &source.uuid);
+            found.get(&one.index).is_some_and(|live| Some(&live.uuid) == source && live.shape.write_block())
+        };
+        let left = self.straight.iter().filter(is_closed_up).cloned().collect();
+        Self { straight: left, ..self.clone() }.openings().iter().try_for_each(|act| act.send(call, server))
+    }
+
     /// What was staged.
     ///
     /// # Errors

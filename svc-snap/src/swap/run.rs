@@ -53,7 +53,11 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     // From here on a signal does not cut it.
     call.check().map_err(|failure| Stopped::with(failure, swapped.clone()))?;
     left.put_back(call, &server);
-    let ended = execute(call, &server, &mut swapped);
+    let opened = match &before {
+        Some(Begun::Staged(staged)) => Offer::staged(staged).and_then(|offer| offer.open(call, &server)),
+        _ => Ok(()),
+    };
+    let ended = opened.and_then(|()| execute(call, &server, &mut swapped));
     if let (Err(_), Some(before), Changed::No) = (&ended, &before, call.effects().changed()) {
         before.note_end(call, &run);
     }

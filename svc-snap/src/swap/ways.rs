@@ -11,6 +11,7 @@ use super::plan::{Doubt, Wish, lay_out, refuse_second_write_index, requests, wis
 use crate::bring::room;
 use crate::bring::streams::{self, StreamBack, StreamState};
 use crate::guard;
+use crate::index::act::Act;
 use crate::index::clone::let_start;
 use crate::index::copies::Way;
 use crate::index::count::counts;
@@ -56,6 +57,7 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer
         return Err(not_proven(&offer.run));
     }
     streams::warn(call, &swapped.streams);
+    let swapped = opening(offer, swapped);
     Ok(Swapped {
         snapshot_uuid: offer.snapshot_uuid.clone(),
         straight: offer.straight.iter().map(|one| one.index.clone()).collect(),
@@ -109,7 +111,13 @@ pub(crate) fn foreseen(server: &Server, scope: &Scope, offer: &Offer, how: HowAr
         seen.insert(copy.name.clone(), Index { uuid: not_yet.to_owned(), closed: false, whole: true, shape });
     }
     let (swapped, _) = planned(server, &way, wishes, &seen, how, skipped, &offer.straight)?;
-    with_streams(server, offer, swapped)
+    with_streams(server, offer, opening(offer, swapped))
+}
+
+/// What was restored under its own name is opened first.
+fn opening(offer: &Offer, mut swapped: Swapped) -> Swapped {
+    swapped.plan.splice(0..0, offer.openings().iter().map(Act::action));
+    swapped
 }
 
 /// What a swap forward is to do, and what it leaves alone.
