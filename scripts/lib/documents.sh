@@ -71,7 +71,7 @@ say_of() {
 # sentence_of FILE STATUS: what a step that failed says.
 sentence_of() {
   if is_whole "$1"; then
-    told "$1" '.error.message // "it is not ok"'
+    told "$1" '.error.message // "it is not ok."'
   else
     printf 'it ended with status %s and left no document; see %s/log.' "$2" "$run_dir"
   fi

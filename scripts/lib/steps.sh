@@ -81,6 +81,9 @@ await() {
   if [[ -z $signal ]] && ((status == 129 || status == 130 || status == 143)); then signal=$(kill -l "$status"); fi
   forget_child "$pid"
   mv -- "$files.json.partial" "$files.json"
+  # What wait says when a signal came need not be about the step: bash 5.2 loses the status of a child that ends at that moment
+  # (255). Its document says how it ended.
+  if ((status > 128)) && is_ok "$files.json"; then status=0; fi
   # Asked once more where a signal for the whole group has ended the asking, which says nothing about the document.
   if ((status == 0 || status == 9)) && { say_of "$files.json" || say_of "$files.json"; }; then
     if ((status == 9)) && ! $review; then
