@@ -30,7 +30,7 @@ fn every_step_has_an_example_on_the_page_and_each_prints_what_the_page_shows() {
     for example in examples {
         // The shell must take a path with a blank in it for one word.
         let command = example.command.replace("/var/backups/svc/", &format!("'{}/'", text("backups")));
-        let here = Example { command, shown: example.shown };
+        let here = Example { command, ..example };
         let here = here.with("/var/backups/svc", &text("backups")).with("/opt/svc", &text("inst dir")).with("/srv", &text("srv"));
         here.holds(&env, &site.path("srv")).unwrap();
     }

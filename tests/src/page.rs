@@ -12,7 +12,7 @@ use crate::children;
 use crate::tool::{root, search_path};
 
 /// After how long commands that do not end are ended.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = crate::wait::HANG;
 
 /// The block of commands of a page (its path in the workspace) that stands behind `<!-- recipe: NAME -->`.
 pub fn recipe(page: &str, name: &str) -> Result<String> {
@@ -54,7 +54,7 @@ fn run(
         .stderr(stderr.try_clone()?)
         .spawn()
         .context("cannot run bash")?;
-    Ok(children::within(&mut child, LIMIT)?)
+    Ok(children::while_it_goes_on(&mut child, LIMIT, || ())?)
 }
 
 fn said(file: &mut fs::File) -> Result<String> {
@@ -67,6 +67,8 @@ fn said(file: &mut fs::File) -> Result<String> {
 /// A command of a page's transcripts, and what the page says that it prints.
 #[derive(Debug, Clone)]
 pub struct Example {
+    /// In which of the page's blocks it stands.
+    pub block: usize,
     /// What is typed, behind the prompt.
     pub command: String,
     /// Both its stdout and its stderr; `…` stands for anything in a line.
@@ -77,12 +79,12 @@ impl Example {
     /// All of a page, in its order.
     pub fn all(page: &str) -> Result<Vec<Self>> {
         let mut examples: Vec<Self> = Vec::new();
-        for block in blocks(page)? {
+        for (number, block) in blocks(page)?.into_iter().enumerate() {
             let mut in_transcript = false;
             for line in block.lines() {
                 if let Some(command) = typed(line) {
                     in_transcript = true;
-                    examples.push(Self { command: command.to_owned(), shown: String::new() });
+                    examples.push(Self { block: number, command: command.to_owned(), shown: String::new() });
                 } else if let (true, Some(last)) = (in_transcript, examples.last_mut()) {
                     last.shown.extend([line, "\n"]);
                 }
@@ -93,21 +95,22 @@ impl Example {
 
     /// The same with other words, such as a folder of the test's own in the place of the page's.
     pub fn with(&self, page: &str, here: &str) -> Self {
-        Self { command: self.command.replace(page, here), shown: self.shown.replace(page, here) }
+        Self { command: self.command.replace(page, here), shown: self.shown.replace(page, here), block: self.block }
     }
 
-    /// Runs it in a folder, and holds what it prints against the page.
-    pub fn holds(&self, env: &[(String, String)], dir: &Path) -> Result<()> {
+    /// Runs it in a folder, and holds what it prints against the page; gives how it ended.
+    pub fn holds(&self, env: &[(String, String)], dir: &Path) -> Result<ExitStatus> {
         let mut both = tempfile::tempfile()?;
         // One file for both, in the order of the page: what is said to people comes first.
         let mut stderr = tempfile::tempfile()?;
-        run("-uo", &self.command, env, dir, [&both, &stderr])?.with_context(|| format!("`{}` did not end", self.command))?;
+        let status = run("-uo", &self.command, env, dir, [&both, &stderr])?;
+        let status = status.with_context(|| format!("`{}` did not end", self.command))?;
         let printed = format!("{}{}", said(&mut stderr)?, said(&mut both)?);
         let (found, wanted) = (printed.trim_end_matches('\n'), self.shown.trim_end_matches('\n'));
         let alike = found.lines().count() == wanted.lines().count()
             && wanted.lines().zip(found.lines()).all(|(shown, printed)| is_like(printed, shown));
         ensure!(alike, "`{}` printed\n{printed}\nand the page shows\n{}", self.command, self.shown);
-        Ok(())
+        Ok(status)
     }
 }
 
