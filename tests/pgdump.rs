@@ -5,7 +5,6 @@ use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -88,7 +87,7 @@ impl Own {
     fn standing(&self) -> Spawned {
         let spawned = self.dump().spawn();
         let partial = self.path("dump.sql.partial");
-        wait::until("rows in the partial file", Duration::from_secs(60), || {
+        wait::until("rows in the partial file", svc_tests::wait::HANG, || {
             fs::metadata(&partial).ok().filter(|meta| meta.len() > 1_000_000)
         })
         .unwrap();
@@ -98,10 +97,13 @@ impl Own {
 
     /// How many sessions other than ours the database has.
     fn sessions(&self) -> String {
-        self.host
-            .postgres
-            .sql("postgres", &format!("SELECT count(*) FROM pg_stat_activity WHERE datname = {}", literal(&self.name)))
-            .unwrap()
+        let count = format!("SELECT count(*) FROM pg_stat_activity WHERE {}", self.sessions_are());
+        self.host.postgres.sql("postgres", &count).unwrap()
+    }
+
+    /// Which rows of `pg_stat_activity` they are; a worker of autovacuum is none.
+    fn sessions_are(&self) -> String {
+        format!("datname = {} AND backend_type = 'client backend'", literal(&self.name))
     }
 }
 
@@ -296,7 +298,7 @@ fn a_server_that_accepts_and_says_nothing_is_given_up() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port().to_string();
     let at = |tool: Tool| tool.args(["--host", "127.0.0.1", "--port", &port]);
-    at(own.dump().env("PGCONNECT_TIMEOUT", "1")).limit(Duration::from_secs(20)).run().fails(5, "postgres_unreachable");
+    at(own.dump().env("PGCONNECT_TIMEOUT", "1")).run().fails(5, "postgres_unreachable");
     at(own.dump()).args(["--timeout", "300ms"]).run().fails(6, "timeout").unchanged();
 }
 
@@ -357,12 +359,12 @@ fn a_server_process_that_is_killed_leaves_no_dump() {
     let own = Own::new("killed");
     own.fill();
     let spawned = own.standing();
-    let killed = own.host.postgres.sql(
-        "postgres",
-        &format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = {}", literal(&own.name)),
-    );
+    let killed = own
+        .host
+        .postgres
+        .sql("postgres", &format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {}", own.sessions_are()));
     assert_eq!(killed.unwrap(), "1");
-    wait::until("the end of the server process", Duration::from_secs(20), || (own.sessions() == "0").then_some(())).unwrap();
+    wait::until("the end of the server process", svc_tests::wait::HANG, || (own.sessions() == "0").then_some(())).unwrap();
     spawned.signal(Signal::SIGCONT);
     let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("terminat"), "{ran}");
@@ -383,7 +385,7 @@ fn a_signal_ends_pg_dump_and_leaves_nothing() {
         spawned.signal(Signal::SIGCONT);
         spawned.wait().fails(128 + signal as i32, "interrupted").unchanged();
         assert!(own.left().is_empty(), "{signal}: {:?}", own.left());
-        wait::until("the end of the session", Duration::from_secs(20), || (own.sessions() == "0").then_some(())).unwrap();
+        wait::until("the end of the session", svc_tests::wait::HANG, || (own.sessions() == "0").then_some(())).unwrap();
     }
     // The next call finds nothing in its way, also what a kill -9 left.
     let spawned = own.standing();
@@ -574,7 +576,7 @@ fn a_lock_a_missing_right_and_the_time_limit_end_a_dump_with_nothing() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait::until("the lock", Duration::from_secs(20), || {
+    wait::until("the lock", svc_tests::wait::HANG, || {
         (own.admin("SELECT count(*) FROM pg_locks WHERE relation = 't'::regclass AND granted") == "1").then_some(())
     })
     .unwrap();
@@ -582,7 +584,7 @@ fn a_lock_a_missing_right_and_the_time_limit_end_a_dump_with_nothing() {
     own.dump().args(["--timeout", "1s"]).run().fails(6, "timeout").unchanged();
     // Beside a dump of the same file a second one is not begun.
     let first = own.dump().spawn();
-    wait::until("the partial file", Duration::from_secs(20), || own.path("dump.sql.partial").exists().then_some(())).unwrap();
+    wait::until("the partial file", svc_tests::wait::HANG, || own.path("dump.sql.partial").exists().then_some(())).unwrap();
     own.dump().run().fails(8, "locked").unchanged();
     own.admin(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {} AND query ~ 'pg_sleep' AND pid <> pg_backend_pid()", literal(&own.name)));
     holder.wait().unwrap();
@@ -644,14 +646,12 @@ fn a_pipe_where_a_file_is_wanted_is_refused_at_once() {
     let own = Own::new("fifo");
     let pipe = own.path("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
-    let soon = Duration::from_secs(20);
-    Tool::new("svc-pgdump").arg("verify").arg(&pipe).limit(soon).run().refused("not_a_regular_file");
-    own.bare().arg("--password-file").arg(&pipe).limit(soon).run().refused("not_a_regular_file");
+    Tool::new("svc-pgdump").arg("verify").arg(&pipe).run().refused("not_a_regular_file");
+    own.bare().arg("--password-file").arg(&pipe).run().refused("not_a_regular_file");
     own.bare()
         .args(["--host", "127.0.0.1"])
         .env("PGSSLMODE", "verify-full")
         .env("PGSSLROOTCERT", &pipe)
-        .limit(soon)
         .run()
         .refused("not_a_regular_file");
 }
@@ -722,7 +722,7 @@ fn a_dump_that_another_run_wrote_meanwhile_keeps_its_own_properties() {
     let script = format!("#!/bin/sh\nif [ $1 = --version ]; then touch waits; {wait}; fi\nexec pg_dump \"$@\"\n");
     svc_tests::os::file(&slow, &script, 0o755, None).unwrap();
     let late = own.dump().arg("--pg-dump").arg(&slow).spawn();
-    wait::until("the run that waits", Duration::from_secs(60), || own.path("waits").exists().then_some(())).unwrap();
+    wait::until("the run that waits", svc_tests::wait::HANG, || own.path("waits").exists().then_some(())).unwrap();
     own.admin(&format!("ALTER DATABASE {} SET work_mem = '9MB'", identifier(&own.name)));
     let document = own.dump().run().ok().text();
     fs::write(own.path("go"), "").unwrap();
