@@ -259,7 +259,7 @@ fn a_signal_ends_a_step_that_waits_for_its_document() {
         // `wait` closes stdin; held here, it stays open until after the signal.
         let input = waiting.stdin.take();
         let pid = Pid::from_raw(waiting.id() as i32);
-        svc_tests::wait::until("the handler to be there", std::time::Duration::from_secs(10), || {
+        svc_tests::wait::until("the handler to be there", svc_tests::wait::HANG, || {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
             (u64::from_str_radix(caught.trim(), 16).ok()? & (1 << 14) != 0).then_some(())

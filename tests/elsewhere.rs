@@ -8,11 +8,6 @@ use svc_tests::search::Settings;
 
 #[test]
 fn a_restore_point_is_brought_back_on_a_host_that_knows_nothing_of_it() {
-    if !svc_tests::deep() {
-        return svc_tests::skip(
-            "a restore point on another host: it starts a search database and a PostgreSQL of its own, --deep",
-        );
-    }
     let (mut product, before) = installed("elsewhere");
     let point = point_of(&product.tool("svc-backup").run().ok());
     let repository = product.repository_dir();

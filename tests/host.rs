@@ -85,10 +85,7 @@ fn the_proxy_passes_cuts_resets_and_stalls() {
     let seen = proxy.accepted();
     std::thread::scope(|scope| {
         let asked = scope.spawn(ask);
-        svc_tests::wait::until("the stalled request", std::time::Duration::from_secs(10), || {
-            (proxy.accepted() > seen).then_some(())
-        })
-        .unwrap();
+        svc_tests::wait::until("the stalled request", svc_tests::wait::HANG, || (proxy.accepted() > seen).then_some(())).unwrap();
         assert!(!asked.is_finished());
         proxy.set(Mode::Pass);
         assert_eq!(asked.join().unwrap().unwrap().0, 200);

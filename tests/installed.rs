@@ -14,7 +14,7 @@ use svc_tests::product::Product;
 use svc_tests::tool::root;
 use svc_tests::wait;
 
-const A_WHILE: Duration = Duration::from_secs(120);
+const A_WHILE: Duration = svc_tests::wait::HANG;
 
 /// The document of a run that ended well.
 #[track_caller]

@@ -12,7 +12,7 @@ use svc_tests::{os, wait};
 use tempfile::TempDir;
 
 const PASSWORD: &str = "s3cret: \\ of the test";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = svc_tests::wait::HANG;
 /// The host's name in the server's certificate; it is led to 127.0.0.1 by `PGHOSTADDR`.
 const NAME: &str = "db.test";
 

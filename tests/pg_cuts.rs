@@ -193,12 +193,12 @@ fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_
     os::file(&password, "x\n", 0o600, None).unwrap();
     let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
     let mut random = Random::of(random::seed());
-    for round in 0..if svc_tests::deep() { 60 } else { 6 } {
+    for round in 0..svc_tests::rounds("connections cut at random", 6, 60) {
         let run = format!("20300101t{round:06}z-cut");
         let restore = |port: u16| {
             let tool =
                 case.tool().args(["--host", "127.0.0.1", "--username", &admin, "--port", &port.to_string(), "--run-id", &run]);
-            tool.arg("--password-file").arg(&password).arg(&dump).limit(Duration::from_secs(120))
+            tool.arg("--password-file").arg(&password).arg(&dump)
         };
         // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
         let limit = 100 + random.below([600, 6000, 20_000][round % 3]);

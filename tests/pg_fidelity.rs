@@ -8,7 +8,7 @@ use svc_tests::host::Host;
 use svc_tests::postgres::{ADMINISTRATOR, identifier, literal};
 use svc_tests::relational::Case;
 use svc_tests::tool::Ran;
-use svc_tests::{deep, os, regression, skip};
+use svc_tests::{os, regression, skip};
 
 /// A database that is made as the clause says.
 fn made(name: &str, clause: &str) -> Case {
@@ -179,10 +179,8 @@ fn a_subscription_is_not_brought_back_and_so_what_was_staged_can_be_dropped() {
 }
 
 #[test]
+#[ignore = "takes minutes"]
 fn the_regression_database_of_postgresql_itself_comes_back() {
-    if !deep() {
-        return skip("PostgreSQL's own regression database: it takes minutes, so only with --deep");
-    }
     let fetched = match regression::fetch() {
         Ok(fetched) => fetched,
         Err(error) => return skip(&format!("PostgreSQL's own regression database: it cannot be had: {error:#}")),

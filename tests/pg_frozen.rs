@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -37,7 +36,7 @@ impl Frozen {
     fn through(&self, tool: Tool) -> Tool {
         let port = self.proxy.port().to_string();
         let tool = tool.args(["--host", "127.0.0.1", "--port", &port, "--username", &self.admin, "--password-file"]);
-        tool.arg(self.case.dir.path().join("password")).limit(Duration::from_secs(120))
+        tool.arg(self.case.dir.path().join("password"))
     }
 
     /// Sends the first signal when nothing comes through any more.
@@ -131,7 +130,7 @@ fn stage_in_its_rows() {
                 CREATE TABLE public.slowly (n integer CHECK (public.slow(n)));\nCOPY public.slowly (n) FROM stdin;\n1\n2\n\\.\n\n";
     let end = text.rfind("--\n-- PostgreSQL database dump complete").unwrap();
     std::fs::write(&slow, format!("{}{rows}{}", &text[..end], &text[end..])).unwrap();
-    let spawned = case.tool().arg("stage").arg(slow).limit(Duration::from_secs(120)).spawn();
+    let spawned = case.tool().arg("stage").arg(slow).spawn();
     let at_it = format!("datname LIKE {} AND application_name = 'svc-tools'", literal(&format!("{}_staged_%", case.database)));
     case.wait_for("the rows", &format!("{at_it} AND wait_event = 'PgSleep'"));
     let stopped = Stopped::of(&case.admin(&format!("SELECT pid FROM pg_stat_activity WHERE {at_it}")));

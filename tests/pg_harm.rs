@@ -16,9 +16,8 @@ use svc_tests::wait;
 use svc_tests::witness::Witness;
 
 /// The numbers of this run, and how many rounds it has: `SVC_TEST_SEED=N` makes the same again.
-fn random(rounds: usize) -> (Random, usize) {
-    let seed = random::seed();
-    (Random::of(seed), if svc_tests::deep() { 100 } else { rounds })
+fn random(what: &str, rounds: usize) -> (Random, usize) {
+    (Random::of(random::seed()), svc_tests::rounds(what, rounds, 100))
 }
 
 #[test]
@@ -33,7 +32,7 @@ fn a_cut_dump_is_refused_before_anything_wherever_it_was_cut() {
     let copied = text.find("\n\\.\n").unwrap() + 4;
     let line = rows + text[rows..].find('\n').unwrap() + 1;
     let mut cuts = vec![0, 60, rows, line, copied, between, complete, complete + 20, whole.len() - 12];
-    let (mut random, rounds) = random(8);
+    let (mut random, rounds) = random("a cut dump", 8);
     cuts.extend((0..rounds).map(|_| random.below(whole.len() - 12)));
     let path = case.dir.path().join("cut.sql");
     for (round, cut) in (0..).zip(cuts) {
@@ -51,7 +50,7 @@ fn a_flipped_byte_is_refused_by_the_document_and_harms_nothing_without_it() {
     let dump = case.dir.path().join("backup.sql");
     let whole = fs::read(&dump).unwrap();
     let witness = Witness::of(&case);
-    let (mut random, rounds) = random(4);
+    let (mut random, rounds) = random("a dump with a flipped bit", 4);
     for round in 0..rounds {
         let (at, bit) = (random.below(whole.len()), random.below(8));
         let mut bytes = whole.clone();

@@ -81,7 +81,7 @@ impl Series<'_> {
         let of = all.len();
         assert!(of > 10, "{}: strace saw {of} calls only", self.what);
         let mut random = Random::of(random::seed());
-        let chosen = kills::sample(all.clone(), self.count, &mut random);
+        let chosen = kills::sample(self.what, all.clone(), self.count, &mut random);
         let rounds = chosen.len();
         let more = (0..SPARE).map(|_| all[random.below(of)].clone());
         let mut killed = 0;
@@ -231,7 +231,7 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
         let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
         let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
         case.tool().args(["unstage", "--run", "20300102t000000z-all"]).run().ok();
-        for (round, moment) in (0..).zip(kills::sample(all, 2, &mut Random::of(11))) {
+        for (round, moment) in (0..).zip(kills::sample("a staging before another run", all, 2, &mut Random::of(11))) {
             let next = format!("20300104t{round:06}z-next");
             kills::kill_at(stage(&format!("20300103t{round:06}z-killed")), &moment);
             grow_old(&case.dir.path().join("state"));

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use svc_tests::content::postgres_dump;
 use svc_tests::relational::Case;
+use svc_tests::rounds;
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::{deep, skip};
 
 const METHODS: [(&str, &str); 2] = [("zstd", "zst"), ("gzip", "gz")];
 
@@ -116,10 +116,7 @@ fn zstd(file: &[u8]) -> Vec<u8> {
 #[test]
 fn a_compressed_dump_that_is_cut_or_altered_is_refused_before_anything() {
     let (case, _) = large("pgc_damage");
-    let rounds = if deep() { 200 } else { 8 };
-    if !deep() {
-        skip("a compressed dump cut and with a flipped bit at 200 places each: only with --deep");
-    }
+    let rounds = rounds("a compressed dump cut and with a flipped bit", 8, 200);
     for (method, _) in METHODS {
         let dumped = dump(&case, method);
         let document = case.keep("pgdump.json", &dumped);

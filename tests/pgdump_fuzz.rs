@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::io::{Seek, Write};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use svc_pgdump::lexer::{Kind, Lexer, Piece};
 use svc_pgdump::tokens;
@@ -13,7 +12,7 @@ use svc_tests::host::Host;
 use svc_tests::postgres::Postgres;
 use svc_tests::programs;
 use svc_tests::random::Random;
-use svc_tests::{deep, skip};
+use svc_tests::{rounds, skip};
 
 /// What damage is made of, beside bytes: whatever changes how the rest is read.
 const PARTS: [&str; 36] = [
@@ -117,14 +116,8 @@ fn read(bytes: &[u8], mut chunk: impl FnMut() -> usize) -> (Vec<u8>, Vec<u64>) {
 
 #[test]
 fn damaged_dumps_are_split_and_joined_again_whatever_they_hold() {
-    let time = if deep() { Duration::from_secs(300) } else { Duration::from_secs(2) };
-    if !deep() {
-        skip("damaged dumps for five minutes: only with --deep");
-    }
     let seeds: Vec<Vec<u8>> = SEEDS.iter().map(|seed| seed.as_bytes().to_vec()).collect();
-    let (started, mut seed) = (Instant::now(), 0);
-    while started.elapsed() < time {
-        seed += 1;
+    for seed in 1..=rounds("damaged dumps, split and joined", 4000, 600_000) as u64 {
         let mut random = Random::of(seed);
         let bytes = damaged(&mut random, &seeds);
         let (whole, ends) = read(&bytes, || usize::MAX);
@@ -139,7 +132,6 @@ fn damaged_dumps_are_split_and_joined_again_whatever_they_hold() {
             drop(tokens::tokens(text));
         }
     }
-    println!("{seed} damaged dumps in {:?}", started.elapsed());
 }
 
 /// What strings, comments and commands are made of.
@@ -252,27 +244,19 @@ fn psql_agrees(pg: &Postgres, seed: u64, sent: &[u8], count: usize) {
 #[test]
 fn psql_reads_what_it_is_sent_as_we_do() {
     let mut postgres = Host::shared().unwrap().postgres;
-    let (time, clients) = match deep() {
-        true => (
-            Duration::from_secs(100),
-            vec![postgres.bin_dir.clone(), programs::client(16).unwrap(), programs::client(18).unwrap()],
-        ),
-        false => (Duration::from_secs(4), vec![postgres.bin_dir.clone()]),
-    };
-    if !deep() {
-        skip("what psql 15, 16 and 18 read, for five minutes: only with --deep");
+    let mut clients = vec![postgres.bin_dir.clone()];
+    for version in [16, 18] {
+        match programs::client(version) {
+            Ok(bin_dir) => clients.push(bin_dir),
+            Err(error) => skip(&format!("what psql {version} reads: it cannot be had: {error:#}")),
+        }
     }
-    let mut seed = 0;
+    let count = rounds("dumps that each psql reads as we do", 60, 2000);
+    let mut seeds = 1_u64..;
     for client in clients {
         postgres.bin_dir = client;
-        let (started, mut dumps) = (Instant::now(), 0);
-        while started.elapsed() < time {
-            seed += 1;
-            if let Some((sent, count)) = scraps(seed) {
-                psql_agrees(&postgres, seed, &sent, count);
-                dumps += 1;
-            }
-        }
-        println!("{dumps} dumps that {} read as we do", postgres.bin_dir.display());
+        let dumps = seeds.by_ref().take(count).filter_map(|seed| Some((seed, scraps(seed)?)));
+        let read = dumps.map(|(seed, (sent, count))| psql_agrees(&postgres, seed, &sent, count)).count();
+        assert!(read > 0, "no dump for {}", postgres.bin_dir.display());
     }
 }

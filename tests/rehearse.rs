@@ -14,7 +14,7 @@ use svc_tests::journey::{assert_back, installed, journal, once_free, point_of, s
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 
-const A_WHILE: Duration = Duration::from_secs(120);
+const A_WHILE: Duration = svc_tests::wait::HANG;
 
 /// Every copy that lies staged beside the live data, and every note of one.
 fn traces(product: &Product) -> Vec<String> {
@@ -211,10 +211,8 @@ fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_nex
 }
 
 #[test]
+#[ignore = "many minutes: ended and killed at each step"]
 fn a_rehearsal_ended_or_killed_at_any_step_leaves_nothing() {
-    if !svc_tests::deep() {
-        return svc_tests::skip("a rehearsal ended and killed at every step: it takes many minutes, --deep");
-    }
     let (product, before) = installed("rhall");
     let upgrade = product.tool("svc-upgrade").arg("--aside").arg(product.installer("2.0.1")).run().ok();
     let point = point_of(&upgrade);

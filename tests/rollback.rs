@@ -13,7 +13,7 @@ use svc_tests::journey::{assert_back, installed, once_free, point_of, signal_at,
 use svc_tests::product::Product;
 use svc_tests::wait;
 
-const A_WHILE: Duration = Duration::from_secs(120);
+const A_WHILE: Duration = svc_tests::wait::HANG;
 
 #[test]
 fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {

@@ -14,7 +14,7 @@ use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
-const A_WHILE: Duration = Duration::from_secs(60);
+const A_WHILE: Duration = svc_tests::wait::HANG;
 const SCRIPTS: [&str; 6] = ["svc-setup-snapshots", "svc-backup", "svc-nightly", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
 /// An installer of 2.0.1 that does what the test says.

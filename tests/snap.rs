@@ -13,10 +13,9 @@ use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
 use svc_tests::{os, wait};
 
-const LONG: Duration = Duration::from_secs(60);
-/// What ends a second or two after a signal or a limit ends before that, be the machine as slow as it likes; a silence lasts for
-/// ever.
-const FAR: Duration = Duration::from_secs(30);
+const LONG: Duration = svc_tests::wait::HANG;
+/// After how long the tool gives up an answer by itself: what has taken so long was ended by that, and not by a signal or its own time limit.
+const ANSWER: Duration = Duration::from_secs(90);
 
 fn own_server(settings: &Settings) -> OwnSearch {
     let host = Host::shared().unwrap();
@@ -93,7 +92,7 @@ fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
     sandbox.run(&["cleanup", "--dry-run"]).ok().unchanged();
     // A server cleans up only while no snapshot is taken, in any repository: those of the other tests are waited for.
     let cleanup = || {
-        let ended = wait::until("a moment without snapshots", Duration::from_secs(120), || {
+        let ended = wait::until("a moment without snapshots", svc_tests::wait::HANG, || {
             let ran = sandbox.run(&["cleanup"]);
             (ran.status != 5).then_some(ran)
         });
@@ -297,14 +296,14 @@ fn a_server_that_says_nothing_keeps_neither_the_time_limit_nor_a_signal_away() {
     for step in [&["list"][..], &["health"], &["health", "--wait"], &["create", "s"], &["wait", "s"], &["stage", "s"]] {
         let began = Instant::now();
         tool(step).args(["--timeout", "1s"]).run().fails(6, "timeout").unchanged();
-        assert!(began.elapsed() < FAR, "{step:?} took {:?}", began.elapsed());
+        assert!(began.elapsed() < ANSWER, "{step:?} took {:?}", began.elapsed());
         let seen = proxy.accepted();
         let waiting = tool(step).spawn();
         wait::until("the request", LONG, || (proxy.accepted() > seen).then_some(())).unwrap();
         let began = Instant::now();
         waiting.signal(Signal::SIGTERM);
         waiting.wait().fails(143, "interrupted").unchanged();
-        assert!(began.elapsed() < FAR, "{step:?} took {:?}", began.elapsed());
+        assert!(began.elapsed() < ANSWER, "{step:?} took {:?}", began.elapsed());
     }
 }
 
@@ -316,14 +315,12 @@ fn a_server_that_falls_silent_while_a_snapshot_is_waited_for_does_not_keep_a_sig
     let waiting = sandbox.tool(&["wait", "s"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
     wait::until("six requests", LONG, || (proxy.accepted() > 6).then_some(())).unwrap();
     proxy.set(Mode::Stall);
-    // A look that is under way already is stuck as well as a further one.
-    let seen = proxy.accepted();
-    let _ = wait::until("a further look", Duration::from_secs(3), || (proxy.accepted() > seen).then_some(()));
+    wait::until("a request that is stuck", LONG, || proxy.holds_something().then_some(())).unwrap();
     let began = Instant::now();
     waiting.signal(Signal::SIGTERM);
     let ended = waiting.wait().fails(143, "interrupted").unchanged();
     assert!(ended.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap wait s"), "{ended}");
-    assert!(began.elapsed() < FAR, "{:?}", began.elapsed());
+    assert!(began.elapsed() < ANSWER, "{:?}", began.elapsed());
 }
 
 #[test]

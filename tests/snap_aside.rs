@@ -1,7 +1,5 @@
 //! `svc-snap aside`: a standing copy of the live indices; and copies that nobody remembers.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use serde_json::json;
 use svc_tests::gate::{Gate, Side};
@@ -22,8 +20,7 @@ fn two(sandbox: &Sandbox) -> [String; 2] {
 
 fn killed(gate: &Gate, tool: Spawned, number: usize) {
     let mut tool = tool;
-    wait::until("the chosen request", Duration::from_secs(30), || (gate.is_closed() || !tool.is_running()).then_some(()))
-        .unwrap();
+    wait::until("the chosen request", svc_tests::wait::HANG, || (gate.is_closed() || !tool.is_running()).then_some(())).unwrap();
     assert!(gate.is_closed(), "it did not come to its request {number}: {:?}", gate.seen());
     tool.signal(Signal::SIGKILL);
     assert_eq!(tool.wait().status, 137);

@@ -12,7 +12,7 @@ use svc_tests::sandbox::Sandbox;
 use svc_tests::search::OS_USER;
 use svc_tests::{os, wait};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = svc_tests::wait::HANG;
 
 /// A sandbox whose requests and tools go to that node.
 fn sandbox_on(cluster: &Cluster, node: usize, name: &str) -> Sandbox {
@@ -53,9 +53,6 @@ fn shard_under_way(sandbox: &Sandbox, snapshot: &str, index: &str, shard: usize)
 
 #[test]
 fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
-    if !svc_tests::deep() {
-        return svc_tests::skip("a snapshot during which a node dies: it takes minutes, so only with --deep");
-    }
     let share = Share::new().unwrap();
     // Once a node that only holds data, once the elected manager itself.
     for (victim, asked) in [(3, 1), (1, 2)] {
@@ -114,9 +111,6 @@ impl Drop for Stopping<'_> {
 
 #[test]
 fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_index_never_notices() {
-    if !svc_tests::deep() {
-        return svc_tests::skip("a staging during which a node stops: it takes minutes, so only with --deep");
-    }
     let share = Share::new().unwrap();
     // A shard that may go to another node comes back there; one that may not is lost, as it has no replica.
     for (name, moves) in [("moves", true), ("stays", false)] {
@@ -177,9 +171,6 @@ fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
 /// requests of the swap.
 #[test]
 fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_command_finishes_it() {
-    if !svc_tests::deep() {
-        return svc_tests::skip("a restore during which a node stops: it takes minutes, so only with --deep");
-    }
     let share = Share::new().unwrap();
     let cluster = share.take().unwrap();
     let sandbox = sandbox_on(&cluster, 1, "restore").registered(&[]);

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::host::Host;
@@ -297,7 +297,7 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
     server.lay("old.pem", "server.pem").unwrap();
     // The server looks at its certificates now and then.
-    wait::until("the expired certificate", Duration::from_secs(60), || {
+    wait::until("the expired certificate", svc_tests::wait::HANG, || {
         let error = server.ask("GET", "/_cluster/health", None).err()?;
         format!("{error:#}").contains("certificate has expired").then_some(())
     })
@@ -327,18 +327,24 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
         .env("SVC_SEARCH_CLIENT_KEY", server.authority.path("nobody.key"));
     silent(nobody.run()).refused("search_forbidden");
     client.spares(".opendistro_security", |args| client.stranger(args));
+}
 
-    // The plugin does not start with a certificate that has expired, so that it has to expire at work.
-    if !svc_tests::deep() {
-        return svc_tests::skip("a certificate of OpenSearch that expires: it takes minutes, so only with --deep");
-    }
-    server.authority.sign_for_seconds("server", "short", "IP:127.0.0.1", 150).unwrap();
+/// The plugin does not start with a certificate that has expired, so that it has to expire at work.
+#[test]
+#[ignore = "minutes: a certificate of OpenSearch expires at work"]
+fn a_certificate_of_opensearch_that_expires_at_work_is_named() {
+    let host = Host::shared().unwrap();
+    let server = Secured::opensearch(&host).unwrap();
+    // Long enough for a start on a busy machine.
+    server.authority.sign_for_seconds("server", "short", "IP:127.0.0.1", 300).unwrap();
     server.lay("short.pem", "server.pem").unwrap();
-    host.systemd.stop(&server.unit).unwrap();
     server.start(&host).unwrap();
+    let client = Client::new(&server);
     let known = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
+    let location = server.repo_root.join("backup").display().to_string();
+    known(&["register", "--location", &location]).run().ok().changed();
     let expired = || Some(known(&["create", "t"]).arg("--dry-run").run()).filter(|ran| ran.status != 0);
-    silent(wait::until("the end of the certificate", Duration::from_secs(200), expired).unwrap())
+    silent(wait::until("the end of the certificate", svc_tests::wait::HANG, expired).unwrap())
         .refused("search_certificate_expired");
     silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_verified");
 }
@@ -593,10 +599,8 @@ fn a_server_that_drips_does_not_keep_the_time_limit_away() {
         }
     });
     for server in [&drip, &body] {
-        let began = Instant::now();
+        // The answer would take minutes, or come to no end.
         at(&sandbox, server, &["create", "s", "--timeout", "3s"]).run().fails(6, "timeout").unchanged();
-        // The answer would take minutes.
-        assert!(began.elapsed() < Duration::from_secs(60), "it took {:?}", began.elapsed());
         assert!(server.seen().iter().all(|request| request.starts_with("GET ")));
     }
 }

@@ -14,7 +14,7 @@ use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = svc_tests::wait::HANG;
 
 /// How many requests the swap of a snapshot is, as its dry run says.
 fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {
@@ -144,7 +144,7 @@ fn a_way_back_killed_at_any_request_is_finished_by_the_same_command_and_the_inde
     sandbox.fill(&live, 10, docs);
     let mut n = 200;
     // Blocked; kept. Exchanged is a swap like any other, which goes the other way.
-    for cut in 1..=if svc_tests::deep() { 3 } else { 2 } {
+    for cut in 1..=svc_tests::rounds("a swap that was cut, and then its way back", 2, 3) {
         for (number, side) in (1..).flat_map(|number| [(number, Side::Before), (number, Side::After)]) {
             n += 1;
             let run = run_id(n);

@@ -332,10 +332,8 @@ fn chain(keys: &[&'static str]) -> Option<Site> {
 }
 
 #[test]
+#[ignore = "minutes: starts all six servers"]
 fn snapshots_move_from_line_to_line_and_back_and_what_cannot_move_is_said() {
-    if !svc_tests::deep() {
-        return svc_tests::skip("the recipes between all six servers: they take minutes, so only with --deep");
-    }
     let (opensearch, elasticsearch) = thread::scope(|scope| {
         let opensearch = scope.spawn(|| chain(&["opensearch-1", "opensearch-2", "opensearch-3"]));
         let elasticsearch = chain(&["elasticsearch-7", "elasticsearch-8", "elasticsearch-9"]);

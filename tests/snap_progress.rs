@@ -15,7 +15,7 @@ use svc_tests::tool::Ran;
 use svc_tests::wait;
 use tempfile::TempDir;
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = svc_tests::wait::HANG;
 
 /// A terminal of 120 columns.
 struct Terminal<'a> {

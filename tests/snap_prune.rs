@@ -13,7 +13,7 @@ use svc_tests::search::Settings;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = svc_tests::wait::HANG;
 /// Whatever is not the newest goes.
 const ALL_BUT_ONE: [&str; 5] = ["prune", "--max-age", "0s", "--min-count", "1"];
 

@@ -328,8 +328,7 @@ fn a_server_starts_with_what_configure_wrote_and_knows_the_folder() {
         format!("path: {{repo: \"{root}/a,{root}/b\"}}\n"),
         "path.repo:   # to be set\n".to_owned(),
     ];
-    // Each start takes its time: the first form always, the others where there is time.
-    let count = if svc_tests::deep() { forms.len() } else { 1 };
+    let count = svc_tests::rounds("a server started with what configure wrote", 1, forms.len());
     for form in forms.iter().take(count) {
         fs::write(&server.config_file, format!("{plain}{form}")).unwrap();
         let location = server.repo_root.join("backup_repo");

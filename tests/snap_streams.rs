@@ -1,7 +1,5 @@
 //! Data streams: noted by `svc-snap create`, never staged, and restored in place.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
@@ -180,7 +178,7 @@ fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command()
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
         let restore = || sandbox.tool(&["restore", "--from", "-", "--streams-in-place", "--run-id", &run]).stdin(created.text());
         let mut tool = restore().env("SVC_SEARCH_URL", gate.url()).spawn();
-        wait::until("the chosen request", Duration::from_secs(30), || (gate.is_closed() || !tool.is_running()).then_some(()))
+        wait::until("the chosen request", svc_tests::wait::HANG, || (gate.is_closed() || !tool.is_running()).then_some(()))
             .unwrap();
         assert!(gate.is_closed(), "the restore did not come to its request {number}: {:?}", gate.seen());
         tool.signal(Signal::SIGKILL);

@@ -12,7 +12,7 @@ use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = svc_tests::wait::HANG;
 
 /// What has come of the writes so far.
 #[derive(Default)]

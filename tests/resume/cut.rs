@@ -13,7 +13,7 @@ use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
 /// How long a test waits for what it has caused.
-pub const A_WHILE: Duration = Duration::from_secs(180);
+pub const A_WHILE: Duration = svc_tests::wait::HANG;
 
 /// In what way a script is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

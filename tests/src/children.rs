@@ -10,9 +10,6 @@ use nix::unistd::Pid;
 
 use crate::wait;
 
-/// How long a group may take to end, and to clean up behind itself, when its time is over.
-const LEAVE: Duration = Duration::from_secs(60);
-
 /// A child, and whether it leads a process group of its own.
 static RUNNING: Mutex<Vec<(Pid, bool)>> = Mutex::new(Vec::new());
 
@@ -46,16 +43,28 @@ pub fn grouped(program: impl AsRef<std::ffi::OsStr>) -> Command {
 }
 
 /// Waits for the end of a child that leads a process group ([`grouped`]), which gets every signal of [`signal`] meanwhile. When
-/// its time is over, the whole group is told to end, and killed if it does not; then there is no status.
-pub fn within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+/// `progress` has not changed for `silence`, the whole group is told to end, and killed if it does not; then there is no status.
+pub fn while_it_goes_on<T: PartialEq>(
+    child: &mut Child,
+    silence: Duration,
+    mut progress: impl FnMut() -> T,
+) -> io::Result<Option<ExitStatus>> {
     let leader = pid(child)?;
     registered((leader, true), || {
+        let mut ended = false;
+        let mut last = progress();
         // A signal to the caller does not end the wait: the group gets it too, and cleans up.
-        if wait::gone(limit, || !matches!(child.try_wait(), Ok(None))) {
-            return child.wait().map(Some);
+        while wait::gone(silence, || {
+            ended = !matches!(child.try_wait(), Ok(None));
+            ended || progress() != last
+        }) {
+            if ended {
+                return child.wait().map(Some);
+            }
+            last = progress();
         }
         let _ = killpg(leader, Signal::SIGTERM);
-        wait::gone(LEAVE, || !matches!(child.try_wait(), Ok(None)));
+        wait::gone(wait::HANG, || !matches!(child.try_wait(), Ok(None)));
         // The leader is gone, or not; whoever is left of its group goes now.
         let _ = killpg(leader, Signal::SIGKILL);
         child.wait()?;
@@ -80,11 +89,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_whose_time_is_over_is_ended_and_has_no_status() {
-        let mut child = grouped("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
-        assert_eq!(within(&mut child, Duration::from_millis(200)).unwrap(), None);
-        assert!(wait::gone(Duration::from_secs(10), || killpg(Pid::from_raw(child.id().cast_signed()), None).is_err()));
-        let mut child = grouped("true").spawn().unwrap();
-        assert!(within(&mut child, LEAVE).unwrap().unwrap().success());
+    fn a_group_that_goes_on_is_waited_for_and_one_that_does_not_is_ended_and_has_no_status() {
+        let mut child = grouped("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap();
+        assert_eq!(while_it_goes_on(&mut child, Duration::from_millis(200), || ()).unwrap(), None);
+        assert!(wait::gone(wait::HANG, || killpg(Pid::from_raw(child.id().cast_signed()), None).is_err()));
+        let mut child = grouped("sleep").arg("1").spawn().unwrap();
+        let mut count = 0;
+        let more = || {
+            count += 1;
+            count
+        };
+        assert!(while_it_goes_on(&mut child, Duration::ZERO, more).unwrap().unwrap().success());
     }
 }

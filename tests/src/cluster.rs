@@ -18,7 +18,7 @@ use crate::{os, wait};
 pub const OTHER_USER: &str = "svc-search-3";
 
 /// How long the nodes may take to find each other.
-const TOGETHER: Duration = Duration::from_secs(120);
+const TOGETHER: Duration = crate::wait::HANG;
 
 /// Where nodes are named that may not become the manager.
 const EXCLUSIONS: &str = "/_cluster/voting_config_exclusions";

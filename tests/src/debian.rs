@@ -20,7 +20,7 @@ const TOOLS: &str = "/opt/svc-tools";
 const PROGRAMS: [&str; 2] = ["debootstrap", "systemd-nspawn"];
 
 /// How long it may take to boot, and to halt.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = crate::wait::HANG;
 
 /// A container that runs; it halts when this is dropped. What is written in it is forgotten.
 #[derive(Debug)]

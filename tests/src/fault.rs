@@ -20,7 +20,7 @@ use crate::wait;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long a request is held back at most.
-const HELD: Duration = Duration::from_secs(120);
+const HELD: Duration = crate::wait::HANG;
 
 /// Which requests are hurt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,8 @@ pub struct Filter {
     pub targets: Vec<String>,
     /// A part of a test's name, and what stands behind a further `--`, for the test programs.
     pub words: Vec<String>,
+    /// Also the tests that are `#[ignore]`.
+    pub deep: bool,
 }
 
 impl Filter {
@@ -45,6 +47,16 @@ impl Filter {
         self.targets.is_empty() || self.targets.iter().any(|one| one == target)
     }
 
+    /// The words for `cargo test`.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut words = self.words.clone();
+        if self.deep {
+            let dashes = (!words.iter().any(|word| word == "--")).then(|| "--".to_owned());
+            words.extend(dashes.into_iter().chain(["--include-ignored".to_owned()]));
+        }
+        words
+    }
+
     /// Whether everything is.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty() && self.words.is_empty()
@@ -67,8 +79,20 @@ mod tests {
             assert_eq!((filter.wants("snap"), filter.wants("swap"), filter.is_empty()), (true, false, false));
         }
         let none = read("").unwrap();
+        assert_eq!(none.arguments(), Vec::<String>::new());
         assert!(none.wants("snap") && none.is_empty());
         assert!(!read("a_node").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_deep_run_includes_the_ignored_ones() {
+        for (words, expected) in [
+            ("", "-- --include-ignored"),
+            ("a_node", "a_node -- --include-ignored"),
+            ("a_node -- --nocapture", "a_node -- --nocapture --include-ignored"),
+        ] {
+            assert_eq!(Filter { deep: true, ..read(words).unwrap() }.arguments().join(" "), expected);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::tool::{Ran, Tool};
 use crate::wait;
 
 /// How long a tool may take to come to the chosen request.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = crate::wait::HANG;
 
 /// At which side of a request the gate closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

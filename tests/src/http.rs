@@ -1,7 +1,5 @@
 //! A small HTTP client for what tests ask the search database themselves, beside the tools.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use ureq::http::Request;
@@ -35,7 +33,7 @@ fn send(method: &str, url: &str, content_type: &str, text: String) -> Result<(u1
         .http_status_as_error(false)
         .allow_non_standard_methods(true)
         .proxy(None)
-        .timeout_global(Some(Duration::from_secs(300)))
+        .timeout_global(Some(crate::wait::HANG))
         .build()
         .into();
     let request = Request::builder().method(method).uri(url);

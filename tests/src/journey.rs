@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -51,7 +50,7 @@ pub fn signal_at(product: &Product, tool: Tool, (signal, group): (Signal, bool),
     let known = runs(product);
     let is_there = |run: &PathBuf| !known.contains(run) && journal(run).iter().any(|name| name.get(3..) == Some(point));
     let mut script = tool.may_be_killed().spawn();
-    let run = wait::until(point, Duration::from_secs(120), || {
+    let run = wait::until(point, crate::wait::HANG, || {
         let found = runs(product).into_iter().find(is_there);
         if found.is_none() && !script.is_running() { Some(None) } else { found.map(Some) }
     });
@@ -69,10 +68,8 @@ pub fn signal_at(product: &Product, tool: Tool, (signal, group): (Signal, bool),
 /// What comes of a script once the tools that a script which was killed has left behind have ended.
 #[track_caller]
 pub fn once_free(tool: impl Fn() -> Tool) -> Ran {
-    wait::until("the tools of the killed run to end", Duration::from_secs(120), || {
-        Some(tool().run()).filter(|ran| ran.status != 8)
-    })
-    .unwrap()
+    wait::until("the tools of the killed run to end", crate::wait::HANG, || Some(tool().run()).filter(|ran| ran.status != 8))
+        .unwrap()
 }
 
 /// The restore point that a script made.

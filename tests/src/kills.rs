@@ -67,11 +67,12 @@ pub fn kill_at(tool: Tool, moment: &Moment) -> Ran {
 }
 
 /// All of them for a deep run, else so many, spread over all.
-pub fn sample(all: Vec<Moment>, count: usize, random: &mut Random) -> Vec<Moment> {
-    if crate::deep() || all.len() <= count {
+pub fn sample(what: &str, all: Vec<Moment>, count: usize, random: &mut Random) -> Vec<Moment> {
+    let size = all.len();
+    let count = crate::rounds(&format!("{what}, killed at its system calls"), count, size);
+    if count >= size {
         return all;
     }
-    let size = all.len();
     (0..count).map(|part| all[part * size / count + random.below((size / count).max(1))].clone()).collect()
 }
 

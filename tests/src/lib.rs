@@ -48,12 +48,19 @@ pub mod turns;
 pub mod wait;
 pub mod witness;
 
-/// Whether the tests that take long are to run too: `tests/run --deep`, which sets `SVC_TEST_DEEP`.
-pub fn deep() -> bool {
-    std::env::var_os("SVC_TEST_DEEP").is_some_and(|value| !value.is_empty())
+/// The variable that `tests/run --deep` sets; such a run also includes the tests that are `#[ignore]`.
+pub const DEEP: &str = "SVC_TEST_DEEP";
+
+/// How many rounds a series has: `all` in a deep run, else `few`, which is noted as left out.
+pub fn rounds(what: &str, few: usize, all: usize) -> usize {
+    if few >= all || std::env::var_os(DEEP).is_some_and(|value| !value.is_empty()) {
+        return all;
+    }
+    skip(&format!("{what}: {few} rounds of {all}, the others only with --deep"));
+    few
 }
 
-/// The variable that names the file of what was left out, which [`suite`] sets for each search database.
+/// The variable that names the file of what was left out, which [`turns`] sets for each search database.
 pub const SKIPPED: &str = "SVC_TEST_SKIPPED";
 
 /// Notes that a test, or a part of one, is left out here: what it would have shown, and why not. A test that returns early has
@@ -65,4 +72,10 @@ pub fn skip(what_and_why: &str) {
     // One write, so that tests side by side do not mix their lines.
     let noted = noted.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{what_and_why}\n").as_bytes()));
     assert!(noted.is_ok(), "cannot note in {} what is left out: {noted:?}", file.display());
+}
+
+/// Tells the suite that the tests go on: something has ended. It stops a host of which it hears nothing for a long time.
+pub fn tell_progress() {
+    let Some(file) = std::env::var_os(SKIPPED) else { return };
+    let _ = std::fs::File::options().append(true).open(file).and_then(|file| file.set_modified(std::time::SystemTime::now()));
 }

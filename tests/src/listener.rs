@@ -65,7 +65,6 @@ pub fn host_and_port(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::time::Duration;
 
     use super::*;
     use crate::wait;
@@ -78,6 +77,6 @@ mod tests {
         assert_eq!(said, "hello");
         let address = ("127.0.0.1", listener.port());
         drop(listener);
-        assert!(wait::gone(Duration::from_secs(10), || TcpStream::connect(address).is_err()));
+        assert!(wait::gone(crate::wait::HANG, || TcpStream::connect(address).is_err()));
     }
 }

@@ -54,12 +54,15 @@ enum Step {
         /// How many hosts at a time; default: as many as the free memory has room for (5 GB each), at most 4.
         #[arg(long, value_name = "COUNT")]
         jobs: Option<usize>,
-        /// After how many minutes a host whose tests have not ended is stopped; default: 25, with --everywhere 60.
-        #[arg(long, value_name = "MINUTES")]
-        limit: Option<u64>,
+        /// After how many minutes in which no test and no tool has ended a host is stopped.
+        #[arg(long, value_name = "MINUTES", default_value_t = 30)]
+        silence: u64,
         /// Run on all of them also what is otherwise run on one, or on one of each product.
         #[arg(long)]
         everywhere: bool,
+        /// Run what takes long too: the tests that are `#[ignore]`, and the long series whole.
+        #[arg(long)]
+        deep: bool,
         /// Which search databases, in the order of their turns.
         #[arg(required = true)]
         keys: Vec<String>,
@@ -93,10 +96,10 @@ fn main() -> ExitCode {
             Ok(0)
         }
         Step::Fetch { keys } => fetch(&keys),
-        Step::Suite { jobs, limit, everywhere, keys, filter } => {
-            let limit = Duration::from_secs(60 * limit.unwrap_or(if everywhere { 60 } else { 25 }));
-            run_suite(jobs.unwrap_or_else(turns::jobs), limit, everywhere, &keys, &filter)
-        }
+        Step::Suite { jobs, silence, everywhere, deep, keys, filter } => Filter::of(&filter).and_then(|filter| {
+            let silence = Duration::from_secs(60 * silence);
+            run_suite(jobs.unwrap_or_else(turns::jobs), silence, everywhere, &keys, &Filter { deep, ..filter })
+        }),
     };
     match outcome {
         Ok(status) => ExitCode::from(status),
@@ -115,18 +118,18 @@ fn fetch(keys: &[String]) -> Result<u8> {
     Ok(0)
 }
 
-fn run_suite(jobs: usize, limit: Duration, everywhere: bool, keys: &[String], filter: &[String]) -> Result<u8> {
+fn run_suite(jobs: usize, silence: Duration, everywhere: bool, keys: &[String], filter: &Filter) -> Result<u8> {
     forward_signals()?;
-    let (lists, filter) = (Lists::read()?, Filter::of(filter)?);
+    let lists = Lists::read()?;
     let wanted = keys.iter().map(|key| distribution(key)).collect::<Result<Vec<_>>>()?;
     let had = |one: &&Distribution| {
         suite::fetch(one).inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
     };
     let ready: Vec<_> = wanted.iter().copied().filter(had).collect();
-    let parts = suite::parts(&ready, &lists, &filter, everywhere, jobs)?;
+    let parts = suite::parts(&ready, &lists, filter, everywhere, jobs)?;
     let narrowed = suite::narrowed(&ready, &lists, &parts);
     let planned: Vec<&str> = parts.iter().map(|part| part.key).collect();
-    let outcomes = turns::run(parts, jobs, limit)?;
+    let outcomes = turns::run(parts, jobs, silence)?;
     for one in wanted.iter().filter(|one| planned.contains(&one.key) || !ready.contains(one)) {
         let without = Outcome::without_turn(if ready.contains(one) { Verdict::NotRun } else { Verdict::Skipped });
         println!("{:16} {}", one.key, outcomes.get(one.key).unwrap_or(&without));

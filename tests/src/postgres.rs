@@ -13,7 +13,7 @@ use crate::systemd::Systemd;
 use crate::wait;
 
 /// How long a server may take to start.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = crate::wait::HANG;
 /// The administrator, in the operating system and in the database.
 pub const ADMINISTRATOR: &str = "postgres";
 

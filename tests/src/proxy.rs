@@ -43,6 +43,7 @@ struct Shared {
     stop: AtomicBool,
     accepted: AtomicUsize,
     cuts: AtomicUsize,
+    holds: AtomicBool,
 }
 
 impl Shared {
@@ -68,6 +69,7 @@ impl Proxy {
             stop: AtomicBool::new(false),
             accepted: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
+            holds: AtomicBool::new(false),
         });
         let serving = Arc::clone(&shared);
         let listener = Listener::new(move |client| {
@@ -85,6 +87,11 @@ impl Proxy {
     /// Whether no byte passes.
     pub fn is_stalled(&self) -> bool {
         self.shared.mode() == Mode::Stall
+    }
+
+    /// Whether it has held something back since it stalled.
+    pub fn holds_something(&self) -> bool {
+        self.shared.holds.load(Ordering::SeqCst)
     }
 
     /// Closes the connections that are open now; new ones are carried.
@@ -150,6 +157,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, over: &AtomicBo
             }
             Mode::StallAt(_) => ready,
             Mode::Stall => {
+                shared.holds.store(true, Ordering::SeqCst);
                 thread::sleep(PAUSE);
                 continue;
             }

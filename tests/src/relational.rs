@@ -16,7 +16,7 @@ use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
 /// How long a test waits for what it has asked for.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = crate::wait::HANG;
 
 /// What the service's database may look like: a serial key, a constraint, an index, an enumeration, a view, a comment with traps.
 const CONTENT: &str = r"

@@ -16,7 +16,7 @@ use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
 /// How long a test waits for what it has asked for.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = crate::wait::HANG;
 
 /// The body that makes an index which no node may hold.
 pub fn unallocatable() -> Value {

@@ -89,6 +89,8 @@ pub struct Part {
     pub with_units: bool,
     /// Whether the sample service's own check goes first.
     pub with_check: bool,
+    /// Whether it runs what takes long too: the tests that are `#[ignore]`, and all of [`crate::rounds`].
+    pub deep: bool,
     words: Vec<String>,
 }
 
@@ -129,7 +131,8 @@ pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, ever
     let begun = |one: &&'static Distribution| Part {
         key: one.key,
         targets: wanted(&lists.search),
-        words: filter.words.clone(),
+        deep: filter.deep,
+        words: filter.arguments(),
         ..Part::default()
     };
     let mut parts: Vec<Part> = all.iter().map(begun).collect();

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
@@ -83,7 +82,7 @@ impl Systemd {
     /// Ends every process of a unit at once, as a power cut would, and waits until the manager has seen it.
     pub fn kill(&self, unit: &str) -> Result<()> {
         os::run(self.systemctl().args(["kill", "--signal=KILL", "--kill-who=all", unit]))?;
-        wait::until(&format!("the end of {unit}"), Duration::from_secs(30), || {
+        wait::until(&format!("the end of {unit}"), crate::wait::HANG, || {
             (self.property(unit, "ActiveState").ok()? != "active").then_some(())
         })
     }
@@ -143,7 +142,7 @@ impl Manager {
         let mut manager = Self { systemd, child, group, stopped: false };
 
         let socket = manager.systemd.xdg_runtime_dir.join("systemd/private");
-        let outcome = wait::until("systemd --user", Duration::from_secs(30), || {
+        let outcome = wait::until("systemd --user", crate::wait::HANG, || {
             if let Ok(Some(status)) = manager.child.try_wait() {
                 return Some(Err(status));
             }
@@ -176,10 +175,10 @@ impl Manager {
         let pid = Pid::from_raw(i32::try_from(self.child.id())?);
         // TERM makes a user manager stop all its units and leave.
         kill(pid, Signal::SIGTERM).ok();
-        let left = wait::gone(Duration::from_secs(60), || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)));
+        let left = wait::gone(crate::wait::HANG, || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)));
         let survivors = self.group.processes();
         // Killing may take a second round: a process can have made a child between the look and the signal.
-        let empty = wait::gone(Duration::from_secs(10), || {
+        let empty = wait::gone(crate::wait::HANG, || {
             self.group.signal(Signal::SIGKILL);
             let _ = self.child.try_wait();
             self.group.processes().is_empty()

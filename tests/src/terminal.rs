@@ -16,7 +16,7 @@ use crate::tool::{root, search_path};
 use crate::wait;
 
 /// How long it may take until something is shown, or a run has ended.
-pub const A_WHILE: Duration = Duration::from_secs(180);
+pub const A_WHILE: Duration = crate::wait::HANG;
 
 /// A command line with the tools first in `PATH`, to be typed on a terminal that is seen on stdout.
 pub fn on_terminal(typed: &str) -> Command {

@@ -15,10 +15,7 @@ use std::{env, fs, thread};
 
 pub use self::ran::Ran;
 pub use self::spawned::Spawned;
-use crate::os;
-
-/// After how long a tool that does not end is killed and the test fails.
-const LIMIT: Duration = Duration::from_secs(300);
+use crate::{os, wait};
 
 /// The folder of the workspace.
 pub fn root() -> &'static Path {
@@ -79,7 +76,7 @@ impl Tool {
             stdin: None,
             dir: env::temp_dir(),
             user: None,
-            limit: LIMIT,
+            limit: wait::HANG,
             talks: false,
             may_be_killed: false,
         }
@@ -154,7 +151,7 @@ impl Tool {
         self
     }
 
-    /// After how long it is killed and the test fails; 5 minutes without.
+    /// After how long it counts as hanging and is killed; [`wait::HANG`] without. A benchmark's calls take longer.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self

@@ -12,7 +12,7 @@ use std::{env, fmt, thread};
 use anyhow::{Context, Result};
 
 use crate::suite::Part;
-use crate::{SKIPPED, children, wait};
+use crate::{DEEP, SKIPPED, children, wait};
 
 /// What a host takes: its servers, and those that its tests start.
 const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
@@ -39,8 +39,8 @@ pub enum Verdict {
     Passed,
     /// Something did not, or the run was broken off.
     Failed,
-    /// Its time was over.
-    TooLong,
+    /// Nothing came of it for the longest time.
+    Hung,
     /// The run was broken off before its turn.
     NotRun,
     /// It cannot be had.
@@ -58,7 +58,9 @@ pub struct Outcome {
     pub passed: usize,
     /// How many did not.
     pub failed: usize,
-    /// What its tests left out, as [`crate::skip`] has it, each once.
+    /// How many are `#[ignore]` and were not run.
+    pub ignored: usize,
+    /// What was not run: the tests that are `#[ignore]`, and what tests left out, as [`crate::skip`] has it; each once.
     pub left_out: Vec<String>,
     /// How many seconds each target took, in their order; those that took less than one are not there.
     pub seconds: Vec<(String, u64)>,
@@ -67,15 +69,15 @@ pub struct Outcome {
 impl Outcome {
     /// Of a search database that had no turn.
     pub fn without_turn(verdict: Verdict) -> Self {
-        Self { verdict, time: Duration::ZERO, passed: 0, failed: 0, left_out: Vec::new(), seconds: Vec::new() }
+        Self { verdict, time: Duration::ZERO, passed: 0, failed: 0, ignored: 0, left_out: Vec::new(), seconds: Vec::new() }
     }
 
     fn of(verdict: Verdict, time: Duration, said: &str, noted: &str) -> Self {
-        let (passed, failed) = counts(said);
-        let mut left_out: Vec<String> = noted.lines().map(str::to_owned).collect();
+        let [passed, failed, ignored] = counts(said);
+        let mut left_out: Vec<String> = noted.lines().map(str::to_owned).chain(ignored_tests(said)).collect();
         left_out.sort();
         left_out.dedup();
-        Self { verdict, time, passed, failed, left_out, seconds: seconds(said) }
+        Self { verdict, time, passed, failed, ignored, left_out, seconds: seconds(said) }
     }
 }
 
@@ -85,22 +87,34 @@ impl fmt::Display for Outcome {
         match self.verdict {
             Verdict::Passed => write!(out, "passed {seconds}s, {passed} tests")?,
             Verdict::Failed => write!(out, "FAILED {seconds}s, {passed} tests passed, {} failed", self.failed)?,
-            Verdict::TooLong => write!(out, "FAILED {seconds}s, stopped since its time was over, {passed} tests passed")?,
+            Verdict::Hung => write!(out, "FAILED {seconds}s, stopped since nothing ended any more, {passed} tests passed")?,
             Verdict::NotRun => out.write_str("not run")?,
             Verdict::Skipped => out.write_str("skipped")?,
         }
-        if self.left_out.is_empty() { Ok(()) } else { write!(out, ", {} left out", self.left_out.len()) }
+        if self.ignored > 0 {
+            write!(out, ", {} ignored", self.ignored)?;
+        }
+        let others = self.left_out.len().saturating_sub(self.ignored);
+        if others == 0 { Ok(()) } else { write!(out, ", {others} left out") }
     }
 }
 
-/// How many tests passed and failed, by the last lines of the test programs.
-fn counts(said: &str) -> (usize, usize) {
+/// How many tests passed, failed and were ignored, by the last lines of the test programs.
+fn counts(said: &str) -> [usize; 3] {
     let results = said.lines().filter_map(|line| line.strip_prefix("test result: "));
     let count = |line: &str, what: &str| -> usize {
         let before = line.split(';').find_map(|part| part.trim_end().strip_suffix(what));
         before.and_then(|text| text.trim().rsplit(' ').next()?.parse().ok()).unwrap_or_default()
     };
-    results.fold((0, 0), |(passed, failed), line| (passed + count(line, " passed"), failed + count(line, " failed")))
+    results.fold([0; 3], |[passed, failed, ignored], line| {
+        [passed + count(line, " passed"), failed + count(line, " failed"), ignored + count(line, " ignored")]
+    })
+}
+
+/// The tests that were ignored, with the reason that stands in their attribute.
+fn ignored_tests(said: &str) -> impl Iterator<Item = String> {
+    let ignored = |line: &str| line.strip_prefix("test ")?.split_once(" ... ignored, ").map(|(a, b)| format!("{a}: {b}"));
+    said.lines().filter_map(ignored).map(|one| format!("{one}, only with --deep"))
 }
 
 /// How long the test programs took, by what cargo and they say of it.
@@ -117,12 +131,12 @@ fn seconds(said: &str) -> Vec<(String, u64)> {
     all
 }
 
-/// Runs the parts, at most `jobs` at a time, in their order, each for at most `limit`. What one says is kept until it ends, and
+/// Runs the parts, at most `jobs` at a time, in their order; one that is silent for so long is stopped. What one says is kept until it ends, and
 /// then printed whole. A part that is not in the answer had no turn.
 ///
 /// # Errors
 /// This program does not know where it is, to start itself again for each of them.
-pub fn run(parts: Vec<Part>, jobs: usize, limit: Duration) -> Result<BTreeMap<&'static str, Outcome>> {
+pub fn run(parts: Vec<Part>, jobs: usize, silence: Duration) -> Result<BTreeMap<&'static str, Outcome>> {
     // Asked for now: when cargo has built it anew, the old one has no place any more.
     let program = env::current_exe()?;
     let queue = Mutex::new(parts.into_iter());
@@ -132,7 +146,7 @@ pub fn run(parts: Vec<Part>, jobs: usize, limit: Duration) -> Result<BTreeMap<&'
         while let Some(part) = next() {
             let begun = Instant::now();
             eprintln!("\n== {}: begun", part.key);
-            let outcome = one(&program, &part, limit);
+            let outcome = one(&program, &part, silence);
             let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
             let (outcome, said) = outcome.unwrap_or_else(|error| {
                 (
@@ -154,7 +168,7 @@ pub fn run(parts: Vec<Part>, jobs: usize, limit: Duration) -> Result<BTreeMap<&'
 }
 
 /// One part, and all that it said.
-fn one(program: &Path, part: &Part, limit: Duration) -> Result<(Outcome, String)> {
+fn one(program: &Path, part: &Part, silence: Duration) -> Result<(Outcome, String)> {
     let begun = Instant::now();
     let mut said = tempfile::tempfile()?;
     let noted = tempfile::NamedTempFile::new()?;
@@ -164,10 +178,16 @@ fn one(program: &Path, part: &Part, limit: Duration) -> Result<(Outcome, String)
         command.args(["bash", "-c", "tests/service/check >&2 && exec \"$@\"", "with-check"]);
     }
     command.args(["cargo", "test"]).args(part.arguments()).env(SKIPPED, noted.path());
+    if part.deep {
+        command.env(DEEP, "1");
+    }
     command.stdout(said.try_clone()?).stderr(said.try_clone()?).stdin(Stdio::null());
     let mut child = command.spawn().context("cannot start a host")?;
-    let verdict = match children::within(&mut child, limit)? {
-        None => Verdict::TooLong,
+    // Its output grows when a test ends; when a tool ends, the other file is touched.
+    let progress =
+        || (said.metadata().map(|meta| meta.len()).ok(), fs::metadata(noted.path()).and_then(|meta| meta.modified()).ok());
+    let verdict = match children::while_it_goes_on(&mut child, silence, progress)? {
+        None => Verdict::Hung,
         Some(status) if status.success() => Verdict::Passed,
         Some(_) => Verdict::Failed,
     };
@@ -196,15 +216,15 @@ mod tests {
     use super::*;
 
     const SAID: &str = "     Running unittests src/lib.rs (target/debug/deps/svc_snap-8b1a14ff6cd84164)\n\
-        running 2 tests\ntest a ... ok\n\
+        running 2 tests\ntest a ... ok\ntest b::c ... ignored, takes minutes\n\
         test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s\n\
         \x20    Running snap.rs (target/debug/deps/snap-336fc02a344339ff)\n\
         test result: FAILED. 30 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.10s\n";
 
     #[test]
     fn the_tests_of_all_programs_are_counted() {
-        assert_eq!(counts(SAID), (42, 2));
-        assert_eq!(counts("error: could not compile"), (0, 0));
+        assert_eq!(counts(SAID), [42, 2, 1]);
+        assert_eq!(counts("error: could not compile"), [0; 3]);
         assert_eq!(seconds(SAID), [("snap".to_owned(), 9)]);
     }
 
@@ -212,8 +232,9 @@ mod tests {
     fn what_is_left_out_is_said_once_with_all_its_places() {
         let outcome = |noted| Outcome::of(Verdict::Passed, Duration::from_secs(7), SAID, noted);
         let outcomes = BTreeMap::from([("a", outcome("x: why\nx: why\ny: so\n")), ("b", outcome("x: why\n"))]);
-        assert_eq!(left_out(&outcomes), ["left out on a, b: x: why", "left out on a: y: so"]);
-        assert_eq!(outcomes["a"].to_string(), "passed 7s, 42 tests, 2 left out");
+        let deep = "left out on a, b: b::c: takes minutes, only with --deep";
+        assert_eq!(left_out(&outcomes), [deep, "left out on a, b: x: why", "left out on a: y: so"]);
+        assert_eq!(outcomes["a"].to_string(), "passed 7s, 42 tests, 1 ignored, 2 left out");
     }
 
     #[test]

@@ -10,6 +10,10 @@ use anyhow::{Result, bail};
 /// within some milliseconds.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
 
+/// How long a test waits for what must come: so long that nothing but a hang takes as long, on the slowest machine. What is
+/// waited for decides a test, never the time.
+pub const HANG: Duration = Duration::from_secs(900);
+
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// The looks at a condition: soon after each other at first, then less and less often.

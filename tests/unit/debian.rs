@@ -6,10 +6,8 @@ use svc_tests::debian::Debian;
 use crate::own::{after, says};
 
 #[test]
+#[ignore = "fetches and boots a whole Debian"]
 fn under_a_system_manager_a_failure_carries_the_journal_and_a_user_without_rights_the_sudo_line() {
-    if !svc_tests::deep() {
-        return svc_tests::skip("the units of a system manager: a whole Debian is fetched for them, so only with --deep");
-    }
     if let Some(program) = Debian::missing() {
         return svc_tests::skip(&format!("the units of a system manager: there is no {program}"));
     }

@@ -1,7 +1,6 @@
 //! Units that others need, and that need others.
 
 use std::fs;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -43,7 +42,7 @@ fn a_start_that_was_cut_off_while_it_waits_for_another_unit_has_changed_somethin
     let looks = Looks::new();
     let spawned = looks.of(unit.start()).spawn();
     let queued = || unit.systemd.property(&unit.name, "Job").ok().filter(|job| !job.is_empty());
-    wait::until("the start to be queued", Duration::from_secs(20), queued).unwrap();
+    wait::until("the start to be queued", svc_tests::wait::HANG, queued).unwrap();
     looks.wait();
     spawned.signal(Signal::SIGTERM);
     // The unit is as it was, and will start by itself as soon as the other is up.

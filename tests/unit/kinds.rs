@@ -79,7 +79,7 @@ fn a_unit_file_that_was_changed_but_not_read_again_is_warned_of() {
     fs::write(unit.file(), format!("[Service]\n{SIMPLE}\nNice=5\n")).unwrap();
     fs::File::open(unit.file()).unwrap().set_modified(std::time::SystemTime::now() + Duration::from_secs(5)).unwrap();
     // Other tests of this host make the manager read all files again, and the warning is gone then, rightly.
-    wait::until("the warning", Duration::from_secs(20), || {
+    wait::until("the warning", svc_tests::wait::HANG, || {
         fs::File::open(unit.file()).ok()?.set_modified(std::time::SystemTime::now() + Duration::from_secs(9)).ok()?;
         let ran = unit.tool("restart").args(["--settle", "0"]).run().ok();
         ran.doc()["warnings"].as_array()?.iter().any(|warning| warning["code"] == "daemon_reload_needed").then_some(())

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::Duration;
 use std::{env, fs};
 
 use serde_json::Value;
@@ -73,7 +72,7 @@ impl Own {
 
     pub fn waits_in(&self, state: &str) {
         let seen = || (self.systemd.property(&self.name, "ActiveState").unwrap() == state).then_some(());
-        wait::until(&format!("{} to be {state}", self.name), Duration::from_secs(20), seen).unwrap();
+        wait::until(&format!("{} to be {state}", self.name), svc_tests::wait::HANG, seen).unwrap();
     }
 }
 
@@ -140,7 +139,7 @@ impl Looks {
     /// the second has been taken in.
     pub fn wait(&self) {
         let wanted = self.count() + 3;
-        wait::until("the tool to look", Duration::from_secs(20), || (self.count() >= wanted).then_some(())).unwrap();
+        wait::until("the tool to look", svc_tests::wait::HANG, || (self.count() >= wanted).then_some(())).unwrap();
     }
 }
 

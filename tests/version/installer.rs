@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -71,7 +70,7 @@ fn reading_a_huge_installer_ends_at_a_signal_and_at_the_time_limit() {
     // The tool has caught its signals as soon as it reads.
     let fd = PathBuf::from(format!("/proc/{}/fd", spawned.pid()));
     let reads = || fs::read_dir(&fd).ok()?.flatten().find(|one| fs::read_link(one.path()).is_ok_and(|to| to == huge)).map(drop);
-    svc_tests::wait::until("the installer to be opened", Duration::from_secs(20), reads).unwrap();
+    svc_tests::wait::until("the installer to be opened", svc_tests::wait::HANG, reads).unwrap();
     spawned.signal(Signal::SIGTERM);
     spawned.wait().fails(143, "interrupted").unchanged();
     place.tool("installer").arg(&huge).args(["--timeout", "200ms"]).run().fails(6, "timeout").unchanged();

@@ -6,7 +6,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -117,7 +116,8 @@ impl Spawned {
             panic!("{:?} did not end within {limit:?}\nstdout: {out}\nstderr: {err}", self.tool);
         };
         let readers = [&self.stdout, &self.stderr];
-        let closed = wait::gone(Duration::from_secs(10), || readers.iter().all(|reader| reader.thread.is_finished()));
+        crate::tell_progress();
+        let closed = wait::gone(self.tool.limit, || readers.iter().all(|reader| reader.thread.is_finished()));
         let ran = Ran {
             program: self.tool.program.clone(),
             args: self.tool.args.clone(),
@@ -126,6 +126,9 @@ impl Spawned {
             stderr: self.stderr.so_far(),
             document: None,
         };
+        if !closed {
+            let _ = killpg(self.pid(), Signal::SIGKILL);
+        }
         assert!(closed, "a process that the tool left behind holds its output open\n{ran}");
         if self.tool.may_be_killed && ran.status == 128 + Signal::SIGKILL as i32 { ran } else { ran.judged(self.tool.talks) }
     }

@@ -20,7 +20,7 @@ fn a_call_gets_only_what_it_is_given() {
 #[test]
 fn a_signal_is_seen_in_the_status() {
     let tool = shell("echo ready >&2; exec sleep 60").spawn();
-    wait::until("the shell", Duration::from_secs(10), || tool.stderr_so_far().contains("ready").then_some(())).unwrap();
+    wait::until("the shell", crate::wait::HANG, || tool.stderr_so_far().contains("ready").then_some(())).unwrap();
     tool.signal_group(Signal::SIGTERM);
     assert_eq!(tool.wait().status, 143);
 }
@@ -28,9 +28,9 @@ fn a_signal_is_seen_in_the_status() {
 #[test]
 fn a_tool_that_nobody_waits_for_is_ended_with_what_it_started() {
     let tool = shell("sleep 60 & echo $! >&2; wait").spawn();
-    let said = wait::until("its child", Duration::from_secs(10), || tool.stderr_so_far().trim().parse().ok()).unwrap();
+    let said = wait::until("its child", crate::wait::HANG, || tool.stderr_so_far().trim().parse().ok()).unwrap();
     drop(tool);
-    assert!(wait::gone(Duration::from_secs(10), || kill(Pid::from_raw(said), None).is_err()));
+    assert!(wait::gone(crate::wait::HANG, || kill(Pid::from_raw(said), None).is_err()));
 }
 
 #[test]
@@ -66,5 +66,6 @@ fn a_tool_that_hangs_is_killed() {
 #[test]
 #[should_panic(expected = "left behind holds its output open")]
 fn a_tool_leaves_nobody_behind() {
-    shell("sleep 15 & exit 0").run();
+    // More than the shell needs on any machine.
+    shell("sleep 600 & exit 0").limit(Duration::from_secs(10)).run();
 }
