@@ -251,12 +251,11 @@ fn psql_reads_what_it_is_sent_as_we_do() {
             Err(error) => skip(&format!("what psql {version} reads: it cannot be had: {error:#}")),
         }
     }
-    let count = rounds("dumps that each psql reads as we do", 60, 2000);
+    let dumps_each = rounds("dumps that each psql reads as we do", 25, 1000);
     let mut seeds = 1_u64..;
     for client in clients {
         postgres.bin_dir = client;
-        let dumps = seeds.by_ref().take(count).filter_map(|seed| Some((seed, scraps(seed)?)));
-        let read = dumps.map(|(seed, (sent, count))| psql_agrees(&postgres, seed, &sent, count)).count();
-        assert!(read > 0, "no dump for {}", postgres.bin_dir.display());
+        let dumps = seeds.by_ref().filter_map(|seed| Some((seed, scraps(seed)?))).take(dumps_each);
+        dumps.for_each(|(seed, (sent, count))| psql_agrees(&postgres, seed, &sent, count));
     }
 }
