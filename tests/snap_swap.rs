@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use svc_tests::gate::{Gate, Side};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::Ran;
+use svc_tests::search::Product;
+use svc_tests::tool::{Ran, Tool};
 
 /// Indices of every kind: shared and moved write aliases, filters, routing, hidden, replicas that cannot be placed.
 fn all_kinds(sandbox: &Sandbox) {
@@ -312,4 +313,59 @@ fn a_swap_of_indices_that_were_read_only_is_finished_wherever_it_was_cut() {
         assert_eq!(sandbox.content(), upgraded);
         sandbox.run(&["unstage", "--run", &run]).ok();
     }
+}
+
+#[test]
+fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_without_them() {
+    // The servers of the tests have no lifecycle management, and know none of its settings.
+    let sandbox = Sandbox::new("lifecycle");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.fill(&docs, 10, 15);
+    let mut document = created.doc().clone();
+    document["result"]["noted"][0]["shape"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
+    sandbox.forget();
+    let restored = sandbox.from_text(&["restore"], &document.to_string()).review("policy_not_attached");
+    let warning = restored.doc()["warnings"][0]["message"].as_str().unwrap();
+    assert!(warning.contains(&format!("{docs} (index.lifecycle.name=month)")), "{restored}");
+    assert_eq!(sandbox.content(), before);
+}
+
+#[test]
+fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
+    let sandbox = Sandbox::new("ism");
+    if sandbox.search.product != Product::OpenSearch {
+        return svc_tests::skip("a policy of index state management: OpenSearch alone has it");
+    }
+    // The plugin is not to be had: its answers are those of its documentation.
+    let docs = sandbox.simple("docs", 10);
+    let explained = |policy: Value| {
+        let name = |prefix: &str| format!("index.{prefix}.index_state_management.policy_id");
+        let managed = u8::from(!policy.is_null());
+        json!({&docs: {name("plugins"): policy, name("opendistro"): policy, "policy_id": policy, "enabled": managed == 1},
+            "total_managed_indices": managed})
+    };
+    let (explain, add) = ("GET /_plugins/_ism/explain/", "POST /_plugins/_ism/add/");
+    let gate = |policy: Value| Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 200, &explained(policy));
+    let through = |gate: &Gate, tool: Tool| tool.env("SVC_SEARCH_URL", gate.url()).run();
+    let created = through(&gate(json!("month")), sandbox.tool(&["create", "s1"])).ok();
+    assert_eq!(created.result()["noted"][0]["shape"]["policy"], "month", "{created}");
+    let restore = || sandbox.tool(&["restore", "--from", "-"]).stdin(created.text());
+    let added = json!({"updated_indices": 1, "failures": false, "failed_indices": []});
+    let why = "This index already has a policy, use the update policy API to update index policies";
+    let failed = json!({"updated_indices": 0, "failures": true,
+        "failed_indices": [{"index_name": &docs, "index_uuid": "u", "reason": why}]});
+    for (answer, is_added, is_live) in [(&added, true, true), (&failed, false, true), (&added, true, false)] {
+        if !is_live {
+            sandbox.ask("DELETE", &format!("/{docs}"), None);
+        }
+        let gate = gate(Value::Null).answering(add, 1, 200, answer);
+        let restored = through(&gate, restore());
+        assert_eq!(gate.bodies(&format!("/_plugins/_ism/add/{docs}")), [json!({"policy_id": "month"})], "{restored}");
+        let restored = if is_added { restored.ok() } else { restored.review("policy_not_attached") };
+        assert_eq!(restored.doc()["warnings"].to_string().contains(why), !is_added, "{restored}");
+    }
+    // A server that has lost the plugin.
+    restore().run().review("policy_not_attached");
 }

@@ -13,6 +13,7 @@ use crate::guard;
 use crate::index::act::Act;
 use crate::index::copies;
 use crate::index::live::{self, Live};
+use crate::index::policy;
 use crate::index::resolve::{DEFAULT, Patterns};
 use crate::index::scope::ScopeArg;
 use crate::index::{Index, look};
@@ -140,6 +141,7 @@ fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live, before: 
     let names: Vec<&str> = live.indices.iter().map(|index| index.name.as_str()).collect();
     let mut found = look(server, &names)?;
     refuse_uncloneable(&found)?;
+    policy::fill(call, server, &mut found)?;
     for name in before.blocked() {
         found.entry(name.clone()).and_modify(|index| index.shape.block_writes(false));
     }

@@ -216,7 +216,7 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut R
         name: take.name.to_owned(),
         mark: take.mark.ours().clone(),
         wanted: take.wanted.clone(),
-        notes: noted::before(server, live)?,
+        notes: noted::before(call, server, live)?,
     };
     kept.write(call)?;
     created.backup.note(&kept.notes);

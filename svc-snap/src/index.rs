@@ -6,6 +6,7 @@ pub(crate) mod copies;
 pub(crate) mod count;
 pub(crate) mod held;
 pub(crate) mod live;
+pub(crate) mod policy;
 pub(crate) mod resolve;
 pub(crate) mod scope;
 pub(crate) mod shape;

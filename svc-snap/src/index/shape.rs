@@ -20,8 +20,13 @@ pub struct Shape {
     pub hidden: bool,
     /// Its blocks (`index.blocks.*`), such as `write` and `read_only`.
     pub blocks: BTreeSet<String>,
-    /// The settings that bind it to a lifecycle policy.
+    /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, `index.lifecycle.origination_date` is the
+    /// date of its creation: a copy has a new one, from which every `min_age` would start again.
     pub lifecycle: BTreeMap<String, String>,
+    /// The policy of OpenSearch's index state management that it is attached to, or `null`. The server keeps it by the index's `uuid`,
+    /// and a copy has a new one.
+    #[serde(default)]
+    pub policy: Option<String>,
 }
 
 /// Settings whose names start so bind an index to a lifecycle policy.
@@ -57,6 +62,10 @@ impl Shape {
             .iter()
             .filter(|(name, _)| LIFECYCLE.iter().any(|prefix| name.starts_with(prefix)))
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let mut lifecycle: BTreeMap<String, String> = lifecycle.collect();
+        if let Some(created) = text("index.creation_date").filter(|_| lifecycle.contains_key("index.lifecycle.name")) {
+            lifecycle.entry("index.lifecycle.origination_date".to_owned()).or_insert_with(|| created.to_owned());
+        }
         let blocks = settings.iter().filter(|(_, value)| value.as_str() == Some("true"));
         let blocks = blocks.filter_map(|(name, _)| name.strip_prefix(BLOCKS));
         let aliases = aliases.into_iter().flatten().filter_map(|(name, alias)| Some((name.clone(), alias.as_object()?.clone())));
@@ -66,7 +75,8 @@ impl Shape {
             auto_expand_replicas: text("index.auto_expand_replicas").filter(|value| *value != "false").map(str::to_owned),
             hidden: text("index.hidden") == Some("true"),
             blocks: blocks.map(str::to_owned).collect(),
-            lifecycle: lifecycle.collect(),
+            lifecycle,
+            policy: None,
         }
     }
 
@@ -185,6 +195,18 @@ mod tests {
         assert_eq!(shape.settle()["index.number_of_replicas"], 2);
         assert!(shape.is_settled(&shape));
         assert!(!shape.is_settled(&Shape { number_of_replicas: 1, ..shape.clone() }));
+    }
+
+    #[test]
+    fn an_index_with_a_lifecycle_policy_ages_from_its_creation_on_unless_a_setting_says_otherwise() {
+        let aged = |more: Value| {
+            let mut settings = json!({"index.creation_date": "1700000000000"}).as_object().unwrap().clone();
+            settings.extend(more.as_object().unwrap().clone());
+            Shape::read(&settings, None).settle()["index.lifecycle.origination_date"].clone()
+        };
+        assert_eq!(aged(json!({"index.lifecycle.name": "month"})), "1700000000000");
+        assert_eq!(aged(json!({"index.lifecycle.name": "month", "index.lifecycle.origination_date": "5"})), "5");
+        assert_eq!(aged(json!({})), Value::Null);
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use svc_step::Failure;
+use svc_step::{Call, Failure};
 
 use crate::index::count::counts;
 use crate::index::live::Live;
+use crate::index::policy;
 use crate::index::shape::Shape;
 use crate::index::stream::{self, Stream};
 use crate::index::{Index, look, portions};
@@ -122,11 +123,11 @@ impl Notes {
 ///
 /// # Errors
 /// The server does not answer, or refuses.
-pub(crate) fn before(server: &Server, live: &Live) -> Result<Notes, Failure> {
-    let indices = each(server, &live.indices.iter().map(|index| index.name.as_str()).collect::<Vec<_>>())?;
+pub(crate) fn before(call: &Call, server: &Server, live: &Live) -> Result<Notes, Failure> {
+    let indices = each(call, server, &live.indices.iter().map(|index| index.name.as_str()).collect::<Vec<_>>())?;
     let (mut streams, mut behind) = (Vec::new(), Vec::new());
     for (name, Stream { generation, template, behind: names, aliases }) in stream::look(server, &live.streams)? {
-        let mut noted = each(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let mut noted = each(call, server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
         noted.sort_by_key(|(noted, _)| names.iter().position(|name| *name == noted.name));
         behind.extend(noted.into_iter().map(|(noted, first)| (name.clone(), noted, first)));
         streams.push(NotedStream { name, generation, template, aliases, indices: Vec::new() });
@@ -134,8 +135,9 @@ pub(crate) fn before(server: &Server, live: &Live) -> Result<Notes, Failure> {
     Ok(Notes { indices, streams, behind, settled: false })
 }
 
-fn each(server: &Server, names: &[&str]) -> Result<Vec<(Noted, Option<Sequence>)>, Failure> {
-    let found = look(server, names)?;
+fn each(call: &Call, server: &Server, names: &[&str]) -> Result<Vec<(Noted, Option<Sequence>)>, Failure> {
+    let mut found = look(server, names)?;
+    policy::fill(call, server, &mut found)?;
     let countable: Vec<&str> =
         found.iter().filter(|(_, index)| index.whole && !index.closed).map(|(name, _)| name.as_str()).collect();
     // The sequences are read first, so that a write beside the counts shows at the second look.

@@ -13,6 +13,7 @@ use super::turn::{Request, Step, choose, join, steps, stray, together};
 use crate::index::act::Act;
 use crate::index::clone::wait_whole;
 use crate::index::copies::Way;
+use crate::index::policy;
 use crate::index::{Index, look, only};
 use crate::runs::seen::Seen;
 use crate::runs::swapped::{State, SwapIndex, Swapped};
@@ -125,9 +126,31 @@ impl Swapping<'_> {
                 memory.blocked.extend(&request.of);
             }
             let state = request.of.first().and_then(|at| swapped.indices.get(*at)).map_or(State::Old, |item| item.state);
-            request.act.send(self.call, self.server).or_else(|failure| memory.bear(&request, state, failure))?;
+            let sent = request.act.send(self.call, self.server);
+            sent.or_else(|failure| self.without_lifecycle(swapped, &request, failure))
+                .or_else(|failure| memory.bear(&request, state, failure))?;
         }
         Ok(false)
+    }
+
+    /// A server may not know the settings of a lifecycle policy, or not take them any more: the index becomes live without it, and people
+    /// are told.
+    fn without_lifecycle(&self, swapped: &mut Swapped, request: &Request, failure: Failure) -> Result<(), Failure> {
+        let mut left = Vec::new();
+        for at in request.of.iter().filter(|_| matches!(request.act, Act::Settle { .. }) && failure.status == Status::Failed) {
+            let Some(item) = swapped.indices.get_mut(*at) else { continue };
+            let settings = item.becomes.as_mut().map(|becomes| std::mem::take(&mut becomes.lifecycle)).unwrap_or_default();
+            let settings: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            if !settings.is_empty() {
+                left.push(format!("{} ({})", item.index, settings.join(", ")));
+            }
+        }
+        if left.is_empty() {
+            return Err(failure);
+        }
+        let why = failure.causes.last().unwrap_or(&failure.message);
+        policy::tell_left(self.call, &left, why);
+        Ok(())
     }
 
     /// What the server shows of the names that the indices at these places speak of.

@@ -6,6 +6,7 @@ use svc_step::{Call, Failure};
 use crate::bring;
 use crate::index::act::Act;
 use crate::index::look;
+use crate::index::policy;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 use crate::runs;
@@ -55,7 +56,7 @@ impl Offer {
         bring::openings(self.straight.iter().map(|one| (one.index.as_str(), one.becomes.clone().unwrap_or_default())))
     }
 
-    /// Opens it, where an earlier call has not.
+    /// Opens it, where an earlier call has not, and attaches it to the policies that it had.
     ///
     /// # Errors
     /// The server refuses or does not answer.
@@ -66,7 +67,10 @@ impl Offer {
             found.get(&one.index).is_some_and(|live| Some(&live.uuid) == source && live.shape.write_block())
         };
         let left = self.straight.iter().filter(is_closed_up).cloned().collect();
-        Self { straight: left, ..self.clone() }.openings().iter().try_for_each(|act| act.send(call, server))
+        Self { straight: left, ..self.clone() }.openings().iter().try_for_each(|act| act.send(call, server))?;
+        let policy = |one: &Offered| one.becomes.as_ref().and_then(|becomes| becomes.policy.clone());
+        policy::attach(call, server, self.straight.iter().map(|one| (one.index.as_str(), policy(one))));
+        Ok(())
     }
 
     /// What was staged.

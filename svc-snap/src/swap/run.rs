@@ -10,9 +10,10 @@ use super::{HowArgs, SwapArgs};
 use crate::bring::streams::{self, StreamBack};
 use crate::guard;
 use crate::index::copies::Way;
+use crate::index::policy;
 use crate::rate::left::Left;
 use crate::runs::given::Given;
-use crate::runs::swapped::Swapped;
+use crate::runs::swapped::{SwapIndex, Swapped};
 use crate::runs::{self, Begun};
 use crate::server::Server;
 
@@ -151,7 +152,11 @@ pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> Re
     let way = Way { run: runs::named(&swapped.run)?, back: swapped.back };
     swaps::write(call, &way.run, "swap", swapped)?;
     let swapping = Swapping { call, server, way: &way };
-    let ended = swapping.carry_out(swapped).and_then(|()| restore_streams(&swapping, swapped));
+    let ended = swapping.carry_out(swapped).and_then(|()| {
+        let policy = |item: &SwapIndex| item.becomes.as_ref().and_then(|becomes| becomes.policy.clone());
+        policy::attach(call, server, swapped.indices.iter().map(|item| (item.index.as_str(), policy(item))));
+        restore_streams(&swapping, swapped)
+    });
     runs::note_end(call, &way.run, "swap", swapped);
     ended
 }

@@ -16,6 +16,7 @@ use crate::index::clone::let_start;
 use crate::index::copies::Way;
 use crate::index::count::counts;
 use crate::index::live;
+use crate::index::policy;
 use crate::index::resolve::{PassedOver, Patterns, Reason};
 use crate::index::scope::Scope;
 use crate::index::shape::{Shape, is_write_index};
@@ -34,7 +35,8 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, offer: &Offer
     let source = |one: &Offered| one.source.clone().ok_or_else(|| not_proven(&offer.run));
     let way = Way { run: offer.run.clone(), back: false };
     let (wishes, skipped) = wishes(server, scope, offer, how, source)?;
-    let seen = look_at(server, &way, &wishes)?;
+    let mut seen = look_at(server, &way, &wishes)?;
+    policy::fill(call, server, &mut seen)?;
     refuse_stuck(server, &seen)?;
     let missing = wishes.iter().filter_map(|wish| wish.source.as_ref());
     let missing: Vec<&str> = missing
@@ -174,6 +176,7 @@ pub(super) fn backward(call: &Call, server: &Server, before: &Swapped, how: HowA
         seen = look(server, &names)?;
     }
     refuse_stuck(server, &seen)?;
+    policy::fill(call, server, &mut seen)?;
     for item in &mut before.indices {
         item.state = state(&was, item, only(&seen, &item.names()));
     }

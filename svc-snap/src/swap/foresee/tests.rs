@@ -25,7 +25,15 @@ fn shape() -> Shape {
         ("some".to_owned(), object(json!({"filter": {"term": {"k": 1}}, "index_routing": "r"}))),
     ]);
     let lifecycle = BTreeMap::from([("index.lifecycle.name".to_owned(), "month".to_owned())]);
-    Shape { aliases, number_of_replicas: 1, auto_expand_replicas: None, hidden: true, blocks: BTreeSet::new(), lifecycle }
+    Shape {
+        aliases,
+        number_of_replicas: 1,
+        auto_expand_replicas: None,
+        hidden: true,
+        blocks: BTreeSet::new(),
+        lifecycle,
+        policy: None,
+    }
 }
 
 fn index(uuid: &str, shape: Shape) -> Index {
