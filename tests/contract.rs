@@ -185,11 +185,12 @@ fn a_closed_stdout_is_no_panic() {
 }
 
 /// Steps that go on from another's document, and what they are handed.
-const FROM: [(&str, &[&str]); 9] = [
+const FROM: [(&str, &[&str]); 10] = [
     ("svc-version", &["check", "--from", "-"]),
     ("svc-version", &["record", "--from", "-"]),
     ("svc-unit", &["start", "--from", "-"]),
     ("svc-confsave", &["diff", "--from", "-"]),
+    ("svc-confsave", &["restore", "--from", "-"]),
     ("svc-confsave", &["carry", "--from", "-"]),
     ("svc-pgdump", &["verify", "--from", "-"]),
     ("svc-pgrestore", &["--from", "-"]),

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use svc_tests::damage;
-use svc_tests::journey::{assert_back, installed, once_free, point_of, signal_at, upgraded};
+use svc_tests::journey::{assert_back, assert_content_back, installed, once_free, point_of, signal_at, upgraded};
 use svc_tests::product::Product;
-use svc_tests::wait;
+use svc_tests::{os, wait};
 
 const A_WHILE: Duration = svc_tests::wait::HANG;
 
@@ -175,4 +176,62 @@ fn a_snapshot_that_went_bad_is_found_by_the_staging_and_the_live_service_never_n
     let staged =
         product.host.postgres.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'rbblob_db_%'").unwrap();
     assert_eq!(staged.trim(), "0", "a staged database is left");
+}
+
+#[test]
+fn a_configuration_that_no_yaml_parser_takes_is_restored_byte_for_byte_with_its_link_and_the_service_reads_it() {
+    let product = Product::new("rbyaml").unwrap();
+    product.take_yaml_release().unwrap();
+    product.run(&product.installer("1.15.5")).unwrap();
+    let (yaml, real) = (product.yaml(), product.path("etc/kept elsewhere.yaml"));
+    let shipped = fs::read_to_string(&yaml).unwrap();
+    let port = os::free_ports(1).unwrap()[0];
+    // What parsers refuse or disagree about: a tab, a key twice, a merge key, an anchor, Latin-1, a second document.
+    let odd =
+        "defaults: &defaults\n  keep_days: 7\nlog:\n\tlevel: debug\n  <<: *defaults\n# Gr\u{0}\u{1}e\n---\nsecond: document\n";
+    let mine =
+        shipped.replace("interval_ms: 25", "interval_ms: 0").replace("ready_port: 0", &format!("ready_port: {port}")) + odd;
+    assert!(mine.contains("interval_ms: 0\n") && mine.contains(&format!("ready_port: {port}\n")), "{mine}");
+    let mine: Vec<u8> = mine.bytes().map(|byte| [0xf6, 0xdf].get(byte as usize).copied().unwrap_or(byte)).collect();
+    fs::create_dir(real.parent().unwrap()).unwrap();
+    fs::write(&real, &mine).unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o604)).unwrap();
+    chown(&real, None, Some(1)).unwrap();
+    fs::remove_file(&yaml).unwrap();
+    symlink(&real, &yaml).unwrap();
+    product.seed(100).unwrap();
+    product.tool("svc-setup-snapshots").run().ok();
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let before = product.content().unwrap();
+
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
+    product.tool("svc-rollback").run().ok().changed();
+    let meta = fs::metadata(&yaml).unwrap();
+    assert_eq!(String::from_utf8_lossy(&fs::read(&yaml).unwrap()), String::from_utf8_lossy(&mine));
+    assert_eq!(fs::read(&yaml).unwrap(), mine);
+    assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7777), (0, 1, 0o604));
+    assert_eq!(fs::read_link(&yaml).unwrap(), real);
+    assert_eq!(
+        fs::read_to_string(product.yaml().with_extension("yaml.svc-new")).unwrap(),
+        shipped,
+        "the shipped file is not beside it"
+    );
+    // At an interval of 0 the service adds nothing, which the shipped file would have it do, and it listens where it was told to.
+    wait::until("the service to listen", A_WHILE, || TcpStream::connect(("127.0.0.1", port)).ok()).unwrap();
+    assert_content_back(&product, &before);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_put_back_ends_the_rollback_before_the_stop() {
+    let (product, _, _) = upgraded("rbnoconf");
+    // The folder of the older layout cannot be made: a file has its name.
+    fs::write(product.install_dir().join("conf"), "").unwrap();
+    let process = product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let ran = product.tool("svc-rollback").run();
+    let checks = ran.result()["preflight"].as_array().unwrap();
+    assert!(checks.iter().any(|check| check["check"] == "configuration" && check["verdict"] == "fail"), "{ran}");
+    assert!(![0, 9].contains(&ran.status), "{ran}");
+    ran.unchanged();
+    assert_eq!(product.host.systemd.property(&product.unit(), "MainPID").unwrap(), process);
+    assert_eq!(product.marker(), "2.0.1");
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use svc_tests::journey::{journal, newest_run};
 use svc_tests::product::{Content, Product};
 use svc_tests::sandbox::unallocatable;
-use svc_tests::wait;
+use svc_tests::{os, wait};
 
 const A_WHILE: Duration = svc_tests::wait::HANG;
 
@@ -127,6 +127,25 @@ fn an_unsupported_path_is_refused_and_the_service_never_notices() {
     assert_eq!(product.host.systemd.property(&product.unit(), "MainPID").unwrap(), process);
     assert_eq!(product.marker(), "1.14.2");
     assert!(!product.backup_dir().exists());
+}
+
+#[test]
+fn a_configuration_that_a_rollback_could_not_put_back_ends_the_upgrade_before_the_stop() {
+    let product = Product::new("upconf").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let process = product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let folder = product.install_dir().join("conf");
+    os::run(Command::new("mount").args(["--bind"]).args([&folder, &folder])).unwrap();
+    os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
+    os::run(Command::new("umount").arg(&folder)).unwrap();
+    let checks = ran.result()["preflight"].as_array().unwrap();
+    let failed: Vec<&str> =
+        checks.iter().filter(|one| one["verdict"] == "fail").map(|one| one["check"].as_str().unwrap()).collect();
+    assert_eq!(failed, ["configuration-restorable"], "{ran}");
+    ran.unchanged();
+    assert_eq!(product.host.systemd.property(&product.unit(), "MainPID").unwrap(), process);
+    assert_eq!(product.marker(), "1.15.5");
 }
 
 #[test]

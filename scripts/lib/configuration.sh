@@ -1,4 +1,4 @@
-# The configuration on the way: saved after an upgrade, saved before what uninstalls may delete it, carried over by a rollback.
+# The configuration on the way: saved after an upgrade, saved before what uninstalls may delete it, put back by a rollback.
 # Sourced by svc-upgrade and svc-rollback.
 # shellcheck shell=bash disable=SC2154,SC2034 # run_dir and the like are run.sh's and the scripts'
 
@@ -16,7 +16,7 @@ keep_new_configuration() {
 }
 
 # What uninstalls may delete the configuration: each layout that exists is saved into the run. What was changed after the
-# upgrade, against the copies that the upgrade made at its end, is reported, since it is not carried over.
+# upgrade, against the copies that the upgrade made at its end, is reported, since it does not come back.
 save_present_configuration() {
   local layout status
   for layout in yaml conf; do
@@ -31,17 +31,19 @@ report_later_changes() {
   local after=("$upgrade_run"/[0-9][0-9]-configuration-after-"$1".json)
   if [[ -z $upgrade_run ]] || ((${#after[@]} == 0)) || $dry_run; then return; fi
   if ! is_ok "${after[-1]}"; then return; fi
+  # The same bytes are no change, whatever they say.
+  if [[ $(told "${after[-1]}" .result.sha256) == "$(value "configuration-$1" .result.sha256)" ]]; then return; fi
   if ! check "changed-since-$1" svc-confsave diff --from "${after[-1]}"; then
-    review configuration_not_compared "Whether the configuration was changed after the upgrade is not known; the copy in $run_dir holds it."
+    review configuration_changed_since "The configuration was changed after the upgrade, and cannot be compared by key; the copy in $run_dir holds it."
   elif [[ $(value "changed-since-$1" .result.same) != true ]]; then
     review configuration_changed_since "The configuration was changed after the upgrade; see $(document "changed-since-$1"), and the copy in $run_dir."
   fi
 }
 
-# From here on the service is started in any case: what cannot be carried over is for a person.
-carry_configuration() {
+# The configuration that was saved from this very version is the result of every comparison; the shipped one stays beside it. Without
+# it the service is not started: it never runs on the vendor's defaults.
+restore_configuration() {
   try diff svc-confsave diff --from "$point/confsave.json" ||
-    review configuration_not_compared "The new configuration was not compared with the saved one: see $(document diff)."
-  try carry svc-confsave carry --from "$point/confsave.json" --base new ||
-    review configuration_not_carried "No customisation was carried over: see $(document carry); the saved configuration is in $point."
+    warn configuration_not_compared "What the configuration has that the shipped one has not is not known: see $(document diff)."
+  step restore-configuration svc-confsave restore --from "$point/confsave.json"
 }

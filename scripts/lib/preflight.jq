@@ -15,6 +15,7 @@ include "people";
     elif $schema == "svc-snap.aside" then "\($it.indices | length) indices can be set aside"
     elif $schema == "svc-pgdump.aside" then "\($it.size_bytes | size) can be set aside"
     elif $schema == "svc-confsave.save" then $it.source
+    elif $schema == "svc-confsave.restore" then "\($it.path) can be put back"
     elif $schema == "svc-snap.stage" then "\($it.snapshot): \($it.indices | length) indices"
         + ($it.room | if . then " of \(.needed_bytes | size)" + (if .free_bytes then ", \(.free_bytes | size) free for them" else "" end) else "" end)
     elif $schema == "svc-snap.restore" then "\($it.swap.indices // $it.indices | length) indices can be exchanged"

@@ -7,6 +7,7 @@ use svc_step::file::Previous;
 use crate::config::Config;
 use crate::key::{KeyReport, Outcome};
 use crate::merge::Reason;
+use crate::replace::shipped;
 
 /// What is to become of the file.
 #[derive(Debug)]
@@ -32,9 +33,6 @@ pub(crate) fn plan(saved: &Config, base: Option<&Config>, new: &Config, all: boo
         Some(base) if base.text.as_str() == new.text.as_str() => Outcome::Carried,
         Some(_) => Outcome::Conflict,
     };
-    let aside = Previous::plan(&new.content.path, &new.content.bytes, |number| match number {
-        1 => ".svc-new".to_owned(),
-        more => format!(".svc-new.{more}"),
-    })?;
+    let aside = shipped(&new.content)?;
     Ok(AsFile { keys: vec![KeyReport::of_whole_file(outcome, None)], aside: Some(aside) })
 }

@@ -46,8 +46,6 @@ pub struct Carried {
 pub enum BaseUsed {
     /// There was none.
     None,
-    /// The new file itself is what the saved version had shipped.
-    New,
     /// A file.
     File {
         /// It.

@@ -26,15 +26,15 @@ use crate::{as_file, cross, text_diff};
 /// Arguments of `svc-confsave carry`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  svc-confsave carry --from saved.json --base new --dry-run | jq -r '.result.keys[] | \"\\(.outcome) \\(.path)\"'"
+    after_help = "Example:\n  svc-confsave carry --base svc.yaml.shipped --dry-run | jq -r '.result.keys[] | \"\\(.outcome) \\(.path)\"'"
 )]
 pub struct CarryArgs {
     #[command(flatten)]
     saved: SavedArgs,
     #[command(flatten)]
     config: ConfigArgs,
-    /// What the saved version had shipped; `new` where the new file is just that
-    #[arg(long, value_name = "FILE|new", conflicts_with_all = ["keys", "all"])]
+    /// What the saved version had shipped
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "all"])]
     base: Option<PathBuf>,
     /// Without a base: carry this key or group, a.b.c (may be repeated)
     #[arg(long = "key", value_name = "KEY", conflicts_with = "all")]
@@ -95,21 +95,15 @@ fn refuse_link(path: &Path) -> Result<(), Failure> {
 }
 
 fn base(args: &CarryArgs, saved: &Config) -> Result<Option<Config>, Failure> {
-    match &args.base {
-        Some(path) if path != Path::new("new") => {
-            let content = Content::read_own("read the base", &file::absolute(path)?)?;
-            Config::read(content, saved.text.layout()).map(Some)
-        }
-        _ => Ok(None),
-    }
+    let Some(path) = &args.base else { return Ok(None) };
+    let content = Content::read_own("read the base", &file::absolute(path)?)?;
+    Config::read(content, saved.text.layout()).map(Some)
 }
 
 fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Result<Plan, Failure> {
     let Files { saved, new, .. } = files;
     let across = saved.text.layout() != new.text.layout();
-    // Of the other layout, the new file cannot be what the saved version shipped.
-    let base_is_new = args.base.is_some() && files.base.is_none() && !across;
-    let base = files.base.as_ref().or(base_is_new.then_some(new));
+    let base = files.base.as_ref();
     let sides = Sides { saved: saved.text.flat(), base: base.map(|base| base.text.flat()), new: new.text.flat() };
     let as_text = [Some(saved), base, Some(new)].into_iter().flatten().any(|file| file.text.format() == Format::Text);
     if across {
@@ -177,7 +171,8 @@ fn report(args: &CarryArgs, files: &Files, plan: &Plan, redactor: &Redactor) -> 
     let count = |outcome| plan.keys.iter().filter(|key| key.outcome == outcome).count() as u64;
     let (hash, text_diff) = match &plan.write {
         Some((bytes, _)) => {
-            let content = Content { path: new.content.path.clone(), bytes: bytes.clone(), meta: new.content.meta.clone() };
+            let Content { path, meta, rights, .. } = &new.content;
+            let content = Content { path: path.clone(), bytes: bytes.clone(), meta: meta.clone(), rights: rights.clone() };
             let after = Config::read(content, new.text.layout())?;
             (sha256(bytes), text_diff::unified(side(new), side(&after), redactor))
         }
@@ -186,10 +181,9 @@ fn report(args: &CarryArgs, files: &Files, plan: &Plan, redactor: &Redactor) -> 
     Ok(Carried {
         saved: saved.report(),
         new: new.report(),
-        base: match (&args.base, base) {
-            (_, Some(base)) => BaseUsed::File { file: base.report() },
-            (Some(_), None) => BaseUsed::New,
-            (None, None) => BaseUsed::None,
+        base: match base {
+            Some(base) => BaseUsed::File { file: base.report() },
+            None => BaseUsed::None,
         },
         carried_count: count(Outcome::Carried),
         same_count: count(Outcome::Same),

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 use sha2::{Digest, Sha256};
-use svc_step::{Failure, file};
+use svc_step::Failure;
+use svc_step::file::{self, Rights};
 
 use crate::planted;
 
@@ -20,6 +21,7 @@ pub(crate) struct Content {
     pub path: PathBuf,
     pub bytes: Vec<u8>,
     pub meta: Metadata,
+    pub rights: Rights,
 }
 
 impl Content {
@@ -36,6 +38,7 @@ impl Content {
         let fault = |error: std::io::Error| Failure::io(action, path, &error);
         let file = file::open_no_link(action, path)?;
         let meta = file.metadata().map_err(fault)?;
+        let rights = Rights::of(&file).map_err(fault)?;
         let mut bytes = Vec::new();
         file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(fault)?;
         if bytes.len() as u64 > LARGEST {
@@ -45,7 +48,7 @@ impl Content {
             )
             .hint("Check that this is the right file."));
         }
-        Ok(Self { path: path.to_owned(), bytes, meta })
+        Ok(Self { path: path.to_owned(), bytes, meta, rights })
     }
 
     /// The same of a file whose values come into the configuration: one that somebody else may have planted is refused too (3).

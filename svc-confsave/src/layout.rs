@@ -76,6 +76,17 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// Where a configuration of a layout belongs, whether it is there or not.
+    ///
+    /// # Errors
+    /// The current folder is gone.
+    pub(crate) fn place(&self, layout: Layout) -> Result<PathBuf, Failure> {
+        match &self.config {
+            Some(config) => file::absolute(config),
+            None => Ok(file::absolute(&self.product.install_dir())?.join(layout.path_in(self.product.name()))),
+        }
+    }
+
     /// Finds the configuration file: its absolute path and its layout. Where there is one of each layout and none is asked
     /// for, it is the one of layout `prefer`: a saved copy goes back into its own, whatever an uninstaller left behind.
     ///

@@ -1,5 +1,5 @@
-//! The service's configuration: saved before its installation is replaced, compared with the new one, and its
-//! customisations carried over (procedure, sections 2.5 and 9.3, steps 3 and 6).
+//! The service's configuration: saved before its installation is replaced, compared with the new one, put
+//! back, or its customisations carried over (procedure, sections 2.5 and 9.3, steps 3 and 6).
 //!
 //! A configuration of either layout is read as a [`text`], flattened to leaves by key path ([`tree`]), merged as such ([`merge`]),
 //! and written back onto the new file's own text ([`mod@write`]), so that everything that no change touches keeps its bytes. These are
@@ -24,6 +24,7 @@ pub mod merge;
 mod planted;
 mod redact;
 mod replace;
+mod restore;
 mod save;
 mod saved;
 pub mod text;
@@ -45,19 +46,20 @@ pub use config::ConfigFile;
 pub use diff::{Diff, DiffArgs, Difference};
 pub use key::{KeyReport, Outcome};
 pub use layout::Layout;
+pub use restore::{RestoreArgs, Restored};
 pub use save::{SaveArgs, Saved};
 pub use text::Format;
 
-/// The service's configuration: save it, compare a new one with the saved copy, carry customisations over
+/// The service's configuration: save it, compare a new one with the saved copy, put it back, carry customisations over
 #[derive(Debug, Parser)]
 #[command(
     name = "svc-confsave",
     version,
-    after_long_help = "Example: keep the customised values over a reinstallation of the same version
+    after_long_help = "Example: keep the configuration over a reinstallation of the same version
   svc-confsave save > saved.json
   ./svc-1.15.5.run
   svc-confsave diff --from saved.json
-  svc-confsave carry --from saved.json --base new"
+  svc-confsave restore --from saved.json"
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -72,6 +74,8 @@ enum Step {
     Save(SaveArgs),
     /// Compare the configuration with the saved copy, by key
     Diff(DiffArgs),
+    /// Put the saved copy back in the place of the configuration, byte for byte
+    Restore(RestoreArgs),
     /// Carry the saved copy's customisations over onto the configuration
     Carry(CarryArgs),
 }
@@ -88,6 +92,7 @@ impl Tool for Cli {
         match self.step {
             Step::Save(args) => call.step("save", args.dry.dry_run, |call| save::run(&args, call)),
             Step::Diff(args) => call.step("diff", false, |call| diff::run(&args, call)),
+            Step::Restore(args) => call.step("restore", args.dry.dry_run, |call| restore::run(&args, call)),
             Step::Carry(args) => call.step("carry", args.dry.dry_run, |call| carry::run(&args, call)),
         }
     }
@@ -105,6 +110,7 @@ pub fn schemas() -> Vec<(String, Schema)> {
     vec![
         svc_step::schema::of::<Saved>(Cli::NAME, "save"),
         svc_step::schema::of::<Diff>(Cli::NAME, "diff"),
+        svc_step::schema::of::<Restored>(Cli::NAME, "restore"),
         svc_step::schema::of::<Carried>(Cli::NAME, "carry"),
     ]
 }

@@ -35,6 +35,14 @@ pub(crate) fn replace(call: &Call, old: &Content, bytes: &[u8], previous: &Previ
     if now.bytes == bytes { Ok(()) } else { Err(not_as_written(old)) }
 }
 
+/// Where a file is kept that the operator's takes the place of: beside it, as package managers do.
+pub(crate) fn shipped(old: &Content) -> Result<Previous, Failure> {
+    Previous::plan(&old.path, &old.bytes, |number| match number {
+        1 => ".svc-new".to_owned(),
+        more => format!(".svc-new.{more}"),
+    })
+}
+
 fn not_as_written(old: &Content) -> Failure {
     Failure::failed("config_not_as_written", format!("{} is not as it was written a moment ago.", old.path.display()))
         .hint("Find out who writes to it; the file before is beside it.")

@@ -46,6 +46,8 @@ pub struct Saved {
     pub source: String,
     /// Its layout.
     pub layout: Layout,
+    /// What the source said where it is a symbolic link; `null` where it is none.
+    pub link: Option<String>,
     /// The copy.
     pub path: String,
     /// The SHA-256 of both.
@@ -62,6 +64,8 @@ pub struct Saved {
     pub gid: u32,
     /// The source's permission bits, in octal.
     pub mode: String,
+    /// The source's POSIX ACL as the kernel keeps it, in hex; `null` where it has none.
+    pub acl: Option<String>,
     /// When the source was last changed.
     pub modified_at: Time,
     /// Where the former copy of other content is kept; `null` where there was none.
@@ -184,6 +188,7 @@ fn report(source: &Content, layout: Layout, copy: &Path, kept: Option<&Previous>
     Saved {
         source: source.path.display().to_string(),
         layout,
+        link: fs::read_link(&source.path).ok().map(|link| link.display().to_string()),
         path: copy.display().to_string(),
         sha256: source.sha256(),
         size_bytes: source.bytes.len() as u64,
@@ -192,6 +197,7 @@ fn report(source: &Content, layout: Layout, copy: &Path, kept: Option<&Previous>
         group: source.group(),
         gid: source.meta.gid(),
         mode: format!("{:04o}", source.mode()),
+        acl: source.rights.acl().map(file::hex),
         modified_at: modified.into(),
         kept_as: kept.map(Previous::display),
         plan,

@@ -1,4 +1,4 @@
-//! The saved copy that `diff` and `carry` work from: named, the one of a save's document, or the procedure's place.
+//! The saved copy that `diff`, `restore` and `carry` work from: named, the one of a save's document, or the procedure's place.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,14 @@ use crate::config::Config;
 use crate::content::Content;
 use crate::layout::{ConfigArgs, Layout, present};
 use crate::save::Saved;
+
+/// A saved copy, whatever is in it.
+pub(crate) struct Copy {
+    pub content: Content,
+    pub layout: Layout,
+    /// What its save has recorded, where that is at hand.
+    pub saved: Option<Saved>,
+}
 
 /// Which saved copy.
 #[derive(Debug, Clone, Args)]
@@ -28,12 +36,21 @@ impl SavedArgs {
         self.from.from.is_some()
     }
 
+    /// Reads the saved copy by key.
+    ///
+    /// # Errors
+    /// Those of [`Self::copy`], and those of [`Config::read`].
+    pub(crate) fn read(&self, call: &Call, config: &ConfigArgs) -> Result<Config, Failure> {
+        let copy = self.copy(call, config)?;
+        Config::read(copy.content, copy.layout)
+    }
+
     /// Reads the saved copy.
     ///
     /// # Errors
     /// There is none (4); there is one of either layout, or it is a link or somebody else's in a folder that anybody can
     /// write (3); it is not what the document says (7).
-    pub(crate) fn read(&self, call: &Call, config: &ConfigArgs) -> Result<Config, Failure> {
+    pub(crate) fn copy(&self, call: &Call, config: &ConfigArgs) -> Result<Copy, Failure> {
         if let Some(from) = &self.from.from {
             return of_document(call, from);
         }
@@ -45,11 +62,11 @@ impl SavedArgs {
             }
             None => usual(&config.product, config.layout)?,
         };
-        Config::read(Content::read_own("read the saved copy", &path)?, layout)
+        Ok(Copy { content: Content::read_own("read the saved copy", &path)?, layout, saved: None })
     }
 }
 
-fn of_document(call: &Call, from: &Path) -> Result<Config, Failure> {
+fn of_document(call: &Call, from: &Path) -> Result<Copy, Failure> {
     let received = Received::read(call, from, &["svc-confsave.save/1"], Accept::Good)?;
     let saved: Saved = received.result()?;
     let path = file::absolute(&received.locate(Path::new(&saved.path)))?;
@@ -59,7 +76,7 @@ fn of_document(call: &Call, from: &Path) -> Result<Config, Failure> {
             .hint("Find the copy that was saved then; without --from, name the file that is meant.")
             .cause(format!("its SHA-256 is {}, the document has {}", content.sha256(), saved.sha256)));
     }
-    Config::read(content, saved.layout)
+    Ok(Copy { content, layout: saved.layout, saved: Some(saved) })
 }
 
 /// The procedure's place. Where there is a copy of each layout, it is the one that is asked for.

@@ -13,7 +13,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, renameat2};
 use sha2::{Digest, Sha256};
 
 pub use self::previous::Previous;
-use self::rights::Rights;
+pub use self::rights::Rights;
 use crate::failure::Failure;
 
 /// How much of a file is read at once to be hashed.

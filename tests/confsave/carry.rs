@@ -81,15 +81,15 @@ fn a_key_that_the_new_version_does_not_have_is_not_carried_and_not_forgotten() {
 }
 
 #[test]
-fn with_the_base_new_all_customisations_come_back_after_a_reinstallation() {
+fn with_the_same_release_as_base_all_customisations_come_back_after_a_reinstallation() {
     let site = Site::new();
     let mine = SHIPPED.replace("size: 16", "size: 32").replace("log: {level: info, keep_days: 30} # short\n", "more: [1]\n");
-    let ran = site.carry("yaml", &mine, None, SHIPPED).args(["--base", "new"]).run().ok().changed();
+    let ran = site.carry("yaml", &mine, Some(SHIPPED), SHIPPED).run().ok().changed();
     assert_outcomes(
         &ran,
         &[("database.pool.size", "carried"), ("more", "carried"), ("log.level", "carried"), ("log.keep_days", "carried")],
     );
-    assert_eq!(ran.result()["base"]["kind"], "new");
+    assert_eq!(ran.result()["base"]["kind"], "file");
     assert_eq!(site.tool("diff").arg(site.path("saved.yaml")).run().ok().result()["same"], true);
     assert!(text(site.yaml()).starts_with("# Configuration of the service."));
 }
@@ -119,8 +119,8 @@ fn without_a_base_nothing_is_carried_but_what_is_named() {
     carry(&["--all"]).ok().changed();
     assert_eq!(text(site.yaml()), mine);
     carry(&["--key", "databse"]).fails(4, "key_not_found").unchanged();
-    assert_eq!(carry(&["--all", "--base", "new"]).status, 2);
-    assert_eq!(carry(&["--key", "a", "--base", "new"]).status, 2);
+    assert_eq!(carry(&["--all", "--base", "base.yaml"]).status, 2);
+    assert_eq!(carry(&["--key", "a", "--base", "base.yaml"]).status, 2);
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
     site.tool("diff").arg(site.path("svc.conf")).run().refused("config_in_both_layouts");
     let ran = site.tool("diff").args(["--from", "-"]).stdin(save.text()).run().ok();
     assert_eq!(paths(&ran.result()["changed"]), ["database.host"]);
-    let carry = || site.tool("carry").args(["--from", "-", "--base", "new"]).stdin(save.text());
+    let base = site.write("base.conf", SHIPPED_CONF);
+    let carry = || site.tool("carry").args(["--from", "-", "--base"]).arg(&base).stdin(save.text());
     carry().run().ok().changed();
     assert_eq!(text(site.conf()), SHIPPED_CONF.replace("db1", "db7"));
     assert_eq!(text(site.yaml()), SHIPPED);
@@ -75,8 +76,9 @@ fn a_conf_with_a_line_that_is_not_understood_is_put_back_as_a_whole_with_the_shi
     assert!(diff.result()["text_diff"].as_str().unwrap().contains("\n-host = db7\n+host = db1\n"));
 
     fs::set_permissions(site.conf(), fs::Permissions::from_mode(0o640)).unwrap();
+    let base = site.write("base.conf", &shipped);
     let ran =
-        site.tool("carry").arg(site.path("saved.conf")).args(["--base", "new"]).run().review("carried_as_a_whole").changed();
+        site.tool("carry").arg(site.path("saved.conf")).arg("--base").arg(base).run().review("carried_as_a_whole").changed();
     assert_outcomes(&ran, &[("(the whole file)", "carried")]);
     assert_eq!(ran.result()["kept_as"], beside.to_str().unwrap());
     assert_eq!((text(site.conf()), text(&beside)), (mine.clone(), shipped.clone()));
@@ -109,7 +111,7 @@ fn across_layouts_nothing_is_carried_and_every_customised_key_is_told_with_its_l
     assert_outcomes(&ran, &[("database.pool_size", other), ("log.level", other)]);
     assert_eq!(ran.result()["keys"][0]["suggestion"], "database.pool.size");
     assert_eq!(ran.result()["keys"][1]["suggestion"], "log.level");
-    let ran = site.tool("carry").arg(&saved).args(["--base", "new"]).run().review("not_carried").unchanged();
+    let ran = site.tool("carry").arg(&saved).arg("--all").run().review("not_carried").unchanged();
     assert_outcomes(&ran, &[("database.host", other), ("database.pool_size", other), ("log.level", other)]);
     assert_eq!(site.files(), before);
     let diff = site.tool("diff").arg(&saved).run().ok();
@@ -139,7 +141,7 @@ fn the_layout_of_a_copy_whose_name_says_none_is_what_the_flag_says() {
     let copy = site.path("copy");
     site.tool("save").arg("--to").arg(&copy).run().ok();
     fs::write(site.yaml(), SHIPPED).unwrap();
-    site.tool("carry").arg(&copy).args(["--base", "new", "--layout", "yaml"]).run().ok().changed();
+    site.tool("carry").arg(&copy).args(["--all", "--layout", "yaml"]).run().ok().changed();
     assert_eq!(text(site.yaml()), SHIPPED.replace("240", "60"));
 }
 

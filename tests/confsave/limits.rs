@@ -84,7 +84,7 @@ fn a_signal_before_the_file_is_changed_leaves_it_as_it_is() {
         fs::write(site.yaml(), SHIPPED).unwrap();
         let fifo = site.path("fifo");
         os::run(Command::new("mkfifo").arg(&fifo)).unwrap();
-        let call = site.tool("carry").args(["--base", "new", "--from"]).arg(&fifo).spawn();
+        let call = site.tool("carry").args(["--all", "--from"]).arg(&fifo).spawn();
         // Opening the pipe for writing returns when the tool has opened it, which it does long after it began to catch.
         let pipe = fs::OpenOptions::new().write(true).open(fifo).unwrap();
         call.signal(signal);

@@ -7,6 +7,7 @@ mod kinds;
 mod layouts;
 mod limits;
 mod page;
+mod restore;
 mod save;
 mod secrets;
 mod shapes;

@@ -18,6 +18,7 @@ fn every_step_has_an_example_on_the_page_and_each_prints_what_the_page_shows() {
     }
     // What the installer of the page does to the configuration.
     site.write("shipped", SHIPPED_CONF);
+    site.write("srv/svc.conf.shipped", SHIPPED_CONF);
     let installer = site.write("srv/svc-1.15.5.run", "#!/bin/sh\ncat ../shipped >\"$SVC_INSTALL_DIR/conf/svc.conf\"\n");
     fs::set_permissions(installer, fs::Permissions::from_mode(0o755)).unwrap();
 

@@ -84,7 +84,7 @@ fn no_secret_of_a_text_that_is_not_understood_and_none_of_a_key_is_shown() {
         let saved = site.write(&format!("saved.{layout}"), mine);
         for call in [
             site.tool("diff").arg(&saved),
-            site.tool("carry").arg(&saved).args(["--dry-run", "--base", "new"]),
+            site.tool("carry").arg(&saved).arg("--dry-run").arg("--base").arg(&place),
             site.tool("carry").arg(&saved).args(["--dry-run"]),
         ] {
             let ran = call.args(["--layout", layout]).run();

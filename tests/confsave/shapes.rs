@@ -43,7 +43,7 @@ fn holds(shape: &Shape) {
     assert_text(&text(place(&site)), &second, shape.second);
 
     // The same release again: the operator's file, to the value.
-    let ran = site.carry(layout, &mine, None, &first).args(["--base", "new"]).run().changed();
+    let ran = site.carry(layout, &mine, Some(&first), &first).run().changed();
     assert!(matches!(ran.status, 0 | 9), "{ran}");
     let same = site.tool("diff").arg(site.path(&format!("saved.{layout}"))).run().ok();
     assert_eq!(same.result()["same"], true, "{same}");

@@ -82,7 +82,7 @@ fn an_upgrade_that_is_cut_off_while_it_rolls_back_says_how_that_is_gone_on_with(
         ("swap-search.started", How::Alone),
         ("swap-database.started", How::Asked(Signal::SIGTERM)),
         ("installer.started", How::Killed),
-        ("carry.json", How::Hung(Signal::SIGHUP)),
+        ("restore-configuration.json", How::Hung(Signal::SIGHUP)),
         ("start.started", How::Killed),
         ("marker.started", How::Alone),
     ];

@@ -9,7 +9,8 @@ use crate::journey::Journey;
 use crate::pairs::{in_turn, once};
 
 /// The points at which a script is cut off by default.
-const SOME: [&str; 5] = ["dump.started", "installer.started", "stage-database.started", "swap-database.started", "carry.started"];
+const SOME: [&str; 5] =
+    ["dump.started", "installer.started", "stage-database.started", "swap-database.started", "restore-configuration.started"];
 
 /// Each wanted point once.
 fn each(wanted: fn(&str) -> bool, seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {

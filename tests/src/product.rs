@@ -85,6 +85,17 @@ impl Product {
         self.path("installers/failing").join(format!("{}-2.0.1.run", self.name))
     }
 
+    /// From now on 1.15.5 is the release whose configuration is `config/NAME/NAME.yaml`.
+    pub fn take_yaml_release(&self) -> Result<()> {
+        fs::copy(self.path("installers/yaml/svc-1.15.5.run"), self.installer("1.15.5"))?;
+        Ok(())
+    }
+
+    /// The configuration of the newer layout.
+    pub fn yaml(&self) -> PathBuf {
+        self.install_dir().join("config").join(&self.name).join(format!("{}.yaml", self.name))
+    }
+
     /// The state folder of the scripts' runs.
     pub fn state_dir(&self) -> PathBuf {
         self.path("state")
@@ -265,10 +276,12 @@ impl Product {
         }
         drop(lock);
         fs::create_dir_all(self.path("installers/failing"))?;
+        fs::create_dir_all(self.path("installers/yaml"))?;
         for release in RELEASES {
             fs::copy(built.join(format!("svc-{release}.run")), self.installer(release))?;
         }
         fs::copy(built.join("failing/svc-2.0.1.run"), self.failing_installer())?;
+        fs::copy(built.join("yaml/svc-1.15.5.run"), self.path("installers/yaml/svc-1.15.5.run"))?;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Whose a file is and who may do what with it: owner, group, mode, ACL, extended attributes and SELinux label.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
@@ -15,9 +15,12 @@ use crate::failure::Failure;
 /// Hashes and signatures of the content, which the kernel itself keeps for the new one.
 const OF_CONTENT: [&str; 2] = ["security.ima", "security.evm"];
 
+/// The attribute that is a file's POSIX ACL.
+const ACL: &str = "system.posix_acl_access";
+
 /// The rights of a file. POSIX ACLs, file capabilities and SELinux's label are extended attributes.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rights {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rights {
     uid: u32,
     gid: u32,
     mode: u32,
@@ -25,7 +28,11 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    pub(super) fn of(file: &File) -> io::Result<Self> {
+    /// Those of an open file.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn of(file: &File) -> io::Result<Self> {
         let meta = file.metadata()?;
         let mut attributes = BTreeMap::new();
         // Some file systems have no attributes.
@@ -41,8 +48,43 @@ impl Rights {
         Ok(Self { uid: meta.uid(), gid: meta.gid(), mode: meta.mode() & 0o7777, attributes })
     }
 
-    /// Gives them all to `file`, the one that is to lie at `path`, or refuses: what it has from its folder (a group, an ACL) goes.
-    pub(super) fn give(&self, file: &File, path: &Path) -> Result<(), Failure> {
+    /// The owner as a number.
+    #[must_use]
+    pub const fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The group as a number.
+    #[must_use]
+    pub const fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// The permission bits; with an ACL, those of the group are its mask.
+    #[must_use]
+    pub const fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// The POSIX ACL as the kernel keeps it; `None` where the permission bits say it all.
+    #[must_use]
+    pub fn acl(&self) -> Option<&[u8]> {
+        self.attributes.get(OsStr::new(ACL)).map(Vec::as_slice)
+    }
+
+    /// These with the owner, the group, the mode and the ACL of another file.
+    #[must_use]
+    pub fn owned_by(mut self, uid: u32, gid: u32, mode: u32, acl: Option<Vec<u8>>) -> Self {
+        self.attributes.remove(OsStr::new(ACL));
+        self.attributes.extend(acl.map(|acl| (ACL.into(), acl)));
+        Self { uid, gid, mode, ..self }
+    }
+
+    /// Gives them all to `file`, the one that is to lie at `path`: what it has from its folder (a group, an ACL) goes.
+    ///
+    /// # Errors
+    /// They cannot be given to it (3).
+    pub fn give(&self, file: &File, path: &Path) -> Result<(), Failure> {
         let refused = |cause: String| {
             let what = format!(
                 "The owner, group, mode, ACL and attributes of {} cannot be kept, so it is not replaced.",

@@ -26,8 +26,8 @@ pub fn read(install_dir: &Path) -> anyhow::Result<Values> {
     let Some((path, parse)) = yaml.chain(conf).next() else {
         return Err(Refusal::because(format!("There is no configuration in {}.", install_dir.display())));
     };
-    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(parse(&text))
+    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(parse(&String::from_utf8_lossy(&bytes)))
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {

@@ -1,0 +1,237 @@
+//! `restore`: the saved copy back in the place of the configuration, byte for byte (procedure, 9.3 step 6). It was saved from the
+//! very version that is installed again, so it is the result of every comparison; that it is no YAML is no reason to lose it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{AccessFlags, Group, User, access};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::file::{self, Existing, Previous, Rights, WholeFile};
+use svc_step::lock::Lock;
+use svc_step::{Call, Failure, StepResult};
+
+use crate::content::Content;
+use crate::layout::{ConfigArgs, Layout, present};
+use crate::planted;
+use crate::replace::shipped;
+use crate::save::Saved;
+use crate::saved::{Copy, SavedArgs};
+
+/// Arguments of `svc-confsave restore`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  svc-confsave restore --from saved.json")]
+pub struct RestoreArgs {
+    #[command(flatten)]
+    saved: SavedArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// A configuration that is as it was saved.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Restored {
+    /// The saved copy.
+    pub saved: String,
+    /// Its layout.
+    pub layout: Layout,
+    /// The configuration file.
+    pub path: String,
+    /// The SHA-256 of both.
+    pub sha256: String,
+    /// The size of both.
+    pub size_bytes: u64,
+    /// Where the file of other content that was there before, the shipped one, is kept; `null` where there was none.
+    pub kept_as: Option<String>,
+    /// What is done; empty where it was so already.
+    pub plan: Vec<Action>,
+}
+
+/// What a save has recorded of the file: owner, group, mode and ACL. (Its other attributes come from the file in place.)
+#[derive(Debug)]
+struct Recorded {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+    acl: Option<Vec<u8>>,
+}
+
+impl Recorded {
+    /// By name where this host has the name, since a service that is installed again may have another number.
+    fn of(saved: &Saved) -> Result<Self, Failure> {
+        let user = saved.owner.as_deref().and_then(|name| User::from_name(name).ok().flatten());
+        let group = saved.group.as_deref().and_then(|name| Group::from_name(name).ok().flatten());
+        let mode = u32::from_str_radix(&saved.mode, 8).ok().filter(|mode| *mode <= 0o7777);
+        let acl = saved.acl.as_deref().map(|acl| of_hex(acl).ok_or("acl")).transpose();
+        let (mode, acl) = mode.ok_or("mode").and_then(|mode| Ok((mode, acl?))).map_err(|field| {
+            Failure::invalid("saved_altered", format!("The --from document says nothing that is a file's {field}."))
+                .hint("Hand over the document as svc-confsave save has printed it.")
+        })?;
+        let (uid, gid) = (user.map_or(saved.uid, |user| user.uid.as_raw()), group.map_or(saved.gid, |group| group.gid.as_raw()));
+        Ok(Self { uid, gid, mode, acl })
+    }
+}
+
+fn of_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    if text.len().is_multiple_of(2) { pairs.collect() } else { None }
+}
+
+/// What a file is to have: what was recorded, else what the one in place has. One of which nobody knows is private. `new` is what a
+/// new file has of its folder.
+fn wanted(recorded: Option<&Recorded>, now: Option<&Rights>, new: &Rights) -> Rights {
+    let base = now.unwrap_or(new).clone();
+    match (recorded, now) {
+        (Some(Recorded { uid, gid, mode, acl }), _) => base.owned_by(*uid, *gid, *mode, acl.clone()),
+        (None, Some(_)) => base,
+        (None, None) => base.owned_by(new.uid(), new.gid(), 0o600, None),
+    }
+}
+
+/// What is to be done.
+struct Plan<'a> {
+    copy: &'a Copy,
+    recorded: Option<Recorded>,
+    /// What is written: the configuration, or the file that it leads to.
+    path: PathBuf,
+    /// The link that it is to be again; `None`: a file.
+    link: Option<PathBuf>,
+    /// The file that is there now.
+    old: Option<Content>,
+    /// Where that is kept, being of other content.
+    previous: Option<Previous>,
+    actions: Vec<Action>,
+}
+
+pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
+    let copy = args.saved.copy(call, &args.config)?;
+    let layout = args.config.layout.unwrap_or(copy.layout);
+    let place = args.config.place(layout)?;
+    planted::refuse_links(&place)?;
+    let _lock = Lock::unless_dry(call, "file", &place.display().to_string(), args.dry.dry_run)?;
+    let plan = plan(&copy, &place)?;
+    let restored = Restored {
+        saved: copy.content.path.display().to_string(),
+        layout,
+        path: place.display().to_string(),
+        sha256: copy.content.sha256(),
+        size_bytes: copy.content.bytes.len() as u64,
+        kept_as: plan.previous.as_ref().map(Previous::display),
+        plan: plan.actions.clone(),
+    };
+    if args.dry.dry_run {
+        plan.prove()?;
+    } else if !plan.actions.is_empty() {
+        call.check()?;
+        plan.act(call, &place).map_err(|failure| call.stopped(failure, restored.clone()))?;
+    }
+    let was_link = copy.saved.as_ref().and_then(|saved| saved.link.as_deref());
+    if let (Some(link), None, false) = (was_link, &plan.link, place.is_symlink()) {
+        let what = format!(
+            "{} was a link to {link}, which does not hold what was saved: it is a file with the saved bytes now.",
+            restored.path
+        );
+        call.review("link_not_restored", what);
+    }
+    Ok(restored)
+}
+
+fn plan<'a>(copy: &'a Copy, place: &Path) -> Result<Plan<'a>, Failure> {
+    let action = "look at the configuration";
+    let recorded = copy.saved.as_ref().map(Recorded::of).transpose()?;
+    // A link that leads nowhere is no file, and one is put in its place.
+    let path = if place.exists() && place.is_symlink() {
+        fs::canonicalize(place).map_err(|error| Failure::io(action, place, &error))?
+    } else {
+        place.to_owned()
+    };
+    let old = if path.exists() { Some(Content::read_no_link(action, &path)?) } else { None };
+    let is_so = |now: &Content| {
+        now.bytes == copy.content.bytes && wanted(recorded.as_ref(), Some(&now.rights), &now.rights) == now.rights
+    };
+    // The link is enough where what it led to is as it was saved.
+    let link = copy.saved.as_ref().and_then(|saved| saved.link.as_deref()).filter(|_| !place.is_symlink()).map(PathBuf::from);
+    let link = link.filter(|link| {
+        let target = fs::canonicalize(file::folder_of(place).join(link)).ok();
+        target.and_then(|target| Content::read_own(action, &target).ok()).is_some_and(|target| is_so(&target))
+    });
+    let previous = old.as_ref().filter(|old| old.bytes != copy.content.bytes).map(shipped).transpose()?;
+    let mut actions: Vec<Action> =
+        previous.iter().map(|kept| Action::file(&path, format!("keep as {}", kept.display()))).collect();
+    if let Some(link) = &link {
+        actions.push(Action::file(&path, format!("link to {}", link.display())));
+    } else if !old.as_ref().is_some_and(is_so) {
+        actions.push(Action::file(&path, format!("write the bytes of {}", copy.content.path.display())));
+    }
+    Ok(Plan { copy, recorded, path, link, old, previous, actions })
+}
+
+impl Plan<'_> {
+    /// Gives a new file the bytes and the rights.
+    fn fill(&self, file: &mut File) -> Result<(), Failure> {
+        let fault = |error: io::Error| Failure::io("write the configuration", &self.path, &error);
+        file.write_all(&self.copy.content.bytes).map_err(fault)?;
+        let new = Rights::of(file).map_err(fault)?;
+        wanted(self.recorded.as_ref(), self.old.as_ref().map(|old| &old.rights), &new).give(file, &self.path)?;
+        file.sync_all().map_err(fault)
+    }
+
+    /// Shows in a dry run that the file can be written, by writing one without a name in its folder, or in that where its folder is to
+    /// be made.
+    fn prove(&self) -> Result<(), Failure> {
+        let fault = |error: io::Error| Failure::io("write the configuration", &self.path, &error);
+        let folder = self.path.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
+        self.fill(&mut tempfile::tempfile_in(folder).map_err(fault)?)?;
+        // A file that nobody may change cannot be replaced either; whether the caller may write into it does not matter.
+        match self.old.as_ref().map_or(Ok(()), |old| access(&old.path, AccessFlags::W_OK)) {
+            Ok(()) | Err(nix::Error::EACCES) => Ok(()),
+            Err(error) => Err(fault(error.into())),
+        }
+    }
+
+    fn act(&self, call: &Call, place: &Path) -> Result<(), Failure> {
+        let folder = file::folder_of(&self.path);
+        fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
+        let file = match &self.link {
+            Some(_) => None,
+            None => {
+                let mut file = WholeFile::create(&self.path, 0o600)?;
+                self.fill(file.file())?;
+                Some(file)
+            }
+        };
+        if let (Some(previous), Some(old)) = (&self.previous, &self.old) {
+            previous.keep(&old.path, &old.bytes)?;
+        }
+        // From here on there is a file more, at least.
+        call.effects().happened();
+        match (file, &self.link) {
+            (Some(file), _) => file.publish(Existing::Replace)?,
+            (None, Some(link)) => make_link(link, &self.path)?,
+            (None, None) => {}
+        }
+        let now = Content::read("read the configuration back", place)?;
+        if now.bytes == self.copy.content.bytes {
+            return Ok(());
+        }
+        Err(Failure::failed("config_not_as_written", format!("{} is not as it was written a moment ago.", place.display()))
+            .hint("Find out who writes to it, then run the same command again."))
+    }
+}
+
+/// Makes a link in the place of what is there, at once.
+fn make_link(link: &Path, place: &Path) -> Result<(), Failure> {
+    let partial = file::beside(place, ".partial");
+    if present(&partial)? {
+        fs::remove_file(&partial).map_err(|error| Failure::io("remove an unfinished file", &partial, &error))?;
+    }
+    let made = symlink(link, &partial).and_then(|()| fs::rename(&partial, place));
+    made.map_err(|error| Failure::io("make the link", place, &error))?;
+    file::sync_folder_of(place)
+}

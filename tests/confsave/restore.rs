@@ -1,0 +1,208 @@
+//! `restore`: the saved bytes in their place again, whatever they are, with owner, group and mode.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use svc_tests::{os, rights};
+
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
+
+/// Files that no parser of YAML takes, or about which parsers disagree, and some that are no text.
+const ODD: [(&str, &[u8]); 11] = [
+    ("a tab", b"a:\n\tb: 1\n"),
+    ("a key twice", b"a: 1\na: 2\n"),
+    ("a second document", b"a: 1\n---\nb: 2\n"),
+    ("Latin-1", b"name: Gr\xf6\xdfe\n"),
+    ("a merge key", b"d: &d {a: 1}\ne:\n  <<: *d\n  b: 2\n"),
+    ("anchors", b"a: &x [1, 2]\nb: *x\nc: *x\n"),
+    ("no YAML at all", b"a: [1\n}{\n"),
+    ("a zero byte", b"a: \0\n"),
+    ("a byte-order mark and CRLF", b"\xef\xbb\xbfa: 1\r\n"),
+    ("no line end", b"a: 1"),
+    ("nothing", b""),
+];
+
+#[test]
+fn whatever_is_in_the_file_it_comes_back_byte_for_byte_with_owner_group_and_mode_and_the_shipped_one_stays_beside_it() {
+    let user = os::system_user("svc-confsave-r").unwrap();
+    for (what, bytes) in ODD {
+        for (layout, shipped) in [("yaml", SHIPPED), ("conf", SHIPPED_CONF)] {
+            let site = Site::new();
+            let place = if layout == "yaml" { site.yaml() } else { site.conf() };
+            fs::write(&place, bytes).unwrap();
+            chown(&place, Some(user.uid.as_raw()), Some(1)).unwrap();
+            fs::set_permissions(&place, fs::Permissions::from_mode(0o604)).unwrap();
+            let save = site.tool("save").arg("--to").arg(site.path(&format!("svc.{layout}"))).run().ok();
+            // A reinstallation.
+            fs::remove_file(&place).unwrap();
+            fs::write(&place, shipped).unwrap();
+            let restore = || site.tool("restore").args(["--from", "-"]).stdin(save.text());
+            let before = site.files();
+            let dry = restore().arg("--dry-run").run().ok().unchanged();
+            assert_eq!(site.files(), before, "{what}");
+            let ran = restore().run().ok().changed();
+            assert_eq!(dry.result(), ran.result(), "{what}");
+            assert_eq!(fs::read(&place).unwrap(), bytes, "{what}");
+            let meta = fs::metadata(&place).unwrap();
+            assert_eq!((meta.uid(), meta.gid(), mode(&place)), (user.uid.as_raw(), 1, 0o604), "{what}");
+            assert_eq!(text(ran.result()["kept_as"].as_str().unwrap()), shipped, "{what}");
+            let again = restore().run().ok().unchanged();
+            assert_eq!(again.result()["plan"], serde_json::json!([]), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_link_stays_a_link_and_one_that_was_taken_away_is_made_again_while_its_file_holds_what_was_saved() {
+    let site = Site::new();
+    let mine = SHIPPED.replace("size: 16", "size: 32");
+    let real = site.write("the real one", &mine);
+    symlink("../../../the real one", site.yaml()).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let restore = || site.tool("restore").args(["--from", "-"]).stdin(save.text());
+    restore().run().ok().unchanged();
+
+    // Its file was written to: the link stays, and what it leads to comes back.
+    fs::write(&real, SHIPPED).unwrap();
+    restore().run().ok().changed();
+    assert_eq!(text(&real), mine);
+    assert_eq!(text(site.path("the real one.svc-new")), SHIPPED);
+    assert!(site.yaml().is_symlink());
+
+    // An uninstaller took the link away, and an installer laid a file.
+    let reinstall = || {
+        let _ = fs::remove_file(site.yaml());
+        fs::write(site.yaml(), SHIPPED).unwrap();
+    };
+    reinstall();
+    restore().run().ok().changed();
+    assert_eq!(fs::read_link(site.yaml()).unwrap().to_str(), Some("../../../the real one"));
+    assert_eq!((text(site.yaml()), text(site.yaml().with_extension("yaml.svc-new"))), (mine.clone(), SHIPPED.to_owned()));
+
+    // What it led to is another file by now, which is not touched.
+    reinstall();
+    fs::write(&real, "another: 1\n").unwrap();
+    restore().run().review("link_not_restored").changed();
+    assert!(!site.yaml().is_symlink());
+    assert_eq!((text(site.yaml()), text(&real)), (mine.clone(), "another: 1\n".to_owned()));
+
+    // A link that leads nowhere makes way for the file.
+    fs::remove_file(site.yaml()).unwrap();
+    symlink("nowhere", site.yaml()).unwrap();
+    restore().run().review("link_not_restored").changed();
+    assert_eq!(text(site.yaml()), mine);
+}
+
+#[test]
+fn a_configuration_of_which_nothing_is_left_is_made_anew_and_the_owner_goes_by_his_name() {
+    let site = Site::new();
+    let user = os::system_user("svc-confsave-r").unwrap();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    chown(site.yaml(), Some(user.uid.as_raw()), None).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    fs::remove_dir_all(site.path("inst dir")).unwrap();
+    // As where the service's user was made anew since.
+    let other = save.text().replace(&format!("\"uid\":{}", user.uid), "\"uid\":54321");
+    assert_ne!(other, save.text());
+    let restore = |step: &str| site.tool(step).args(["--from", "-"]).stdin(other.clone());
+    restore("restore").arg("--dry-run").run().ok().unchanged();
+    assert!(!site.path("inst dir").exists());
+    let ran = restore("restore").run().ok().changed();
+    assert_eq!((text(site.yaml()), ran.result()["kept_as"].is_null()), (SHIPPED.to_owned(), true));
+    assert_eq!(fs::metadata(site.yaml()).unwrap().uid(), user.uid.as_raw());
+}
+
+#[test]
+fn a_named_copy_takes_the_rights_of_the_file_in_place_and_is_private_where_there_is_none() {
+    let site = Site::new();
+    let copy = site.write("svc.yaml", "mine: 1\n");
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    fs::set_permissions(site.yaml(), fs::Permissions::from_mode(0o640)).unwrap();
+    chown(site.yaml(), None, Some(1)).unwrap();
+    site.tool("restore").arg(&copy).run().ok().changed();
+    assert_eq!((text(site.yaml()).as_str(), mode(&site.yaml())), ("mine: 1\n", 0o640));
+    assert_eq!(fs::metadata(site.yaml()).unwrap().gid(), 1);
+    fs::remove_file(site.yaml()).unwrap();
+    site.tool("restore").arg(&copy).run().ok().changed();
+    assert_eq!((text(site.yaml()).as_str(), mode(&site.yaml())), ("mine: 1\n", 0o600));
+}
+
+#[test]
+fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
+    let site = Site::new();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let restore = || site.tool("restore").args(["--from", "-"]).stdin(save.text());
+    let fails = |code: &str| {
+        let files = site.files();
+        let dry = restore().arg("--dry-run").run().unchanged();
+        let real = restore().run().unchanged();
+        assert_eq!((&dry.doc()["error"]["code"], &real.doc()["error"]["code"]), (&code.into(), &code.into()), "{dry}{real}");
+        assert_eq!(site.files(), files);
+    };
+    let folder = site.yaml().parent().unwrap().to_owned();
+    // A folder that nobody may write to.
+    fs::write(site.yaml(), "other: 1\n").unwrap();
+    os::run(Command::new("mount").arg("--bind").args([&folder, &folder])).unwrap();
+    os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
+    fails("io_error");
+    os::run(Command::new("umount").arg(&folder)).unwrap();
+    // Something else has its name, or its folder's.
+    fs::remove_file(site.yaml()).unwrap();
+    fs::create_dir(site.yaml()).unwrap();
+    fails("not_a_regular_file");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::write(&folder, "").unwrap();
+    fails("io_error");
+    fs::remove_file(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
+    // The copy is another one.
+    fs::write(site.path("svc.yaml"), "x: 1\n").unwrap();
+    fails("saved_altered");
+    fs::remove_file(site.path("svc.yaml")).unwrap();
+    fails("file_not_found");
+}
+
+#[test]
+fn whoever_cannot_give_the_file_to_its_owner_is_refused() {
+    let site = Site::new();
+    let user = os::system_user("svc-confsave-r").unwrap();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    os::run(Command::new("chmod").args(["-R", "a+rwX"]).arg(site.dir.path())).unwrap();
+    fs::write(site.yaml(), "other: 1\n").unwrap();
+    for dry in [&["--dry-run"][..], &[]] {
+        let call = site.tool("restore").args(["--from", "-"]).args(dry.iter().copied()).stdin(save.text());
+        call.as_user(&user.name).run().refused("rights_not_kept").unchanged();
+        assert_eq!(text(site.yaml()), "other: 1\n");
+    }
+}
+
+#[test]
+fn the_acl_comes_back_with_the_file_and_what_the_folder_would_add_does_not() {
+    let site = Site::new();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    rights::plant(&site.yaml()).unwrap();
+    let acl_of = |path: &Path| {
+        let (uid, gid, mode, attributes) = rights::of(path);
+        (uid, gid, mode, attributes.get(OsStr::new("system.posix_acl_access")).cloned())
+    };
+    let before = acl_of(&site.yaml());
+    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let folder = site.yaml().parent().unwrap().to_owned();
+    let restore = || site.tool("restore").args(["--from", "-"]).stdin(save.text());
+    // Beside no file, and over one that an installer laid in a folder that lets others in.
+    for lay in [false, true] {
+        fs::remove_dir_all(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        rights::plant_in_folder(&folder).unwrap();
+        if lay {
+            fs::write(site.yaml(), "shipped: 1\n").unwrap();
+        }
+        restore().run().ok().changed();
+        assert_eq!(acl_of(&site.yaml()), before);
+    }
+}
