@@ -20,7 +20,6 @@ foreign() {
   if $resuming && $args_lost; then ask_for_arguments "$name"; fi
   need_room "$name"
   start_files foreign "$name" "$@"
-  keep_journal
   # That may have taken a while.
   if [[ -n $signal ]]; then
     rm -f -- "$files.started"
@@ -36,7 +35,7 @@ foreign() {
   ) </dev/null >>"$run_dir/log" 2>&1 &
   pid=$!
   wait "$pid" && status=0 || status=$?
-  if [[ -r $files.rc ]]; then
+  if [[ -s $files.rc ]]; then
     status=$(<"$files.rc")
   elif [[ -n $signal ]]; then
     failed_step=$name failure_message="The command of the step $name is still at work."
@@ -100,15 +99,15 @@ judge_earlier() {
   shift
   if never_began; then return; fi
   # It began while this run was being gone on with.
-  if [[ ! -e $files.rc ]] && foreign_at_work; then
+  if [[ ! -s $files.rc ]] && foreign_at_work; then
     fail 8 foreign_at_work "The command of the step $name is still at work." "Wait until it has ended; its output is $files.out. $(next_hint)"
   fi
-  if [[ -r $files.rc && ! -e $files.json ]]; then command_document "$name" "$(<"$files.rc")" "$@"; fi
+  if [[ -s $files.rc ]] && ! is_whole "$files.json"; then command_document "$name" "$(<"$files.rc")" "$@"; fi
   if $rerun_installer || is_done "$name"; then return; fi
-  if [[ ! -e $files.json && $name == hook-* && $script == svc-rollback ]]; then
+  if ! is_whole "$files.json" && [[ $name == hook-* && $script == svc-rollback ]]; then
     say "$name: nobody saw how it ended"
     return 1
-  elif [[ ! -e $files.json ]]; then
+  elif ! is_whole "$files.json"; then
     end_unknown "$name" "$(rerun_hint)"
   elif [[ $name == uninstall ]]; then
     return 1

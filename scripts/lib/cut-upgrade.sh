@@ -60,7 +60,7 @@ clear_up_cut_upgrade() {
     if [[ $cut != "$run_dir" ]] && { [[ -e $cut/unit-before.json ]] || run_dir=$cut has_begun configuration || [[ -d $(run_dir=$cut point_of_run) ]]; }; then break; fi
     cut=''
   done
-  if [[ -z ${cut:-} || -e $(times_file document "$cut") ]] || run_dir=$cut has_begun installer; then return; fi
+  if [[ -z ${cut:-} ]] || has_ended "$cut" || run_dir=$cut has_begun installer; then return; fi
   say "the run ${cut##*/} was cut off before its installer had started: it is cleared up"
   # Whether the service ran then, this run must know, also where it ends while it clears up.
   unit_then=$cut/unit-before.json

@@ -123,8 +123,9 @@ keep_document() {
   local file
   if [[ -z $run_dir ]] || $dry_run; then return; fi
   file=$(times_file document)
-  if ! { printf '%s\n' "$1" 2>/dev/null >"$file.partial" && mv -- "$file.partial" "$file"; }; then
+  if ! { printf '%s\n' "$1" 2>/dev/null >"$file.partial" && keep_journal && mv -- "$file.partial" "$file"; }; then
     rm -f -- "$file.partial"
     return 1
   fi
+  sync -- "$run_dir" 2>/dev/null || :
 }

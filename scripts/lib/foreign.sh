@@ -36,7 +36,7 @@ else
   status=${PIPESTATUS[0]}
 fi
 printf '%s\n' "$status" 1<>"$rc.partial" && truncate -s $((${#status} + 1)) -- "$rc.partial" &&
-  sync -- "$rc.partial" && mv -- "$rc.partial" "$rc"
+  sync -- "$rc.partial" && mv -- "$rc.partial" "$rc" && sync -- "${rc%/*}"
 # What it did not need is given back.
 truncate --size=+0 -- "$out"
 exit "$status"

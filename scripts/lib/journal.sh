@@ -89,8 +89,8 @@ show() {
   done
 }
 
-# keep_journal: what is noted survives the end of the host too, before something that cannot be taken back begins.
-keep_journal() { $dry_run || sync -- "$run_dir"/plan*.json "$run_dir"/*.started "$run_dir" "${run_dir%/*}" 2>/dev/null || :; }
+# keep_journal: all that is noted survives the end of the host too, before what follows from it begins.
+keep_journal() { $dry_run || sync -- "$run_dir"/* "$run_dir" "${run_dir%/*}" 2>/dev/null || :; }
 
 # has_begun STEP: whether it was ever started.
 has_begun() {

@@ -51,6 +51,8 @@ keep_notes() {
     {
       printf '{"facts":' && facts_object && printf ',"warnings":' && joined "${warnings[@]}" && printf ',"review":%s}\n' "$review"
     } 2>/dev/null >"$run_dir/notes.json.partial" &&
+    # It takes the place of another one, which it must not leave empty.
+    sync -- "$run_dir/notes.json.partial" 2>/dev/null &&
     mv -- "$run_dir/notes.json.partial" "$run_dir/notes.json"
   } && ! $ending; then
     journal_full 'What comes next'

@@ -39,7 +39,7 @@ why_run_stays() {
   local run_dir=$1 id=${1##*/} script parent kept one
   if [[ ! $id =~ ^[0-9]{8}t[0-9]{6}z-[a-z0-9.-]+$ ]]; then printf 'no run of ours'; return; fi
   # Killed before it had written anything.
-  if [[ ! -e $run_dir/plan.json ]]; then return 1; fi
+  if [[ ! -s $run_dir/plan.json ]]; then return 1; fi
   if is_at_work; then printf 'it is at work'; return; fi
   script=$(script_of "$run_dir")
   if [[ -e $SVC_BACKUP_DIR/$id || -e $(point_of_run) ]]; then

@@ -75,7 +75,7 @@ write_seal() {
     { printf '%s  ./%s\n' "$sum" "$dump" && sha256sum -- "${files[@]}"; } >SHA256SUMS.partial && sync -- ./*
   })
 }
-seal() { mv -- "$point/SHA256SUMS.partial" "$point/SHA256SUMS" && sync -- "$point"; }
+seal() { mv -- "$point/SHA256SUMS.partial" "$point/SHA256SUMS" && sync -- "$point" "${point%/*}"; }
 
 # keep_good_half: what could be backed up stays, with its documents, although it is no restore point; the other half goes. The
 # next prune takes it away, behind a newer point that is good.

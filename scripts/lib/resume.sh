@@ -29,7 +29,7 @@ resume_begin() {
   if is_ok "$(times_file document "$found")"; then
     fail 3 run_finished "The run $SVC_RUN_ID has ended well: nothing is left to do." "$script --status $SVC_RUN_ID shows it."
   fi
-  if [[ ! -e $(times_file document "$found") ]]; then was_killed=true; fi
+  if ! has_ended "$found"; then was_killed=true; fi
   # Also what was said when it was gone on with before.
   noted_arguments=()
   local plan words
@@ -42,6 +42,7 @@ resume_begin() {
     fail 1 journal_full "There is no room for the journal of the run in $found." "Make room on the disk of $SVC_STATE_DIR."
   fi
   run_dir=$found
+  keep_journal
   restore_numbers
   restore_notes
   keep_late_documents
@@ -55,7 +56,7 @@ newest_to_resume() {
   local runs run_dir
   runs_of "$script"
   for run_dir in "${runs[@]}"; do
-    if has_begun "$altering_step" || [[ ! -e $(times_file document) ]]; then
+    if has_begun "$altering_step" || ! has_ended; then
       # A hop is gone on with by the run that made it.
       unfinished_outer_run || printf '%s' "$run_dir"
       return

@@ -95,7 +95,7 @@ unfinished_before() {
 # is_at_work: whether a script is at the run in run_dir, or one that called it; or a tool that it has left behind.
 is_at_work() {
   local holder run=$run_dir
-  if [[ -e $(times_file document) || ! -e $SVC_STATE_DIR/lock ]] || flock -n -s "$SVC_STATE_DIR/lock" true; then return 1; fi
+  if has_ended || [[ ! -e $SVC_STATE_DIR/lock ]] || flock -n -s "$SVC_STATE_DIR/lock" true; then return 1; fi
   holder=$(<"$SVC_STATE_DIR/lock")
   while [[ -n ${run##*/} && -e $run/plan.json ]]; do
     if [[ ${run##*/} == "$holder" ]]; then return 0; fi
@@ -127,12 +127,12 @@ status_if_asked() {
   jq -rn -f "$lib/table.jq" --argjson now_ms "$(now_ms)" --argjson at_work "$at_work" --argjson foreign "$foreign" "${steps_words[@]}"
   if $at_work; then
     printf 'It is at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
-  elif $foreign && [[ ! -e $document ]]; then
+  elif $foreign && ! has_ended; then
     printf 'Its script is gone; a command that it has started is still at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
   elif next=$(overtaken); then
     how_it_ended "$document"
     printf 'next: %s\n' "$next"
-  elif [[ -e $document ]]; then
+  elif has_ended; then
     how_it_ended "$document"
     jq -r 'if .ok then empty else "next: \(.error.hint)" end' "$document"
   else
@@ -143,7 +143,7 @@ status_if_asked() {
 }
 
 how_it_ended() {
-  if [[ -e $1 ]]; then
+  if is_whole "$1"; then
     jq -r 'if .ok then "It has ended well.\(if .result.downtime_ms then " The service was down for \(.result.downtime_ms) ms." else "" end)"
            else .error.message end' "$1"
   else

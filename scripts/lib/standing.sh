@@ -23,7 +23,7 @@ find_copies() {
   copies_database=$(run_dir=$upgrade_run document aside-database)
   # Once a swap has begun, they are on their way.
   if $altered; then
-    standing=${facts[standing_copies]:-false}
+    has_begun stage-search || standing=true
   elif { check standing-search svc-snap swap --from "$copies_search" --exact "${keep[@]}" --dry-run &&
     check standing-database svc-pgrestore swap --from "$copies_database" "${keep[@]}" --dry-run; }; then
     if are_taken; then

@@ -16,6 +16,8 @@ start_files() {
     # What a run does at its end is done all the same, and how it went is read where there is room.
     if elsewhere=${elsewhere:-$(mktemp -d -p /dev/shm "$script.XXXXXX")}; then files=$elsewhere/${files##*/}; fi
   fi
+  # What only looks at something is asked again.
+  if [[ $kind != check ]]; then keep_journal; fi
 }
 
 # How much room on the disk of the journal a command must have that is not ours, for its output.

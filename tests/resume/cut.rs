@@ -12,6 +12,8 @@ use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
+use crate::power::{self, Loss};
+
 /// How long a test waits for what it has caused.
 pub const A_WHILE: Duration = svc_tests::wait::HANG;
 
@@ -22,6 +24,8 @@ pub enum How {
     Killed,
     /// `kill -9` of the script alone: its tools go on.
     Alone,
+    /// The host loses its power: everything dies at once, and the journals are what was synced of them.
+    Lost(Loss),
     /// A signal to the script alone, which sends it on.
     Asked(Signal),
     /// A signal to its process group, as a terminal sends it.
@@ -35,12 +39,12 @@ pub enum How {
 impl How {
     /// Whether the script has the time to end in order.
     pub fn in_order(self) -> bool {
-        !matches!(self, Self::Killed | Self::Alone)
+        !matches!(self, Self::Killed | Self::Alone | Self::Lost(_))
     }
 
     fn ended_so(self, status: i32) -> bool {
         match self {
-            Self::Killed | Self::Alone => status == 128 + Signal::SIGKILL as i32,
+            Self::Killed | Self::Alone | Self::Lost(_) => status == 128 + Signal::SIGKILL as i32,
             Self::Asked(signal) | Self::Hung(signal) => status == 128 + signal as i32,
             Self::Full(_) | Self::Crowded(_) => ![0, 8, 9].contains(&status),
         }
@@ -82,6 +86,7 @@ pub struct Cut {
 /// (by its run directory and its name). The error is how it ended where it was not cut off.
 pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
+    let tool = if matches!(how, How::Lost(_)) { power::noting_syncs(product, tool) } else { tool };
     let mut script = tool.may_be_killed().spawn();
     let probe = || {
         let ended = !script.is_running();
@@ -98,7 +103,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     let found = found.unwrap();
     if found.is_some() && script.is_running() {
         match how {
-            How::Killed => script.signal_group(Signal::SIGKILL),
+            How::Killed | How::Lost(_) => script.signal_group(Signal::SIGKILL),
             How::Alone => script.signal(Signal::SIGKILL),
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
@@ -119,6 +124,9 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         }
     }
     let ran = script.wait();
+    if let (How::Lost(loss), Some(_)) = (how, &found) {
+        power::lose(product, loss);
+    }
     if let Some(folder) = how.fills() {
         let _ = fs::remove_dir_all(folder.join(FILLER));
     }

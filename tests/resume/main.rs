@@ -6,6 +6,7 @@ mod hops;
 mod installer;
 mod journey;
 mod pairs;
+mod power;
 mod room;
 mod steps;
 mod terminal;
