@@ -21,7 +21,8 @@ pub enum Loss {
     Empty,
     /// Not even their names.
     Gone,
-    /// As the first, and of the documents and notes that were synced nothing is there either: a disk that did not do what it said.
+    /// As the first, and the notes and the documents of steps with an effect are empty although they were synced: a disk that did not
+    /// do what it said.
     Documents,
 }
 
@@ -64,7 +65,8 @@ pub fn lose(product: &Product, loss: Loss) {
                 continue;
             }
             let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            if loss == Loss::Documents && name.ends_with(".json") && !name.starts_with("plan") {
+            let is_check = fs::read_to_string(file.with_extension("started")).is_ok_and(|kind| kind.trim() == "check");
+            if loss == Loss::Documents && name.ends_with(".json") && !name.starts_with("plan") && !is_check {
                 fs::write(&file, "").unwrap();
             } else if lost(&run, &file) {
                 fs::remove_file(&file).unwrap();
