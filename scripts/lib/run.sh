@@ -36,6 +36,8 @@ signal=''
 
 # A signal for the whole process group is the script's to answer, and no answer to what it was just asking about a document.
 jq() { env --ignore-signal=HUP,INT,TERM jq "$@"; }
+# Nor is it the end of what is being made durable.
+sync() { env --ignore-signal=HUP,INT,TERM sync "$@"; }
 
 # Milliseconds since 1970.
 now_ms() { printf '%s' "$((${EPOCHREALTIME/./} / 1000))"; }
