@@ -4,7 +4,7 @@ use std::fs;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::os;
-use svc_tests::postgres::identifier;
+use svc_tests::postgres::{GERMAN, identifier};
 use svc_tests::relational::Case;
 use svc_tests::witness::Witness;
 
@@ -91,13 +91,83 @@ fn what_a_load_has_to_say_and_what_it_does_not_know_are_warnings() {
     let (case, dump) = Case::filled("pgf_warn");
     let loud = case.dump_with(&dump, "DO $$ BEGIN RAISE WARNING 'look here'; END $$;");
     let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-loud"]).arg(loud).run().ok().warns("load_warning");
-    assert!(ran.doc()["warnings"].to_string().contains("look here"), "{ran}");
+    // What a function says may be of a row; what the server says is not.
+    assert!(ran.doc()["warnings"].to_string().contains("a function of the database raised 01000"), "{ran}");
+    case.pg.drop_database(&case.copies()).unwrap();
+    let loud = case.dump_with(&dump, "COMMIT;");
+    let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-loud2"]).arg(loud).run().ok().warns("load_warning");
+    assert!(ran.doc()["warnings"].to_string().contains("no transaction in progress"), "{ran}");
     let inserts = case.dump_with(&dump, "INSERT INTO public.notes VALUES (1, 'COPY');");
     // A row more than the COPY blocks have is one that nobody can account for.
     case.tool().args(["stage", "--dry-run"]).arg(inserts).run().ok().warns("rows_not_counted");
     case.pg.drop_database(&case.copies()).unwrap();
     case.pg.drop_database(&case.database).unwrap();
     case.tool().arg(&dump).run().ok().warns("properties_from_defaults");
+}
+
+#[test]
+fn a_server_that_speaks_another_language_is_understood_and_tells_nothing_of_rows() {
+    let (case, dump) = Case::filled("pgf_german");
+    let text = fs::read_to_string(&dump).unwrap();
+    let path = case.dir.path().join("german.sql");
+    let of_row = text.replace("\n77\titem 77\t", "\nhunter2\titem 77\t");
+    let of_key = text.replace("\titem 77\t", "\thunter2\t").replace("\titem 78\t", "\thunter2\t");
+    let with = |statement: &str| fs::read_to_string(case.dump_with(&dump, statement)).unwrap();
+    let raised = with("DO $$ BEGIN RAISE 'hunter2' USING DETAIL = 'hunter2', HINT = 'hunter2'; END $$;");
+    let syntax = with("INSERT INTO public.notes VALUES (1, 'it''s') hunter2;");
+    for loader in ["fast", "psql"] {
+        let german = || case.tool().env("PGOPTIONS", format!("-c lc_messages={GERMAN}")).args(["stage", "--loader", loader]);
+        let missing = case.dump_with(&dump, "SELECT 1 FROM public.no_such_table;");
+        let ran = german().arg(missing).run().fails(1, "load_failed").unchanged();
+        assert!(
+            ran.text().contains("no_such_table") && ran.text().contains("existiert nicht"),
+            "it does not speak German: {ran}"
+        );
+        for (text, place) in
+            [(&of_row, "COPY items, line 77, column id"), (&of_key, "items_name_key"), (&raised, "P0001"), (&syntax, "42601")]
+        {
+            if loader == "fast" && place == "42601" {
+                continue;
+            }
+            fs::write(&path, text).unwrap();
+            let ran = german().arg(&path).run().fails(1, "load_failed").unchanged();
+            assert!(!format!("{}{}", ran.text(), ran.stderr).contains("hunter2"), "{ran}");
+            assert!(ran.doc()["error"]["causes"].to_string().contains(place), "{ran}");
+        }
+        fs::write(&path, with("COMMIT; DO $$ BEGIN RAISE WARNING 'hunter2'; END $$;")).unwrap();
+        let run = format!("20300101t000000z-german-{loader}");
+        let ran = german().args(["--run-id", &run]).arg(&path).run().ok().warns("load_warning");
+        assert!(ran.doc()["warnings"].to_string().contains("Transaktion") && !ran.text().contains("hunter2"), "{ran}");
+        case.pg.drop_database(&case.copies()).unwrap();
+
+        fs::write(&path, with("SELECT pg_catalog.pg_sleep(600);")).unwrap();
+        let spawned = german().arg(&path).spawn();
+        let sleeps = format!("datname LIKE '{}_staged_%' AND wait_event = 'PgSleep'", case.database);
+        case.wait_for("the sleeping load", &sleeps);
+        case.admin(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {sleeps}"));
+        spawned.wait().fails(5, "connection_lost").unchanged();
+    }
+    assert_eq!(case.copies(), "");
+}
+
+#[test]
+fn a_dump_by_an_owner_whose_server_speaks_another_language_is_refused_or_waits_as_in_english() {
+    let (case, _) = Case::filled("pgf_owner");
+    case.admin(&format!("ALTER ROLE {} SET lc_messages = '{GERMAN}'", identifier(&case.owner)));
+    let dump = || case.dumper().env("PGPASSWORD", "secret").args(["--force", "--lock-wait-timeout", "1s"]);
+    let mut holder = case.session(&case.database, "BEGIN; LOCK TABLE items; SELECT pg_sleep(600)");
+    case.wait_for("the lock", "query LIKE 'BEGIN; LOCK TABLE items%' AND wait_event = 'PgSleep'");
+    let ran = dump().run().fails(5, "postgres_locked").unchanged();
+    assert!(ran.text().contains("FEHLER"), "it does not speak German: {ran}");
+    case.admin(&format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND query LIKE 'BEGIN; LOCK%'",
+        case.database
+    ));
+    holder.wait().unwrap();
+    case.sql("CREATE TABLE foreign_to_it (secret text)");
+    dump().run().refused("postgres_no_right");
+    case.sql("DROP TABLE foreign_to_it");
+    dump().run().ok();
 }
 
 #[test]

@@ -1,75 +1,215 @@
-//! What the server says of a row, without what stands in it: documents go into logs and mails, and rows hold addresses and hashes.
-//! Which row and column it is may be told; who may read the dump finds the rest there.
+//! What the server says, without what stands in rows: documents go into logs and mails, and rows hold addresses and hashes. Which
+//! table, row, column and constraint it is may be told; who may read the dump finds the rest there.
+//!
+//! The fields of an answer decide (SQLSTATE first), never its words: they come in the language of the server. `DETAIL`, `CONTEXT` and
+//! the query never pass.
 
-/// Whether errors of that SQLSTATE are about a value (class 22) or a row (class 23), so that the server quotes it.
-fn of_rows(code: &str) -> bool {
-    code.starts_with("22") || code.starts_with("23")
+use postgres::error::DbError;
+
+/// An answer of the server, by its fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The SQLSTATE; empty where a client says it.
+    pub code: String,
+    /// The message, in the server's language.
+    pub message: String,
+    /// What to do, in the server's language.
+    pub hint: Option<String>,
+    /// `CONTEXT`.
+    pub context: String,
+    /// The table that it is about.
+    pub table: Option<String>,
+    /// The column.
+    pub column: Option<String>,
+    /// The type.
+    pub data_type: Option<String>,
+    /// The constraint.
+    pub constraint: Option<String>,
+    /// The server's function that says it, and its file.
+    pub routine: String,
+    /// The server's source file.
+    pub file: String,
 }
 
-/// Errors of class 22 that quote columns, encodings and parameters, and no value.
-const HARMLESS: [&str; 4] = ["22P04", "22021", "22P05", "22023"];
-
-/// The message without the value that it quotes.
-#[must_use]
-pub fn message(code: &str, message: &str) -> String {
-    if code.starts_with("22")
-        && !HARMLESS.contains(&code)
-        && let (Some((before, _)), Some((_, after))) = (message.split_once('"'), message.rsplit_once('"'))
-    {
-        return format!("{before}\"…\"{after}");
-    }
-    message.to_owned()
-}
-
-/// The detail, where it is not of a row; of a key only its columns.
-#[must_use]
-pub fn detail(code: &str, detail: &str) -> Option<String> {
-    if !of_rows(code) {
-        return Some(detail.to_owned());
-    }
-    let (columns, _) = detail.strip_prefix("Key (")?.split_once(")=(")?;
-    Some(format!("Key ({columns})=(…)"))
-}
-
-/// The context: the functions that were at work, and the line and column of a COPY.
-#[must_use]
-pub fn place(context: &str) -> Option<String> {
-    let mut kept = Vec::new();
-    for line in context.lines() {
-        if line.starts_with("COPY ") {
-            // What follows the colon is the value, which may have lines of its own.
-            kept.extend(line.split(": ").next().map(|place| place.trim_end_matches(':')));
-            break;
+impl From<&DbError> for Said {
+    fn from(said: &DbError) -> Self {
+        let owned = |field: Option<&str>| field.map(str::to_owned);
+        Self {
+            code: said.code().code().to_owned(),
+            message: said.message().to_owned(),
+            hint: owned(said.hint()),
+            context: said.where_().unwrap_or_default().to_owned(),
+            table: owned(said.table()),
+            column: owned(said.column()),
+            data_type: owned(said.datatype()),
+            constraint: owned(said.constraint()),
+            routine: said.routine().unwrap_or_default().to_owned(),
+            file: said.file().unwrap_or_default().to_owned(),
         }
-        kept.extend((line.starts_with("PL/") || line.starts_with("SQL function ")).then_some(line));
     }
-    (!kept.is_empty()).then(|| kept.join("\n"))
+}
+
+/// A row of a COPY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its table, without the schema.
+    pub table: String,
+    /// Its line in the block; the first one is 1.
+    pub line: u64,
+    /// The column, where one is named.
+    pub column: Option<String>,
+}
+
+impl std::fmt::Display for Row {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "COPY {}, line {}", self.table, self.line)?;
+        self.column.as_ref().map_or(Ok(()), |column| write!(out, ", column {column}"))
+    }
+}
+
+/// Classes of errors that quote a value, a row, a part of the statement, or what a function of the database chose to say.
+const OF_VALUES: [&str; 8] = ["21", "22", "23", "2F", "38", "39", "44", "P0"];
+/// The same, of other classes: a statement's own text, and whatever an extension says without a code.
+const QUOTING: [&str; 2] = ["42601", "XX000"];
+/// Of a class that quotes values, and yet only of columns.
+const HARMLESS: [&str; 1] = ["22P04"];
+/// Where settings of the server are checked: it is the setting that is quoted then.
+const SETTINGS: &str = "guc.c";
+/// What says the words of `RAISE`, whatever their code.
+const RAISED: &str = "exec_stmt_raise";
+
+/// In our words.
+const WORDS: [(&str, &str); 19] = [
+    ("21000", "more rows than allowed"),
+    ("22001", "value too long for its type"),
+    ("22003", "value out of range"),
+    ("22007", "invalid date or time"),
+    ("22008", "date or time out of range"),
+    ("22012", "division by zero"),
+    ("22021", "invalid byte sequence for the encoding"),
+    ("22023", "invalid value of a parameter"),
+    ("22P02", "invalid input syntax for the type"),
+    ("22P03", "invalid binary input"),
+    ("22P05", "character without equivalent in the encoding"),
+    ("23502", "no value where there must be one"),
+    ("23503", "foreign key violated"),
+    ("23505", "not unique"),
+    ("23514", "check violated"),
+    ("23P01", "exclusion violated"),
+    ("42601", "syntax error"),
+    ("44000", "check of a view violated"),
+    ("XX000", "internal error of the server or an extension"),
+];
+
+impl Said {
+    /// Whether the message may quote what stands in a row.
+    fn quotes(&self) -> bool {
+        let code = self.code.as_str();
+        let of_values =
+            OF_VALUES.iter().any(|class| code.starts_with(class)) && !HARMLESS.contains(&code) && self.file != SETTINGS;
+        of_values || QUOTING.contains(&code) || self.routine == RAISED
+    }
+
+    /// The message, or in its place what kind of error it is.
+    #[must_use]
+    pub fn message(&self) -> String {
+        if !self.quotes() {
+            return self.message.trim_end_matches('.').to_owned();
+        }
+        let by = if self.routine.is_empty() { String::new() } else { format!(", said by {}", self.routine) };
+        match WORDS.iter().find(|(code, _)| *code == self.code) {
+            _ if self.routine == RAISED => format!("a function of the database raised {}", self.code),
+            Some(("XX000", words)) => format!("{words}{by}"),
+            Some((_, words)) => (*words).to_owned(),
+            None => format!("error {}{by}", self.code),
+        }
+    }
+
+    /// What else may be told: what it is about, the hint, and the row of a COPY.
+    #[must_use]
+    pub fn more(&self) -> Vec<String> {
+        let names =
+            [("table", &self.table), ("column", &self.column), ("type", &self.data_type), ("constraint", &self.constraint)];
+        let named: Vec<String> =
+            names.iter().filter_map(|(what, name)| name.as_ref().map(|name| format!("{what} {name}"))).collect();
+        let about = (!named.is_empty()).then(|| named.join(", "));
+        let hint = self.hint.clone().filter(|_| !self.quotes());
+        [about, hint, self.row().map(|row| row.to_string())].into_iter().flatten().collect()
+    }
+
+    /// The row of a COPY that it is about: `COPY items, line 5, column id: "x"`, in whatever language. The value follows the colon.
+    #[must_use]
+    pub fn row(&self) -> Option<Row> {
+        let line = self.context.lines().find_map(|line| line.strip_prefix("COPY "))?;
+        let place = line.split(':').next().unwrap_or_default().trim_end();
+        let mut parts = place.split(", ");
+        let (table, line, column) = (parts.next()?, parts.next()?, parts.next());
+        // A name that holds what separates them is not taken apart.
+        if parts.next().is_some() {
+            return None;
+        }
+        let number = line.split(|letter: char| !letter.is_ascii_digit()).find(|digits| !digits.is_empty())?;
+        let column = column.and_then(|column| column.split_once(' ')).map(|(_, name)| name.to_owned());
+        Some(Row { table: table.to_owned(), line: number.parse().ok().filter(|line| *line > 0)?, column })
+    }
+}
+
+/// How grave it is, in English.
+#[must_use]
+pub fn severity(said: &DbError) -> String {
+    said.parsed_severity().map_or_else(|| "ERROR".to_owned(), |severity| severity.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn said(code: &str, message: &str) -> Said {
+        Said { code: code.to_owned(), message: message.to_owned(), ..Said::default() }
+    }
+
     #[test]
-    fn values_are_left_out_and_places_are_told() {
+    fn values_are_left_out_in_every_language() {
+        for (code, message, told) in [
+            ("22P02", "invalid input syntax for type integer: \"a\"b\"", "invalid input syntax for the type"),
+            (
+                "22P02",
+                "ung\u{fc}ltige Eingabesyntax f\u{fc}r Typ integer: \u{bb}hunter2\u{ab}",
+                "invalid input syntax for the type",
+            ),
+            ("22003", "value \"99\" is out of range for type integer", "value out of range"),
+            ("P0001", "hunter2 is no password", "error P0001"),
+            ("42601", "syntax error at or near \"hunter2\"", "syntax error"),
+            ("22023", "time zone \"hunter2\" not recognized", "invalid value of a parameter"),
+            ("22P04", "missing data for column \"name\"", "missing data for column \"name\""),
+            ("42P01", "Relation \u{bb}a\u{ab} existiert nicht", "Relation \u{bb}a\u{ab} existiert nicht"),
+        ] {
+            assert_eq!(said(code, message).message(), told);
+        }
+        let raised = Said { routine: RAISED.to_owned(), hint: Some("hunter2".to_owned()), ..said("01000", "hunter2") };
+        assert_eq!((raised.message().as_str(), raised.more()), ("a function of the database raised 01000", vec![]));
+        let extension = Said { routine: "lwpgerror".to_owned(), ..said("XX000", "hunter2") };
+        assert_eq!(extension.message(), "internal error of the server or an extension, said by lwpgerror");
+        let setting = Said { file: SETTINGS.to_owned(), ..said("22023", "invalid value for parameter \"work_mem\": \"x\"") };
+        assert_eq!(setting.message(), setting.message);
+    }
+
+    #[test]
+    fn places_are_told_without_the_values_behind_them() {
+        let row = |context: &str| Said { context: context.to_owned(), ..Said::default() }.row().map(|row| row.to_string());
+        let told = |text: &str| Some(text.to_owned());
+        assert_eq!(row("COPY users, line 5, column id: \"a\nPL/hash\""), told("COPY users, line 5, column id"));
+        assert_eq!(row("COPY users, Zeile 5, Spalte id: \u{bb}x\u{ab}"), told("COPY users, line 5, column id"));
+        assert_eq!(row("COPY users, ligne 12 : \u{ab} 1, line 9 \u{bb}"), told("COPY users, line 12"));
         assert_eq!(
-            message("22P02", "invalid input syntax for type integer: \"a\"b\""),
-            "invalid input syntax for type integer: \"…\""
+            row("JSON data, line 1: {\"a\nPL/pgSQL function f() line 3 at RAISE\nCOPY users, line 7: \"1\""),
+            told("COPY users, line 7")
         );
-        assert_eq!(
-            message("22003", "value \"99\" is out of range for type integer"),
-            "value \"…\" is out of range for type integer"
-        );
-        assert_eq!(message("22P04", "missing data for column \"name\""), "missing data for column \"name\"");
-        assert_eq!(message("42P01", "relation \"a\" does not exist"), "relation \"a\" does not exist");
-        assert_eq!(detail("23505", "Key (email)=(x)=(y)) is duplicated.").as_deref(), Some("Key (email)=(…)"));
-        assert_eq!(detail("23502", "Failing row contains (1, hash)."), None);
-        assert_eq!(detail("2BP01", "view v depends on table t").as_deref(), Some("view v depends on table t"));
-        assert_eq!(place("COPY users, line 5, column id: \"a\nPL/hash\"").as_deref(), Some("COPY users, line 5, column id"));
-        assert_eq!(
-            place("JSON data, line 1: {\"a\nPL/pgSQL function f() line 3 at RAISE\nCOPY users, line 5: \"1\"").as_deref(),
-            Some("PL/pgSQL function f() line 3 at RAISE\nCOPY users, line 5")
-        );
-        assert_eq!(place("SQL statement \"INSERT INTO users VALUES ('x')\""), None);
+        assert_eq!(row("COPY a, line 3, line 5, column id: \"x\""), None);
+        assert_eq!(row("SQL statement \"INSERT INTO users VALUES ('x')\""), None);
+        let key = Said { table: told("t"), constraint: told("i"), hint: told("hunter2"), ..said("23505", "x") };
+        assert_eq!(key.more(), ["table t, constraint i"]);
+        let missing = Said { hint: told("Perhaps you meant a."), ..said("42703", "x") };
+        assert_eq!(missing.more(), ["Perhaps you meant a."]);
     }
 }

@@ -277,11 +277,11 @@ fn write(
     if !ended.status.success() {
         // ^C goes to both of us, and pg_dump may be the first to end of it.
         call.pause(Duration::from_millis(200))?;
-        return Err(program::failure(&ended, database));
+        return Err(program::failure(call, &ended, target, database));
     }
-    for line in ended.stderr.lines().filter(|line| !line.trim().is_empty()) {
+    for line in program::own_words(&ended.stderr) {
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
-        call.warn("pg_dump_said", line.trim().to_owned());
+        call.warn("pg_dump_said", line.to_owned());
     }
     let written = sink.finish().map_err(fault)?;
     let is_kept = written.is_kept();

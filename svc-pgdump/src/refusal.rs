@@ -8,7 +8,7 @@ use postgres::error::{DbError, SqlState};
 use svc_step::Failure;
 
 use crate::admin::MAINTENANCE;
-use crate::discreet;
+use crate::discreet::{self, Said};
 use crate::silence;
 use crate::target::Target;
 use crate::tls;
@@ -123,19 +123,12 @@ fn is_busy(code: &SqlState) -> bool {
     .contains(code)
 }
 
-/// The server's own words: message, code, detail, hint and place, without the values of rows.
+/// The server's own words: message, code, what it is about, hint and place, without the values of rows.
 #[must_use]
 pub fn words(said: &DbError) -> String {
-    let text = format!("{}: {} ({})", said.severity(), discreet::message(said.code().code(), said.message()), said.code().code());
-    std::iter::once(text).chain(more(said)).collect::<Vec<_>>().join("; ")
-}
-
-/// What the server says beside its message: detail, hint and place, without the values of rows.
-#[must_use]
-pub fn more(said: &DbError) -> Vec<String> {
-    let detail = said.detail().and_then(|detail| discreet::detail(said.code().code(), detail));
-    let place = said.where_().and_then(discreet::place);
-    [detail, said.hint().map(str::to_owned), place].into_iter().flatten().collect()
+    let told = Said::from(said);
+    let text = format!("{}: {} ({})", discreet::severity(said), told.message(), told.code);
+    std::iter::once(text).chain(told.more()).collect::<Vec<_>>().join("; ")
 }
 
 fn chain(error: &Error) -> Vec<String> {

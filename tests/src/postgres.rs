@@ -7,15 +7,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::os;
 use crate::programs::Programs;
 use crate::systemd::Systemd;
 use crate::wait;
+use crate::{download, os};
 
 /// How long a server may take to start.
 const START: Duration = crate::wait::HANG;
 /// The administrator, in the operating system and in the database.
 pub const ADMINISTRATOR: &str = "postgres";
+
+/// A language that Debian's server speaks where `lc_messages` says so.
+pub const GERMAN: &str = "de_DE.UTF-8";
 
 /// A server, as tools and tests reach it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -67,7 +70,7 @@ impl Postgres {
         let hba = "local all postgres peer\nlocal all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n";
         os::file(&this.data_dir.join("pg_hba.conf"), hba, 0o600, Some(&user))?;
         os::file(&this.data_dir.join("postgresql.auto.conf"), &this.settings(), 0o600, Some(&user))?;
-        systemd.install(unit, &this.unit_file(programs.notifies))?;
+        systemd.install(unit, &this.unit_file(programs.notifies, &german()?))?;
         systemd
             .start(unit)
             .and_then(|()| wait::until("PostgreSQL", START, || this.sql("postgres", "SELECT 1").ok().map(drop)))
@@ -86,12 +89,15 @@ impl Postgres {
         )
     }
 
-    fn unit_file(&self, notifies: bool) -> String {
+    fn unit_file(&self, notifies: bool, locales: &Path) -> String {
         let kind = if notifies { "notify" } else { "exec" };
         let run_as = os::run_as(&self.os_user).join(" ");
+        // Where messages of other languages are, beside the locales that the system has.
+        let locales = locales.display();
         let (bin_dir, data_dir, log) = (self.server_dir.display(), self.data_dir.display(), self.log_file.display());
         format!(
             "[Unit]\nDescription=PostgreSQL of the throw-away host\n\n[Service]\nType={kind}\n\
+             Environment=LOCPATH={locales}:/usr/lib/locale\n\
              ExecStart=/usr/bin/setpriv {run_as} {bin_dir}/postgres -D {data_dir}\n\
              KillMode=mixed\nKillSignal=SIGINT\nTimeoutStartSec=60\nTimeoutStopSec=60\n\
              StandardOutput=append:{log}\nStandardError=append:{log}\n"
@@ -138,6 +144,17 @@ impl Postgres {
         let text = line("127.0.0.1") + &line("localhost") + &line(&self.socket_dir.display().to_string());
         os::file(path, &text, 0o600, None)
     }
+}
+
+/// A folder with the locale [`GERMAN`], which most machines do not have.
+fn german() -> Result<PathBuf> {
+    download::cached("locale-german", |folder| {
+        let locale = folder.join(GERMAN);
+        // It warns of what the C library would do otherwise, and ends with 1 then.
+        let ran = Command::new("localedef").args(["-c", "-i", "de_DE", "-f", "UTF-8"]).arg(&locale).output()?;
+        ensure!(locale.join("LC_MESSAGES").exists(), "localedef made no {GERMAN}: {}", String::from_utf8_lossy(&ran.stderr));
+        os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+    })
 }
 
 /// A name, quoted for SQL.

@@ -1,91 +1,119 @@
-//! What psql says on its stderr, read for the sentence that matters.
+//! What psql says on its stderr. The SQLSTATE that a verbose psql puts before each message decides; severity and message come in the
+//! language of the server, and what is about rows never passes.
 
-use svc_pgdump::discreet;
+use svc_pgdump::discreet::Said;
 use svc_step::Failure;
 
 use super::failures::{lost, refused};
 
-/// The first error that psql reported.
+/// One answer of the server that psql reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    /// The line of the dump, where psql named one.
+    /// The line of the dump.
     pub(crate) line: Option<u64>,
-    /// The server's or psql's own words.
-    pub(crate) message: String,
-    /// What followed: detail, hint, context.
-    pub(crate) more: Vec<String>,
+    /// What the server said.
+    pub(crate) said: Said,
 }
-
-/// What psql names in front of a field of the server's answer and two spaces.
-const FIELDS: [&str; 3] = ["DETAIL", "HINT", "CONTEXT"];
 
 /// psql puts this before everything it says about its input.
 const INPUT: &str = "psql:<stdin>:";
+/// Status of a psql that lost its connection, by its manual.
+const LOST: i32 = 2;
+/// Nothing went wrong.
+const SUCCESS: &str = "00";
+/// Warnings, and "no data".
+const WARNINGS: [&str; 2] = ["01", "02"];
+/// The server ends sessions, or a connection is gone.
+const ENDS: [&str; 5] = ["57P01", "57P02", "57P03", "57P04", "57P05"];
 
-/// The first error in psql's stderr.
-pub(crate) fn first(stderr: &str) -> Option<Complaint> {
-    let mut lines = stderr.lines().skip_while(|line| marker(line).is_none());
-    let (line, said) = marker(lines.next()?)?;
-    let (code, message) = coded(&said);
-    let more = more(code, lines.take_while(|line| marker(line).is_none()));
-    Some(Complaint { line, message: discreet::message(code, message), more })
-}
-
-/// The SQLSTATE that a verbose psql puts before the message; empty where it is psql's own.
-fn coded(said: &str) -> (&str, &str) {
-    let is_code = |code: &str| code.len() == 5 && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    said.split_once(": ").filter(|(code, _)| is_code(code)).unwrap_or(("", said))
-}
-
-/// What followed, without the values of rows: the detail, the hint and the place; the rest (`LINE 1: …`) quotes the statement.
-fn more<'a>(code: &str, lines: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut parts: Vec<(&str, String)> = Vec::new();
-    for line in lines {
-        match (line.split_once(":  "), parts.last_mut()) {
-            (Some((field, text)), _) if FIELDS.contains(&field) => parts.push((field, text.to_owned())),
-            (None, Some((_, text))) if !line.starts_with("LINE ") => text.extend(["\n", line]),
-            _ => parts.push(("", String::new())),
+/// Every answer in psql's stderr.
+fn all(stderr: &str) -> Vec<Complaint> {
+    let mut found: Vec<(Complaint, Vec<&str>)> = Vec::new();
+    let mut known = false;
+    for line in stderr.lines() {
+        if let Some(begun) = begun(line) {
+            known = true;
+            found.push((begun, Vec::new()));
+        } else if line.starts_with("psql:") {
+            // psql's own words.
+            known = false;
+        } else if let Some((_, rest)) = found.last_mut().filter(|_| known) {
+            rest.push(line);
         }
     }
-    let kept = parts.into_iter().filter_map(|(field, text)| match field {
-        "DETAIL" => discreet::detail(code, &text),
-        "HINT" => Some(text),
-        "CONTEXT" => discreet::place(&text),
-        _ => None,
-    });
-    kept.collect()
+    found.into_iter().map(|(complaint, rest)| Complaint { said: with_fields(complaint.said, &rest), ..complaint }).collect()
 }
 
-/// The warnings of a load that went well.
+/// `psql:<stdin>:12: FEHLER:  22P02: …`
+fn begun(line: &str) -> Option<Complaint> {
+    let (number, rest) = line.strip_prefix(INPUT)?.split_once(": ")?;
+    let (code, message) = rest.split_once(":  ")?.1.split_once(": ")?;
+    let is_code = code.len() == 5 && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    let said = Said { code: code.to_owned(), message: message.to_owned(), ..Said::default() };
+    is_code.then(|| Complaint { line: number.parse().ok(), said })
+}
+
+/// The fields that follow a message, of which psql says the names in English. Those at the end, each on a line of its own, are taken
+/// from the end: what comes before them may hold anything.
+fn with_fields(mut said: Said, rest: &[&str]) -> Said {
+    let mut left = rest;
+    while let Some((last, before)) = left.split_last() {
+        let Some((field, text)) = last.split_once(":  ") else { break };
+        let place = match field {
+            "TABLE NAME" => &mut said.table,
+            "COLUMN NAME" => &mut said.column,
+            "DATATYPE NAME" => &mut said.data_type,
+            "CONSTRAINT NAME" => &mut said.constraint,
+            "LOCATION" => {
+                // exec_stmt_raise, pl_exec.c:3923
+                let (routine, file) = text.split_once(", ").unwrap_or((text, ""));
+                said.routine = routine.to_owned();
+                said.file = file.split(':').next().unwrap_or_default().to_owned();
+                left = before;
+                continue;
+            }
+            "SCHEMA NAME" => {
+                left = before;
+                continue;
+            }
+            _ => break,
+        };
+        *place = Some(text.to_owned());
+        left = before;
+    }
+    let context = left.iter().position(|line| line.starts_with("CONTEXT:  "));
+    if let Some((first, more)) = context.and_then(|at| left.get(at..)).and_then(<[&str]>::split_first) {
+        said.context =
+            std::iter::once(first.trim_start_matches("CONTEXT:  ")).chain(more.iter().copied()).collect::<Vec<_>>().join("\n");
+    }
+    said.hint = left.iter().find_map(|line| line.strip_prefix("HINT:  ")).map(str::to_owned);
+    said
+}
+
+/// The warnings of a load that went well, without the values of rows.
 pub(crate) fn warnings(stderr: &str) -> Vec<String> {
-    let warned = stderr.lines().filter_map(|line| line.split_once("WARNING:"));
-    warned.map(|(_, text)| coded(text.trim()).1.to_owned()).collect()
+    all(stderr).iter().filter(|one| !one.said.code.starts_with(SUCCESS)).map(|one| one.said.message()).collect()
 }
 
-fn marker(line: &str) -> Option<(Option<u64>, String)> {
-    let after = line.strip_prefix(INPUT);
-    let (number, rest) = match after.and_then(|rest| rest.split_once(':')) {
-        Some((number, rest)) => (number.parse().ok(), rest.trim_start()),
-        None => (None, line.trim_start_matches("psql:").trim_start()),
-    };
-    let told = ["ERROR:", "FATAL:", "PANIC:", "error:"].iter().find_map(|mark| {
-        let at = rest.find(mark)?;
-        rest.get(at + mark.len()..).map(|text| text.trim().to_owned())
-    })?;
-    Some((number, told))
-}
-
-/// The failure of a load, from psql's exit status and words.
+/// The failure of a load, from psql's exit status and what the server said last.
 pub(crate) fn failure(exit_code: Option<i32>, stderr: &str) -> Failure {
-    let Some(complaint) = first(stderr) else {
+    let is_error =
+        |one: &Complaint| !one.said.code.starts_with(SUCCESS) && !WARNINGS.iter().any(|class| one.said.code.starts_with(class));
+    let Some(Complaint { line, said }) = all(stderr).into_iter().rfind(is_error) else {
+        if exit_code == Some(LOST) {
+            return lost(None, "psql lost it, and the server gave no reason");
+        }
         let how = exit_code.map_or_else(|| "was ended by a signal".to_owned(), |code| format!("ended with status {code}"));
-        return Failure::failed("load_failed", format!("The dump could not be loaded: psql {how} and gave no reason."))
-            .hint("Look at the server's log; then run the same command again.")
-            .cause(stderr.trim());
+        return Failure::failed(
+            "load_failed",
+            format!("The dump could not be loaded: psql {how}, and the server gave no reason."),
+        )
+        .hint("Look at the server's log; then run the same command again.");
     };
-    let mut failure =
-        if exit_code == Some(2) { lost(complaint.line, &complaint.message) } else { refused(complaint.line, &complaint.message) };
-    failure.causes = complaint.more;
+    let is_lost = exit_code == Some(LOST) || said.code.starts_with("08") || ENDS.contains(&said.code.as_str());
+    let mut failure = if is_lost { lost(line, &said.message()) } else { refused(line, &said.message()) };
+    failure.causes.push(format!("ERROR ({})", said.code));
+    failure.causes.extend(said.more());
     failure
 }
 
@@ -93,33 +121,51 @@ pub(crate) fn failure(exit_code: Option<i32>, stderr: &str) -> Failure {
 mod tests {
     use super::*;
 
+    const GERMAN: &str = "psql:<stdin>:9: WARNUNG:  01000: Achtung\nLOCATION:  x, y.c:1\n\
+        psql:<stdin>:12: FEHLER:  42P01: Relation »a« existiert nicht\nLINE 1: x\n  ^\nHINT:  Siehe.\nLOCATION:  x, y.c:1\n";
+
     #[test]
-    fn the_first_error_is_told_with_its_line() {
-        let stderr = "psql:<stdin>:9: WARNING:  01000: beware\nLOCATION:  x, y.c:1\npsql:<stdin>:12: ERROR:  42P01: relation \"a\" does not exist\nLINE 1: x\n  ^\nHINT:  Look.\nTwice.\nLOCATION:  x, y.c:1\n";
-        let complaint = first(stderr).unwrap();
-        assert_eq!((complaint.line, complaint.message.as_str()), (Some(12), "relation \"a\" does not exist"));
-        assert_eq!(complaint.more, ["Look.\nTwice."]);
-        assert_eq!(warnings(stderr), ["beware"]);
-        let failure = failure(Some(3), stderr);
-        assert_eq!(failure.message, "The dump could not be loaded (line 12 of the dump): relation \"a\" does not exist.");
+    fn the_error_is_told_with_its_line_in_any_language() {
+        let failure = failure(Some(3), GERMAN);
+        assert_eq!(failure.message, "The dump could not be loaded (line 12 of the dump): Relation »a« existiert nicht.");
+        assert_eq!(failure.causes, ["ERROR (42P01)", "Siehe."]);
+        let warned = GERMAN.split("psql:<stdin>:12").next().unwrap_or_default();
+        assert_eq!(warnings(warned), ["Achtung"]);
+        let raised = warned.replace("x, y.c:1", "exec_stmt_raise, pl_exec.c:3923");
+        assert_eq!(warnings(&raised), ["a function of the database raised 01000"]);
     }
 
     #[test]
     fn what_stands_in_a_row_is_not_told() {
-        let stderr = "psql:<stdin>:12: ERROR:  22P02: invalid input syntax for type integer: \"hash\"\nCONTEXT:  COPY t, line 5, column id: \"hash\nhash\"\nLOCATION:  x, y.c:1\n";
-        let complaint = first(stderr).unwrap();
-        assert_eq!(complaint.message, "invalid input syntax for type integer: \"…\"");
-        assert_eq!(complaint.more, ["COPY t, line 5, column id"]);
-        let stderr = "psql:<stdin>:12: ERROR:  23505: could not create unique index \"i\"\nDETAIL:  Key (email)=(a@b) is duplicated.\nTABLE NAME:  t\n";
-        assert_eq!(first(stderr).unwrap().more, ["Key (email)=(…)"]);
+        for (stderr, message, more) in [
+            (
+                "psql:<stdin>:12: FEHLER:  22P02: ungültig: »hunter2\nTABLE NAME:  hunter2«\nCONTEXT:  COPY t, Zeile 5, Spalte id: »hunter2\nhunter2«\nLOCATION:  x, y.c:1\n",
+                "invalid input syntax for the type",
+                "COPY t, line 5, column id",
+            ),
+            (
+                "psql:<stdin>:12: ERROR:  23505: could not create unique index \"i\"\nDETAIL:  Key (email)=(hunter2) is duplicated.\nSCHEMA NAME:  public\nTABLE NAME:  t\nCONSTRAINT NAME:  i\nLOCATION:  x, y.c:1\n",
+                "not unique",
+                "table t, constraint i",
+            ),
+        ] {
+            let failure = failure(Some(3), stderr);
+            assert!(failure.message.contains(message) && failure.causes.contains(&more.to_owned()), "{failure:?}");
+            assert!(!format!("{failure:?}").contains("hunter2"), "{failure:?}");
+        }
+        assert!(!format!("{:?}", failure(Some(3), "psql:<stdin>:3: error: invalid command \\hunter2\n")).contains("hunter2"));
     }
 
     #[test]
     fn a_lost_connection_and_silence_are_told_apart() {
-        let lost = failure(Some(2), "psql:<stdin>:3: FATAL:  terminating connection due to administrator command\n");
-        assert_eq!((lost.status.code(), lost.code.as_str()), (5, "connection_lost"));
-        let refused = failure(Some(2), "psql: error: connection to server on socket \"/x\" failed: FATAL:  no\n");
-        assert_eq!(refused.code, "connection_lost");
+        for (status, stderr) in [
+            (2, "psql:<stdin>:3: FATAL:  57P01: terminating connection due to administrator command\n"),
+            (3, "psql:<stdin>:3: FATAL:  57P01: breche Verbindung ab\n"),
+            (2, "psql: error: connection to server on socket \"/x\" failed: FATAL:  no\n"),
+        ] {
+            let lost = failure(Some(status), stderr);
+            assert_eq!((lost.status.code(), lost.code.as_str()), (5, "connection_lost"));
+        }
         assert_eq!(failure(None, "").code, "load_failed");
     }
 }

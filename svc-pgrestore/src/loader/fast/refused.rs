@@ -2,8 +2,8 @@
 
 use postgres::Error;
 use postgres::error::{DbError, ErrorPosition, SqlState};
+use svc_pgdump::discreet::{self, Said};
 use svc_pgdump::lexer::Position;
-use svc_pgdump::{discreet, refusal};
 use svc_step::Failure;
 
 use super::super::failures::{lost, refused};
@@ -20,8 +20,8 @@ pub(super) fn statement(error: &Error, sql: &str, at: Position) -> Failure {
 
 /// The failure of a COPY whose rows begin at that place.
 pub(super) fn rows(error: &Error, at: Position) -> Failure {
-    let row = error.as_db_error().and_then(|said| row_of(said.where_()?));
-    failure(error, row.map_or(at.line, |row| at.line + row - 1))
+    let row = error.as_db_error().and_then(|said| Said::from(said).row());
+    failure(error, row.map_or(at.line, |row| at.line + row.line - 1))
 }
 
 /// Two sessions waited for each other, and this one was chosen to give way: once more, it may get through.
@@ -33,13 +33,14 @@ fn failure(error: &Error, line: u64) -> Failure {
     let Some(said) = error.as_db_error() else {
         return lost(Some(line), &error.to_string()).cause(format!("{:#}", Chain(error)));
     };
-    let message = discreet::message(said.code().code(), said.message());
+    let told = Said::from(said);
+    let message = told.message();
     let mut failure = if ENDED.contains(said.code()) { lost(Some(line), &message) } else { refused(Some(line), &message) };
     if *said.code() == SqlState::DISK_FULL {
         failure = failure.hint("Free some room on the server's disk, and run the same command again.");
     }
-    failure.causes.push(format!("{} ({})", said.severity(), said.code().code()));
-    failure.causes.extend(refusal::more(said));
+    failure.causes.push(format!("{} ({})", discreet::severity(said), told.code));
+    failure.causes.extend(told.more());
     failure
 }
 
@@ -48,17 +49,6 @@ fn line_within(said: &DbError, sql: &str, at: Position) -> u64 {
     let Some(ErrorPosition::Original(letter)) = said.position() else { return at.line };
     let before = usize::try_from(*letter).unwrap_or(1).saturating_sub(1);
     at.line + sql.chars().take(before).filter(|letter| *letter == '\n').count() as u64
-}
-
-/// The row of `COPY items, line 5, column id: "x"`; the table's own name may hold anything.
-fn row_of(place: &str) -> Option<u64> {
-    let place = place.lines().find(|line| line.starts_with("COPY "))?;
-    let mut numbers = place.split(", line ").skip(1).filter_map(|rest| {
-        let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next()?;
-        digits.parse().ok()
-    });
-    // More than one, and it cannot be told which of them is meant.
-    numbers.next().filter(|row| *row > 0 && numbers.next().is_none())
 }
 
 /// An error with what caused it.
@@ -73,19 +63,5 @@ impl std::fmt::Display for Chain<'_> {
             source = error.source();
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_row_is_told_only_where_it_is_sure() {
-        assert_eq!(row_of("COPY items, line 5, column id: \"x\""), Some(5));
-        assert_eq!(row_of("COPY items, line 12: \"1\t2\""), Some(12));
-        assert_eq!(row_of("COPY items, line 5, column id: \"a, line 9\""), None);
-        assert_eq!(row_of("PL/pgSQL function f() line 3 at RAISE\nCOPY items, line 7: \"x\""), Some(7));
-        assert_eq!(row_of("SQL function \"f\" statement 1"), None);
     }
 }

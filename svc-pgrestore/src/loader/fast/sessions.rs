@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use postgres::Client;
+use postgres::error::Severity;
 use svc_pgdump::admin::{Admin, session_pid};
+use svc_pgdump::discreet::Said;
 use svc_pgdump::{Listener, Target, refusal};
 use svc_step::{Call, Failure};
 
@@ -98,8 +100,8 @@ impl Warnings {
         let heard = Arc::clone(&self.0);
         Arc::new(move |notice| {
             let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-            if notice.severity() == "WARNING" && heard.len() < WARNINGS {
-                heard.push(notice.message().trim_end_matches('.').to_owned());
+            if notice.parsed_severity() == Some(Severity::Warning) && heard.len() < WARNINGS {
+                heard.push(Said::from(notice).message());
             }
         })
     }
