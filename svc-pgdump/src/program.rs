@@ -185,5 +185,10 @@ pub(crate) fn failure(call: &Call, ended: &Ended, target: &Target, database: &st
         Failure::failed("pg_dump_failed", format!("pg_dump did not dump the database {database} to its end."))
             .hint("See the cause and the server's log; when it is mended, run the same command again.")
     };
-    failure.cause(format!("pg_dump ended with {}", ended.status)).cause(said)
+    let failure = failure.cause(format!("pg_dump ended with {}", ended.status)).cause(said);
+    // libpq's own words, which are English in pg_dump's environment.
+    match ended.stderr.contains("server closed the connection unexpectedly") {
+        true => failure.cause("the server terminated the connection"),
+        false => failure,
+    }
 }
