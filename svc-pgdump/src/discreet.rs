@@ -73,8 +73,8 @@ const OF_VALUES: [&str; 8] = ["21", "22", "23", "2F", "38", "39", "44", "P0"];
 const QUOTING: [&str; 2] = ["42601", "XX000"];
 /// Of a class that quotes values, and yet only of columns.
 const HARMLESS: [&str; 1] = ["22P04"];
-/// Where settings of the server are checked: it is the setting that is quoted then.
-const SETTINGS: &str = "guc.c";
+/// Where the server checks settings and definitions: a name or a setting is quoted then, and never what stands in a row.
+const DEFINITIONS: [&str; 7] = ["dbcommands.c", "define.c", "foreigncmds.c", "guc.c", "option.c", "reloptions.c", "seclabel.c"];
 /// What says the words of `RAISE`, whatever their code.
 const RAISED: &str = "exec_stmt_raise";
 
@@ -105,9 +105,8 @@ impl Said {
     /// Whether the message may quote what stands in a row.
     fn quotes(&self) -> bool {
         let code = self.code.as_str();
-        let of_values =
-            OF_VALUES.iter().any(|class| code.starts_with(class)) && !HARMLESS.contains(&code) && self.file != SETTINGS;
-        of_values || QUOTING.contains(&code) || self.routine == RAISED
+        let of_values = OF_VALUES.iter().any(|class| code.starts_with(class)) && !HARMLESS.contains(&code);
+        (of_values && !DEFINITIONS.contains(&self.file.as_str())) || QUOTING.contains(&code) || self.routine == RAISED
     }
 
     /// The message, or in its place what kind of error it is.
@@ -190,7 +189,7 @@ mod tests {
         assert_eq!((raised.message().as_str(), raised.more()), ("a function of the database raised 01000", vec![]));
         let extension = Said { routine: "lwpgerror".to_owned(), ..said("XX000", "hunter2") };
         assert_eq!(extension.message(), "internal error of the server or an extension, said by lwpgerror");
-        let setting = Said { file: SETTINGS.to_owned(), ..said("22023", "invalid value for parameter \"work_mem\": \"x\"") };
+        let setting = Said { file: "guc.c".to_owned(), ..said("22023", "invalid value for parameter \"work_mem\": \"x\"") };
         assert_eq!(setting.message(), setting.message);
     }
 
