@@ -37,6 +37,116 @@ fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
 }
 
 #[test]
+fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback() {
+    let (product, _) = installed("rbsecret");
+    let conf = product.install_dir().join("conf/rbsecret.conf");
+    fs::write(&conf, fs::read_to_string(&conf).unwrap() + "# the mail_password = S3CR-conf once\n").unwrap();
+    // Each installer repeats what it is handed; that of 2.0.1 fails the first time.
+    let (plain, fails) = (&product.host.search.url, product.path("fails"));
+    fs::write(&fails, "").unwrap();
+    let [old, new] = ["1.15.5", "2.0.1"].map(|version| {
+        let real = product.installer(version);
+        let does = format!(
+            "echo \"licence ${{1#*=}}, $2\"; set -x; : \"$@\"\n[ {version} = 2.0.1 ] && rm '{}' 2>/dev/null && exit 1\nSVC_SEARCH_URL={plain} exec '{}'",
+            fails.display(),
+            real.display()
+        );
+        let path = product.path("repeating").join(real.file_name().unwrap());
+        executable(&path, &does);
+        path
+    });
+    executable(&product.path("hooks/post-install/10-ok"), "[ -n \"$SVC_LICENCE\" ]");
+    let file = |name: &str, text: &str| {
+        fs::write(product.path(name), text).unwrap();
+        fs::set_permissions(product.path(name), fs::Permissions::from_mode(0o600)).unwrap();
+        product.path(name)
+    };
+    let uninstall = format!(
+        "true --password S3CR-uninstall https://u:S3CR/@cmd@h; '{}'",
+        product.install_dir().join("bin/svc-uninstall").display()
+    );
+    let environment = file("environment", "SVC_MAIL_PASS=S3CR-file\nSVC_MAIL=S3CR-mail\n");
+    let api_key = file("api-key", "S3CR-apikey\n");
+    let script = |name: &str| {
+        let script =
+            product.tool(name).arg("-v").args(["--installer-arg=--licence=S3CR-arg", "--installer-arg", "S3CR-bare"]).talks();
+        script
+            .env("SVC_ENVIRONMENT_FILE", &environment)
+            .env("SVC_HOOKS_DIR", product.path("hooks"))
+            .env("SVC_LICENCE", "S3CR-env")
+            .env("SVC_HOOK_TOKEN", "S3CR-hook")
+            .env("SVC_UNINSTALL", &uninstall)
+    };
+    let by_url = |name: &str| script(name).env("SVC_SEARCH_URL", plain.replace("://", "://bob:S3CR%2Furl%40%25@"));
+    let (ended, seen) = while_looking_at_processes(|| {
+        [
+            by_url("svc-upgrade").arg(&new).run().fails(1, "command_failed"),
+            by_url("svc-upgrade").args(["--resume", "--rerun-installer"]).run().ok(),
+            script("svc-rollback").env("SVC_SEARCH_API_KEY_FILE", &api_key).arg("--installer").arg(&old).run().ok(),
+        ]
+    });
+    for ran in &ended {
+        assert!(!ran.stdout.contains("S3CR") && !ran.stderr.contains("S3CR") && !ran.stdout.contains("pass:word"), "{ran}");
+    }
+    // The configuration and the dump are what a restore point is for.
+    let content = |path: &Path| path.extension().is_some_and(|end| ["conf", "yaml", "sql"].iter().any(|one| end == *one));
+    let mut files = 0;
+    for path in
+        files_below(&product.state_dir()).into_iter().chain(files_below(&product.backup_dir())).filter(|path| !content(path))
+    {
+        let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+        let shown: Vec<&str> = text.lines().filter(|line| line.contains("S3CR") || line.contains("pass:word")).collect();
+        assert!(shown.is_empty(), "{}: {shown:#?}", path.display());
+        files += 1;
+    }
+    assert!(files > 60, "{files} files");
+    // What the operator's own commands are handed stands in their command lines, and in those that hand it on.
+    let ours: Vec<&String> =
+        seen.iter().filter(|line| !["S3CR-arg", "S3CR-uninstall"].iter().any(|own| line.contains(own))).collect();
+    assert!(ours.is_empty(), "{ours:#?}");
+}
+
+fn executable(path: &Path, does: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("#!/bin/sh\n{does}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+/// What comes of it, and the command lines of this host that have held a planted secret meanwhile.
+fn while_looking_at_processes<T>(act: impl FnOnce() -> T) -> (T, BTreeSet<String>) {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut seen = BTreeSet::new();
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                for entry in fs::read_dir("/proc").unwrap().flatten() {
+                    let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                    let line = String::from_utf8_lossy(&line).replace('\0', " ");
+                    if line.contains("S3CR") {
+                        seen.insert(line);
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            seen
+        });
+        let came = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        let seen = looking.join().unwrap();
+        (came.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), seen)
+    })
+}
+
+#[test]
 fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_forgotten() {
     let (product, _, _) = upgraded("rbkept");
     product.tool("svc-rollback").arg("--forget").run().fails(4, "nothing_kept").unchanged();

@@ -343,7 +343,7 @@ fn whoever_stops_listening_stops_no_run() {
 fn no_secret_of_a_url_or_an_installers_argument_is_written_anywhere() {
     let product = Product::new("scsecret").unwrap();
     product.install("1.15.5", 20).unwrap();
-    let installer = installer_that(&product, "exit 1");
+    let installer = installer_that(&product, "echo \"$@ ${1#*=}\"; exit 1");
     // Of such a password nothing stays either, although the sign ends it.
     let url = product.host.search.url.replace("://", "://bob:x@h1dd3n@");
     let ran = product
@@ -353,6 +353,11 @@ fn no_secret_of_a_url_or_an_installers_argument_is_written_anywhere() {
         .env("SVC_SEARCH_URL", url)
         .run()
         .fails(1, "command_failed");
+    // Nor of one whose password holds a slash, which the tools refuse.
+    let url = product.host.search.url.replace("://", "://bob:1/h1dd3n@");
+    let refused = product.tool("svc-backup").env("SVC_SEARCH_URL", url).run();
+    assert_eq!(refused.status, 2, "{refused}");
+    assert!(!refused.stdout.contains("h1dd3n") && !refused.stderr.contains("h1dd3n"), "{refused}");
     for secret in ["h1dd3n", "s3cr3t", "t0psecret"] {
         assert!(!holds(&product.state_dir(), secret), "{secret} is in the run directory");
         assert!(!holds(&product.backup_dir(), secret), "{secret} is in the restore point");

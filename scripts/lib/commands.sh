@@ -31,7 +31,7 @@ foreign() {
   (
     umask "$caller_umask"
     exec env -u SVC_LOCK_FD "${locale[@]}" "${session[@]}" bash "$lib/foreign.sh" "$SVC_STATE_DIR/foreign.lock" \
-      "$files.rc" "$files.out" "$input" "$@" {SVC_LOCK_FD}>&-
+      "$files.rc" "$files.out" "$input" "$(private_count "$name")" "$@" {SVC_LOCK_FD}>&-
   ) </dev/null >>"$run_dir/log" 2>&1 &
   pid=$!
   wait "$pid" && status=0 || status=$?
@@ -51,17 +51,24 @@ foreign() {
   ((status == 0))
 }
 
+# private_count STEP: how many of the command's last words are not to be written anywhere.
+private_count() { if [[ $1 == installer ]]; then printf '%s' "${#installer_args[@]}"; else printf 0; fi; }
+
 # command_document STEP STATUS COMMAND...: writes the document of a command that has ended (schema svc-run.command/1), with the path of
 # the step's files in `files`.
 command_document() {
-  local name=$1 status=$2 times begun ended ok=true changed=true error=null lines json on argv output
+  local name=$1 status=$2 times begun ended ok=true changed=true error=null lines=() json on argv output
   shift 2
   # Without the file of its status, it ended just now.
   mapfile -t times < <(stat -c %.3Y -- "$files.started" "$files.rc" 2>/dev/null)
   begun=${times[0]/./} ended=${times[1]:-$EPOCHREALTIME}
   ended=${ended/./} ended=${ended:0:${#begun}}
   if ((status)); then
-    mapfile -t lines < <(tail -c 4096 -- "$files.out" 2>/dev/null | grep -av '^$' | tail -n 5)
+    # An installer may repeat what it was handed in words of its own.
+    if (($(private_count "$name") == 0)) && [[ -s $files.out ]]; then
+      mapfile -d '' -t lines < <(tail -c 4096 -- "$files.out" | grep -av '^$' | tail -n 5 | tr '\n' '\0' |
+        env --ignore-signal=HUP,INT,TERM svc-run redact)
+    fi
     # One that failed may have altered anything.
     ok=false changed=null
     as_text "Read $files.out."

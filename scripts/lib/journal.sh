@@ -6,7 +6,7 @@
 # the script that called this one.
 # write_plan FILE
 write_plan() {
-  local noted json key value lines=()
+  local noted json key lines=()
   mapfile -d '' -t noted < <(without_private "${arguments[@]}")
   for key in script SVC_RUN_ID parent started PWD user version_of_tools; do
     as_text "${!key}"
@@ -19,19 +19,28 @@ write_plan() {
     mv -- "$1.partial" "$1"
 }
 
-# settings_object: what the environment says of the service, without what is secret by its name, and without what URLs tell.
+# What the scripts and the tools read. Whatever else the environment has is somebody else's, and may be a secret.
+known_settings=(SVC_{NAME,INSTALL_DIR,UNIT,DATABASE,DB_USER,CONFIG_FILE,INSTALLER_DIR,RELEASES,UNINSTALL,HOOKS_DIR,ENVIRONMENT_FILE,RUN_ID,TIMEOUT}
+  SVC_{REPOSITORY,INDICES,BACKUP_REPO,STATE_DIR,BACKUP_DIR,KEEP_RUNS,KEEP_MAX_AGE,KEEP_MAX_COUNT,KEEP_MIN_COUNT}
+  SVC_SEARCH_{URL,USER,PASSWORD_FILE,API_KEY_FILE,BEARER_FILE,CA,CLIENT_CERT,CLIENT_KEY,INSECURE,RATE,UNIT,CONFIG,OS_USER}
+  SVC_PG_{UNIT,ADMIN,ADMIN_USER,ADMIN_PASSWORD_FILE} PG{HOST,PORT,USER,DATABASE,PASSFILE})
+
+# settings_object: what the environment says of the service, without the secrets in it.
 settings_object() {
-  local name value json members=()
+  local name setting json members=() there=()
   for name in $(compgen -e); do
-    [[ $name =~ ^(SVC_|PG(HOST|PORT|USER|DATABASE|PASSFILE)$) && ! $name =~ (PASSW|PASSPHRASE|TOKEN|SECRET|CREDENTIAL|(API|LICEN[CS]E)_KEY$|_FD$) ]] || continue
-    value=${!name}
-    while [[ $value =~ ^(.*)//[^/]*@(.*)$ ]]; do value=${BASH_REMATCH[1]}//${BASH_REMATCH[2]}; done
-    as_text "$value"
-    members+=("\"$name\": $json")
+    if [[ " ${known_settings[*]} " == *" $name "* ]]; then there+=("$name=${!name}"); fi
   done
+  while IFS= read -r -d '' setting; do
+    as_text "${setting#*=}"
+    members+=("\"${setting%%=*}\": $json")
+  done < <(redacted "${there[@]}")
   local IFS=,
   printf '{%s}' "${members[*]}"
 }
+
+# redacted WORD...: the words without the secrets in them, each ended by a NUL.
+redacted() { printf '%s\0' "$@" | env --ignore-signal=HUP,INT,TERM svc-run redact; }
 
 # log_call: the log says what was typed, and by whom; that of the run that has called this one says so too.
 log_call() {
@@ -60,17 +69,19 @@ noted_words() {
   done < <(jq -j '.arguments[] | . + "\u0000"' "$1")
 }
 
-# The arguments of a script, without those that are not for documents and logs (what is handed on to an installer).
+# The arguments of a script, without those that are not for documents and logs (what is handed on to an installer), and without the
+# secrets in the others.
 without_private() {
-  local word before=''
+  local word before='' words=()
   for word; do
     case $before:$word in
-      --installer-arg:*) word='<redacted>' ;;
-      *:--installer-arg=*) word='--installer-arg=<redacted>' ;;
+      --installer-arg:*) words+=('<redacted>') ;;
+      *:--installer-arg=*) words+=('--installer-arg=<redacted>') ;;
+      *) words+=("$word") ;;
     esac
-    printf '%s\0' "$word"
     before=$word
   done
+  if ((${#words[@]})); then redacted "${words[@]}"; fi
 }
 
 # show WORD...: `shown` is the words of a command, likewise. Only whole words are taken for such an argument, which may be as short
@@ -87,6 +98,8 @@ show() {
     done
     shown+=("$word")
   done
+  # The words of what uninstalls are the operator's; those of the tools hold none.
+  if [[ $1 == bash ]]; then mapfile -d '' -t shown < <(redacted "${shown[@]}"); fi
 }
 
 # keep_journal: all that is noted survives the end of the host too, before what follows from it begins.

@@ -64,10 +64,13 @@ newest_to_resume() {
   done
 }
 
-# What neither the environment nor the settings' file says is as the run had it, save where its own journal lies.
+# What neither the environment nor the settings' file says is as the run had it, save where its own journal lies. What held a secret is not
+# known any more; of an address, all the rest is.
 restore_settings() {
   local key value
   while IFS=$'\t' read -r key value; do
+    value=${value//<redacted>@/}
+    if [[ $value == *'<redacted>'* ]]; then continue; fi
     if [[ $key != SVC_STATE_DIR && $key != SVC_RUN_ID ]] && [[ -z ${!key:-} || $defaulted == *" $key "* ]]; then
       printf -v "$key" '%b' "$value"
       export "${key?}"

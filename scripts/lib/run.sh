@@ -109,7 +109,7 @@ need_programs() {
   local program
   host=$(hostname 2>/dev/null) || host=''
   user=${SUDO_USER:-$(id -un)}
-  for program in jq flock setsid ps awk hostname sha256sum svc-version svc-unit svc-snap svc-pgdump svc-pgrestore svc-confsave; do
+  for program in jq flock setsid ps awk hostname sha256sum svc-version svc-unit svc-snap svc-pgdump svc-pgrestore svc-confsave svc-run; do
     type -P "$program" >/dev/null ||
       fail 4 program_not_found "The program $program is not installed or not on the PATH." "Install it; the PATH is $PATH."
   done

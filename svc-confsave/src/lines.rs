@@ -42,6 +42,10 @@ impl Lines {
         let mut indent: Option<usize> = None;
         let mut lines = Vec::new();
         for (at, raw) in text.split_inclusive('\n').enumerate() {
+            // A carriage return alone ends a line for some readers and none for others.
+            if raw.trim_end_matches("\r\n").trim_end_matches('\n').contains('\r') {
+                return Err(at + 1);
+            }
             let line = Line::read(raw, section.as_deref()).ok_or(at + 1)?;
             match &line.kind {
                 Kind::Silent => {}
@@ -273,6 +277,7 @@ mod tests {
             ("a = 1 \\\n2\n", 1),
             ("[a\n", 1),
             ("some words: here\n", 1),
+            ("a = 1\nb = 2\rc = 3\n", 2),
         ] {
             assert_eq!(Lines::read(text).unwrap_err(), line, "{text:?}");
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use aho_corasick::{AhoCorasick, MatchKind};
 use indexmap::IndexMap;
 use serde_json::Value;
-use svc_step::line_secrets::{has_password, is_secret_flag, takes_user, without_secrets};
+use svc_step::line_secrets::{has_password, is_secret_flag, lines, takes_user, without_secrets};
 use svc_step::secret::{REDACTED, is_secret_name};
 
 use crate::hidden::{Hidden, indent};
@@ -73,9 +73,9 @@ impl Redactor {
     }
 
     /// The lines of a file, as many as it has, without the secrets at the places `hidden` and without private keys. Each is
-    /// shown by [`Redactor::line`].
+    /// shown by [`Redactor::text`].
     pub(crate) fn lines(&self, text: &str, hidden: &[Hidden]) -> Vec<String> {
-        let mut lines: Vec<String> = text.split('\n').map(|line| line.trim_end_matches('\r').to_owned()).collect();
+        let mut lines: Vec<String> = lines(text).map(str::to_owned).collect();
         if self.show {
             return lines;
         }
@@ -99,22 +99,13 @@ impl Redactor {
         if text.contains("PRIVATE KEY-----") {
             return REDACTED.to_owned();
         }
-        let shown: Vec<String> = text.split('\n').map(|line| self.line(line)).collect();
-        shown.join("\n")
-    }
-
-    /// A line as it may be shown.
-    pub(crate) fn line(&self, line: &str) -> String {
-        if self.show {
-            return line.to_owned();
-        }
         let mut out = String::new();
         match &self.known {
-            Some(known) => known.replace_all_with(line, &mut out, |_, _, out| {
+            Some(known) => known.replace_all_with(text, &mut out, |_, _, out| {
                 out.push_str(REDACTED);
                 true
             }),
-            None => line.clone_into(&mut out),
+            None => text.clone_into(&mut out),
         }
         without_secrets(&out)
     }

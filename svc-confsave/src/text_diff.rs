@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use similar::{DiffTag, TextDiff};
+use svc_step::line_secrets::lines;
 
 use crate::hidden::Hidden;
 use crate::redact::Redactor;
@@ -21,7 +22,7 @@ pub(crate) struct Side<'a> {
 
 /// The diff of two texts; empty where they are the same but for their line ends.
 pub(crate) fn unified(old: Side<'_>, new: Side<'_>, redactor: &Redactor) -> String {
-    let (old_lines, new_lines): (Vec<&str>, Vec<&str>) = (old.text.lines().collect(), new.text.lines().collect());
+    let (old_lines, new_lines): (Vec<&str>, Vec<&str>) = (lines(old.text).collect(), lines(new.text).collect());
     let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old_lines, &new_lines);
     let groups = diff.grouped_ops(3);
     if groups.iter().flatten().all(|op| op.tag() == DiffTag::Equal) {
@@ -32,7 +33,7 @@ pub(crate) fn unified(old: Side<'_>, new: Side<'_>, redactor: &Redactor) -> Stri
     let mut out = format!("--- {}\n+++ {}\n", old.name, new.name);
     let shown = |sign: char, lines: &[String], range: Range<usize>| -> String {
         let lines = lines.get(range).unwrap_or_default();
-        lines.iter().map(|line| format!("{sign}{}\n", redactor.line(line))).collect()
+        lines.iter().map(|line| format!("{sign}{}\n", redactor.text(line))).collect()
     };
     for group in groups {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
@@ -74,6 +75,16 @@ mod tests {
         let wanted = "--- saved\n+++ new\n@@ -1,3 +1,3 @@\n a: 1\n-password: <redacted>\n-b: 2\n+password: <redacted>\n+b: 3\n";
         assert_eq!(unified(old, new, &Redactor::default()), wanted);
         assert_eq!(unified(old, old, &Redactor::default()), "");
+    }
+
+    #[test]
+    fn a_line_that_a_lone_carriage_return_ends_is_a_line() {
+        let texts = ["a: 1\rpassword: |\r  hunter2 x\rpin: 4711\rb: 2\r", "a: 1\rpassword: |\r  hunter3 x\rpin: 4712\rb: 2\r"];
+        let read = texts.map(|text| yaml::read(text).unwrap());
+        let [old, new] = [0, 1].map(|at| Side { name: "f", text: texts[at], hidden: &read[at].hidden });
+        let diff = unified(old, new, &Redactor::default());
+        assert!(["hunter", "471", "\r"].iter().all(|gone| !diff.contains(gone)), "{diff}");
+        assert!(diff.contains(" a: 1\n") && diff.contains("-pin: <redacted>\n") && diff.contains(" b: 2\n"), "{diff}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The places of secrets in a file that is not understood: nobody can say where a value ends there, so whatever follows a
 //! telling name in its line is one, and so are the lines that continue it.
 
+use svc_step::line_secrets::lines;
 use svc_step::secret::is_secret_name;
 
 use crate::hidden::{Hidden, indent};
@@ -14,7 +15,7 @@ pub(crate) fn places(text: &str) -> Vec<Hidden> {
     // Of a name whose value comes in the lines that follow, how far it is indented.
     let mut open: Option<usize> = None;
     let mut continued = false;
-    for (at, line) in text.split('\n').map(|line| line.trim_end_matches('\r')).enumerate() {
+    for (at, line) in lines(text).enumerate() {
         let (own, trimmed) = (indent(line).chars().count(), line.trim());
         let is_below = open.is_some_and(|above| own > above || (own == above && trimmed.starts_with('-')));
         if continued || is_below {

@@ -3,7 +3,7 @@
 //!
 //! What lies where, from the ground up; each imports only what stands above it in this list:
 //! - `connection/`: how the search database is reached: address, credentials, TLS.
-//! - `server/`: requests and what a refusal means, what is read of an answer (`json`) and what of it nobody may see (`redact`), the
+//! - `server/`: requests and what a refusal means, what is read of an answer (`json`), the
 //!   nodes' disks.
 //! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
 //!   against what is `live` or `held` by a snapshot), the names of our own `copies`, and the requests that clone, block and

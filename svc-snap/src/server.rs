@@ -6,7 +6,6 @@ mod identity;
 pub(crate) mod json;
 pub(crate) mod line;
 pub(crate) mod path;
-pub(crate) mod redact;
 pub(crate) mod refusal;
 pub(crate) mod rights;
 pub(crate) mod transport;

@@ -1,12 +1,80 @@
-//! Secrets inside a line of text: in URLs and connection strings, behind their names, behind flags.
+//! The one redactor: secrets inside a text, in URLs and connection strings, behind their names, behind flags, in JSON. Its table of cases is
+//! the test below.
+
+use serde_json::{Map, Value};
 
 use crate::secret::{REDACTED, is_secret_name};
 
-/// A line as it may be shown.
+/// A text as it may be shown.
 #[must_use]
-pub fn without_secrets(line: &str) -> String {
-    // First what has a name: a sign of it must not be taken for the end of a user in a URL.
-    users(&url_users(&after_names(line)))
+pub fn without_secrets(text: &str) -> String {
+    text.split_inclusive(['\n', '\r'])
+        .map(|line| {
+            let (line, end) = line.split_at_checked(line.trim_end_matches(['\n', '\r']).len()).unwrap_or((line, ""));
+            // First what has a name: a sign of it must not be taken for the end of a user in a URL.
+            users(&url_users(&after_names(line))) + end
+        })
+        .collect()
+}
+
+/// The lines of a text, which ends them with LF, CRLF or a CR alone, as YAML does.
+pub fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
+}
+
+/// JSON members as they may be shown: by their names, and else by what their texts hold.
+#[must_use]
+pub fn json_without_secrets(members: &Map<String, Value>) -> Map<String, Value> {
+    members.iter().map(|(name, value)| (name.clone(), member_without_secrets(name, value))).collect()
+}
+
+fn member_without_secrets(name: &str, value: &Value) -> Value {
+    match value {
+        _ if is_secret_name(name) => REDACTED.into(),
+        Value::Object(below) => Value::Object(json_without_secrets(below)),
+        Value::Array(items) => items.iter().map(|item| member_without_secrets(name, item)).collect(),
+        Value::String(text) => without_secrets(text).into(),
+        _ => value.clone(),
+    }
+}
+
+/// Another program's sentence as it may be shown: JSON objects may stand in it (Elasticsearch 7.17 has been seen to write a repository's
+/// settings into a reason).
+#[must_use]
+pub fn sentence_without_secrets(text: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), text);
+    while let Some((before, object)) = rest.find("{\"").and_then(|at| rest.split_at_checked(at)) {
+        shown.push_str(&without_secrets(before));
+        let mut objects = serde_json::Deserializer::from_str(object).into_iter::<Map<String, Value>>();
+        let Some(Ok(members)) = objects.next() else { return shown + &without_secrets(object) };
+        shown.push_str(&Value::Object(json_without_secrets(&members)).to_string());
+        rest = object.get(objects.byte_offset()..).unwrap_or_default();
+    }
+    shown + &without_secrets(rest)
+}
+
+/// A text without the words that are not to be shown, wherever they stand in it: those of at least four bytes, and what stands behind their
+/// first `=`.
+#[must_use]
+pub fn without_words(text: &[u8], words: &[Vec<u8>]) -> Vec<u8> {
+    let parts = |word: &'_ Vec<u8>| [word.clone(), word.splitn(2, |byte| *byte == b'=').nth(1).unwrap_or_default().to_vec()];
+    let mut hidden: Vec<Vec<u8>> = words.iter().flat_map(parts).filter(|word| word.len() >= 4).collect();
+    hidden.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    let (mut shown, mut rest) = (Vec::new(), text);
+    while let Some((first, behind)) = rest.split_first() {
+        match hidden.iter().find_map(|word| rest.strip_prefix(word.as_slice())) {
+            Some(behind) => {
+                shown.extend(REDACTED.as_bytes());
+                rest = behind;
+            }
+            None => {
+                shown.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    shown
 }
 
 /// Whether a word on a command line is a flag whose next word is a secret, as `--password`.
@@ -150,6 +218,16 @@ mod tests {
     fn secrets_inside_a_text_are_taken_out() {
         for (text, shown) in [
             ("http://u:p@h:9200/x", "http://<redacted>@h:9200/x"),
+            // A password may hold any sign, also where it should have been written otherwise.
+            ("http://u:p/w@h:9200/x", "http://<redacted>@h:9200/x"),
+            ("http://u:1/p@w%40x@h", "http://<redacted>@h"),
+            ("http://u:p?#,w@h", "http://<redacted>@h"),
+            ("SVC_SEARCH_URL=http://u:p/w@h", "SVC_SEARCH_URL=http://<redacted>@h"),
+            ("SVC_TOKEN=a b", "SVC_TOKEN=<redacted>"),
+            ("SVC_UNINSTALL='/opt/svc/rm' --password x -y", "SVC_UNINSTALL='/opt/svc/rm' --password <redacted> -y"),
+            ("https://h/c?sv=2&sig=abc&x=1", "https://h/c?sv=2&sig=<redacted>&x=1"),
+            ("a\rpassword: my pass phrase\rb", "a\rpassword: <redacted>\rb"),
+            ("a: 1\r\ntoken: x y\nb: 2\n", "a: 1\r\ntoken: <redacted>\nb: 2\n"),
             ("postgres://u:p/w@1@h/db", "postgres://<redacted>@h/db"),
             ("a http://u:p@h, http://v:q@i", "a http://<redacted>@h, http://<redacted>@i"),
             ("http://h/x?token=abc&y=1", "http://h/x?token=<redacted>&y=1"),
@@ -177,6 +255,52 @@ mod tests {
             ("# To be changed before use", "# To be changed before use"),
         ] {
             assert_eq!(without_secrets(text), shown);
+        }
+    }
+
+    #[test]
+    fn secrets_inside_json_are_taken_out() {
+        for (said, shown) in [
+            (r#"{"location":"/x"}"#, r#"{"location":"/x"}"#),
+            (r#"{"client.secret_key":"s"}"#, r#"{"client.secret_key":"<redacted>"}"#),
+            (r#"{"credentials":{"a":"s"}}"#, r#"{"credentials":"<redacted>"}"#),
+            (r#"{"uri":"hdfs://host:1/"}"#, r#"{"uri":"hdfs://host:1/"}"#),
+            (r#"{"url":"http://me:p@w,#?@host"}"#, r#"{"url":"http://<redacted>@host"}"#),
+            (r#"{"urls":["http://me:pw@a/",1]}"#, r#"{"urls":["http://<redacted>@a/",1]}"#),
+            (r#"{"conf":{"a":{"uri":"hdfs://me:pw@host"}}}"#, r#"{"conf":{"a":{"uri":"hdfs://<redacted>@host"}}}"#),
+            (r#"{"url":"https://h?sig=abc"}"#, r#"{"url":"https://h?sig=<redacted>"}"#),
+            (
+                r#"[r] Found [Metadata{r}{fs}{"address":"http://me:pw@far/","client.key":"pw","chunk_size":"1mb"}{2}]"#,
+                r#"[r] Found [Metadata{r}{fs}{"address":"http://<redacted>@far/","client.key":"<redacted>","chunk_size":"1mb"}{2}]"#,
+            ),
+            ("cannot reach http://me:pw@far:1 for you@home", "cannot reach http://<redacted>@far:1 for you@home"),
+            (r#"half {"a":"ftp://me:pw@far/"#, r#"half {"a":"ftp://<redacted>@far/"#),
+            (
+                "[svc-3][127.0.0.1:26464][internal:admin/repository/verify]",
+                "[svc-3][127.0.0.1:26464][internal:admin/repository/verify]",
+            ),
+        ] {
+            assert_eq!(sentence_without_secrets(said), shown);
+        }
+    }
+
+    #[test]
+    fn given_words_are_taken_out_wherever_they_stand() {
+        let words = ["--licence=AB-12", "t0p s3cret", "1", "-y"].map(|word| word.as_bytes().to_vec());
+        let shown = |text: &[u8]| String::from_utf8(without_words(text, &words)).unwrap();
+        assert_eq!(
+            shown(b"+ x --licence=AB-12 1 -y\nlicence AB-12, (t0p s3cret)t0p s3cret"),
+            "+ x <redacted> 1 -y\nlicence <redacted>, (<redacted>)<redacted>"
+        );
+        assert_eq!(without_words(b"\xff1 t0p", &words), b"\xff1 t0p");
+    }
+
+    #[test]
+    fn a_line_ends_at_each_sign_that_ends_one() {
+        for (text, found) in
+            [("", vec![""]), ("a\nb", vec!["a", "b"]), ("a\r\nb\n", vec!["a", "b"]), ("a\rb\r\r\nc", vec!["a", "b", "", "c"])]
+        {
+            assert_eq!(lines(text).collect::<Vec<_>>(), found, "{text:?}");
         }
     }
 

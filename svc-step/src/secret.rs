@@ -97,7 +97,8 @@ const ENDS: [&str; 2] = ["pass", "pw"];
 const NO_SECRETS: [&str; 6] = ["bypass", "compass", "encompass", "surpass", "trespass", "overpass"];
 
 /// Names of which one word is one of these name a secret.
-const WORDS: [&str; 7] = ["key", "keys", "auth", "salt", "pin", "psk", "pem"];
+/// (`sig`: the signature of a shared access to Azure's storage.)
+const WORDS: [&str; 8] = ["key", "keys", "auth", "salt", "pin", "psk", "pem", "sig"];
 
 /// What a last word says that makes it a place or a measure, not the secret itself.
 const PLACES: [&str; 7] = ["file", "path", "dir", "directory", "folder", "minutes", "length"];

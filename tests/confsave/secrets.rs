@@ -97,3 +97,27 @@ fn no_secret_of_a_text_that_is_not_understood_and_none_of_a_key_is_shown() {
         assert!(shown.stdout.contains(SECRET));
     }
 }
+
+#[test]
+fn no_secret_is_shown_of_a_file_whose_lines_a_lone_carriage_return_ends() {
+    let site = Site::new();
+    let yaml = |pass: &str| format!("a: 1\rsession:\r  password: |\r    {pass} of two words\r  pin: '{pass}'\rb: 2\r");
+    let conf = |pass: &str| format!("a = 1\r[db]\rpassword = {pass} of two words\rnote = x\n");
+    for (layout, place, shipped, mine) in
+        [("yaml", site.yaml(), yaml("old-pass"), yaml(SECRET)), ("conf", site.conf(), conf("old-pass"), conf(SECRET))]
+    {
+        fs::write(&place, shipped).unwrap();
+        let saved = site.write(&format!("saved.{layout}"), mine);
+        for call in [
+            site.tool("diff").arg(&saved),
+            site.tool("carry").arg(&saved).args(["--dry-run", "--base", "new"]),
+            site.tool("carry").arg(&saved).args(["--dry-run", "--all"]),
+        ] {
+            let ran = call.args(["--layout", layout]).run();
+            assert!(matches!(ran.status, 0 | 9), "{ran}");
+            for gone in [SECRET, "hunter2", "old-pass", "of two words"] {
+                assert!(!ran.stdout.contains(gone) && !ran.stderr.contains(gone), "{gone} is shown\n{ran}");
+            }
+        }
+    }
+}

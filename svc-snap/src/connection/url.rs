@@ -34,6 +34,9 @@ pub(super) fn parse(url: &Secret) -> Result<Address, Failure> {
     }
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let (info, host) = authority.rsplit_once('@').map_or((None, authority), |(info, host)| (Some(info), host));
+    if path.contains('@') {
+        return Err(wrong("a slash in its user-info is not written as %2F"));
+    }
     if host.is_empty() || host.starts_with(':') {
         return Err(wrong("it names no host"));
     }
@@ -69,9 +72,14 @@ mod tests {
 
     #[test]
     fn a_wrong_address_is_never_repeated() {
-        for bad in
-            ["svc:secret@es1:9200", "ftp://svc:secret@es1", "http://svc:secret@", "http://svc:secret@es1/?a", "http://:9200"]
-        {
+        for bad in [
+            "svc:secret@es1:9200",
+            "ftp://svc:secret@es1",
+            "http://svc:secret@",
+            "http://svc:secret@es1/?a",
+            "http://:9200",
+            "http://svc:1/secret@es1",
+        ] {
             let failure = read(bad).unwrap_err();
             assert_eq!(failure.status.code(), 2, "{bad}");
             assert!(!format!("{failure:?}").contains("secret"), "{bad}");

@@ -6,13 +6,14 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use svc_step::Failure;
 use svc_step::action::Action;
+use svc_step::line_secrets::json_without_secrets;
 
 use crate::rate::Rate;
 use crate::rate::note::Note;
 use crate::repository;
+use crate::server::Server;
 use crate::server::json::text;
 use crate::server::path::path;
-use crate::server::{Server, redact};
 
 /// The brake of a repository on snapshots; `0` is none.
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
@@ -161,7 +162,7 @@ impl Seen {
             Some(format!(
                 "a repository of the type {kind} may have settings that the search database does not show, and would lose them"
             ))
-        } else if settings.is_some_and(|all| redact::redacted(all) != *all) {
+        } else if settings.is_some_and(|all| json_without_secrets(all) != *all) {
             Some("the repository has secrets among its settings, and is not written anew".to_owned())
         } else {
             None

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use svc_step::Failure;
 use svc_step::action::Action;
+use svc_step::line_secrets::json_without_secrets;
 
 use super::definition::Definition;
 use super::refused::elsewhere;
 use super::{Before, Registered};
 use crate::rate::{Note, with_note};
 use crate::server::path::path;
-use crate::server::redact::redacted;
 
 /// What the server has of that name.
 #[derive(Debug, Default)]
@@ -50,13 +50,13 @@ impl Plan {
             None => wanted.settings.clone(),
         };
         let request = path(&["_snapshot", name]);
-        let shown = json!({"type": wanted.kind, "settings": redacted(&sent)});
+        let shown = json!({"type": wanted.kind, "settings": json_without_secrets(&sent)});
         let registered = Registered {
             cluster_uuid: cluster_uuid.to_owned(),
             repository: name.to_owned(),
             kind: wanted.kind.clone(),
-            settings: redacted(&wanted.settings),
-            before: before.map(|before| Before { kind: before.kind.clone(), settings: redacted(&before.settings) }),
+            settings: json_without_secrets(&wanted.settings),
+            before: before.map(|before| Before { kind: before.kind.clone(), settings: json_without_secrets(&before.settings) }),
             plan: if same { Vec::new() } else { vec![Action::request("PUT", request.as_str(), Some(shown))] },
         };
         Ok(Self { same, request, body: json!({"type": wanted.kind, "settings": sent}), registered })

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde_json::{Map, json};
 use svc_step::Failure;
+use svc_step::line_secrets::json_without_secrets;
 use svc_step::secret::Secret;
-
-use crate::server::redact::redacted;
 
 /// A setting: `KEY=VALUE`, or `KEY=@FILE`.
 #[derive(Debug, Clone)]
@@ -37,7 +36,7 @@ impl Setting {
             return Secret::from_file(key, Path::new(file)).map(|secret| secret.expose().to_owned());
         }
         let given = Map::from_iter([(key.clone(), json!(text))]);
-        if redacted(&given) == given {
+        if json_without_secrets(&given) == given {
             return Ok(text.to_owned());
         }
         Err(Failure::usage(

@@ -8,11 +8,12 @@ mod table;
 
 use serde_json::Value;
 use svc_step::Failure;
+use svc_step::line_secrets::sentence_without_secrets;
 
 use self::table::{RULES, Rule};
 use crate::server::json::{list, text};
+use crate::server::rights;
 use crate::server::transport::{Answer, Fate, Trouble};
-use crate::server::{redact, rights};
 
 /// An error of the server, flattened.
 #[derive(Debug, Default)]
@@ -77,7 +78,7 @@ pub(crate) fn refusal(status: u16, body: &Value) -> Trouble {
     if failure.code == "search_forbidden" {
         rights::name(&mut failure, &said.reasons);
     }
-    failure.causes.extend(said.reasons.iter().map(|reason| redact::words(reason)));
+    failure.causes.extend(said.reasons.iter().map(|reason| sentence_without_secrets(reason)));
     Trouble { failure, fate }
 }
 
