@@ -120,10 +120,10 @@ need_programs() {
 # new_run_id KIND: an id of this second, or of the one after the newest run, also where the clock went back: the newest run is the
 # last by its name.
 new_run_id() {
-  local stamp last runs=("$SVC_STATE_DIR"/runs/[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]t[0-9][0-9][0-9][0-9][0-9][0-9]z-*)
+  local stamp last others=("$SVC_STATE_DIR"/runs/[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]t[0-9][0-9][0-9][0-9][0-9][0-9]z-*)
   TZ=UTC printf -v stamp '%(%Y%m%dt%H%M%Sz)T' -1
-  if ((${#runs[@]})); then
-    last=${runs[-1]##*/}
+  if ((${#others[@]})); then
+    last=${others[-1]##*/}
     if [[ ! $stamp > ${last%%-*} ]]; then
       stamp=$(date -ud "${last:0:8} ${last:9:2}:${last:11:2}:${last:13:2} UTC + 1 second" +%Y%m%dt%H%M%Sz)
     fi
