@@ -157,12 +157,17 @@ impl Seen {
         let Self::Repository(_, definition) = self else { return None };
         let kind = text(definition, "/type").unwrap_or_default();
         let known = |key: &String| ["type", "settings", "uuid"].contains(&key.as_str());
-        let settings = definition.get("settings").and_then(Value::as_object);
+        // Our own note is none of them.
+        let settings = definition.get("settings").and_then(Value::as_object).map(|all| {
+            let mut all = all.clone();
+            all.shift_remove(REPOSITORY_NOTE);
+            all
+        });
         if !repository::SHOWN_WHOLE.contains(&kind) || !definition.as_object().is_some_and(|all| all.keys().all(known)) {
             Some(format!(
                 "a repository of the type {kind} may have settings that the search database does not show, and would lose them"
             ))
-        } else if settings.is_some_and(|all| json_without_secrets(all) != *all) {
+        } else if settings.is_some_and(|all| json_without_secrets(&all) != all) {
             Some("the repository has secrets among its settings, and is not written anew".to_owned())
         } else {
             None
