@@ -1,5 +1,6 @@
 //! What all six tools keep alike (shared/contract.md): held for all of them from one table.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -61,6 +62,39 @@ fn every_command_line_is_sound_and_every_step_has_help_with_an_example() {
             assert!(step.get_about().is_some(), "{tool} {name} says nothing of itself");
             assert!(step.render_long_help().to_string().contains("Example"), "{tool} {name} --help lacks an example");
         }
+    }
+}
+
+#[test]
+fn a_steps_own_options_come_first_and_under_no_heading_of_others() {
+    let mut headings = BTreeMap::<String, BTreeMap<String, BTreeSet<String>>>::new();
+    for (tool, _, mut cli) in tools() {
+        cli.build();
+        let steps = cli.get_subcommands().filter(|step| step.get_name() != "help");
+        for command in steps.chain([&cli]) {
+            let name = format!("{tool} {}", command.get_name());
+            let long = |arg: &clap::Arg| arg.get_long().filter(|_| !arg.is_hide_set()).map(str::to_owned);
+            for heading in ["Common options", "Search database"] {
+                let of = command.get_arguments().filter(|arg| arg.get_help_heading() == Some(heading));
+                let options: BTreeSet<String> = of.filter_map(long).filter(|option| option != "help").collect();
+                if !options.is_empty() {
+                    headings.entry(heading.to_owned()).or_default().insert(name.clone(), options);
+                }
+            }
+            let help = command.clone().render_help().to_string();
+            let places = ["Common options:", "Search database:"].map(|heading| help.find(heading).unwrap_or(usize::MAX));
+            let own = command
+                .get_arguments()
+                .filter(|arg| !["Common options", "Search database"].map(Some).contains(&arg.get_help_heading()));
+            for option in own.filter_map(long) {
+                let place = help.find(&format!("--{option}")).unwrap();
+                assert!(places.iter().all(|heading| place < *heading), "{name} --help has --{option} behind what all steps have");
+            }
+        }
+    }
+    for (heading, options) in &headings {
+        let first = options.values().next().unwrap();
+        assert!(options.values().all(|one| one == first), "{heading}: {options:#?}");
     }
 }
 

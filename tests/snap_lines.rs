@@ -231,7 +231,8 @@ fn in_place(old: &mut Site, newer: &str) {
     let dir = tempfile::tempdir().unwrap();
     let before = old.documents();
     // The move before has made it read-only.
-    old.tool(&["register"]).ok();
+    old.tool(&["register"]).refused("repository_differs");
+    old.tool(&["register", "--replace"]).ok();
     old.recipe("in-place-before", &[], dir.path());
     old.host.systemd.stop(&old.search.unit).unwrap();
 

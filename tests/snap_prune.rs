@@ -177,6 +177,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
     let always = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 1000, 503, &busy);
     let given_up = pruning(&sandbox, &always).args(["--timeout", "10s"]).run().fails(5, "search_busy").unchanged();
     assert_eq!(told(&given_up)[0], of("n1", "planned", "max_age"));
+    assert_eq!(given_up.result()["kept_count"], 3);
     assert!(always.seen().iter().all(|line| line.ends_with("/n1")) && always.seen().len() > 1, "one at a time");
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
 
@@ -194,10 +195,11 @@ fn a_prune_that_is_cut_or_killed_says_how_far_it_came_and_is_gone_on_with() {
     let fates = ["deleted", "under_way", "planned"].iter().zip(["n1", "n2", "n3"]).map(|(fate, name)| of(name, fate, "max_age"));
     assert_eq!(told(&cut)[..3], fates.collect::<Vec<_>>());
     assert_eq!(names(&sandbox), ["n2", "n3", "n4"]);
+    assert_eq!((&cut.result()["deleted_count"], &cut.result()["kept_count"]), (&json!(1), &json!(3)));
     // Only the answer is lost: that shows, and it goes on.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After).hanging_up();
     let whole = pruning(&sandbox, &gate).run().ok().changed();
-    assert_eq!(whole.result()["deleted_count"], 2);
+    assert_eq!((&whole.result()["deleted_count"], &whole.result()["kept_count"]), (&json!(2), &json!(1)));
     assert_eq!(names(&sandbox), ["n4"]);
     // One that somebody else has deleted meanwhile is not this call's.
     take(&sandbox, "n4b", "nightly");

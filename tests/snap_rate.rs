@@ -540,6 +540,15 @@ fn the_clusters_brake_on_restores_is_put_back_on_every_way_out() {
     assert_eq!(cluster(&sandbox), unset);
     sandbox.from(&["unstage"], &staged).ok();
 
+    // The repository's own brake on restores is nobody's default; it stays, and that is said.
+    let register = |settings: Value| {
+        sandbox.ask("PUT", &format!("/_snapshot/{}", sandbox.prefix), Some(json!({"type": "fs", "settings": settings})));
+    };
+    register(json!({"location": sandbox.location(), "max_restore_bytes_per_sec": "9mb"}));
+    let braked = from(&["stage", "--rate", "unlimited", "--dry-run"]).run().ok().warns("rate_not_changed");
+    assert!(braked.text().contains("max_restore_bytes_per_sec: 9mb"), "{braked}");
+    register(json!({"location": sandbox.location()}));
+
     // Nothing that others share is changed where others share it.
     let scoped = sandbox.from_text(&["stage", "--rate", "unlimited"], &document).ok().warns("rate_not_changed");
     assert_eq!((&rate(&scoped)["set"], cluster(&sandbox)), (&Value::Null, unset.clone()), "{scoped}");

@@ -1,10 +1,16 @@
 //! What is live is given up only for what is proven, and no document says that nothing was changed where nobody knows.
 
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::gate::{Gate, Side};
+use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
+use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
+use svc_tests::wait;
 
 /// What the document says of an index or a data stream.
 fn state(ran: &Ran, list: &str, key: &str, name: &str) -> String {
@@ -167,4 +173,69 @@ fn a_data_stream_restored_in_place_is_waited_for_with_the_rest() {
     sandbox.from(&["wait"], &lost).review("streams_not_asked_for");
     sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok();
     assert_eq!(sandbox.count(&logs), 1);
+}
+
+#[test]
+fn what_a_killed_staging_left_goes_before_the_next_one_of_whatever_run() {
+    let sandbox = Sandbox::new("killed-stage");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let stage = |number| sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(number)]).stdin(created.text());
+    let copy = |number| format!("svc-staged-{}-{docs}", run_id(number));
+    // Killed by hand: the next call has another run, and only the note and the names on the server tell of it.
+    Gate::kill_at(&sandbox.search.url, 1, Side::After, stage(1));
+    wait::until("the copy", Duration::from_secs(60), || (sandbox.copies() == [copy(1)]).then_some(())).unwrap();
+    let dry = stage(2).args(["--dry-run"]).run().ok().unchanged();
+    assert_eq!(
+        dry.result()["plan"][0],
+        json!({"kind": "request", "method": "DELETE", "path": format!("/{}", copy(1)), "body": null})
+    );
+    assert_eq!(sandbox.copies(), [copy(1)]);
+    let second = stage(2).run().ok().warns("staging_removed");
+    assert!(second.text().contains(&run_id(1)), "{second}");
+    assert_eq!(sandbox.copies(), [copy(2)]);
+    sandbox.run(&["unstage", "--run", &run_id(1)]).fails(4, "swap_not_found");
+    // What is proven is another run's to swap, and stays.
+    sandbox.from(&["restore", "--run-id", &run_id(3)], &created).ok();
+    assert!(sandbox.copies().contains(&copy(2)), "{:?}", sandbox.copies());
+
+    // One that is at work holds the lock.
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
+    let working = stage(4).env("SVC_SEARCH_URL", gate.url()).spawn();
+    wait::until("the first request", Duration::from_secs(60), || gate.is_closed().then_some(())).unwrap();
+    stage(5).run().fails(8, "locked").unchanged();
+    working.signal(Signal::SIGKILL);
+    working.wait();
+    sandbox.from(&["restore", "--run-id", &run_id(6)], &created).ok().warns("staging_removed");
+    assert!(!sandbox.copies().contains(&copy(4)), "{:?}", sandbox.copies());
+}
+
+#[test]
+fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
+    let sandbox = Sandbox::new("sizes");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    // What OpenSearch 2.19 says of a snapshot that has more shards than it looks at.
+    let why = "[probe] Total shard count [2] is more than the maximum allowed value of shard count [1] for snapshot status request. Try \
+        narrowing down the request by using a snapshot list or an index list for a singular snapshot.";
+    let cause = json!({"type": "circuit_breaking_exception", "reason": why, "bytes_wanted": 0, "bytes_limit": 0, "durability": "PERMANENT"});
+    let mut refusal = cause.clone();
+    refusal["root_cause"] = json!([cause]);
+    let refusal = http("429 Too Many Requests", "application/json", &json!({"error": refusal, "status": 429}).to_string());
+    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        if request.lines().next().unwrap_or_default().contains("/_status?") {
+            Err(refusal.clone())
+        } else {
+            Ok(request.to_owned())
+        }
+    });
+    let staged = sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", proxy.url()).run().ok();
+    let needed = &staged.result()["room"]["needed_bytes"];
+    if sandbox.search.product == Product::Elasticsearch {
+        assert!(needed.as_u64().unwrap() > 0 && !proxy.seen().iter().any(|request| request.contains("/_status?")), "{staged}");
+    } else {
+        assert_eq!(*needed, Value::Null);
+        staged.warns("room_unknown");
+    }
+    assert_eq!((sandbox.copies().len(), sandbox.count(&docs)), (1, 10));
 }

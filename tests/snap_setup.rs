@@ -1,15 +1,18 @@
 //! `svc-snap`'s one-time configuration: configure, register, verify and health; and a repository that is damaged.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
+use svc_tests::stand_in::StandIn;
 use svc_tests::tool::Ran;
-use svc_tests::{download, os, rights};
+use svc_tests::{download, os, rights, wait};
 
 #[test]
 fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {
@@ -81,6 +84,21 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     sandbox.run(&["create", "second"]).refused("repository_readonly");
     sandbox.run(&["show", "first"]).ok();
     sandbox.run(&["register", "--location", &format!("{location}/other")]).refused("repository_elsewhere");
+    // What it has is not dropped in silence.
+    let rate = ["--setting", "max_snapshot_bytes_per_sec=9mb"];
+    sandbox.tool(&["register", "--location", location, "--readonly"]).args(rate).run().ok().changed();
+    let shown = || sandbox.ask("GET", &format!("/_snapshot/{}", sandbox.prefix), None)[&sandbox.prefix]["settings"].clone();
+    let before = shown();
+    for more in [&[][..], &["--dry-run"], &["--setting", "compress=false"]] {
+        let refused = sandbox.tool(&["register", "--location", location]).args(more.iter().copied()).run();
+        let refused = refused.refused("repository_differs").unchanged();
+        let message = refused.doc()["error"]["message"].as_str().unwrap();
+        assert!(message.contains("readonly (true)") && message.contains("max_snapshot_bytes_per_sec (9mb)"), "{message}");
+        assert_eq!(message.contains("compress (true, and not false)"), more.len() == 2, "{message}");
+        assert_eq!(shown(), before);
+    }
+    sandbox.run(&["register", "--location", location, "--replace"]).ok().changed();
+    assert_eq!(shown(), json!({"location": location, "compress": "true"}));
 
     what_is_missing_has_a_reason(&sandbox);
     disks_have_watermarks(&sandbox);
@@ -349,6 +367,30 @@ fn a_server_starts_with_what_configure_wrote_and_knows_the_folder() {
         sandbox.run(&["register", "--location", location]).ok();
         sandbox.run(&["verify"]).ok();
     }
+}
+
+#[test]
+fn health_that_waits_asks_again_only_for_what_is_cheap() {
+    let sandbox = Sandbox::new("waits");
+    let lost = sandbox.red("lost");
+    let proxy = StandIn::before(&sandbox.search.url, |request| Ok(request.to_owned()));
+    let lines =
+        || -> Vec<String> { proxy.seen().iter().map(|request| request.lines().next().unwrap_or_default().to_owned()).collect() };
+    let is_health = |line: &String| line.starts_with("GET /_cluster/health?");
+    let waiting = sandbox.tool(&["health", "--wait"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
+    wait::until("some looks", Duration::from_secs(120), || {
+        (lines().iter().filter(|line| is_health(line)).count() > 5).then_some(())
+    })
+    .unwrap();
+    sandbox.ask("DELETE", &format!("/{lost}"), None);
+    waiting.wait().ok();
+
+    let mut times = BTreeMap::<String, usize>::new();
+    for line in lines().into_iter().filter(|line| !is_health(line) && !line.starts_with("GET / ")) {
+        *times.entry(line).or_default() += 1;
+    }
+    assert!(times.values().all(|times| *times <= 2), "{times:#?}");
+    assert_eq!(times.iter().filter(|(line, _)| line.contains("_verify")).map(|(_, times)| times).sum::<usize>(), 1, "{times:#?}");
 }
 
 #[test]

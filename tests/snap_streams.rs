@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
+use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{Product, Settings};
 use svc_tests::tool::Ran;
@@ -335,4 +336,86 @@ fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
     let aliases = lost.ask("GET", &format!("/{name}/_alias"), None);
     assert_eq!(aliases[&name]["aliases"][&filtered], json!({"filter": {"term": {"n": 1}}}));
     assert_eq!(aliases[&name]["aliases"][&written], json!({"is_write_index": true}));
+}
+
+/// What is kept for the server itself and not for the service, as a default Elasticsearch has it: an index and a data stream whose
+/// names begin with a dot, and a hidden data stream. (The Maven distributions lack the modules that make them.)
+fn of_the_server(sandbox: &Sandbox) -> Vec<&'static str> {
+    let mut names = vec![".own-index"];
+    sandbox.ask("PUT", "/.own-index", Some(json!({"settings": {"number_of_replicas": 0}})));
+    sandbox.fill(".own-index", 0, 3);
+    let stream = |name: &'static str, data_stream: Value| {
+        let template = json!({"index_patterns": [name], "data_stream": data_stream, "priority": 500,
+            "template": {"settings": {"number_of_replicas": 0}}});
+        sandbox.ask("PUT", &format!("/_index_template/t-{}", name.replace('.', "")), Some(template));
+        sandbox.fill_stream(name, 0, 5);
+        name
+    };
+    // OpenSearch has no such data streams, and the distribution of 7.17 none at all.
+    if sandbox.search.product == Product::Elasticsearch && sandbox.search.key != "elasticsearch-7" {
+        names.push(stream(".logs-deprecation.elasticsearch-default", json!({})));
+        names.push(stream("ilm-history-5", json!({"hidden": true})));
+    }
+    names
+}
+
+#[test]
+fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_names_it() {
+    let host = Host::shared().unwrap();
+    let server = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(server.search.clone(), "own").registered(&[]);
+    let docs = sandbox.simple("docs", 4);
+    let own = of_the_server(&sandbox);
+    let (first, all) = (own[0], own.join(","));
+    let run =
+        |args: &[&str], scope: &str, number| sandbox.tool(args).env("SVC_INDICES", scope).env("SVC_RUN_ID", run_id(number)).run();
+    let assert_skipped = |ran: &Ran| {
+        let skipped = ran.result()["skipped"].as_array().unwrap();
+        for name in &own {
+            assert!(skipped.contains(&json!({"name": name, "reason": "servers_own"})), "{name}\n{ran}");
+        }
+    };
+
+    let created = run(&["create", "s1"], "*", 1).ok();
+    assert_skipped(&created);
+    assert_eq!(created.result()["wanted"], json!([docs]));
+    // Somebody else's snapshot holds all of it.
+    let body = json!({"indices": format!("{docs},{all}"), "include_global_state": false});
+    sandbox.ask("PUT", &format!("/_snapshot/{}/all?wait_for_completion=true", sandbox.prefix), Some(body));
+    let uuid =
+        || sandbox.ask("GET", &format!("/{first}/_settings?flat_settings=true"), None)[first]["settings"]["index.uuid"].clone();
+    let before = uuid();
+    for (number, args) in
+        [&["stage", "all"][..], &["restore", "all", "--exact"], &["restore", "s1", "--exact"], &["aside"]].iter().enumerate()
+    {
+        let ran = run(args, "*", 2 + number);
+        assert!([0, 9].contains(&ran.status), "{ran}");
+        assert_eq!(ran.result()["indices"].as_array().unwrap().len(), 1, "{ran}");
+        assert_eq!((uuid(), sandbox.count(first)), (before.clone(), 3), "{ran}");
+        if args[1..] != ["s1", "--exact"] {
+            assert_skipped(&ran);
+        }
+        run(&["unstage", "--run", &run_id(2 + number)], "*", 90).ok();
+    }
+    // A shard of the server's own that is lost is none of the service's.
+    let lost = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
+    sandbox.ask("PUT", "/.own-lost?wait_for_active_shards=0", Some(lost));
+    run(&["health"], "*", 91).ok().warns("cluster_red");
+    run(&["create", "s2"], "*", 92).ok();
+    run(&["health"], "*,.own-*", 93).fails(7, "indices_red");
+    sandbox.ask("DELETE", "/.own-lost", None);
+
+    let named = run(&["create", "s3"], &format!("*,{all}"), 94).ok();
+    let wanted = named.result()["wanted"].as_array().unwrap();
+    assert!(own.iter().all(|name| wanted.contains(&json!(name))), "{named}");
+    run(&["restore", "s3", "--indices", ".own-*"], "*", 95).warns("shape_from_live");
+    assert_ne!(uuid(), before, "by its name it is restored");
+
+    // A data stream of the service's is not hidden, and is told before it is in the way.
+    if sandbox.search.key != "elasticsearch-7" {
+        let logs = stream(&sandbox, "logs");
+        let health = run(&["health"], "*", 96).ok().warns("data_streams");
+        assert_eq!(health.result()["data_streams"], json!([logs]));
+        run(&["aside", "--dry-run"], "*", 97).refused("data_streams");
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_tests::journey::{journal, newest_run};
 use svc_tests::product::{Content, Product};
 use svc_tests::sandbox::unallocatable;
@@ -146,6 +146,38 @@ fn a_configuration_that_a_rollback_could_not_put_back_ends_the_upgrade_before_th
     ran.unchanged();
     assert_eq!(product.host.systemd.property(&product.unit(), "MainPID").unwrap(), process);
     assert_eq!(product.marker(), "1.15.5");
+}
+
+#[test]
+fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
+    let product = Product::new("upway").unwrap();
+    let search = &product.host.search;
+    if search.key == "elasticsearch-7" {
+        return svc_tests::skip("an upgrade of a service with a data stream: this distribution has none at all");
+    }
+    product.install("1.15.5", 20).unwrap();
+    let running = main_pid(&product);
+    let template = json!({"index_patterns": ["upway-logs"], "data_stream": {}, "priority": 500});
+    search.ask("PUT", "/_index_template/upway-logs", Some(&template)).unwrap();
+    let document = json!({"@timestamp": "2026-11-20T00:00:00Z"});
+    search.ask("POST", "/upway-logs/_doc?refresh=true", Some(&document)).unwrap();
+
+    let dry = product.tool("svc-upgrade").arg("--dry-run").arg(product.installer("2.0.1")).talks().run().ok();
+    let checks = dry.result()["preflight"].as_array().unwrap();
+    let says = checks.iter().find(|check| check["check"] == "search").unwrap()["says"].as_str().unwrap();
+    assert!(says.contains("svc-rollback is refused: upway-logs"), "{dry}");
+
+    let refused = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(3, "data_streams");
+    assert_eq!(refused.doc()["error"]["step"].as_str().unwrap_or("rollback-snapshot"), "rollback-snapshot", "{refused}");
+    assert_eq!(
+        (main_pid(&product), product.marker(), refused.result()["restore_point"].clone()),
+        (running, "1.15.5".to_owned(), Value::Null)
+    );
+    let left = search.ask("GET", "/_snapshot/upway_backup/_all", None).unwrap();
+    assert_eq!(left["snapshots"], json!([]), "the warm snapshot is left");
+    // Who gives up the way back is not asked about it.
+    product.tool("svc-upgrade").arg("--no-previous-installer").arg(product.installer("2.0.1")).run().ok();
+    assert_eq!(product.marker(), "2.0.1");
 }
 
 #[test]

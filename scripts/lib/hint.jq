@@ -7,6 +7,8 @@
       "svc-pgdump.aside": "Free some room on the disk of the relational database, or leave --aside out.",
       "svc-pgrestore.stage": "Free some room on the disk of the relational database."
     }[$step]
+  elif .error.code == "data_streams" then
+    "Leave them out of SVC_INDICES ('*,-NAME'): svc-snap restore --streams-in-place restores data streams by hand."
   elif .error.code == "live_index_red" then
     "Mend it (GET /_cluster/allocation/explain), or say that it may be lost: svc-rollback --discard-current."
   elif .error.code == "dump_not_kept" then

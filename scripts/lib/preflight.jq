@@ -17,7 +17,7 @@ include "people";
     elif $schema == "svc-confsave.save" then $it.source
     elif $schema == "svc-confsave.restore" then "\($it.path) can be put back"
     elif $schema == "svc-snap.stage" then "\($it.snapshot): \($it.indices | length) indices"
-        + ($it.room | if . then " of \(.needed_bytes | size)" + (if .free_bytes then ", \(.free_bytes | size) free for them" else "" end) else "" end)
+        + ($it.room | if .needed_bytes? then " of \(.needed_bytes | size)" + (if .free_bytes then ", \(.free_bytes | size) free for them" else "" end) else "" end)
     elif $schema == "svc-snap.restore" then "\($it.swap.indices // $it.indices | length) indices can be exchanged"
     elif $schema == "svc-pgrestore.stage" then "\($it.dump.path)"
         + ($it.room | if . then ": about \(.needed_bytes | size), \(.free_bytes | size) free in \(.folder)" else "" end)

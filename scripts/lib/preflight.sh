@@ -2,7 +2,7 @@
 # svc-rollback and svc-rehearse.
 # shellcheck shell=bash disable=SC2154,SC2034 # facts and the like are run.sh's
 
-preflight_failed=() preflight_status=0
+preflight_failed=() preflight_status=0 shown_checks=0
 # The checks that were made, in their order, and of each the verdict and what it says, or where that is still being written.
 checks=() total=''
 declare -A verdicts=() sayings=() saying=()
@@ -79,6 +79,13 @@ preflight_room() {
   fi
 }
 
+# preflight_search PREFIX DOCUMENT: what a rollback asks before it stages that snapshot: whether it can be staged, and whether what is live
+# can be replaced, and kept.
+preflight_search() {
+  preflight "$1snapshot" svc-snap stage --from "$2" "${other_server[@]}" --dry-run
+  preflight "$1exchange" svc-snap restore --from "$2" "${other_server[@]}" --exact "${keep[@]}" --dry-run
+}
+
 # free_bytes FOLDER: what is free on its disk.
 free_bytes() { df --output=avail -B1 -- "$1" | tail -n 1; }
 
@@ -87,11 +94,12 @@ preflight_verdict() {
   local first=${preflight_failed[0]-} name line width=0
   note_preflight
   for name in "${checks[@]}"; do if ((${#name} > width)); then width=${#name}; fi; done
-  for name in "${checks[@]}"; do
+  for name in "${checks[@]:shown_checks}"; do
     printf -v line 'preflight  %-*s  %s  %s' "$width" "$name" "${verdicts[$name]}" "${sayings[$name]}"
     say "$line"
   done
   if ((${#checks[@]})); then say "preflight: $total"; fi
+  shown_checks=${#checks[@]}
   if ((${#preflight_failed[@]} > 1)); then
     failed_step=$first failure_code=${check_codes[$first]-} failure_hint=${check_hints[$first]:-$(stop_hint "$first")}
     failure_message="Nothing was altered: ${#preflight_failed[@]} checks of the preflight failed (${preflight_failed[*]}); the first says: ${sayings[$first]}"

@@ -4,9 +4,8 @@
 
 # Nothing is altered.
 preflight_staging() {
-  preflight snapshot svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" --dry-run
-  # Whether what is live can be replaced, and kept, is found before hours of staging.
-  preflight exchange svc-snap restore --from "$point/snapshot.json" "${other_server[@]}" --exact "${keep[@]}" --dry-run
+  # Found before hours of staging.
+  preflight_search '' "$point/snapshot.json"
   preflight dump svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}" --dry-run
 }
 

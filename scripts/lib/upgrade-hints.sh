@@ -70,6 +70,8 @@ stop_hint() {
     printf '%s %s' "$(hint_of "$1")" "$(next_hint)"
   elif [[ $1 == rehearsal* ]]; then
     printf 'Nothing was altered, and the service was not stopped. %s' "$(hint_of "$1")"
+  elif [[ $1 == rollback-* ]]; then
+    printf 'Nothing was altered, but a rollback would be refused. %s Or upgrade with --aside, or without a way back (--no-previous-installer).' "$(hint_of "$1")"
   elif [[ $1 == previous-installer ]]; then
     printf 'A rollback needs it: put it into SVC_INSTALLER_DIR or beside the new one, or go on without a way back by --no-previous-installer.'
   else

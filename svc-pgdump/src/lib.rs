@@ -66,9 +66,9 @@ pub use whole::{Dump, TableRows};
 )]
 pub struct Cli {
     #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
     dump: DumpArgs,
+    #[command(flatten)]
+    common: Common,
     /// Print help
     #[arg(long, short = '?', action = ArgAction::Help, global = true, help_heading = "Common options")]
     help: Option<bool>,

@@ -52,9 +52,9 @@ pub use unstage::UnstageArgs;
 )]
 pub struct Cli {
     #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
     whole: WholeArgs,
+    #[command(flatten)]
+    common: Common,
     #[command(subcommand)]
     step: Option<Step>,
 }

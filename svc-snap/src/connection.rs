@@ -108,8 +108,9 @@ impl FromArgMatches for Connection {
 }
 
 impl Args for Connection {
+    // What a step has beside these is not about the connection, wherever it stands.
     fn augment_args(command: clap::Command) -> clap::Command {
-        ConnectionArgs::augment_args(command)
+        ConnectionArgs::augment_args(command).next_help_heading(None::<&'static str>)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {

@@ -19,6 +19,8 @@ use self::remark::remark;
 use self::repository::{RepositoryHealth, configured};
 use self::unassigned::{NotWhole, not_whole};
 use crate::connection::Connection;
+use crate::index::live;
+use crate::index::resolve::Patterns;
 use crate::index::scope::ScopeArg;
 use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
@@ -92,6 +94,9 @@ pub struct Health {
     /// Our own copies of indices of the scope: staged, set aside, kept.
     #[serde(default)]
     pub copies: Vec<OwnCopy>,
+    /// The data streams of the scope, which cannot be staged.
+    #[serde(default)]
+    pub data_streams: Vec<String>,
     /// The snapshots that are being taken, in whatever repository.
     #[serde(default)]
     pub snapshots_under_way: Vec<UnderWay>,
@@ -109,16 +114,15 @@ pub struct UnderWay {
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let until = Instant::now() + call.deadline().limit().unwrap_or(WAIT);
     let Looked { server, health, unverified } = loop {
-        let looked = look(args, call);
-        let again = match &looked {
-            Ok(looked) => !looked.health.red_indices.is_empty(),
-            Err(failure) => failure.status == Status::Unavailable,
-        };
-        if !args.wait || !again || Instant::now() >= until {
-            break looked?;
+        if args.wait {
+            wait(args, call, until)?;
         }
-        let last = looked.map_or_else(|failure| failure.message, |_| "Indices of the service are not whole.".to_owned());
-        call.pause(LOOK).map_err(|failure| failure.cause(last))?;
+        match look(args, call) {
+            Err(failure) if args.wait && failure.status == Status::Unavailable && Instant::now() < until => {
+                call.pause(LOOK).map_err(|end| end.cause(failure.message))?;
+            }
+            looked => break looked?,
+        }
     };
     // A preflight should know all that is wrong, most of all when something is.
     Left::find(call, &server, Some(&health.repository.name))?.remark(call);
@@ -134,6 +138,45 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     Ok(health)
 }
 
+/// Waits until the search database answers and no index that may be the service's is red, or until the time is over. Whatever is
+/// asked here is asked twice a second, so it is only what is cheap; all else is asked once, afterwards.
+fn wait(args: &HealthArgs, call: &Call, until: Instant) -> Result<(), Failure> {
+    let mut server = None;
+    loop {
+        let last = match is_whole(args, call, &mut server) {
+            Ok(true) => return Ok(()),
+            Ok(false) => "Indices of the service are not whole.".to_owned(),
+            Err(failure) if failure.status == Status::Unavailable => failure.message,
+            Err(failure) => return Err(failure),
+        };
+        if Instant::now() >= until {
+            return Ok(());
+        }
+        call.pause(LOOK).map_err(|failure| failure.cause(last))?;
+    }
+}
+
+fn is_whole(args: &HealthArgs, call: &Call, server: &mut Option<Server>) -> Result<bool, Failure> {
+    let server = match server {
+        Some(server) => server,
+        None => server.insert(Server::connect(&args.connection, call)?),
+    };
+    let cluster = server.get(CLUSTER)?;
+    // A server that has just started is red before it knows of any index.
+    let knows_none = cluster.get("indices").is_none_or(|indices| members(indices).next().is_none());
+    let is_red = text(&cluster, "/status") == Some("red");
+    Ok(!is_red || !knows_none && !red(&cluster).any(|index| args.scope.scope.may_hold(index)))
+}
+
+/// The cluster's health, index by index.
+const CLUSTER: &str = "/_cluster/health?level=indices&expand_wildcards=all";
+
+/// The red indices of the cluster.
+fn red(cluster: &Value) -> impl Iterator<Item = &String> {
+    let indices = cluster.get("indices").into_iter().flat_map(members);
+    indices.filter(|(_, index)| index.get("status").is_some_and(|status| status == "red")).map(|(name, _)| name)
+}
+
 /// What a look shows.
 struct Looked {
     server: Server,
@@ -144,17 +187,15 @@ struct Looked {
 
 fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
     let server = Server::connect(&args.connection, call)?;
-    let cluster = server.get("/_cluster/health?level=indices&expand_wildcards=all")?;
+    let cluster = server.get(CLUSTER)?;
     let status = text(&cluster, "/status").unwrap_or_default().to_owned();
-    let indices = cluster.get("indices").into_iter().flat_map(members);
-    let red = indices
-        .filter(|(name, index)| index.get("status").is_some_and(|status| status == "red") && args.scope.scope.contains(name));
-    let mut red_indices: Vec<String> = red.map(|(name, _)| name.clone()).collect();
+    let content = live::any(&server, &args.scope.scope, &Patterns::parse("*"))?;
+    let in_scope = |name: &str| content.holds(name);
+    let mut red_indices: Vec<String> = red(&cluster).filter(|name| in_scope(name)).cloned().collect();
     red_indices.sort();
     let (repository, unverified) = repository::look(&server, &args.repository.repository)?;
     let nodes = nodes(&server)?;
     let path_repo = nodes::common(&nodes);
-    let in_scope = |name: &str| args.scope.scope.contains(name);
     let not_whole = match status.as_str() {
         "green" => Vec::new(),
         _ => not_whole(&server, in_scope, nodes.iter().filter(|node| node.holds_data).count())?,
@@ -172,6 +213,7 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
         disks: disks(&server)?,
         indices_bytes: size::of_primaries(&server, in_scope)?,
         copies: copies::left(call, &server, &args.scope.scope)?,
+        data_streams: content.streams.clone(),
         url: server.url().to_owned(),
         cluster_uuid: server.cluster_uuid.clone(),
         cluster_name: server.cluster_name.clone(),

@@ -83,7 +83,7 @@ pub struct Pruned {
     pub min_count: u64,
     /// Every snapshot of the repository as it was found, oldest first, with what becomes of it and why.
     pub snapshots: Vec<Judged>,
-    /// How many stay.
+    /// How many stay, or after a failure how many are there still: those that were to go, and whose removal is not known, too.
     pub kept_count: u64,
     /// How many this call has deleted.
     pub deleted_count: u64,

@@ -26,7 +26,9 @@ use self::left::Left;
 pub(crate) use self::note::{LOCK, Life, Note};
 use self::plan::{Change, Decided, decide};
 use crate::index::scope::Scope;
+use crate::repository;
 use crate::server::Server;
+use crate::server::json::text;
 
 /// What became of a brake of the search database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -92,6 +94,9 @@ impl<'a> Rates<'a> {
         rate: &Rate,
     ) -> Result<Self, Failure> {
         let left = Left::find(call, server, Some(repository))?;
+        if *rate != Rate::Server {
+            warn_of_the_repositorys_own(call, server, repository);
+        }
         let why_not = (!scope.is_everything())
             .then(|| format!("it is the whole cluster's, and the scope is {scope} (--scope, SVC_INDICES), not *"));
         Self::plan(call, server, left, Brake::Cluster, rate, why_not.as_deref())
@@ -173,5 +178,17 @@ impl<'a> Rates<'a> {
     fn leave(&self, call: &Call, why: &str) {
         let why = why.trim_end_matches('.');
         call.warn("rate_not_changed", format!("The rate of {} was left as it is: {why}.", self.brake.name()));
+    }
+}
+
+/// A repository may have a brake of its own on restores, which works beside the cluster's and is nobody's default: it is left on.
+fn warn_of_the_repositorys_own(call: &Call, server: &Server, repository: &str) {
+    const OWN: &str = "max_restore_bytes_per_sec";
+    // A step never fails for a brake.
+    let Ok(Some(definition)) = repository::definition(server, repository) else { return };
+    if let Some(own) = text(&definition, &format!("/settings/{OWN}")).filter(|own| !own.starts_with('0')) {
+        call.warn("rate_not_changed", format!(
+            "The repository {repository} has a brake of its own on restores ({OWN}: {own}), which stays on; svc-snap register --replace without it takes it off."
+        ));
     }
 }

@@ -47,7 +47,7 @@ pub struct RegisterArgs {
     /// Let this server only read it: for the folder of another, or an older, search database
     #[arg(long)]
     readonly: bool,
-    /// Replace a repository of that name that has another type or folder
+    /// Replace a repository of that name that has another type or folder, or settings that would be lost or changed
     #[arg(long)]
     replace: bool,
     #[command(flatten)]

@@ -9,6 +9,7 @@ use crate::bring::origin::Origin;
 use crate::bring::streams::{self, StreamBack};
 use crate::connection::Connection;
 use crate::index::held::{self, Held};
+use crate::index::live;
 use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
 use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
@@ -51,6 +52,8 @@ pub(crate) struct Chosen {
     pub streams: Vec<String>,
     /// What else the snapshot holds.
     pub skipped: Vec<PassedOver>,
+    /// How many shards the snapshot holds.
+    pub shards_count: u64,
     /// What of the snapshot is behind its data streams, stream by stream.
     behind: BTreeMap<String, Vec<String>>,
     notes: Vec<Noted>,
@@ -75,9 +78,11 @@ impl Chosen {
         let Backup { noted: notes, noted_streams: stream_notes, .. } = source.backup(call, &server, snapshot.clone());
         let behind = behind(&snapshot, &stream_notes);
         let noted: Vec<String> = behind.values().flatten().cloned().collect();
+        let hidden = if snapshot.data_streams.is_empty() { Vec::new() } else { live::with_hidden(&server)?.1 };
         let held = Held {
             indices: &snapshot.indices,
             streams: &snapshot.data_streams,
+            hidden: &hidden,
             features: &snapshot.feature_indices,
             behind: &noted,
         };
@@ -101,6 +106,7 @@ impl Chosen {
             indices: resolved.indices,
             streams: resolved.streams,
             skipped: resolved.skipped,
+            shards_count: snapshot.shards.total_count,
             behind,
             notes,
             stream_notes,

@@ -5,24 +5,27 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use svc_step::Failure;
+use svc_step::{Call, Failure, Status};
 
 use crate::bring::Bring;
 use crate::bring::chosen::Chosen;
 use crate::index::portions;
-use crate::server::Server;
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::json::{members, number, text};
 use crate::server::path::path;
+use crate::server::{Product, Server};
 
 /// The room for what is brought back, as it was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Room {
-    /// What the snapshot holds of it.
-    pub needed_bytes: u64,
+    /// What the snapshot holds of it; `null` where that could not be read.
+    pub needed_bytes: Option<u64>,
     /// What is free on the disks of the data nodes below their high watermarks; `null` where one has no limit.
     pub free_bytes: Option<u64>,
 }
+
+/// So many shards of a snapshot are looked at, and no more, where each is a file to be read: in an object store some 20 ms.
+const MOST_SHARDS: u64 = 3000;
 
 /// What a restore brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,16 +35,17 @@ struct Load {
 }
 
 /// Refuses what the data nodes have no room for, before anything is sent: a node that is past its low watermark gets no shard, past
-/// its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to everybody.
+/// its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to everybody. `copies` of ours
+/// are removed first.
 ///
 /// # Errors
 /// There is no room (3); the server does not answer.
-pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<Room, Failure> {
+pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], copies: &[&str]) -> Result<Room, Failure> {
     let server = &chosen.server;
-    let load = load_of(chosen, brings)?;
-    let disks = disks(server)?;
-    let free_bytes = left(&disks, 0);
-    if let Some((free, nodes)) = lacking(&disks, load.bytes, 0) {
+    let (disks, given_up) = (disks(server)?, held_by(server, copies)?);
+    let free_bytes = left(&disks, given_up.bytes);
+    let Some(load) = load_of(call, chosen, brings)? else { return Ok(Room { needed_bytes: None, free_bytes }) };
+    if let Some((free, nodes)) = lacking(&disks, load.bytes, given_up.bytes) {
         return Err(Failure::refused(
             "no_room",
             format!(
@@ -51,8 +55,8 @@ pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<Room, 
         )
         .hint("Make room, or restore less (--indices). svc-snap restore --in-place --on-conflict delete wants less room, but deletes what is live first: nothing is proven beforehand, and nothing is kept to go back to."));
     }
-    refuse_shards(server, disks.len() as u64, load.shards, "The restore brings")?;
-    Ok(Room { needed_bytes: load.bytes, free_bytes })
+    refuse_shards(server, disks.len() as u64, load.shards.saturating_sub(given_up.shards), "The restore brings")?;
+    Ok(Room { needed_bytes: Some(load.bytes), free_bytes })
 }
 
 /// The same of a restore in place, which first gives up `live`, the indices of the same names: what does not even fit then is
@@ -60,9 +64,10 @@ pub(crate) fn refuse_without(chosen: &Chosen, brings: &[Bring]) -> Result<Room, 
 ///
 /// # Errors
 /// There is no room (3); the server does not answer.
-pub(crate) fn refuse_without_in_place(chosen: &Chosen, brings: &[Bring], live: &[&str]) -> Result<(), Failure> {
+pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Bring], live: &[&str]) -> Result<(), Failure> {
     let server = &chosen.server;
-    let (load, given_up) = (load_of(chosen, brings)?, held_by(server, live)?);
+    let Some(load) = load_of(call, chosen, brings)? else { return Ok(()) };
+    let given_up = held_by(server, live)?;
     let disks = disks(server)?;
     if let Some((free, nodes)) = lacking(&disks, load.bytes, given_up.bytes) {
         return Err(Failure::refused(
@@ -82,12 +87,40 @@ pub(crate) fn refuse_without_in_place(chosen: &Chosen, brings: &[Bring], live: &
     )
 }
 
-/// What the snapshot holds of the indices that are brought.
-fn load_of(chosen: &Chosen, brings: &[Bring]) -> Result<Load, Failure> {
-    let status = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_status"]);
-    // Without its shards, which are most of it.
-    let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
-    Ok(load(&chosen.server.get(&format!("{status}?filter_path={what}"))?, brings))
+/// What the snapshot holds of the indices that are brought; `None` where that cannot be read in time, of which people are warned.
+///
+/// # Errors
+/// A signal, or the end of the time limit.
+fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load>, Failure> {
+    let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
+    // Elasticsearch has the sizes in one file.
+    if chosen.server.product == Product::Elasticsearch {
+        let found = chosen.server.get(&format!("{snapshot}?index_details=true&filter_path=snapshots.index_details"))?;
+        let details = found.pointer("/snapshots/0/index_details").unwrap_or_default();
+        if let Some(load) = load(details, brings, ["/size_in_bytes", "/shard_count"]) {
+            return Ok(Some(load));
+        }
+    }
+    let why = if chosen.shards_count > MOST_SHARDS {
+        format!("it has {} shards, and the search database would read a file for each", chosen.shards_count)
+    } else {
+        // Without its shards, which are most of it.
+        let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
+        match chosen.server.get(&format!("{snapshot}/_status?filter_path={what}")) {
+            Ok(status) => {
+                let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
+                return Ok(Some(
+                    load(indices, brings, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default(),
+                ));
+            }
+            Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => return Err(failure),
+            Err(failure) => failure.to_string(),
+        }
+    };
+    call.warn("room_unknown", format!(
+        "How much the snapshot holds was not read ({why}), so nobody knows whether there is room for it; svc-snap health shows the disks."
+    ));
+    Ok(None)
 }
 
 /// What these live indices hold, replicas included; closed ones too.
@@ -168,14 +201,11 @@ fn refuse_shards(server: &Server, nodes: u64, shards: u64, what: &str) -> Result
     }
 }
 
-/// What the snapshot's status says of the indices that are brought.
-fn load(status: &Value, brings: &[Bring]) -> Load {
-    let Some(indices) = status.pointer("/snapshots/0/indices") else { return Load::default() };
-    let brought: BTreeSet<&str> = brings.iter().map(|one| one.index.as_str()).collect();
-    let wanted = members(indices).filter(|(name, _)| brought.contains(name.as_str()));
-    wanted.fold(Load::default(), |sum, (_, index)| {
-        let size = |pointer: &str| number(index, pointer).unwrap_or(0);
-        Load { bytes: sum.bytes + size("/stats/total/size_in_bytes"), shards: sum.shards + size("/shards_stats/total") }
+/// What these indices of a snapshot have of bytes and shards; `None` where one that is brought is not among them.
+fn load(indices: &Value, brings: &[Bring], [bytes, shards]: [&str; 2]) -> Option<Load> {
+    brings.iter().try_fold(Load::default(), |sum, one| {
+        let index = indices.get(&one.index)?;
+        Some(Load { bytes: sum.bytes + number(index, bytes)?, shards: sum.shards + number(index, shards)? })
     })
 }
 
@@ -240,10 +270,11 @@ mod tests {
     #[test]
     fn only_what_is_brought_counts() {
         let index = |bytes: u64| json!({"stats": {"total": {"size_in_bytes": bytes}}, "shards_stats": {"total": 2}});
-        let status = json!({"snapshots": [{"indices": {"a": index(10), "b": index(20), "c": index(40)}}]});
+        let indices = json!({"a": index(10), "b": index(20), "c": index(40)});
         let bring = |name: &str| Bring { index: name.to_owned(), target: name.to_owned() };
-        assert_eq!(load(&status, &[bring("a"), bring("c")]), Load { bytes: 50, shards: 4 });
-        assert_eq!(load(&json!({}), &[bring("a")]), Load::default());
+        let load = |brings: &[Bring]| load(&indices, brings, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        assert_eq!(load(&[bring("a"), bring("c")]), Some(Load { bytes: 50, shards: 4 }));
+        assert_eq!(load(&[bring("a"), bring("d")]), None);
     }
 
     #[test]

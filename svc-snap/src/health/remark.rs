@@ -27,6 +27,15 @@ pub(super) fn remark(call: &Call, health: &Health, unverified: Option<Failure>) 
     } else if health.path_repo.is_empty() {
         call.warn("path_repo_unset", "The search database has no path.repo; svc-snap configure --location DIR sets it.");
     }
+    if !health.data_streams.is_empty() {
+        call.warn(
+            "data_streams",
+            format!(
+                "Data streams cannot be staged, so that svc-rollback is refused: {}. Leave them out of the scope (SVC_INDICES='*,-NAME').",
+                health.data_streams.join(", ")
+            ),
+        );
+    }
     if !health.repository.registered {
         let name = &health.repository.name;
         call.warn(

@@ -14,6 +14,8 @@ pub(crate) struct Held<'a> {
     pub indices: &'a [String],
     /// Its data streams.
     pub streams: &'a [String],
+    /// Data streams that are hidden on the server: no snapshot says so.
+    pub hidden: &'a [String],
     /// Those of its indices that belong to feature states, which the server restores by other means only.
     pub features: &'a [String],
     /// Those of its indices that were noted as behind data streams; the names tell the others.
@@ -35,7 +37,7 @@ pub(crate) fn resolve(patterns: &Patterns, held: Held<'_>, scope: &Scope) -> Res
         }
     };
     let mut names: BTreeMap<String, Kind> = held.indices.iter().map(|name| (name.clone(), kind(name))).collect();
-    names.extend(held.streams.iter().map(|name| (name.clone(), Kind::Stream)));
+    names.extend(held.streams.iter().map(|name| (name.clone(), Kind::of_stream(name, held.hidden))));
     resolve::resolve(patterns, scope, &names).map_err(|why| match why {
         Unresolved::Missing(missing) => {
             Failure::not_found("index_not_in_snapshot", format!("The snapshot does not hold {}.", missing.join(", ")))
@@ -72,7 +74,7 @@ mod tests {
 
     fn resolved(patterns: &str, indices: &[&str], streams: &[&str], scope: &str) -> Result<Resolved, Failure> {
         let (indices, streams, features) = (strings(indices), strings(streams), strings(&[".feature"]));
-        let held = Held { indices: &indices, streams: &streams, features: &features, behind: &[] };
+        let held = Held { indices: &indices, streams: &streams, hidden: &[], features: &features, behind: &[] };
         resolve(&Patterns::parse(patterns), held, &scope.parse().unwrap())
     }
 
@@ -126,7 +128,7 @@ mod tests {
         assert!(held("logs-app", ".ds-logs-app-2026.11.20-000001") && held("logs", ".fs-logs-2026.11.20-000001"));
         assert_eq!(behind(".ds-other-000001", &streams), None);
         let (indices, noted) = (strings(&["a", "odd"]), strings(&["odd"]));
-        let held = Held { indices: &indices, streams: &streams, features: &[], behind: &noted };
+        let held = Held { indices: &indices, streams: &streams, hidden: &[], features: &[], behind: &noted };
         let resolved = resolve(&Patterns::parse("*"), held, &"*".parse().unwrap()).unwrap();
         assert_eq!(resolved.indices, ["a"], "what was noted as behind a stream is no index of its own, whatever its name");
     }

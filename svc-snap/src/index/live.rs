@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::index::resolve::{Kind, PassedOver, Patterns, Unresolved, resolve};
+use crate::index::resolve::{self, Kind, PassedOver, Patterns, Resolved, Unresolved};
 use crate::index::scope::Scope;
 use crate::server::Server;
 use crate::server::json::{list, text, texts};
@@ -41,9 +41,17 @@ pub(crate) struct Live {
     pub streams: Vec<String>,
     /// Everything else.
     pub skipped: Vec<PassedOver>,
+    /// The indices behind each data stream of the cluster.
+    behind: BTreeMap<String, Vec<String>>,
 }
 
 impl Live {
+    /// Whether `index` is one of these, or behind one of these data streams.
+    pub(crate) fn holds(&self, index: &str) -> bool {
+        let is_behind = |stream: &String| self.behind.get(stream).is_some_and(|behind| behind.iter().any(|one| one == index));
+        self.indices.iter().any(|one| one.name == index) || self.streams.iter().any(is_behind)
+    }
+
     /// All names, indices first.
     pub(crate) fn names(&self) -> Vec<String> {
         self.indices.iter().map(|index| index.name.clone()).chain(self.streams.iter().cloned()).collect()
@@ -63,7 +71,37 @@ pub(crate) fn names(server: &Server) -> Result<Names, Failure> {
 /// # Errors
 /// As [`names`]; a plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
 pub(crate) fn live(server: &Server, scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {
-    within(names(server)?, scope, patterns)
+    let (names, hidden) = with_hidden(server)?;
+    chosen(names, &hidden, scope, patterns)
+}
+
+fn chosen(names: Names, hidden: &[String], scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {
+    let resolved = resolve::resolve(patterns, scope, &kinds(&names, hidden)).map_err(|why| unresolved(why, scope))?;
+    Ok(within(names, resolved))
+}
+
+/// The same, whether anything is left or not.
+///
+/// # Errors
+/// As [`names`].
+pub(crate) fn any(server: &Server, scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {
+    let (names, hidden) = with_hidden(server)?;
+    let resolved = resolve::sort(patterns, scope, &kinds(&names, &hidden));
+    Ok(within(names, resolved))
+}
+
+/// All names, and which of the data streams are hidden.
+///
+/// # Errors
+/// As [`names`].
+pub(crate) fn with_hidden(server: &Server) -> Result<(Names, Vec<String>), Failure> {
+    let names = names(server)?;
+    if names.streams.is_empty() {
+        return Ok((names, Vec::new()));
+    }
+    let visible = read(&server.get("/_resolve/index/*")?).streams;
+    let hidden = names.streams.iter().filter(|stream| !visible.contains(stream)).cloned().collect();
+    Ok((names, hidden))
 }
 
 fn read(answer: &Value) -> Names {
@@ -82,16 +120,20 @@ fn read(answer: &Value) -> Names {
     Names { indices, streams, behind: behind.collect(), aliases: list(answer, "/aliases").filter_map(name).collect() }
 }
 
-fn within(names: Names, scope: &Scope, patterns: &Patterns) -> Result<Live, Failure> {
+fn kinds(names: &Names, hidden: &[String]) -> BTreeMap<String, Kind> {
     let kind = |index: &Name| if index.system { Kind::Feature } else { Kind::Index };
     let mut kinds: BTreeMap<String, Kind> = names.indices.iter().map(|index| (index.name.clone(), kind(index))).collect();
-    kinds.extend(names.streams.iter().map(|stream| (stream.clone(), Kind::Stream)));
-    let resolved = resolve(patterns, scope, &kinds).map_err(|why| unresolved(why, scope))?;
-    Ok(Live {
+    kinds.extend(names.streams.iter().map(|stream| (stream.clone(), Kind::of_stream(stream, hidden))));
+    kinds
+}
+
+fn within(names: Names, resolved: Resolved) -> Live {
+    Live {
         indices: names.indices.into_iter().filter(|index| resolved.indices.binary_search(&index.name).is_ok()).collect(),
         streams: resolved.streams,
         skipped: resolved.skipped,
-    })
+        behind: names.behind,
+    }
 }
 
 fn unresolved(why: Unresolved, scope: &Scope) -> Failure {
@@ -124,12 +166,12 @@ mod tests {
         let answer = json!({"indices": [
                 {"name": "b", "attributes": ["closed"]}, {"name": "a", "aliases": ["x"], "attributes": ["hidden", "open"]},
                 {"name": ".ds-logs-2026.11.20-000001", "attributes": ["hidden", "open"], "data_stream": "logs"},
-                {"name": ".security-7", "attributes": ["open"]}, {"name": ".tasks", "attributes": ["open", "system"]},
+                {"name": ".security-7", "attributes": ["open"]}, {"name": ".tasks", "attributes": ["open", "system"]}, {"name": ".own", "attributes": ["open"]},
                 {"name": "svc-before-r-a", "attributes": ["open"]}],
             "aliases": [{"name": "x", "indices": ["a"]}],
-            "data_streams": [{"name": "logs", "backing_indices": [".ds-logs-2026.11.20-000001"]}, {"name": "other"}]});
+            "data_streams": [{"name": "logs", "backing_indices": [".ds-logs-2026.11.20-000001"]}, {"name": "other"}, {"name": "history"}]});
         let scope = "*,-other".parse().unwrap();
-        let within = |patterns: &str| within(read(&answer), &scope, &Patterns::parse(patterns));
+        let within = |patterns: &str| chosen(read(&answer), &["history".to_owned()], &scope, &Patterns::parse(patterns));
         let live = within("*").unwrap();
         assert_eq!(live.names(), ["a", "b", "logs"]);
         assert!(live.indices[1].closed && !live.indices[0].closed);
@@ -137,13 +179,19 @@ mod tests {
         assert_eq!(
             reasons,
             [
+                (".own", Reason::ServersOwn),
                 (".security-7", Reason::Security),
                 (".tasks", Reason::FeatureState),
+                ("history", Reason::ServersOwn),
                 ("other", Reason::OutsideScope),
                 ("svc-before-r-a", Reason::OwnCopy)
             ]
         );
-        assert_eq!(within("a").unwrap().names(), ["a"]);
+        assert_eq!(
+            (within("a").unwrap().names(), within(".own,a").unwrap().names()),
+            (vec!["a".to_owned()], vec![".own".to_owned(), "a".to_owned()])
+        );
+        assert!(live.holds(".ds-logs-2026.11.20-000001") && live.holds("a") && !live.holds(".own"));
         for (patterns, code) in [
             ("a,x", "index_not_found"),
             ("other", "index_not_in_scope"),

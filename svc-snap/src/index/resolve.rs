@@ -22,10 +22,19 @@ pub(crate) enum Kind {
     Index,
     /// A data stream.
     Stream,
+    /// A hidden data stream.
+    HiddenStream,
     /// An index that belongs to a feature state, which the server takes and restores by other means only.
     Feature,
     /// An index behind a data stream, which is taken and restored as a whole or not at all.
     Behind,
+}
+
+impl Kind {
+    /// That of a data stream, by those that are hidden on the server.
+    pub(crate) fn of_stream(name: &String, hidden: &[String]) -> Self {
+        if hidden.contains(name) { Self::HiddenStream } else { Self::Stream }
+    }
 }
 
 /// Something that is not taken, or not restored.
@@ -55,7 +64,7 @@ pub enum Reason {
     BehindDataStream,
     /// It is a data stream, which cannot be swapped.
     DataStream,
-    /// Its name begins with a dot: by convention it is the search database's own, and is not taken away.
+    /// The search database keeps it for itself: its name begins with a dot, or it is a hidden data stream.
     ServersOwn,
     /// The swap that is taken back had not come to it: what was live is live.
     NotSwapped,
@@ -115,6 +124,11 @@ impl Patterns {
         self.wanted.iter().any(|wanted| wanted == name)
     }
 
+    /// Whether they mean it in particular: a `*` at the beginning reaches everything, and so says nothing of it.
+    pub(crate) fn mean(&self, name: &str) -> bool {
+        self.wanted.iter().any(|wanted| !wanted.starts_with('*') && matches(wanted, name)) && self.ask_for(name)
+    }
+
     pub(crate) fn plain(&self) -> impl Iterator<Item = &String> {
         self.wanted.iter().filter(|wanted| !wanted.contains('*'))
     }
@@ -129,19 +143,9 @@ pub(crate) fn resolve(patterns: &Patterns, scope: &Scope, names: &BTreeMap<Strin
     if !missing.is_empty() {
         return Err(Unresolved::Missing(missing));
     }
-    let (mut resolved, mut refused) = (Resolved::default(), Vec::new());
-    for (name, kind) in names {
-        match (reason(name, *kind, patterns, scope), kind) {
-            (Some(reason), _) => {
-                if patterns.name(name) && reason != Reason::NotAskedFor {
-                    refused.push(name.clone());
-                }
-                resolved.skipped.push(PassedOver { name: name.clone(), reason });
-            }
-            (None, Kind::Stream) => resolved.streams.push(name.clone()),
-            (None, _) => resolved.indices.push(name.clone()),
-        }
-    }
+    let resolved = sort(patterns, scope, names);
+    let is_refused = |one: &&PassedOver| patterns.name(&one.name) && one.reason != Reason::NotAskedFor;
+    let refused: Vec<String> = resolved.skipped.iter().filter(is_refused).map(|one| one.name.clone()).collect();
     if !refused.is_empty() {
         return Err(Unresolved::Refused(refused));
     }
@@ -149,6 +153,20 @@ pub(crate) fn resolve(patterns: &Patterns, scope: &Scope, names: &BTreeMap<Strin
         return Err(Unresolved::Nothing);
     }
     Ok(resolved)
+}
+
+/// Which of `names` are meant, and why the others are not. What is live, what a snapshot holds and what a swap takes away are
+/// all decided here.
+pub(crate) fn sort(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>) -> Resolved {
+    let mut resolved = Resolved::default();
+    for (name, kind) in names {
+        match (reason(name, *kind, patterns, scope), kind) {
+            (Some(reason), _) => resolved.skipped.push(PassedOver { name: name.clone(), reason }),
+            (None, Kind::Stream | Kind::HiddenStream) => resolved.streams.push(name.clone()),
+            (None, _) => resolved.indices.push(name.clone()),
+        }
+    }
+    resolved
 }
 
 fn reason(name: &str, kind: Kind, patterns: &Patterns, scope: &Scope) -> Option<Reason> {
@@ -164,6 +182,8 @@ fn reason(name: &str, kind: Kind, patterns: &Patterns, scope: &Scope) -> Option<
         Some(Reason::NotAskedFor)
     } else if !scope.contains(name) {
         Some(Reason::OutsideScope)
+    } else if (name.starts_with('.') || kind == Kind::HiddenStream) && !scope.means(name) && !patterns.mean(name) {
+        Some(Reason::ServersOwn)
     } else {
         None
     }

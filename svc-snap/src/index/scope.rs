@@ -29,6 +29,20 @@ impl Scope {
     pub(crate) fn contains(&self, name: &str) -> bool {
         !is_security(name) && !copies::is_own(name) && self.patterns.ask_for(name)
     }
+
+    /// Whether an index of that name may be the service's, as far as its name says: one behind a data stream of its own too.
+    pub(crate) fn may_hold(&self, index: &str) -> bool {
+        let is = |name: &str| self.contains(name) && (!name.starts_with('.') || self.means(name));
+        match [".ds-", ".fs-"].iter().find_map(|prefix| index.strip_prefix(prefix)) {
+            Some(behind) => behind.match_indices('-').filter_map(|(at, _)| behind.get(..at)).any(is),
+            None => is(index),
+        }
+    }
+
+    /// Whether it means that name in particular, be it one that the search database would keep for itself.
+    pub(crate) fn means(&self, name: &str) -> bool {
+        self.patterns.mean(name)
+    }
 }
 
 impl Scope {
@@ -107,6 +121,11 @@ mod tests {
         {
             assert!(!scope.contains(name), "{name}");
         }
+        assert!(!scope.means(".tasks") && scope.may_hold(".ds-logs-000001") && !scope.may_hold(".ds-.logs-000001"));
+        let named: Scope = "*,.kibana*,logs,-.kibana_x".parse().unwrap();
+        assert!(
+            named.means(".kibana_1") && !named.means(".kibana_x") && !named.means("docs") && named.may_hold(".ds-logs-000001")
+        );
         let scope: Scope = "svc-*, content,-svc-tmp*".parse().unwrap();
         assert!(scope.contains("svc-a") && scope.contains("content") && !scope.contains("svc-tmp1") && !scope.contains("other"));
         assert!(" ,".parse::<Scope>().is_err());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use super::{Becomes, Cleaned, Pruned};
+use super::{Becomes, Cleaned, Judged, Pruned};
 use crate::repository::cleanup;
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
@@ -21,6 +21,9 @@ pub(super) fn act(call: &Call, server: &Server, mut pruned: Pruned, clean: bool)
     let ended = delete_all(call, server, &mut pruned)
         .and_then(|()| prove(server, &pruned))
         .and_then(|()| if clean { clean_up(call, server, &mut pruned) } else { Ok(()) });
+    // What was to go and is there still, or may be, stays for now.
+    let stays = |one: &&Judged| !matches!(one.fate, Becomes::Deleted | Becomes::Gone);
+    pruned.kept_count = pruned.snapshots.iter().filter(stays).count() as u64;
     match ended {
         Ok(()) => Ok(pruned),
         Err(failure) => Err(Stopped::with(hinted(failure, &pruned), pruned)),

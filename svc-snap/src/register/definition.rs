@@ -8,6 +8,7 @@ use super::RegisterArgs;
 use crate::rate::{Note, without_note};
 use crate::repository;
 use crate::server::json::text;
+use crate::server::redact::redacted;
 
 /// A definition (2.1). The server keeps every setting as a string.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +72,19 @@ impl Definition {
     /// Its folder, where it has one.
     pub(super) fn location(&self) -> Option<&str> {
         self.settings.get("location").and_then(Value::as_str)
+    }
+
+    /// Its settings that would be lost or changed if it were registered as `wanted`, with their values.
+    pub(super) fn lost_with(&self, wanted: &Self) -> Vec<String> {
+        let (shown, instead) = (redacted(&self.settings), redacted(&wanted.settings));
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let lost = self.settings.iter().filter(|(key, value)| wanted.settings.get(*key) != Some(value));
+        let value = |of: &Map<String, Value>, key: &str| of.get(key).map(text);
+        let named = lost.map(|(key, _)| match (value(&shown, key).unwrap_or_default(), value(&instead, key)) {
+            (is, Some(instead)) => format!("{key} ({is}, and not {instead})"),
+            (is, None) => format!("{key} ({is})"),
+        });
+        named.collect()
     }
 
     /// Whether it is another place than `other`, so that its snapshots would be out of sight.

@@ -6,7 +6,7 @@ use svc_step::action::Action;
 use svc_step::line_secrets::json_without_secrets;
 
 use super::definition::Definition;
-use super::refused::elsewhere;
+use super::refused::{differs, elsewhere};
 use super::{Before, Registered};
 use crate::rate::{Note, with_note};
 use crate::server::path::path;
@@ -37,11 +37,17 @@ pub(super) struct Plan {
 
 impl Plan {
     /// # Errors
-    /// Another repository has that name, and it is not to be replaced (3).
+    /// Another repository has that name, or has settings that would be lost or changed, and it is not to be replaced (3).
     pub(super) fn of(cluster_uuid: &str, name: &str, wanted: &Definition, found: &Found, replace: bool) -> Result<Self, Failure> {
         let before = found.before.as_ref();
-        if let Some(before) = before.filter(|before| !replace && before.is_elsewhere(wanted)) {
-            return Err(elsewhere(name, before));
+        if let Some(before) = before.filter(|_| !replace) {
+            if before.is_elsewhere(wanted) {
+                return Err(elsewhere(name, before));
+            }
+            let lost = before.lost_with(wanted);
+            if !lost.is_empty() {
+                return Err(differs(name, &lost));
+            }
         }
         // The rate that a dead run has left is put back; that of a run at work stays, and what it will put back is what is wanted.
         let same = before == Some(wanted) && !found.is_left;
@@ -85,6 +91,14 @@ mod tests {
         // What a dead run has left is put back.
         assert!(!plan(same(), true, false).unwrap().same);
         assert_eq!(plan(Some(json!({"location": "/b"})), false, false).unwrap_err().code, "repository_elsewhere");
+        // What it has beside what is asked for is not dropped in silence; what it lacks is added.
+        let more = json!({"location": "/a", "compress": "false", "readonly": "true", "sas_token": "hunter2"});
+        let failure = plan(Some(more.clone()), false, false).unwrap_err();
+        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "repository_differs"));
+        for named in ["compress (false, and not true)", "readonly (true)", "sas_token (<redacted>)"] {
+            assert!(failure.message.contains(named), "{failure}");
+        }
+        assert!(plan(Some(more), false, true).is_ok() && plan(Some(json!({"location": "/a"})), false, false).is_ok());
         let replaced = plan(Some(json!({"location": "/b"})), false, true).unwrap();
         assert_eq!(replaced.registered.before.unwrap().settings["location"], "/b");
         assert_eq!((replaced.request.as_str(), &replaced.body["settings"]["location"]), ("/_snapshot/r", &json!("/a")));

@@ -17,6 +17,15 @@ pub(super) fn elsewhere(name: &str, before: &Definition) -> Failure {
     .hint("Register the new one under another name (--repository), or say --replace; its snapshots stay in their folder.")
 }
 
+/// It has settings that would be lost or changed.
+pub(super) fn differs(name: &str, lost: &[String]) -> Failure {
+    Failure::refused(
+        "repository_differs",
+        format!("The repository {name} is registered already, with settings that would be lost or changed: {}.", lost.join(", ")),
+    )
+    .hint("Give these settings too (--readonly, --setting KEY=VALUE), or pass --replace.")
+}
+
 /// The server keeps something else than it was sent.
 pub(super) fn other_than_asked(name: &str) -> Failure {
     Failure::failed(

@@ -36,7 +36,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let mut restored = begun(call, chosen, true, |_| RestoreWay::InPlace);
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
     // What was closed or deleted could not be brought back, so it is looked at before.
-    room::refuse_without_in_place(chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
+    room::refuse_without_in_place(call, chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
     let clear = clearing(on_conflict, &conflicts);
     let asks = !chosen.indices.is_empty();
     let requests = asks.then(|| bring::in_place(&chosen.origin.repository, &chosen.origin.snapshot, &chosen.indices));

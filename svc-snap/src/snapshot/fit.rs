@@ -17,6 +17,8 @@ const OPENSEARCH: u64 = 0x0800_0000;
 const NO_MAJOR: u64 = 30;
 /// The last major of Elasticsearch before OpenSearch parted from it.
 const LAST_COMMON: u64 = 7;
+/// The first one whose snapshots OpenSearch knows.
+const OLDEST_COMMON: u64 = 5;
 
 /// How a snapshot stands to the server that shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,8 +55,10 @@ fn judge(product: Product, own: &str, said: Option<String>) -> (Fit, Option<Stri
         Product::Elasticsearch if is_odd && major >= NO_MAJOR => (Fit::Other, None),
         Product::Elasticsearch if is_odd && taken > own => (Fit::Newer, None),
         Product::OpenSearch if is_odd && major > LAST_COMMON && major > own_major => (Fit::Other, None),
-        // OpenSearch 1 and 2 read what Elasticsearch took before they parted.
-        Product::OpenSearch if major == LAST_COMMON && own_major <= 2 => (Fit::Good, Some(said)),
+        // What Elasticsearch took before they parted is older than any OpenSearch, whatever its number: its 7 is as OpenSearch's 1.
+        Product::OpenSearch if (OLDEST_COMMON..=LAST_COMMON).contains(&major) && own_major < OLDEST_COMMON => {
+            (if major + 1 < own_major + LAST_COMMON - 1 { Fit::TooOld } else { Fit::Good }, Some(said))
+        }
         _ if taken > own => (Fit::Newer, Some(said)),
         _ if major + 1 < own_major => (Fit::TooOld, Some(said)),
         _ => (Fit::Good, Some(said)),
@@ -120,6 +124,10 @@ mod tests {
             (OpenSearch, "1.3.20", "2.19.3", Newer, Some("2.19.3")),
             (OpenSearch, "2.19.3", "2.19.4", Newer, Some("2.19.4")),
             (OpenSearch, "1.3.20", "7.10.2", Good, Some("7.10.2")),
+            (OpenSearch, "1.3.20", "6.8.23", Good, Some("6.8.23")),
+            (OpenSearch, "2.19.3", "7.10.2", Good, Some("7.10.2")),
+            (OpenSearch, "2.19.3", "6.8.23", TooOld, Some("6.8.23")),
+            (OpenSearch, "3.8.0", "7.10.2", TooOld, Some("7.10.2")),
             (OpenSearch, "2.19.3", "8.53.60-alpha0", Other, None),
             (Elasticsearch, "7.17.29", "7.17.29", Good, Some("7.17.29")),
             (Elasticsearch, "7.17.29", "8.53.60-alpha0", Newer, None),

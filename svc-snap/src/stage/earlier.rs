@@ -1,7 +1,9 @@
-//! What an earlier call of the same run left of a staging: it is taken as it is, or cleared away.
+//! What earlier calls left of a staging. Of the same run it is taken as it is, or cleared away; of another one that was killed it is
+//! cleared away.
 
 use svc_step::action::Action;
-use svc_step::{Call, Failure};
+use svc_step::run_id::RunId;
+use svc_step::{Call, Failure, swaps};
 
 use super::plan;
 use crate::bring::chosen::Chosen;
@@ -24,6 +26,8 @@ pub(crate) struct Earlier {
     pub leftovers: Vec<String>,
     /// What else there is under names that it was to restore straight: perhaps its own work, perhaps a client's.
     straight: Vec<String>,
+    /// Other runs whose staging was killed, and the copies that each has left.
+    killed: Vec<(RunId, Vec<String>)>,
 }
 
 impl Earlier {
@@ -32,8 +36,9 @@ impl Earlier {
     /// # Errors
     /// It is a swap, or a staging of something else (3).
     pub(crate) fn find(call: &Call, chosen: &Chosen) -> Result<Self, Failure> {
+        let killed = killed(call, &chosen.server)?;
         let staged = match runs::noted(call, call.run_id())? {
-            None => return Ok(Self::default()),
+            None => return Ok(Self { killed, ..Self::default() }),
             Some(Begun::Staged(staged)) => staged,
             Some(Begun::Aside(_) | Begun::Swapped(_)) => return Err(runs::in_use(call.run_id())),
         };
@@ -55,7 +60,7 @@ impl Earlier {
         let leftovers: Vec<String> = found.keys().filter(own).cloned().collect();
         let straight = staged.indices.iter().filter(|one| one.is_straight() && found.contains_key(&one.index));
         let straight = straight.map(|one| one.index.clone()).filter(|index| !leftovers.contains(index)).collect();
-        Ok(Self { proven: None, straight, leftovers })
+        Ok(Self { proven: None, straight, leftovers, killed })
     }
 
     /// Waits for what a killed call had asked the server to restore straight: it is live then, and treated so.
@@ -84,12 +89,17 @@ impl Earlier {
         let in_use = look(&chosen.server, &names)?;
         let in_use: Vec<&str> = in_use.keys().filter(|name| !self.leftovers.contains(name)).map(String::as_str).collect();
         guard::refuse_in_use("the staging", &in_use)?;
-        staged.room = Some(room::refuse_without(chosen, &all)?);
+        staged.room = Some(room::refuse_without(call, chosen, &all, &self.copies())?);
         staged.rate = rates.used();
         staged.plan = rates.around(staged.plan);
-        let removals = self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
+        let removals = self.copies().into_iter().map(|name| Action::request("DELETE", path(&[name]), None));
         staged.plan.splice(0..0, removals);
         Ok(staged)
+    }
+
+    /// The copies that go.
+    fn copies(&self) -> Vec<&str> {
+        self.leftovers.iter().chain(self.killed.iter().flat_map(|(_, copies)| copies)).map(String::as_str).collect()
     }
 
     /// Removes what is left of it.
@@ -98,10 +108,38 @@ impl Earlier {
     /// The server refuses or does not answer.
     pub(crate) fn clear(&self, call: &Call, server: &Server, rates: &Rates<'_>) -> Result<(), Failure> {
         call.check()?;
-        bring::remove(call, server, &self.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
+        bring::remove(call, server, &self.copies())?;
+        for (run, copies) in &self.killed {
+            swaps::remove(call, run)?;
+            if !copies.is_empty() {
+                call.warn(
+                    "staging_removed",
+                    format!("The run {run} was killed while it staged; its copies were removed: {}.", copies.join(", ")),
+                );
+            }
+        }
         rates.clear(call, server);
         // A staging that is taken back leaves nothing; but what was left of an earlier one is gone all the same.
         call.effects().stays();
         Ok(())
     }
+}
+
+/// The stagings of other runs that this host knows of and that are not proven. Whoever stages holds the lock of the cluster's indices
+/// until the end, and so does the caller: nobody is at work on them. One that may have restored an index straight under a live name is
+/// not among them: only its own run can tell what that is.
+fn killed(call: &Call, server: &Server) -> Result<Vec<(RunId, Vec<String>)>, Failure> {
+    let mut killed = Vec::new();
+    for received in swaps::all(call, &[runs::STAGE]) {
+        let Ok(staged) = received.result::<Staged>() else { continue };
+        let Ok(run) = runs::named(&staged.run) else { continue };
+        let is_other = run != *call.run_id() && staged.origin.cluster_uuid == server.cluster_uuid;
+        if !is_other || staged.is_proven() || staged.indices.iter().any(StagedIndex::is_straight) {
+            continue;
+        }
+        let found = look(server, &staged.names())?;
+        let copies = found.into_keys().filter(|name| copies::is_own_of(name, &run)).collect();
+        killed.push((run, copies));
+    }
+    Ok(killed)
 }

@@ -241,21 +241,12 @@ fn surplus(server: &Server, scope: &Scope, offer: &Offer) -> Result<(Vec<String>
     let streams = offer.streams.iter().map(|one| &one.back.stream);
     let held: BTreeSet<&str> =
         copies.chain(streams).chain(offer.skipped.iter().map(|one| &one.name)).map(String::as_str).collect();
-    let patterns = Patterns::parse(&offer.asked_for);
-    let wanted = |name: &str| scope.contains(name) && patterns.ask_for(name) && !held.contains(name);
-    let live = live::names(server)?;
-    let (mut surplus, mut left) = (Vec::new(), Vec::new());
-    for index in live.indices.iter().filter(|index| !index.system).map(|index| &index.name).filter(|name| wanted(name)) {
-        // By convention these are the server's own, which come and go with its features.
-        if index.starts_with('.') {
-            left.push(PassedOver { name: index.clone(), reason: Reason::ServersOwn });
-        } else {
-            surplus.push(index.clone());
-        }
-    }
-    let streams = live.streams.iter().filter(|name| wanted(name));
-    left.extend(streams.map(|name| PassedOver { name: name.clone(), reason: Reason::DataStream }));
-    Ok((surplus, left))
+    let live = live::any(server, scope, &Patterns::parse(&offer.asked_for))?;
+    let is_more = |name: &String| !held.contains(name.as_str());
+    let surplus = live.indices.into_iter().map(|index| index.name).filter(&is_more).collect();
+    let servers_own = live.skipped.into_iter().filter(|one| one.reason == Reason::ServersOwn);
+    let streams = live.streams.into_iter().map(|name| PassedOver { name, reason: Reason::DataStream });
+    Ok((surplus, servers_own.chain(streams).filter(|one| is_more(&one.name)).collect()))
 }
 
 fn look_at(server: &Server, way: &Way, wishes: &[Wish]) -> Result<BTreeMap<String, Index>, Failure> {
