@@ -133,11 +133,18 @@ fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
     let (case, dump) = Case::filled("pgh_lost");
     let witness = Witness::of(&case);
     let name = format!("{} it's", case.database);
+    let staged = case.tool().args(["stage", "--run-id", "20300101t000000z-before"]).arg(&dump).run().ok();
+    let before = case.keep("before.json", &staged);
     let refused = |code: &str| {
-        for how in [&[][..], &["--in-place"], &["stage"], &["--dry-run"]] {
+        for how in [&[][..], &["--in-place"], &["--dry-run"]] {
             let ran = case.tool().args(how).arg(&dump).run().refused(code);
             assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&name), "{ran}");
         }
+        case.tool().args(["swap", "--from"]).arg(&before).run().refused(code);
+        // A copy beside it is in nobody's way.
+        let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-beside"]).arg(&dump).run().ok().changed().warns(code);
+        assert!(ran.doc()["warnings"].to_string().contains(&name), "{ran}");
+        case.tool().args(["unstage", "--run", "20300101t000000z-beside"]).run().ok().changed();
     };
     case.sql(&format!("BEGIN; UPDATE items SET name = name; PREPARE TRANSACTION {}", literal(&name)));
     refused("prepared_transactions");
@@ -148,6 +155,7 @@ fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
     ));
     refused("subscriptions");
     case.sql(&format!("DROP SUBSCRIPTION {subscription}"));
+    case.tool().args(["unstage", "--from"]).arg(&before).run().ok().changed();
     witness.sees_nothing("after prepared transactions and subscriptions");
 
     // A slot that a swap would leave with what is replaced, on a server whose log holds what a slot needs.
@@ -160,7 +168,10 @@ fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
     own.create_database(&case.database, &case.owner).unwrap();
     own.sql(&case.database, "SELECT pg_create_logical_replication_slot('follower', 'test_decoding')").unwrap();
     let there = || case.tool().env("PGHOST", &own.socket_dir).env("PGPORT", own.port.to_string());
-    for how in [&[][..], &["--in-place"], &["stage"]] {
+    there().args(["stage", "--run-id", "20300101t000000z-beside"]).arg(&dump).run().ok().changed().warns("replication_slots");
+    there().args(["swap", "--run", "20300101t000000z-beside"]).run().refused("replication_slots");
+    there().args(["unstage", "--run", "20300101t000000z-beside"]).run().ok().changed();
+    for how in [&[][..], &["--in-place"]] {
         let ran = there().args(how).arg(&dump).run().refused("replication_slots");
         assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("pg_drop_replication_slot('follower')"), "{ran}");
     }

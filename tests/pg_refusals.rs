@@ -186,3 +186,47 @@ fn in_place_drops_nothing_that_the_server_cannot_create_anew() {
     fs::write(&properties, text).unwrap();
     place().run().ok().changed();
 }
+
+#[test]
+fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dropped() {
+    let (case, _) = Case::filled("pgf_props");
+    let database = identifier(&case.database);
+    case.admin(&format!(
+        "ALTER DATABASE {database} SET lc_monetary TO 'C.UTF-8'; ALTER DATABASE {database} SET log_statement TO 'ddl'"
+    ));
+    case.backup();
+    let witness = Witness::of(&case);
+    let backup = case.dir.path().join("backup.sql");
+    let properties = case.dir.path().join("backup.sql.properties.json");
+    let text = fs::read_to_string(&properties).unwrap();
+    let ways = [&["--in-place"][..], &["--in-place", "--loader", "psql"], &["stage"], &[]];
+    for (from, to) in
+        [("lc_monetary", "no_such_setting"), ("\"C.UTF-8\"\n    }", "\"xx_NO.UTF-8\"\n    }"), ("ddl", "everything")]
+    {
+        let altered = text.replace(from, to);
+        assert_ne!(altered, text, "{from}");
+        fs::write(&properties, altered).unwrap();
+        for way in ways {
+            let ran = case.tool().args(way).arg(&backup).run().refused("property_rejected");
+            let (error, hint) = (&ran.doc()["error"], ran.doc()["error"]["hint"].to_string());
+            assert!(error["message"].as_str().unwrap().contains("ALTER DATABASE"), "{ran}");
+            assert!(hint.contains("properties.json"), "{ran}");
+            witness.sees_nothing(&format!("after {to}, {way:?}"));
+        }
+    }
+    fs::write(&properties, &text).unwrap();
+    // An administrator who is no superuser may not set what is logged.
+    let maker = format!("{}_maker", case.database);
+    case.admin(&format!("CREATE ROLE {maker} CREATEDB LOGIN PASSWORD 'secret' IN ROLE {}", identifier(&case.owner)));
+    case.admin(&format!("GRANT EXECUTE ON FUNCTION pg_control_system() TO {maker}"));
+    let password = case.dir.path().join("password");
+    os::file(&password, "secret\n", 0o600, None).unwrap();
+    for way in ways {
+        let tool = case.tool().args(way).args(["--host", "127.0.0.1", "--username", &maker, "--password-file"]);
+        let ran = tool.arg(&password).arg(&backup).run().refused("property_rejected");
+        assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("superuser"), "{ran}");
+        witness.sees_nothing(&format!("after log_statement, {way:?}"));
+    }
+    case.admin(&format!("REVOKE ALL ON FUNCTION pg_control_system() FROM {maker}; DROP ROLE {maker}"));
+    case.tool().args(["--in-place"]).arg(&backup).run().ok().changed();
+}

@@ -578,6 +578,66 @@ fn drop_old_keeps_nothing_and_then_there_is_no_way_back() {
 }
 
 #[test]
+fn drop_old_never_drops_another_database_that_has_the_name_of_what_was_kept() {
+    let (case, dump) = Case::filled("pgr_dropother");
+    let run = "20300101t000000z-other";
+    let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok();
+    let staged = case.keep("staged.json", &staged);
+    let ran = case.tool().args(["swap", "--run", run]).run().ok().changed();
+    let kept = name_of(&ran.result()["kept"]).to_owned();
+    // Somebody dropped it and has given the name to a database of his own.
+    case.pg.drop_database(&kept).unwrap();
+    case.pg.create_database(&kept, &case.owner).unwrap();
+    let other = case.oid(&kept);
+    for given in [["--run", run], ["--from", staged.to_str().unwrap()]] {
+        let ran = case.tool().args(["swap", "--drop-old"]).args(given).run().ok();
+        assert_eq!((case.oid(&kept), &ran.result()["kept_dropped"]), (other.clone(), &Value::from(false)), "{given:?}");
+        assert_eq!(ran.result()["kept"], Value::Null, "{ran}");
+    }
+}
+
+/// A session of the owner's, from the network.
+fn owner_gets_into(case: &Case, database: &str) -> Result<(), String> {
+    let mut config = postgres::Config::new();
+    config.host("127.0.0.1").port(case.pg.port).user(&case.owner).password("secret").dbname(database);
+    config.connect(postgres::NoTls).map(drop).map_err(|error| error.as_db_error().unwrap().message().to_owned())
+}
+
+#[test]
+fn a_copy_is_closed_to_everybody_until_the_swap_opens_it() {
+    let (case, _) = Case::filled("pgr_closed");
+    case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT 17", identifier(&case.database)));
+    let document = case.backup();
+    let maker = format!("{}_maker", case.database);
+    case.admin(&format!("CREATE ROLE {maker} CREATEDB LOGIN PASSWORD 'secret' IN ROLE {}", identifier(&case.owner)));
+    case.admin(&format!("GRANT EXECUTE ON FUNCTION pg_control_system() TO {maker}"));
+    let password = case.dir.path().join("password");
+    os::file(&password, "secret\n", 0o600, None).unwrap();
+    let by_maker = || {
+        let tool = case.tool().env("SVC_PG_ADMIN_USER", &maker).env("SVC_PG_ADMIN_PASSWORD_FILE", &password);
+        tool.env("PGHOST", "127.0.0.1")
+    };
+    let limit = || case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database)));
+    for superuser in [true, false] {
+        let tool = || if superuser { case.tool() } else { by_maker() };
+        let run = format!("20300101t000000z-{superuser}");
+        let ran = tool().args(["stage", "--run-id", &run, "--from"]).arg(&document).run().ok().changed();
+        let copy = name_of(&ran.result()["staged"]).to_owned();
+        let refused = owner_gets_into(&case, &copy).unwrap_err();
+        assert!(refused.contains("is not currently accepting connections"), "{refused}");
+        tool().args(["swap", "--drop-old", "--run", &run]).run().ok().changed();
+        assert_eq!((owner_gets_into(&case, &case.database), limit().as_str()), (Ok(()), "17"));
+    }
+    // A copy of the server's own making.
+    let ran = case.dumper().arg("aside").run().ok().changed();
+    let refused = owner_gets_into(&case, name_of(&ran.result()["aside"])).unwrap_err();
+    assert!(refused.contains("is not currently accepting connections"), "{refused}");
+    case.tool().args(["swap", "--from"]).arg(case.keep("aside.json", &ran)).run().ok().changed();
+    assert_eq!((owner_gets_into(&case, &case.database), limit().as_str()), (Ok(()), "17"));
+    case.admin(&format!("REVOKE ALL ON FUNCTION pg_control_system() FROM {maker}; DROP ROLE {maker}"));
+}
+
+#[test]
 fn a_missing_live_database_is_fine() {
     let (case, dump) = Case::filled("pgr_missing");
     let before = case.text();

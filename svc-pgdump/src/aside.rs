@@ -110,6 +110,7 @@ fn look(admin: &Admin, call: &Call, database: &str) -> Result<(Live, Creation), 
         server: admin.server.version_num,
         // Nobody is to write to it before it is whole. Whoever is no superuser would shut himself out too.
         closed: admin.server.superuser,
+        opened_by_swap: true,
     };
     Ok((live, creation))
 }
@@ -126,7 +127,7 @@ fn planned(call: &Call, admin: &Admin, database: &str, live: &Live, creation: &C
         proven: false,
         size_bytes: live.size_bytes,
         tables_count: live.tables_count,
-        plan: [copy].iter().chain(&creation.finish()).map(Statement::action).collect(),
+        plan: [copy].iter().chain(&creation.close()).chain(&creation.finish()).map(Statement::action).collect(),
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Exchange {
     pub incoming: Named,
     /// What the live database is called afterwards.
     pub kept_name: String,
+    /// Its OID, where it is known what the exchange has replaced; `None` before it, and where nothing tells.
+    pub kept_oid: Option<u32>,
 }
 
 /// How things stand with an exchange.
@@ -56,7 +58,9 @@ impl Exchange {
                 .hint("Stage the dump again: svc-pgrestore stage FILE.")
         })?;
         if incoming.name == self.database {
-            return Ok(Standing::Done { kept: named(&self.kept_name).cloned() });
+            // Somebody may have given the name to a database of his own.
+            let kept = named(&self.kept_name).filter(|kept| self.kept_oid.is_none() || kept.oid == self.kept_oid);
+            return Ok(Standing::Done { kept: kept.cloned() });
         }
         if incoming.name != self.incoming.name {
             return Err(Failure::refused(
@@ -89,12 +93,20 @@ impl Exchange {
         Ok(Standing::Ready { kept: Some(Named { name: self.kept_name.clone(), oid: live.oid }) })
     }
 
-    /// The statements, in one transaction: both renames or none.
+    /// The statements, in one transaction: both renames or none. It opens what comes in, to which nobody could connect before.
     #[must_use]
     pub fn statements(&self, kept: Option<&Named>) -> Vec<String> {
         let rename = |from: &str, to: &str| format!("ALTER DATABASE {} RENAME TO {}", quoted(from), quoted(to));
         let aside = kept.map(|kept| rename(&self.database, &kept.name));
-        aside.into_iter().chain([rename(&self.incoming.name, &self.database)]).collect()
+        let open = format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", quoted(&self.database));
+        aside.into_iter().chain([rename(&self.incoming.name, &self.database), open]).collect()
+    }
+
+    /// The OID of each database after the renames, by its name.
+    #[must_use]
+    pub fn renamed(&self, kept: Option<&Named>) -> Vec<(String, Option<u32>)> {
+        let kept = kept.map(|kept| (kept.name.clone(), kept.oid));
+        kept.into_iter().chain([(self.database.clone(), self.incoming.oid)]).collect()
     }
 
     /// What is done, as an operator would type it.
@@ -135,6 +147,7 @@ impl Exchange {
             system_identifier: staged.system_identifier.clone(),
             incoming: staged.staged.clone(),
             kept_name: names::before(&staged.database, &run),
+            kept_oid: None,
             back: false,
             run,
         }
@@ -151,6 +164,7 @@ impl Exchange {
             system_identifier: aside.system_identifier.clone(),
             incoming: aside.aside.clone(),
             kept_name: names::before(&aside.database, &run),
+            kept_oid: None,
             back: false,
             run,
         })
@@ -167,6 +181,7 @@ impl Exchange {
             system_identifier: swapped.system_identifier.clone(),
             incoming: swapped.incoming.clone(),
             kept_name: swapped.kept.as_ref().map_or_else(|| names::before(&swapped.database, &run), |kept| kept.name.clone()),
+            kept_oid: swapped.kept.as_ref().and_then(|kept| kept.oid),
             back: swapped.back,
             run,
         })
@@ -190,6 +205,7 @@ impl Exchange {
             system_identifier: swapped.system_identifier.clone(),
             incoming: kept,
             kept_name: swapped.incoming.name.clone(),
+            kept_oid: swapped.incoming.oid,
             back: !swapped.back,
             run: run_of(&swapped.run)?,
         })
@@ -225,6 +241,7 @@ mod tests {
             system_identifier: "7".to_owned(),
             incoming: named("svc_db_staged_r", 20),
             kept_name: "svc_db_before_r".to_owned(),
+            kept_oid: None,
         }
     }
 
@@ -235,21 +252,29 @@ mod tests {
         assert_eq!(standing, Standing::Ready { kept: Some(kept.clone()) });
         assert_eq!(
             exchange().statements(Some(&kept)),
-            ["ALTER DATABASE svc_db RENAME TO svc_db_before_r", "ALTER DATABASE svc_db_staged_r RENAME TO svc_db"]
+            [
+                "ALTER DATABASE svc_db RENAME TO svc_db_before_r",
+                "ALTER DATABASE svc_db_staged_r RENAME TO svc_db",
+                "ALTER DATABASE svc_db ALLOW_CONNECTIONS true"
+            ]
         );
-        assert_eq!(exchange().plan(Some(&kept), true).len(), 5);
+        assert_eq!(exchange().plan(Some(&kept), true).len(), 6);
     }
 
     #[test]
     fn a_missing_live_database_is_fine() {
         assert_eq!(exchange().standing(&[named("svc_db_staged_r", 20)]).unwrap(), Standing::Ready { kept: None });
-        assert_eq!(exchange().statements(None).len(), 1);
+        assert_eq!(exchange().statements(None).len(), 2);
     }
 
     #[test]
     fn whether_it_is_done_is_told_by_number_and_not_by_name() {
         let done = exchange().standing(&[named("svc_db", 20), named("svc_db_before_r", 10)]).unwrap();
         assert_eq!(done, Standing::Done { kept: Some(named("svc_db_before_r", 10)) });
+        let known = Exchange { kept_oid: Some(10), ..exchange() };
+        assert_eq!(known.standing(&[named("svc_db", 20), named("svc_db_before_r", 10)]).unwrap(), done);
+        let others = known.standing(&[named("svc_db", 20), named("svc_db_before_r", 11)]).unwrap();
+        assert_eq!(others, Standing::Done { kept: None });
         let other = exchange().standing(&[named("svc_db", 10), named("svc_db_staged_r", 21)]).unwrap_err();
         assert_eq!(other.code, "staged_not_found");
         let renamed = exchange().standing(&[named("svc_db", 10), named("mine", 20)]).unwrap_err();
@@ -266,7 +291,7 @@ mod tests {
         let back = Exchange::back(&swapped).unwrap();
         assert_eq!((&back.incoming, back.kept_name.as_str(), back.back), (&kept, "svc_db_staged_r", true));
         let again = Exchange::back(&back.planned(Some(named("svc_db_staged_r", 20)), Vec::new())).unwrap();
-        assert_eq!(again, exchange());
+        assert_eq!(again, Exchange { kept_oid: Some(10), ..exchange() });
         swapped.kept_dropped = true;
         assert_eq!(Exchange::back(&swapped).unwrap_err().code, "nothing_kept");
     }

@@ -1,6 +1,6 @@
 //! Making a fresh database and filling it: the same for a copy and for the database itself.
 
-use svc_pgdump::admin::oid_of;
+use svc_pgdump::admin::{oid_of, session_pid};
 use svc_pgdump::whole::{INTERNAL_OPTION, major};
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
@@ -9,7 +9,7 @@ use crate::connections;
 use crate::loader::{self, Load};
 use crate::outcome::Source;
 use crate::prepare::Prepared;
-use crate::proof;
+use crate::{proof, trial};
 
 /// Creates, loads, proves, and gives the properties; `staged` says how far it came.
 ///
@@ -21,6 +21,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     admin.alter(call, &creation.create().sql, &format!("create the database {}", creation.name))?;
     staged.staged.oid = oid_of(&mut admin.client, &creation.name)?;
     admin.alter(call, &creation.grant().sql, "grant the owner's rights")?;
+    trial::accepts(admin, creation, staged.properties_from, input)?;
     let properties = "give the database its recorded properties";
     for statement in creation.before_load() {
         admin.alter(call, &statement.sql, properties)?;
@@ -39,6 +40,8 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     let connect = || admin.target.connect(call, &creation.name);
     let (first, mut clients) = connections::up_to(chosen.jobs.min(expected.rows.len()), connect)?;
     clients.push(first);
+    let own = clients.iter_mut().map(session_pid).collect::<Result<Vec<_>, _>>()?;
+    admin.close(call, creation, &staged.staged, &own)?;
     let proof = admin.interruptible(call, &mut clients, |clients| proof::prove(clients, expected, &progress))?;
     drop(clients);
     for statement in creation.after_load() {

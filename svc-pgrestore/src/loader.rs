@@ -18,6 +18,8 @@ pub(crate) use choice::Chosen;
 pub use choice::{Loader, LoaderArgs};
 pub(crate) use plan::{Plan, Planner};
 
+/// pg_dump writes an element of an array that is null as the word NULL, whatever the database is set to.
+const ARRAY_NULLS: &str = "SET array_nulls = on";
 /// How many of a load's warnings are told.
 const WARNINGS: usize = 5;
 

@@ -35,8 +35,10 @@ pub struct RestoreArgs {
 /// Where the dump is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// A copy beside the live database.
+    /// A copy beside the live database, which stays so.
     Copy,
+    /// The same, and it is swapped in.
+    Swap,
     /// The database itself, which is dropped first.
     Place,
 }
@@ -79,7 +81,12 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     needs(&mut admin, &dump, &owner)?;
     let live = server::live(&mut admin.client, &database)?;
     if let Some(live) = &live {
-        preflight::in_the_way(&database, live)?;
+        match preflight::in_the_way(&database, live) {
+            Err(found) if aim == Aim::Copy => {
+                call.warn(&found.code, format!("{} As long as that is so, the copy cannot be swapped in.", found.message));
+            }
+            found => found?,
+        }
     }
     let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
     let folder = files(&mut admin, properties.as_ref())?;
@@ -88,7 +95,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         false => room(&mut admin, &dump, folder.as_deref(), aim, &database)?,
     };
     let name = match aim {
-        Aim::Copy => names::staged(&database, call.run_id()),
+        Aim::Copy | Aim::Swap => names::staged(&database, call.run_id()),
         Aim::Place => database.clone(),
     };
     let mut creation = Creation {
@@ -98,6 +105,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         server: admin.server.version_num,
         // Whoever is no superuser would shut himself out too.
         closed: admin.server.superuser,
+        opened_by_swap: aim != Aim::Place,
     };
     leave_out_roles(&mut admin, call, &mut creation)?;
     remarks(call, &admin, &dump);
@@ -143,7 +151,7 @@ fn meant(input: &Input, named: &DatabaseArgs, database: &str, aim: Aim, call: &C
         return Ok(());
     }
     let message = format!("The dump is of the database {other}, and nobody named {database}, in whose place it would come.");
-    if aim == Aim::Copy {
+    if aim != Aim::Place {
         call.warn("database_not_named", message);
         return Ok(());
     }
@@ -175,7 +183,7 @@ fn room(admin: &mut Admin, dump: &Dump, folder: Option<&str>, aim: Aim, database
     let Some((folder, free)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else {
         return Ok(None);
     };
-    if aim == Aim::Copy {
+    if aim != Aim::Place {
         return preflight::room(dump.size_bytes, free, folder).map(Some);
     }
     let own = admin.server.data_directory.clone();
@@ -270,7 +278,9 @@ fn remarks(call: &Call, admin: &Admin, dump: &Dump) {
 fn actions(creation: &Creation, load: Action) -> Vec<Action> {
     let mut plan = vec![creation.create().action(), creation.grant().action()];
     plan.extend(creation.before_load().iter().map(Statement::action));
-    plan.extend([load, Action::statement("ANALYZE")]);
+    plan.push(load);
+    plan.extend(creation.close().iter().map(Statement::action));
+    plan.push(Action::statement("ANALYZE"));
     plan.extend(creation.after_load().iter().map(Statement::action));
     plan
 }

@@ -43,7 +43,7 @@ pub(crate) fn rename(admin: &mut Admin, call: &Call, exchange: &Exchange, kept: 
     let over = AtomicBool::new(false);
     let (result, ender) = std::thread::scope(|scope| {
         let ender = scope.spawn(|| end_sessions(&mut second, &oids, &over));
-        let result = insist(&mut admin.client, call, &exchange.statements(kept));
+        let result = insist(&mut admin.client, call, &exchange.statements(kept), &exchange.renamed(kept));
         over.store(true, Ordering::SeqCst);
         (result, ender.join().unwrap_or_default())
     });
@@ -81,12 +81,15 @@ enum Stop<'a> {
     Lost(Attempt<'a>, i32, Failure),
 }
 
-fn insist<'a>(client: &mut Client, call: &'a Call, statements: &[String]) -> Result<(), Stop<'a>> {
+/// Which database is to have which name.
+type Renamed = [(String, Option<u32>)];
+
+fn insist<'a>(client: &mut Client, call: &'a Call, statements: &[String], renamed: &Renamed) -> Result<(), Stop<'a>> {
     let started = Instant::now();
     let pid = session_pid(client).map_err(Stop::Known)?;
     loop {
         call.check().map_err(Stop::Known)?;
-        match attempt(client, pid, call, statements)? {
+        match attempt(client, pid, call, statements, renamed)? {
             Tried::Done => return Ok(()),
             Tried::InUse(failure) if started.elapsed() >= PATIENCE => return Err(Stop::Known(failure)),
             Tried::InUse(_) => call.pause(EVERY).map_err(Stop::Known)?,
@@ -94,7 +97,13 @@ fn insist<'a>(client: &mut Client, call: &'a Call, statements: &[String]) -> Res
     }
 }
 
-fn attempt<'a>(client: &mut Client, pid: i32, call: &'a Call, statements: &[String]) -> Result<Tried, Stop<'a>> {
+fn attempt<'a>(
+    client: &mut Client,
+    pid: i32,
+    call: &'a Call,
+    statements: &[String],
+    renamed: &Renamed,
+) -> Result<Tried, Stop<'a>> {
     let begin = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'";
     for sql in std::iter::once(begin).chain(statements.iter().map(String::as_str)) {
         if let Err(error) = client.batch_execute(sql) {
@@ -108,6 +117,11 @@ fn attempt<'a>(client: &mut Client, pid: i32, call: &'a Call, statements: &[Stri
             };
         }
     }
+    // They go by names, which somebody may have given to other databases meanwhile.
+    if let Err(failure) = are_meant(client, renamed) {
+        let _ = client.batch_execute("ROLLBACK");
+        return Err(Stop::Known(failure));
+    }
     let attempt = call.effects().attempt();
     match client.batch_execute("COMMIT") {
         Ok(()) => {
@@ -116,6 +130,17 @@ fn attempt<'a>(client: &mut Client, pid: i32, call: &'a Call, statements: &[Stri
         }
         Err(error) => Err(Stop::Lost(attempt, pid, refusal::of_query(&error, "exchange the names of the databases"))),
     }
+}
+
+fn are_meant(client: &mut Client, renamed: &Renamed) -> Result<(), Failure> {
+    let catalog = databases(client)?;
+    let other = renamed.iter().find(|(name, oid)| !catalog.iter().any(|one| one.name == *name && one.oid == *oid));
+    let Some((name, _)) = other else { return Ok(()) };
+    Err(Failure::refused(
+        "staged_renamed",
+        format!("Somebody renamed databases meanwhile: another one would have become {name}."),
+    )
+    .hint("Look at them (psql --list)."))
 }
 
 fn in_use(refused: &Failure) -> Failure {

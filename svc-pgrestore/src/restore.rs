@@ -28,7 +28,7 @@ pub(crate) fn run(args: &WholeArgs, call: &Call) -> StepResult<Restored> {
     if args.in_place {
         return in_place::run(&args.restore, args.dry.dry_run, call);
     }
-    let mut prepared = prepare(&args.restore, Aim::Copy, args.dry.dry_run, call)?;
+    let mut prepared = prepare(&args.restore, Aim::Swap, args.dry.dry_run, call)?;
     let exchange = |staged: &Staged| Exchange::of_staged(staged, call.run_id().clone());
     if args.dry.dry_run {
         return Ok(planned(prepared, args.old.drop_old, &exchange)?);

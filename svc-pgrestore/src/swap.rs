@@ -1,13 +1,13 @@
 //! `swap`: what was staged becomes the live database, or what a swap replaced becomes live again.
 
 use svc_pgdump::Aside;
-use svc_pgdump::admin::{Admin, AdminArgs, databases, drop_statement};
+use svc_pgdump::admin::{Admin, AdminArgs, Named, databases, drop_statement};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::from::{OtherServer, Received};
 use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::exchange::{self, Exchange, Standing};
 use crate::outcome::{Restored, Staged, Swapped};
@@ -139,6 +139,8 @@ pub(crate) fn perform(
     note: &dyn Fn(&Swapped) -> Result<(), Failure>,
 ) -> StepResult<Swapped> {
     let catalog = databases(&mut admin.client)?;
+    let kept_oid = exchange.kept_oid.or_else(|| noted_kept(call, exchange));
+    let exchange = &Exchange { kept_oid, ..exchange.clone() };
     let (mut swapped, ready) = match exchange.standing(&catalog)? {
         Standing::Done { kept } => {
             let mut swapped = exchange.planned(kept.clone(), Vec::new());
@@ -169,19 +171,42 @@ pub(crate) fn perform(
         swapped.swapped = true;
     }
     if drop_old && let Some(kept) = swapped.kept.clone() {
-        if let Err(failure) = admin.alter(call, &drop_statement(&kept.name), "drop the database that was replaced") {
+        if let Err(failure) = drop_kept(admin, call, &kept, ready || exchange.kept_oid.is_some()) {
             return Err(Stopped::with(failure, swapped));
         }
         swapped.kept_dropped = true;
         swapped.drop_command = None;
     }
     // The plan says from now on that it is done. It is right without that too: the next call finds out by the server's own list.
-    if (ready || drop_old)
+    if (ready || swapped.kept_dropped)
         && let Err(failure) = note(&swapped)
     {
         call.warn("not_noted", format!("The swap is done, and could not be noted for --run: {}", failure.message));
     }
     Ok(swapped)
+}
+
+/// The OID of what an exchange that took place has replaced, as it was noted before.
+fn noted_kept(call: &Call, exchange: &Exchange) -> Option<u32> {
+    let received = swaps::read(call, &exchange.run, &[SWAP, RESTORE]).ok()?;
+    let noted: Swapped =
+        if received.step() == "swap" { received.result().ok()? } else { received.result::<Restored>().ok()?.swap? };
+    // The note may be of the way back.
+    if noted.incoming.oid == exchange.incoming.oid { noted.kept?.oid } else { noted.incoming.oid }
+}
+
+/// Drops what was replaced, under the name that it has now; `known` says that it is that one, not another of its name.
+fn drop_kept(admin: &mut Admin, call: &Call, kept: &Named, known: bool) -> Result<(), Failure> {
+    let sql = drop_statement(&kept.name);
+    let there = databases(&mut admin.client)?;
+    if known && there.contains(kept) {
+        return admin.alter(call, &sql, "drop the database that was replaced");
+    }
+    Err(Failure::refused(
+        "kept_unknown",
+        format!("Nothing here tells that the database {} is the one that was replaced.", kept.name),
+    )
+    .hint(format!("Look at it; if it is of no use, {sql} drops it.")))
 }
 
 /// A failed exchange names the command that goes on from it, the document or none.

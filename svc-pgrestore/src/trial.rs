@@ -1,10 +1,15 @@
-//! The trial before `--in-place` drops anything: what the server cannot create anew (a locale that it does not have, a tablespace
-//! that is full) must not be dropped first. An empty database shows it, and is dropped again.
+//! The trial of what the server may not accept: recorded properties, on the empty database before anything is loaded into it. Before
+//! `--in-place` drops anything, an empty database of another name is created for it and dropped again: what the server cannot create
+//! anew (a locale that it does not have, a tablespace that is full) must not be dropped first.
 
-use svc_pgdump::admin::{Creation, Named, databases, drop_if_there};
+use postgres::error::{DbError, SqlState};
+use svc_pgdump::admin::{Admin, Creation, Named, Statement, databases, drop_if_there};
+use svc_pgdump::{Properties, refusal};
 use svc_step::action::Action;
 use svc_step::{Call, Failure, swaps};
 
+use crate::input::{Input, kept_of};
+use crate::outcome::PropertiesFrom;
 use crate::prepare::Prepared;
 use crate::swap::SCHEMAS;
 use crate::{names, notes, stage};
@@ -38,8 +43,10 @@ pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(),
     if is_new {
         notes::write(call, call.run_id(), "stage", &noted.database, &noted)?;
     }
-    let trial = trial(&prepared.creation, &name);
-    let created = prepared.admin.alter(call, &trial.create().sql, "create a database like the one that is to be replaced");
+    let Prepared { admin, input, creation, staged, .. } = prepared;
+    let trial = trial(creation, &name);
+    let created = admin.alter(call, &trial.create().sql, "create a database like the one that is to be replaced");
+    let accepted = if created.is_ok() { accepts(admin, &trial, staged.properties_from, input) } else { Ok(()) };
     match prepared.admin.take_back(&name) {
         Ok(()) => {
             if created.is_ok() {
@@ -53,5 +60,40 @@ pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(),
     }
     created.map_err(|failure| {
         failure.hint(format!("The database {} is untouched. See the cause, and make good what the server lacks.", noted.database))
-    })
+    })?;
+    accepted
+}
+
+/// The server accepts the recorded properties: each is tried on the empty database, in a transaction that is rolled back.
+///
+/// # Errors
+/// It rejects one (3), or is lost (5).
+pub(crate) fn accepts(admin: &mut Admin, creation: &Creation, from: PropertiesFrom, input: &Input) -> Result<(), Failure> {
+    let told = |error: &postgres::Error| refusal::of_query(error, "try the recorded properties of the database");
+    admin.client.batch_execute("BEGIN").map_err(|error| told(&error))?;
+    let mut tried = creation.before_load().into_iter().chain(creation.after_load()).map(|statement| {
+        let ran = admin.client.batch_execute(&statement.sql);
+        ran.map_err(|error| error.as_db_error().map_or_else(|| told(&error), |said| rejected(&statement, said, from, input)))
+    });
+    let tried = tried.try_for_each(|one| one);
+    let ended = admin.client.batch_execute("ROLLBACK").map_err(|error| told(&error));
+    tried.and(ended)
+}
+
+fn rejected(statement: &Statement, said: &DbError, from: PropertiesFrom, input: &Input) -> Failure {
+    let place = match (from, &input.kept) {
+        (PropertiesFrom::Recorded, _) => Properties::path_of(input.dump.path()).display().to_string(),
+        (_, Some(_)) => kept_of(input.dump.path()).display().to_string(),
+        (_, None) => "the live database".to_owned(),
+    };
+    let leave = format!("take it out of {place}, and restore by the name of the dump: svc-pgrestore FILE");
+    let hint = if *said.code() == SqlState::INSUFFICIENT_PRIVILEGE {
+        format!("Connect as a superuser (--as postgres), who may set it; or {leave}.")
+    } else {
+        format!("See the cause, and make good what the server lacks; or {leave}.")
+    };
+    // The server repeats a value, which may be a secret.
+    let cause = if statement.is_shown() { refusal::words(said) } else { said.code().code().to_owned() };
+    let message = format!("The server rejects a recorded property of the database: {}.", statement.shown());
+    Failure::refused("property_rejected", message).hint(hint).cause(cause)
 }

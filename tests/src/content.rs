@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::postgres::Postgres;
+use crate::postgres::{Postgres, identifier, literal};
 use crate::{http, os};
 
 /// How many documents one request brings.
@@ -90,6 +90,17 @@ pub fn postgres_bytes(postgres: &Postgres, database: &str) -> Result<Vec<u8>> {
     let output = pg_dump.arg("--restrict-key=svc").arg(format!("--dbname={database}")).output()?;
     ensure!(output.status.success(), "{pg_dump:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(output.stdout)
+}
+
+/// Reads a copy that nobody may connect to until it is swapped in: it is opened for that long.
+pub fn of_copy<T>(postgres: &Postgres, copy: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    let allows = |allows: bool| format!("ALTER DATABASE {} ALLOW_CONNECTIONS {allows}", identifier(copy));
+    let open = postgres.sql("postgres", &format!("SELECT datallowconn FROM pg_database WHERE datname = {}", literal(copy)))?;
+    ensure!(open == "f", "the copy {copy} is not there or not closed: {open}");
+    postgres.sql("postgres", &allows(true))?;
+    let found = read();
+    postgres.sql("postgres", &allows(false))?;
+    found
 }
 
 /// The first lines that differ, for people.

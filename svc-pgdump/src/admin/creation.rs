@@ -14,19 +14,6 @@ const LISTS: [&str; 6] = [
     "temp_tablespaces",
     "unix_socket_directories",
 ];
-/// Settings that decide what a statement of a dump comes to: what a materialized view holds when it is filled, whether a row
-/// passes a check, how an amount of money is read.
-const DECIDING: [&str; 9] = [
-    "TimeZone",
-    "bytea_output",
-    "default_text_search_config",
-    "extra_float_digits",
-    "lc_monetary",
-    "lc_numeric",
-    "lc_time",
-    "timezone_abbreviations",
-    "xmlbinary",
-];
 /// From this `server_version_num` on a database has a locale provider.
 const PROVIDERS: u32 = 150_000;
 
@@ -49,10 +36,22 @@ impl Statement {
         Self { sql, shown: None }
     }
 
+    /// As people see it.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        self.shown.as_ref().unwrap_or(&self.sql)
+    }
+
+    /// Whether people see all of it.
+    #[must_use]
+    pub const fn is_shown(&self) -> bool {
+        self.shown.is_none()
+    }
+
     /// As documents show it.
     #[must_use]
     pub fn action(&self) -> Action {
-        Action::statement(self.shown.as_ref().unwrap_or(&self.sql).clone())
+        Action::statement(self.shown().to_owned())
     }
 }
 
@@ -69,6 +68,8 @@ pub struct Creation {
     pub server: u32,
     /// Nobody but superusers may connect while it is loaded.
     pub closed: bool,
+    /// Nobody may connect to it when it is done: the swap opens it.
+    pub opened_by_swap: bool,
 }
 
 impl Creation {
@@ -129,44 +130,59 @@ impl Creation {
         Statement::plain(format!("GRANT ALL PRIVILEGES ON DATABASE {} TO {}", quoted(&self.name), quoted(&self.owner)))
     }
 
-    /// What comes before a load: event triggers off, or one for the start of a session would see those of the load and the proof;
-    /// and settings of the database that decide what is in it, an application's own (with a dot in their names) among them.
+    /// What comes before a load: the settings of the database, which decide what a statement of the dump comes to, as they do where
+    /// psql reads a dump with `--create`; and event triggers off, or one for the start of a session would see those of the load and
+    /// the verification.
     #[must_use]
     pub fn before_load(&self) -> Vec<Statement> {
-        let settings = self.settings().filter(|setting| decides(setting)).map(|setting| self.setting(setting));
-        self.event_triggers("SET event_triggers TO off").into_iter().chain(settings).collect()
+        let off = self.turns_triggers_off().then(|| self.event_triggers("SET event_triggers TO off"));
+        let settings = self.settings().filter(|setting| !self.comes_after(setting)).map(|setting| self.setting(setting));
+        settings.chain(off).collect()
     }
 
     /// Only a superuser, from whom the database is closed to others, may turn them off.
-    fn event_triggers(&self, what: &str) -> Option<Statement> {
-        let able = self.closed && self.server >= EVENT_TRIGGERS;
-        able.then(|| Statement::plain(format!("ALTER DATABASE {} {what}", quoted(&self.name))))
+    const fn turns_triggers_off(&self) -> bool {
+        self.closed && self.server >= EVENT_TRIGGERS
     }
 
-    /// What comes after a load, since other settings would only disturb it: rights, settings, comment, and the connection limit
-    /// last, which opens the database.
+    fn event_triggers(&self, what: &str) -> Statement {
+        Statement::plain(format!("ALTER DATABASE {} {what}", quoted(&self.name)))
+    }
+
+    /// Whether a setting would undo what holds during a load.
+    fn comes_after(&self, setting: &Setting) -> bool {
+        self.turns_triggers_off() && setting.name == "event_triggers"
+    }
+
+    /// Closes the database to everybody, superusers too; only where it is a copy, which the transaction of its swap opens.
+    #[must_use]
+    pub fn close(&self) -> Option<Statement> {
+        self.opened_by_swap.then(|| Statement::plain(format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", quoted(&self.name))))
+    }
+
+    /// What comes after a load: rights, comment, and the connection limit last.
     #[must_use]
     pub fn after_load(&self) -> Vec<Statement> {
-        let ending = self.ending(&|setting| !decides(setting));
-        self.event_triggers("RESET event_triggers").into_iter().chain(ending).collect()
+        let reset = self.turns_triggers_off().then(|| self.event_triggers("RESET event_triggers"));
+        let settings = self.settings().filter(|setting| self.comes_after(setting)).map(|setting| self.setting(setting));
+        reset.into_iter().chain(settings).chain(self.ending()).collect()
     }
 
     /// The same where nothing was loaded: with all settings.
     #[must_use]
     pub fn finish(&self) -> Vec<Statement> {
-        self.ending(&|_| true)
+        self.settings().map(|setting| self.setting(setting)).chain(self.ending()).collect()
     }
 
     fn settings(&self) -> impl Iterator<Item = &Setting> {
         self.properties.iter().flat_map(|properties| &properties.settings)
     }
 
-    fn ending(&self, wanted: &dyn Fn(&Setting) -> bool) -> Vec<Statement> {
+    fn ending(&self) -> Vec<Statement> {
         let mut statements = Vec::new();
         let limit = self.properties.as_ref().map_or(-1, |properties| properties.connection_limit);
         if let Some(properties) = &self.properties {
             statements.extend(self.rights(properties));
-            statements.extend(self.settings().filter(|setting| wanted(setting)).map(|setting| self.setting(setting)));
             let comment = properties.comment.as_ref();
             statements.extend(
                 comment.map(|comment| {
@@ -258,11 +274,6 @@ fn names(list: &str) -> Vec<String> {
     names
 }
 
-/// Whether a setting must hold while a dump is loaded.
-fn decides(setting: &Setting) -> bool {
-    setting.role.is_none() && (setting.name.contains('.') || DECIDING.contains(&setting.name.as_str()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,7 +320,14 @@ mod tests {
     }
 
     fn creation(server: u32, properties: Option<Properties>) -> Creation {
-        Creation { name: "svc_db_staged_r".to_owned(), owner: "svc".to_owned(), properties, server, closed: true }
+        Creation {
+            name: "svc_db_staged_r".to_owned(),
+            owner: "svc".to_owned(),
+            properties,
+            server,
+            closed: true,
+            opened_by_swap: true,
+        }
     }
 
     #[test]
@@ -345,16 +363,16 @@ mod tests {
     }
 
     #[test]
-    fn rights_settings_and_comment_come_after_the_load_and_the_limit_opens_it_last() {
+    fn settings_rights_and_comment_are_given_and_the_limit_last() {
         let sql: Vec<String> = creation(150_018, Some(properties())).finish().into_iter().map(|one| one.sql).collect();
         assert_eq!(
             sql,
             [
+                "ALTER DATABASE svc_db_staged_r SET search_path TO '$user', 'odd \"s', 'public'",
+                "ALTER ROLE gone IN DATABASE svc_db_staged_r SET app.key TO 'hush'",
                 "REVOKE ALL PRIVILEGES ON DATABASE svc_db_staged_r FROM PUBLIC",
                 "GRANT TEMPORARY ON DATABASE svc_db_staged_r TO PUBLIC",
                 "GRANT CONNECT ON DATABASE svc_db_staged_r TO \"Reader\" WITH GRANT OPTION",
-                "ALTER DATABASE svc_db_staged_r SET search_path TO '$user', 'odd \"s', 'public'",
-                "ALTER ROLE gone IN DATABASE svc_db_staged_r SET app.key TO 'hush'",
                 "COMMENT ON DATABASE svc_db_staged_r IS 'it''s'",
                 "ALTER DATABASE svc_db_staged_r CONNECTION LIMIT 17",
             ]
@@ -362,27 +380,23 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_decide_what_is_loaded_come_before_the_load_and_only_there() {
+    fn settings_come_before_the_load_and_only_there_and_event_triggers_are_off_during_it_where_that_can_be() {
         let mut properties = properties();
         let own = |name: &str| Setting { role: None, name: name.to_owned(), value: "x".to_owned() };
-        properties.settings.extend([own("TimeZone"), own("app.tenant"), own("work_mem")]);
-        let creation = creation(150_018, Some(properties));
-        let sql =
-            |all: Vec<Statement>| all.into_iter().map(|one| one.sql).filter(|sql| sql.contains(" SET ")).collect::<Vec<_>>();
-        assert_eq!(
-            sql(creation.before_load()),
-            ["ALTER DATABASE svc_db_staged_r SET \"TimeZone\" TO 'x'", "ALTER DATABASE svc_db_staged_r SET app.tenant TO 'x'"]
-        );
-        assert_eq!((sql(creation.after_load()).len(), sql(creation.finish()).len()), (3, 5));
-    }
-
-    #[test]
-    fn event_triggers_are_off_during_the_load_where_that_can_be() {
-        let first = |all: Vec<Statement>| all.first().map(|one| one.sql.clone()).unwrap_or_default();
-        let creation = creation(170_006, None);
-        assert_eq!(first(creation.before_load()), "ALTER DATABASE svc_db_staged_r SET event_triggers TO off");
-        assert_eq!(first(creation.after_load()), "ALTER DATABASE svc_db_staged_r RESET event_triggers");
-        assert!(Creation { closed: false, ..creation }.before_load().is_empty());
+        properties.settings = vec![own("TimeZone"), own("event_triggers")];
+        let creation = |server: u32| creation(server, Some(properties.clone()));
+        let sql = |all: Vec<Statement>| {
+            let all = all.into_iter().map(|one| one.sql.replace("ALTER DATABASE svc_db_staged_r ", ""));
+            all.filter(|sql| sql.contains("SET ")).collect::<Vec<_>>()
+        };
+        let zone = "SET \"TimeZone\" TO 'x'";
+        assert_eq!(sql(creation(150_018).before_load()), [zone, "SET event_triggers TO 'x'"]);
+        assert_eq!(sql(creation(150_018).after_load()), Vec::<String>::new());
+        assert_eq!(sql(creation(170_006).before_load()), [zone, "SET event_triggers TO off"]);
+        assert_eq!(sql(creation(170_006).after_load()), ["RESET event_triggers", "SET event_triggers TO 'x'"]);
+        assert_eq!(sql(creation(170_006).finish()), [zone, "SET event_triggers TO 'x'"]);
+        let open = Creation { closed: false, ..creation(170_006) };
+        assert_eq!(sql(open.before_load()), [zone, "SET event_triggers TO 'x'"]);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use svc_step::lock::Lock;
 use svc_step::{Call, Failure, Status};
 
 use crate::admin::args::AdminArgs;
-use crate::admin::catalog::{self, Server};
+use crate::admin::catalog::{self, Named, Server, sessions};
+use crate::admin::creation::Creation;
 use crate::admin::drops::drop_if_there;
 use crate::refusal;
 use crate::target::Target;
@@ -18,7 +19,8 @@ use crate::target::Target;
 pub const MAINTENANCE: &str = "postgres";
 /// Whatever the server, the database or the role has as its defaults: a session of ours may work for long, be idle for long while
 /// others work, and writes. What only newer servers know is set where it is known.
-pub const OWN_SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET default_transaction_read_only = off; \
+pub const OWN_SETTINGS: &str = "SET role TO none; SET statement_timeout = 0; SET lock_timeout = 0; \
+    SET default_transaction_read_only = off; SET default_transaction_isolation = 'read committed'; \
     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
     WHERE name IN ('idle_session_timeout', 'transaction_timeout')";
 /// How often signals and the time limit are looked at while the server is at work.
@@ -27,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
 /// How often the server is asked again to end sessions, where it could not be asked.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long sessions that are ended may take to go.
+const GOING: Duration = Duration::from_secs(10);
 /// How long a server may be busy with what a call asked for that was killed meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -151,6 +155,42 @@ impl Admin {
                 Err(refusal::of_query(&error, action))
             }
         }
+    }
+
+    /// Closes a copy to everybody, where it is one that its swap opens, and ends whoever is in it but these `own` sessions: from then
+    /// on nobody else alters it.
+    ///
+    /// # Errors
+    /// The server says no, or somebody's session stays, which the administrator may not end (5).
+    pub fn close(&mut self, call: &Call, creation: &Creation, copy: &Named, own: &[i32]) -> Result<(), Failure> {
+        let (Some(close), Some(oid)) = (creation.close(), copy.oid) else { return Ok(()) };
+        self.alter(call, &close.sql, "close the copy")?;
+        let until = Instant::now() + GOING;
+        while !self.others_end(oid, own)? {
+            if Instant::now() >= until {
+                let mut failure = Failure::unavailable(
+                    "database_in_use",
+                    format!("Sessions stay in the copy {}, which nobody else is to alter.", copy.name),
+                )
+                .hint("Stop what is connected to it (the causes name it), then run the same command again.");
+                failure.causes = sessions(&mut self.client, &[oid]);
+                return Err(failure);
+            }
+            call.pause(LOOK)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the sessions of others in a database; whether there are none any more.
+    fn others_end(&mut self, oid: u32, own: &[i32]) -> Result<bool, Failure> {
+        // The server's own processes are no user's.
+        let others = "SELECT pid FROM pg_stat_activity WHERE datid = $1 AND usesysid IS NOT NULL AND pid <> ALL ($2)";
+        let found = self.client.query(others, &[&oid, &own]).map_err(|error| refusal::of_query(&error, "look for sessions"))?;
+        for row in &found {
+            // One that may not be ended, or has ended by itself, is looked for again.
+            let _ = self.client.execute("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]);
+        }
+        Ok(found.is_empty())
     }
 
     /// Ends sessions; whether the server was told to. A connection of the administrator that is lost is made anew.

@@ -1,12 +1,13 @@
 //! A database copied, closed until it is whole. What is being done is noted before it is, so that what a killed call left is
 //! found by the next one.
 
+use postgres::Client;
 use postgres::error::SqlState;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, swaps};
 
 use super::{Aside, SCHEMA};
-use crate::admin::{Admin, Creation, MAINTENANCE, oid_of, sessions};
+use crate::admin::{Admin, Creation, MAINTENANCE, oid_of, session_pid, sessions};
 use crate::refusal;
 
 /// Clears away what killed calls left, and copies; a failure or a signal leaves nothing behind.
@@ -54,7 +55,10 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) 
     attempt.happened();
     aside.aside.oid = oid_of(&mut admin.client, &aside.aside.name)?;
     call.check()?;
-    prove(admin, call, aside)?;
+    let mut client = admin.target.connect(call, &aside.aside.name)?;
+    let own = session_pid(&mut client)?;
+    admin.close(call, creation, &aside.aside, &[own])?;
+    prove(&mut client, aside)?;
     for statement in creation.finish() {
         admin.alter(call, &statement.sql, "give the copy the properties of the database")?;
     }
@@ -74,8 +78,7 @@ fn in_use(error: &postgres::Error, database: &str) -> Failure {
 }
 
 /// It can be connected to, and has the tables of the live one.
-fn prove(admin: &Admin, call: &Call, aside: &Aside) -> Result<(), Failure> {
-    let mut client = admin.target.connect(call, &aside.aside.name)?;
+fn prove(client: &mut Client, aside: &Aside) -> Result<(), Failure> {
     let row = client.query_one(super::LIVE, &[]).map_err(|error| refusal::of_query(&error, "look at the copy"))?;
     let found = u64::try_from(row.get::<_, i64>(1)).unwrap_or_default();
     if found == aside.tables_count {

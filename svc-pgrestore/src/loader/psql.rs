@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::process::{ChildStdin, Command, Stdio};
 
-use svc_pgdump::admin::MAINTENANCE;
+use svc_pgdump::admin::{MAINTENANCE, OWN_SETTINGS};
+use svc_pgdump::lexer::{Kind, Piece};
 use svc_pgdump::{Target, lexer};
 use svc_step::child::{Ended, Running, capture, run_as};
 use svc_step::file::hex;
@@ -16,7 +17,7 @@ use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
 use super::filter::Filter;
-use super::{Load, WARNINGS, complaint, unreadable};
+use super::{ARRAY_NULLS, Load, WARNINGS, complaint, unreadable};
 
 /// How much is sent at once.
 const PIECE: usize = 256 * 1024;
@@ -110,6 +111,7 @@ fn command(target: &Target, database: &str) -> Result<Command, Failure> {
     // Sentences are read from its stderr, so it is to speak English.
     command.env("LC_ALL", "C.UTF-8").env_remove("PSQLRC");
     command.args(["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1"]);
+    command.args(["-c", OWN_SETTINGS, "-c", ARRAY_NULLS]);
     // With the SQLSTATE of each answer: it tells which of them quote the values of rows.
     command.args(["-v", "VERBOSITY=verbose", "-f", "-"]).stdin(Stdio::piped());
     Ok(command)
@@ -132,14 +134,48 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
+/// Whether [`ARRAY_NULLS`] holds: it is taken back where a materialized view may be filled, and set where rows may follow.
+#[derive(Default)]
+struct Arrays {
+    is_taken_back: bool,
+    is_in_statement: bool,
+}
+
+impl Arrays {
+    /// What is sent before a piece of the dump.
+    fn before(&mut self, piece: &Piece<'_>) -> &'static str {
+        if piece.kind != Kind::Statement {
+            return "";
+        }
+        let is_first = !std::mem::replace(&mut self.is_in_statement, !piece.last);
+        // REFRESH, and COPY; before others that begin so it does no harm.
+        match piece.bytes.first() {
+            Some(b'R') if is_first && !self.is_taken_back => {
+                self.is_taken_back = true;
+                "RESET array_nulls; "
+            }
+            Some(b'C') if is_first && self.is_taken_back => {
+                self.is_taken_back = false;
+                "SET array_nulls = on; "
+            }
+            _ => "",
+        }
+    }
+}
+
 /// Sends the dump to psql. A psql that stops reading has its own account of why.
 fn feed(load: &Load<'_>, psql: ChildStdin, progress: &Progress) -> Result<(), Failure> {
     let mut psql = BufWriter::with_capacity(PIECE, psql);
     let mut filter = Filter::new(load.server);
     let counted = Counted { input: load.dump.text(), read: 0, total: load.size_bytes, progress };
+    let mut arrays = Arrays::default();
+    let pass = |piece: Piece<'_>| {
+        psql.write_all(arrays.before(&piece).as_bytes())?;
+        filter.pass(piece, &mut psql)
+    };
     let fed = restrict()
         .and_then(|order| psql.write_all(order.as_bytes()))
-        .and_then(|()| lexer::read(counted, |piece| filter.pass(piece, &mut psql)))
+        .and_then(|()| lexer::read(counted, pass))
         .and_then(|_| filter.finish(&mut psql));
     // What is left in the buffer is for nobody; a drop would try to write it once more.
     let (_, _) = psql.into_parts();

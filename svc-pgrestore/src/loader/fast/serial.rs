@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use svc_pgdump::lexer::{Kind, Lexer, Piece, Position};
 use svc_step::Failure;
 
+use super::super::ARRAY_NULLS;
 use super::super::filter::left_out;
 use super::super::plan::Span;
 use super::super::statement::{Nature, nature};
@@ -12,6 +13,7 @@ use super::refused;
 use super::sessions::Sessions;
 use super::work::{Work, text};
 
+const REFRESH: &str = "REFRESH MATERIALIZED VIEW ";
 /// How much of a statement people are shown.
 const SHOWN: usize = 60;
 
@@ -69,6 +71,11 @@ fn execute(work: &Work<'_>, sessions: &mut Sessions, sql: &str, at: Position) ->
     let told = |error: &postgres::Error| refused::statement(error, sql, at);
     if matches!(nature(sql), Nature::Setting(_)) {
         return sessions.all().try_for_each(|client| client.batch_execute(sql).map_err(|error| told(&error)));
+    }
+    if sql.starts_with(REFRESH) {
+        // Its query is read as the database's settings have it, unlike the rows of a COPY.
+        let sql = format!("RESET array_nulls; {sql} {ARRAY_NULLS}");
+        return sessions.first.batch_execute(&sql).map_err(|error| told(&error));
     }
     sessions.first.batch_execute(sql).map_err(|error| told(&error))
 }

@@ -5,24 +5,23 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::error::Severity;
-use svc_pgdump::admin::{Admin, session_pid};
+use svc_pgdump::admin::{self, Admin, session_pid};
 use svc_pgdump::discreet::Said;
 use svc_pgdump::{Listener, Target, refusal};
 use svc_step::{Call, Failure};
 
-use super::super::{Load, WARNINGS};
+use super::super::{ARRAY_NULLS, Load, WARNINGS};
 use crate::connections;
 
-/// What a load must not inherit from the role or the server: how dates are read, a limit of idleness (a connection waits while
-/// another one builds), and waiting for the disk at each statement. What was loaded is on the disk all the same when it is
-/// proven: `ANALYZE` and the database's own properties follow on other connections, which do wait.
-const OWN_SETTINGS: &str = "SET synchronous_commit = off; SET default_transaction_read_only = off; SET datestyle = 'ISO, MDY'; \
-    SET intervalstyle = 'postgres'";
+/// What a load takes on itself beyond [`admin::OWN_SETTINGS`]: it does not wait for the disk at each statement. What was loaded is on
+/// the disk all the same when it is proven: `ANALYZE` and the database's own properties follow on other connections, which do wait.
+/// Everything else is as the server and the database have it, as where psql reads the dump.
+const OWN_SETTINGS: &str = "SET synchronous_commit = off";
 /// How long sessions may take to go, and how often that is looked at.
 const GOING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
-/// From this `server_version_num` on there is a limit of idle sessions, and a look at whether the client is still there.
-const IDLE_SESSIONS: u32 = 140_000;
+/// From this `server_version_num` on a server can look whether the client is still there.
+const CONNECTION_CHECKS: u32 = 140_000;
 
 /// The connections, at least one.
 pub(super) struct Sessions {
@@ -66,10 +65,10 @@ impl Sessions {
 }
 
 fn prepared(mut client: Client, server: u32) -> Result<Client, Failure> {
-    client.batch_execute(OWN_SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
-    if server >= IDLE_SESSIONS {
-        let set = client.batch_execute("SET idle_session_timeout = 0");
-        set.map_err(|error| refusal::of_query(&error, "prepare the session"))?;
+    for settings in [admin::OWN_SETTINGS, OWN_SETTINGS, ARRAY_NULLS] {
+        client.batch_execute(settings).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
+    }
+    if server >= CONNECTION_CHECKS {
         // So that a statement of hours ends with us, also where we are killed; not every system can.
         let _ = client.batch_execute("SET client_connection_check_interval = '2s'");
     }
