@@ -175,6 +175,89 @@ fn tls_proves_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_sentence
     ran.refused("postgres_tls");
 }
 
+/// Certificates as PostgreSQL's manual has them made, which libpq accepts: `pg_dump` connects with them in the same call.
+#[test]
+fn certificates_of_version_1_and_such_as_are_their_own_authority_are_accepted_where_libpq_accepts_them() {
+    let door = Door::new();
+    let ours = &door.authority;
+    let makes = |all: &[&str]| all.iter().for_each(|arguments| ours.openssl(arguments).unwrap());
+    let request = "req -newkey rsa:2048 -nodes -subj";
+    makes(&[
+        // Its own authority.
+        &format!("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={NAME} -keyout own.key -out own.pem"),
+        &format!("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={NAME} -keyout impostor.key -out impostor.pem"),
+        // The same of version 1, with a key on a curve.
+        &format!("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={NAME} -keyout own1.key -out own1.csr"),
+        "x509 -req -in own1.csr -signkey own1.key -days 2 -out own1.pem",
+        // Of version 1, signed by an authority; by one of version 1; expired.
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out leaf1.pem",
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days -1 -out old1.pem",
+        &format!("{request} /CN=authority1 -keyout ca1.key -out ca1.csr"),
+        "x509 -req -in ca1.csr -signkey ca1.key -days 2 -out ca1.pem",
+        "x509 -req -in server.csr -CA ca1.pem -CAkey ca1.key -CAcreateserial -days 2 -out leaf11.pem",
+        // By an authority between.
+        &format!("{request} /CN=between -keyout between.key -out between.csr"),
+    ]);
+    fs::write(ours.file("between.ext"), "basicConstraints=critical,CA:true,pathlen:0\nkeyUsage=keyCertSign\n").unwrap();
+    makes(&[
+        "x509 -req -in between.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile between.ext -out between.pem",
+        "x509 -req -in server.csr -CA between.pem -CAkey between.key -CAcreateserial -days 2 -out below1.pem",
+        // By one that is none.
+        "x509 -req -in between.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out nobody.pem",
+        "x509 -req -in server.csr -CA nobody.pem -CAkey between.key -CAcreateserial -days 2 -out by-nobody.pem",
+    ]);
+    let joined = |name: &str, parts: [&str; 2]| {
+        let text = parts.map(|part| fs::read_to_string(ours.file(part)).unwrap()).concat();
+        fs::write(ours.file(name), text).unwrap();
+    };
+    joined("chain1.pem", ["below1.pem", "between.pem"]);
+    joined("chain-nobody.pem", ["by-nobody.pem", "nobody.pem"]);
+
+    let serves = |certificate: &str, key: &str| {
+        door.lay(certificate, "server.crt");
+        door.lay(key, "server.key");
+        door.sql("SELECT pg_reload_conf()");
+    };
+    let by = |mode: &str, root: &str| door.by(mode).env("PGSSLROOTCERT", ours.file(root));
+    let comes_to = |what: &str, tool: &dyn Fn() -> Tool, code: Option<&str>| {
+        wait::until(what, SOON, || {
+            let ran = tool().run();
+            (ran.doc()["error"]["code"].as_str() == code).then_some(ran)
+        })
+        .unwrap()
+    };
+    for (certificate, key, root) in [
+        ("own.pem", "own.key", "own.pem"),
+        ("own1.pem", "own1.key", "own1.pem"),
+        ("leaf1.pem", "server.key", "ca.pem"),
+        ("leaf11.pem", "server.key", "ca1.pem"),
+        ("chain1.pem", "server.key", "ca.pem"),
+    ] {
+        serves(certificate, key);
+        for mode in ["verify-full", "verify-ca"] {
+            comes_to(&format!("{certificate}, {mode}"), &|| by(mode, root), None);
+        }
+        by("require", root).env_remove("PGSSLROOTCERT").run().ok();
+        let other = by("verify-full", root).env("PGHOST", "localhost").run();
+        other.refused("postgres_certificate_other_name");
+        by("verify-ca", root).env("PGHOST", "localhost").run().ok();
+        for stranger in ["impostor.pem", "between.pem"] {
+            let ran = by("verify-ca", stranger).run().refused("postgres_not_trusted");
+            assert!(hint(&ran).contains("PGSSLROOTCERT"), "{certificate}: {ran}");
+        }
+    }
+    serves("chain-nobody.pem", "server.key");
+    comes_to("signed by nobody", &|| by("verify-ca", "ca.pem"), Some("postgres_not_trusted"));
+    serves("old1.pem", "server.key");
+    comes_to("expired", &|| by("verify-ca", "ca.pem"), Some("postgres_certificate_expired"));
+    serves("leaf1.pem", "server.key");
+    let none = ours.revoked(None).unwrap();
+    comes_to("a list that revokes nothing", &|| by("verify-full", "ca.pem").env("PGSSLCRL", &none), None);
+    let list = ours.revoked(Some("leaf1")).unwrap();
+    let ran = by("verify-full", "ca.pem").env("PGSSLCRL", &list).run().refused("postgres_not_trusted");
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("revoked"), "{ran}");
+}
+
 #[test]
 fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     let door = Door::new();

@@ -52,7 +52,8 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     let host = Host::shared().unwrap();
     let own = host.postgres_server().unwrap();
     let (case, dump) = Case::filled_on(own.postgres.clone(), "pgc_stop");
-    case.sql("DELETE FROM notes WHERE item > 100");
+    // What is not on the disk is lost with a server that is killed.
+    case.sql("SET synchronous_commit = on; DELETE FROM notes WHERE item > 100");
     let witness = Witness::of(&case);
 
     // While the copy is made.

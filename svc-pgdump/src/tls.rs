@@ -1,6 +1,7 @@
 //! TLS to the server, by libpq's variables and files, through rustls.
 
 mod identity;
+mod plain;
 mod server;
 mod trouble;
 

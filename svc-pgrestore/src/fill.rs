@@ -58,7 +58,7 @@ fn of_other_client(failure: Failure, dump: &Source, sets_internal_option: bool, 
     let server = server / 10_000;
     if failure.code == "load_failed" && sets_internal_option {
         return failure.hint(format!(
-            "Look at that line and at the causes. The dump sets {INTERNAL_OPTION}, which its server ({}) keeps for itself and another one may refuse: dump it with the server's own pg_dump, which leaves that out (svc-pgdump --pg-dump), or restore on a server of that version.",
+            "Look at that line and at the causes. The dump sets {INTERNAL_OPTION}, which its server ({}) keeps for itself and another one may refuse: dump it with the server's own pg_dump, which leaves that out, or restore on a server of that version.",
             dump.server_version
         ));
     }

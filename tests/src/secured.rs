@@ -108,7 +108,8 @@ impl Authority {
         Ok(self.file(&list))
     }
 
-    fn openssl(&self, arguments: &str) -> Result<()> {
+    /// Runs `openssl` in its folder, with arguments that hold no space.
+    pub fn openssl(&self, arguments: &str) -> Result<()> {
         os::run(Command::new("openssl").current_dir(self.dir.path()).args(arguments.split(' '))).map(drop)
     }
 }

@@ -12,6 +12,8 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName
 use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use svc_step::{Failure, file};
 
+use super::plain::{self, Authorities};
+
 /// More of a file of authorities than this is not read; that of a whole distribution has a quarter of a megabyte.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
@@ -20,10 +22,18 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Judge {
     /// Wants the certificate to be signed by an authority.
-    signed: Option<Arc<WebPkiServerVerifier>>,
+    signed: Option<Signed>,
     /// Wants the host's name in it too.
     by_name: bool,
     provider: Arc<CryptoProvider>,
+}
+
+/// The two who know whether it is.
+#[derive(Debug)]
+struct Signed {
+    webpki: Arc<WebPkiServerVerifier>,
+    /// For what webpki does not read.
+    plain: Authorities,
 }
 
 impl Judge {
@@ -42,15 +52,19 @@ impl Judge {
         by_name: bool,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, Failure> {
-        let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(authorities(roots)?), Arc::clone(&provider));
-        if let Some(path) = revoked {
-            builder = builder.with_crls(revocations(path)?);
+        let all = authorities(roots)?;
+        let mut store = RootCertStore::empty();
+        for one in &all {
+            store.add(one.clone()).map_err(|error| no_authority(roots, error.to_string()))?;
         }
-        let signed = builder.build().map_err(|error| match revoked {
+        let lists = revoked.map(revocations).transpose()?.unwrap_or_default();
+        let plain = Authorities::new(&all, &lists, provider.signature_verification_algorithms);
+        let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider)).with_crls(lists);
+        let webpki = builder.build().map_err(|error| match revoked {
             Some(path) => no_revocations(path, error.to_string()),
             None => no_authority(roots, error.to_string()),
         })?;
-        Ok(Self { signed: Some(signed), by_name, provider })
+        Ok(Self { signed: Some(Signed { webpki, plain }), by_name, provider })
     }
 }
 
@@ -64,13 +78,21 @@ impl ServerCertVerifier for Judge {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let Some(signed) = &self.signed else { return Ok(ServerCertVerified::assertion()) };
-        // The name is looked at last, so one that is wrong says that all else is right.
-        match signed.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            Err(rustls::Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if !self.by_name => Ok(ServerCertVerified::assertion()),
-            verdict => verdict,
+        if let Some(own) = signed.plain.own(end_entity) {
+            signed.plain.stand_for(&own, intermediates, now)?;
+        } else {
+            // The name is looked at last, so one that is wrong says that all else is right.
+            match signed.webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+                Err(rustls::Error::InvalidCertificate(
+                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+                )) => {}
+                verdict => return verdict,
+            }
         }
+        if self.by_name {
+            plain::is_named(end_entity, server_name)?;
+        }
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -79,7 +101,12 @@ impl ServerCertVerifier for Judge {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        if let Some(own) = plain::of_version_1(certificate) {
+            plain::has_key(&own, message, signed, algorithms, false)?;
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -88,7 +115,12 @@ impl ServerCertVerifier for Judge {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        if let Some(own) = plain::of_version_1(certificate) {
+            plain::has_key(&own, message, signed, algorithms, true)?;
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -96,13 +128,14 @@ impl ServerCertVerifier for Judge {
     }
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, Failure> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&read("read the certificate authority", path)?) {
-        let certificate = certificate.map_err(|error| no_authority(path, error.to_string()))?;
-        roots.add(certificate).map_err(|error| no_authority(path, error.to_string()))?;
+fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let text = read("read the certificate authority", path)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(no_authority(path, "no PEM certificate in it".to_owned())),
+        Err(error) => Err(no_authority(path, error.to_string())),
     }
-    if roots.is_empty() { Err(no_authority(path, "no PEM certificate in it".to_owned())) } else { Ok(roots) }
 }
 
 fn no_authority(path: &Path, error: String) -> Failure {

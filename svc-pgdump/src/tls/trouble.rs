@@ -57,7 +57,7 @@ fn certificate(why: &CertificateError, place: &str) -> Failure {
             "postgres_certificate_other_name",
             format!("The certificate of the server at {place} is for another host name."),
         )
-        .hint("Say --host (PGHOST) with a name that is in the certificate as a subjectAltName, with PGHOSTADDR if it leads elsewhere; PGSSLMODE=verify-ca does without the name."),
+        .hint("Say --host (PGHOST) with a name that is in the certificate, with PGHOSTADDR if it leads elsewhere; PGSSLMODE=verify-ca does without the name."),
         CertificateError::Revoked => {
             Failure::refused("postgres_not_trusted", format!("The certificate of the server at {place} is revoked."))
                 .hint("Put a new certificate into the server.")
@@ -67,7 +67,7 @@ fn certificate(why: &CertificateError, place: &str) -> Failure {
             "postgres_not_trusted",
             format!("The certificate of the server at {place} is not signed by a trusted authority."),
         )
-        .hint("Name its authority's certificate in PGSSLROOTCERT. A certificate that is its own authority, as openssl req -x509 makes one, is not accepted: sign the server's by an authority."),
+        .hint("Name its authority's certificate in PGSSLROOTCERT; of a certificate that is its own authority, that certificate itself."),
     }
 }
 
