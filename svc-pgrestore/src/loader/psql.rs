@@ -169,14 +169,12 @@ fn feed(load: &Load<'_>, psql: ChildStdin, progress: &Progress) -> Result<(), Fa
     let mut filter = Filter::new(load.server);
     let counted = Counted { input: load.dump.text(), read: 0, total: load.size_bytes, progress };
     let mut arrays = Arrays::default();
+    let ordered = restrict().and_then(|order| psql.write_all(order.as_bytes()));
     let pass = |piece: Piece<'_>| {
         psql.write_all(arrays.before(&piece).as_bytes())?;
         filter.pass(piece, &mut psql)
     };
-    let fed = restrict()
-        .and_then(|order| psql.write_all(order.as_bytes()))
-        .and_then(|()| lexer::read(counted, pass))
-        .and_then(|_| filter.finish(&mut psql));
+    let fed = ordered.and_then(|()| lexer::read(counted, pass)).and_then(|_| filter.finish(&mut psql));
     // What is left in the buffer is for nobody; a drop would try to write it once more.
     let (_, _) = psql.into_parts();
     match fed {
