@@ -46,7 +46,7 @@ pub(super) fn available(call: &Call, target: &Target) -> Result<(), Failure> {
             "psql_too_old",
             "The psql on the PATH does not know \\restrict, without which a dump could run commands on this host.",
         )
-        .hint("Upgrade it: apt install --only-upgrade postgresql-client (13.22, 14.19, 15.14, 16.10, 17.6 or newer).")),
+        .hint("Upgrade it: apt install postgresql-client (13.22, 14.19, 15.14, 16.10, 17.6 or newer).")),
         _ => Err(Failure::refused(
             "psql_unusable",
             format!("psql, which is needed for this dump, does not connect to {} as our own connection does.", target.place()),
