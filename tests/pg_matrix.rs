@@ -164,8 +164,9 @@ impl Site {
             // Both by the client of the newer server.
             let mut source = other.case.pg.clone();
             source.bin_dir.clone_from(&self.case.pg.bin_dir);
-            let said = |pg: &Postgres, name: &str| without_version(&postgres_bytes(pg, name).unwrap());
-            let (before, after) = (said(&source, NAME), said(&self.case.pg, name));
+            let said = |pg: &Postgres, name: &str| without_option(&without_version(&postgres_bytes(pg, name).unwrap()));
+            let before = said(&source, NAME);
+            let after = of_copy(&self.case.pg, name, || Ok(said(&self.case.pg, name))).unwrap();
             same(&before, &after, &format!("server {} to {}", other.version, self.version));
             self.case.pg.drop_database(name).unwrap();
         }
@@ -190,6 +191,18 @@ fn same(before: &[u8], after: &[u8], what: &str) {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The same without the option that a server keeps for itself.
+fn without_option(dump: &[u8]) -> Vec<u8> {
+    let text = text(dump);
+    let lines = text.split_inclusive('\n').filter_map(|line| {
+        let Some((start, rest)) = line.split_once("pg_attver=") else { return Some(line.to_owned()) };
+        let rest = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        let others = format!("{}{}", start.trim_end_matches(", "), rest.strip_prefix(", ").unwrap_or(rest));
+        (!others.contains(" SET ()")).then_some(others)
+    });
+    lines.collect::<String>().into()
 }
 
 /// The same without the numbers that a server gives its own option.

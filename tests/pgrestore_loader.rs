@@ -408,7 +408,7 @@ fn a_damaged_dump_is_refused_or_undone_or_holds_what_it_says() {
         let ran = case.tool().args(["stage", "--run-id", &format!("20300101t000000z-flip-{round}")]).arg(&path).run();
         if ran.status == 0 {
             let name = ran.result()["staged"]["name"].as_str().unwrap();
-            let staged = svc_tests::content::postgres_dump(&case.pg, name).unwrap();
+            let staged = of_copy(&case.pg, name, || postgres_dump(&case.pg, name)).unwrap();
             case.pg.drop_database(name).unwrap();
             let said = by_psql(&case, &path).unwrap_or_else(|| panic!("flipped at {at}: psql refuses it\n{ran}"));
             assert!(staged == said, "flipped at {at}:\n{}", difference(&said, &staged));
