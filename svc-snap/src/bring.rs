@@ -273,7 +273,7 @@ mod tests {
         let open = openings([("c", Shape::default()), ("d", Shape::of_copy()), ("e", Shape::default())]);
         let paths: Vec<_> = open.iter().map(|act| act.request().1).collect();
         assert_eq!(requests[2].body["index_settings"], json!({"index.blocks.write": true}));
-        assert_eq!(paths, ["/c%2Ce/_settings", "/d/_settings"]);
+        assert_eq!(paths, ["/c,e/_settings", "/d/_settings"]);
     }
 
     #[test]
