@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 use svc_step::Failure;
+use svc_step::line_secrets::json_without_secrets;
 use svc_step::secret::is_secret_name;
 
 use super::RegisterArgs;
 use crate::rate::{Note, without_note};
 use crate::repository;
 use crate::server::json::text;
-use crate::server::redact::redacted;
 
 /// A definition (2.1). The server keeps every setting as a string.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +76,7 @@ impl Definition {
 
     /// Its settings that would be lost or changed if it were registered as `wanted`, with their values.
     pub(super) fn lost_with(&self, wanted: &Self) -> Vec<String> {
-        let (shown, instead) = (redacted(&self.settings), redacted(&wanted.settings));
+        let (shown, instead) = (json_without_secrets(&self.settings), json_without_secrets(&wanted.settings));
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let lost = self.settings.iter().filter(|(key, value)| wanted.settings.get(*key) != Some(value));
         let value = |of: &Map<String, Value>, key: &str| of.get(key).map(text);
