@@ -139,7 +139,7 @@ fn held_direct(sandbox: &Sandbox) -> (String, Gate, Spawned) {
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
     let tool = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
     sandbox.ask("GET", &format!("/_cluster/health/{docs}?wait_for_status=green&timeout=60s"), None);
-    wait::until("the held answer", Duration::from_secs(60), || gate.is_closed().then_some(())).unwrap();
+    wait::until("the held answer", LONG, || gate.is_closed().then_some(())).unwrap();
     (docs, gate, tool)
 }
 
