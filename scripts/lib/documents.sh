@@ -36,8 +36,8 @@ is_ok() {
   if glance "$1"; then [[ $said_ok == true ]]; else jq -es 'length==1 and .[0].ok==true' "$1" >/dev/null 2>&1; fi
 }
 
-# has_ended [RUN_DIR]: whether the newest time of a run has left its last document. One that a cut has left empty says nothing.
-has_ended() { is_whole "$(times_file document "${1:-$run_dir}")"; }
+# has_ended RUN_DIR: whether the newest time of a run has left its last document. One that a cut has left empty says nothing.
+has_ended() { is_whole "$(times_file document "$1")"; }
 
 # is_done STEP: whether it has ended well.
 is_done() {

@@ -56,7 +56,7 @@ newest_to_resume() {
   local runs run_dir
   runs_of "$script"
   for run_dir in "${runs[@]}"; do
-    if has_begun "$altering_step" || ! has_ended; then
+    if has_begun "$altering_step" || ! has_ended "$run_dir"; then
       # A hop is gone on with by the run that made it.
       unfinished_outer_run || printf '%s' "$run_dir"
       return

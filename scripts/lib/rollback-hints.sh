@@ -6,7 +6,7 @@ next_hint() {
   if has_begun 'forget-*'; then
     printf 'Type the same again: %s' "$(same_again)"
   # Before the point was found, nothing was staged; and what is gone again is staged anew.
-  elif ! has_begun stop && { $ending || has_ended || ! grep -qs restore_point "$run_dir/notes.json" || copies_gone; }; then
+  elif ! has_begun stop && { $ending || has_ended "$run_dir" || ! grep -qs restore_point "$run_dir/notes.json" || copies_gone; }; then
     printf 'Nothing was altered. Type the same again: %s' "$(same_again)"
   else
     printf 'To go on: svc-rollback --resume %s' "${run_dir##*/}"

@@ -95,7 +95,7 @@ unfinished_before() {
 # is_at_work: whether a script is at the run in run_dir, or one that called it; or a tool that it has left behind.
 is_at_work() {
   local holder run=$run_dir
-  if has_ended || [[ ! -e $SVC_STATE_DIR/lock ]] || flock -n -s "$SVC_STATE_DIR/lock" true; then return 1; fi
+  if has_ended "$run_dir" || [[ ! -e $SVC_STATE_DIR/lock ]] || flock -n -s "$SVC_STATE_DIR/lock" true; then return 1; fi
   holder=$(<"$SVC_STATE_DIR/lock")
   while [[ -n ${run##*/} && -e $run/plan.json ]]; do
     if [[ ${run##*/} == "$holder" ]]; then return 0; fi
@@ -127,12 +127,12 @@ status_if_asked() {
   jq -rn -f "$lib/table.jq" --argjson now_ms "$(now_ms)" --argjson at_work "$at_work" --argjson foreign "$foreign" "${steps_words[@]}"
   if $at_work; then
     printf 'It is at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
-  elif $foreign && ! has_ended; then
+  elif $foreign && ! has_ended "$run_dir"; then
     printf 'Its script is gone; a command that it has started is still at work.\nnext: %s --status %s\n' "$script" "${run_dir##*/}"
   elif next=$(overtaken); then
     how_it_ended "$document"
     printf 'next: %s\n' "$next"
-  elif has_ended; then
+  elif has_ended "$run_dir"; then
     how_it_ended "$document"
     jq -r 'if .ok then empty else "next: \(.error.hint)" end' "$document"
   else

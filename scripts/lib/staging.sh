@@ -22,4 +22,11 @@ judge_swaps() {
   judge_swap swap-database-possible svc-pgrestore swap --from "$(document_of stage-database)" "${keep[@]}" --dry-run
 }
 # Without copies there is nothing to ask about.
-judge_swap() { planned "$@" || must "$@"; }
+judge_swap() {
+  if planned "$@"; then return; fi
+  local status=0
+  check "$@" || status=$?
+  if ((status)); then swap_refused "$status" "$1"; fi
+}
+# svc-rehearse, which swaps nothing, has one of its own.
+swap_refused() { stop_at "$@"; }

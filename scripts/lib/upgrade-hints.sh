@@ -19,7 +19,7 @@ next_hint() {
     printf 'To go on: svc-upgrade --resume %s. %s' "${run_dir##*/}" "$(way_back)"
   elif has_begun 'hook-*'; then
     printf 'Type the same again: %s' "$(same_again)"
-  elif ! $ending && ! has_ended && { has_begun stop || [[ -e $run_dir/unit-before.json ]]; }; then
+  elif ! $ending && ! has_ended "$run_dir" && { has_begun stop || [[ -e $run_dir/unit-before.json ]]; }; then
     printf 'Nothing was altered, but the service may be stopped. Type the same again: %s. To start it again and leave it at that: svc-upgrade --resume %s' \
       "$(same_again)" "${run_dir##*/}"
   else
