@@ -43,6 +43,8 @@ enum Mode {
     TextEscape,
     /// Behind a quote in a string with escapes: its end, unless another quote follows.
     TextClosed,
+    /// Behind the sign of a number's exponent.
+    Exponent,
     Dash,
     Slash,
     LineComment,
@@ -151,6 +153,12 @@ impl Sql {
                 self.escapes_ended = true;
                 return self.plain_again(byte);
             }
+            Mode::Exponent if byte.is_ascii_digit() => {
+                self.add_to_word(byte);
+                self.mode = Mode::Word;
+            }
+            // Psql takes the sign for a part of the number all the same, so that no comment begins with it.
+            Mode::Exponent => return Went::Trouble(Trouble::Quote),
             Mode::Dash if byte == b'-' => self.mode = Mode::LineComment,
             Mode::Slash if byte == b'*' => self.mode = Mode::BlockComment { depth: 1, previous: 0 },
             Mode::Dash | Mode::Slash => {
@@ -222,6 +230,11 @@ impl Sql {
         }
         if byte == b'$' {
             return Went::Trouble(Trouble::Quote);
+        }
+        let has_exponent = self.word.last() == Some(&b'e') && (is_number || self.before_word == b'.');
+        if matches!(byte, b'-' | b'+') && has_exponent {
+            self.mode = Mode::Exponent;
+            return Went::On;
         }
         if byte == b'\'' {
             // Where a number ends that letters follow is another thing to each version of psql, and decides what the quote is.

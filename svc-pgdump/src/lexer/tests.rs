@@ -129,6 +129,9 @@ fn a_quote_that_psql_and_the_server_may_read_differently_is_not_read() {
         "SELECT E'a' /* c */ -- c\n 'b';",
         "SELECT 1e'a';",
         "SELECT 1.e'a';",
+        "SELECT 1e-- \\! id\n;",
+        "SELECT 1.e-- \\! id\n;",
+        "SELECT 0x1e+'a';",
         "SELECT 1$a$ $a$;",
         "SELECT $1$a$ $a$;",
         &format!("SELECT ${tag}$ ${tag}$;"),
@@ -136,7 +139,12 @@ fn a_quote_that_psql_and_the_server_may_read_differently_is_not_read() {
     ] {
         assert_eq!(units(text.as_bytes(), 3).1, End::After(Trouble::Quote), "{text}");
     }
-    let told = ["SELECT E'a', 'b';", "SELECT B'1', x'F', N'a\\', date'2020-01-01', U&'\\0041', E'a''b';", "SELECT 'a'\n'b';"];
+    let told = [
+        "SELECT 1e-5, 1.5E+3--c\n, a.e-1;",
+        "SELECT E'a', 'b';",
+        "SELECT B'1', x'F', N'a\\', date'2020-01-01', U&'\\0041', E'a''b';",
+        "SELECT 'a'\n'b';",
+    ];
     assert_eq!(statements(&told.join("\n")), told);
 }
 
