@@ -224,7 +224,9 @@ impl Sql {
 
     fn in_word(&mut self, byte: u8) -> Went {
         let is_number = self.word.first().is_some_and(u8::is_ascii_digit);
-        if is_word(byte) || (byte == b'$' && !is_number) {
+        // Behind a colon, psql takes letters and digits for the name of a variable, and nothing else.
+        let is_variable = self.before_word == b':';
+        if is_word(byte) || (byte == b'$' && !is_number && !is_variable) {
             self.add_to_word(byte);
             return Went::On;
         }
@@ -239,7 +241,7 @@ impl Sql {
         if byte == b'\'' {
             // Where a number ends that letters follow is another thing to each version of psql, and decides what the quote is.
             let escapes = match self.word.as_slice() {
-                _ if is_number || self.before_word == b'.' => return Went::Trouble(Trouble::Quote),
+                _ if is_number || is_variable || self.before_word == b'.' => return Went::Trouble(Trouble::Quote),
                 b"e" => true,
                 b"b" | b"x" => false,
                 _ => self.always_escapes,

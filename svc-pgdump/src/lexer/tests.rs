@@ -129,6 +129,8 @@ fn a_quote_that_psql_and_the_server_may_read_differently_is_not_read() {
         "SELECT E'a' /* c */ -- c\n 'b';",
         "SELECT 1e'a';",
         "SELECT 1.e'a';",
+        "SELECT :e'a';",
+        "SELECT :a$b$ $b$;",
         "SELECT 1e-- \\! id\n;",
         "SELECT 1.e-- \\! id\n;",
         "SELECT 0x1e+'a';",
