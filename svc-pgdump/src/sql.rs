@@ -284,6 +284,10 @@ impl Sql {
         self.before.clear();
         self.last.clear();
         self.escapes_ended = false;
+        // What begins with anything but a word is no such statement.
+        if self.head.len() < HEAD {
+            self.head.push(Vec::new());
+        }
     }
 
     fn dollar_tag(&mut self, byte: u8) -> Went {
