@@ -408,7 +408,7 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
     let named = run(&["create", "s3"], &format!("*,{all}"), 94).ok();
     let wanted = named.result()["wanted"].as_array().unwrap();
     assert!(own.iter().all(|name| wanted.contains(&json!(name))), "{named}");
-    run(&["restore", "s3", "--indices", ".own-*"], "*", 95).warns("shape_from_live");
+    run(&["restore", "s3", "--indices", ".own-*"], "*", 95).ok();
     assert_ne!(uuid(), before, "by its name it is restored");
 
     // A data stream of the service's is not hidden, and is told before it is in the way.
