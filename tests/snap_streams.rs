@@ -338,23 +338,25 @@ fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
     assert_eq!(aliases[&name]["aliases"][&written], json!({"is_write_index": true}));
 }
 
+/// Makes a data stream of that name, on a server that is thrown away: not every one lets a data stream be removed.
+fn stream_named(sandbox: &Sandbox, name: &'static str, data_stream: Value) -> &'static str {
+    let template = json!({"index_patterns": [name], "data_stream": data_stream, "priority": 500,
+        "template": {"settings": {"number_of_replicas": 0}}});
+    sandbox.ask("PUT", &format!("/_index_template/t-{}", name.replace('.', "")), Some(template));
+    sandbox.fill_stream(name, 0, 5);
+    name
+}
+
 /// What is kept for the server itself and not for the service, as a default Elasticsearch has it: an index and a data stream whose
 /// names begin with a dot, and a hidden data stream. (The Maven distributions lack the modules that make them.)
 fn of_the_server(sandbox: &Sandbox) -> Vec<&'static str> {
     let mut names = vec![".own-index"];
     sandbox.ask("PUT", "/.own-index", Some(json!({"settings": {"number_of_replicas": 0}})));
     sandbox.fill(".own-index", 0, 3);
-    let stream = |name: &'static str, data_stream: Value| {
-        let template = json!({"index_patterns": [name], "data_stream": data_stream, "priority": 500,
-            "template": {"settings": {"number_of_replicas": 0}}});
-        sandbox.ask("PUT", &format!("/_index_template/t-{}", name.replace('.', "")), Some(template));
-        sandbox.fill_stream(name, 0, 5);
-        name
-    };
     // OpenSearch has no such data streams, and the distribution of 7.17 none at all.
     if sandbox.search.product == Product::Elasticsearch && sandbox.search.key != "elasticsearch-7" {
-        names.push(stream(".logs-deprecation.elasticsearch-default", json!({})));
-        names.push(stream("ilm-history-5", json!({"hidden": true})));
+        names.push(stream_named(sandbox, ".logs-deprecation.elasticsearch-default", json!({})));
+        names.push(stream_named(sandbox, "ilm-history-5", json!({"hidden": true})));
     }
     names
 }
@@ -413,7 +415,7 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
 
     // A data stream of the service's is not hidden, and is told before it is in the way.
     if sandbox.search.key != "elasticsearch-7" {
-        let logs = stream(&sandbox, "logs");
+        let logs = stream_named(&sandbox, "app-logs", json!({}));
         let health = run(&["health"], "*", 96).ok().warns("data_streams");
         assert_eq!(health.result()["data_streams"], json!([logs]));
         run(&["aside", "--dry-run"], "*", 97).refused("data_streams");
