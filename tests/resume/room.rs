@@ -114,7 +114,7 @@ fn an_installer_can_say_what_it_does_and_how_it_ended_although_the_disk_of_the_j
     let mut foreign = Command::new("bash");
     let lock = tempfile::NamedTempFile::new().unwrap();
     foreign.arg(root().join("scripts/lib/foreign.sh")).arg(lock.path()).args([file("installer.rc"), file("installer.out")]);
-    let ended = foreign.args(["/dev/null", "sh", "-c", &does]).status();
+    let ended = foreign.args(["/dev/null", "0", "sh", "-c", &does]).status();
     assert_eq!(ended.unwrap().code(), Some(7));
     assert_eq!(fs::read_to_string(file("installer.rc")).unwrap(), "7\n");
     assert_eq!(fs::read_to_string(file("installer.out")).unwrap(), "it is done\n");
