@@ -1,7 +1,5 @@
 //! What is live is given up only for what is proven, and no document says that nothing was changed where nobody knows.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::gate::{Gate, Side};
@@ -184,7 +182,7 @@ fn what_a_killed_staging_left_goes_before_the_next_one_of_whatever_run() {
     let copy = |number| format!("svc-staged-{}-{docs}", run_id(number));
     // Killed by hand: the next call has another run, and only the note and the names on the server tell of it.
     Gate::kill_at(&sandbox.search.url, 1, Side::After, stage(1));
-    wait::until("the copy", Duration::from_secs(60), || (sandbox.copies() == [copy(1)]).then_some(())).unwrap();
+    wait::until("the copy", wait::HANG, || (sandbox.copies() == [copy(1)]).then_some(())).unwrap();
     let dry = stage(2).args(["--dry-run"]).run().ok().unchanged();
     assert_eq!(
         dry.result()["plan"][0],
@@ -202,8 +200,11 @@ fn what_a_killed_staging_left_goes_before_the_next_one_of_whatever_run() {
     // One that is at work holds the lock.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
     let working = stage(4).env("SVC_SEARCH_URL", gate.url()).spawn();
-    wait::until("the first request", Duration::from_secs(60), || gate.is_closed().then_some(())).unwrap();
+    wait::until("the first request", wait::HANG, || gate.is_closed().then_some(())).unwrap();
+    wait::until("its copy", wait::HANG, || sandbox.copies().contains(&copy(4)).then_some(())).unwrap();
     stage(5).run().fails(8, "locked").unchanged();
+    let dry = stage(5).args(["--dry-run"]).run().ok().unchanged();
+    assert!(!dry.result()["plan"].to_string().contains(&copy(4)), "{dry}");
     working.signal(Signal::SIGKILL);
     working.wait();
     sandbox.from(&["restore", "--run-id", &run_id(6)], &created).ok().warns("staging_removed");

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::host::Host;
@@ -378,10 +377,7 @@ fn health_that_waits_asks_again_only_for_what_is_cheap() {
         || -> Vec<String> { proxy.seen().iter().map(|request| request.lines().next().unwrap_or_default().to_owned()).collect() };
     let is_health = |line: &String| line.starts_with("GET /_cluster/health?");
     let waiting = sandbox.tool(&["health", "--wait"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
-    wait::until("some looks", Duration::from_secs(120), || {
-        (lines().iter().filter(|line| is_health(line)).count() > 5).then_some(())
-    })
-    .unwrap();
+    wait::until("some looks", wait::HANG, || (lines().iter().filter(|line| is_health(line)).count() > 5).then_some(())).unwrap();
     sandbox.ask("DELETE", &format!("/{lost}"), None);
     waiting.wait().ok();
 

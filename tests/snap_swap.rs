@@ -333,6 +333,31 @@ fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_witho
 }
 
 #[test]
+fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are_swapped_together() {
+    let sandbox = Sandbox::new("lifecycles");
+    let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    let mut document = created.doc().clone();
+    for noted in document["result"]["noted"].as_array_mut().unwrap() {
+        noted["shape"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
+    }
+    sandbox.forget();
+    let mishap = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("PUT /{a},{b}/_settings"), 1, 400, &mishap);
+    let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());
+    let restored = restore.run().review("policy_not_attached");
+    // Each is tried alone, and the server itself says why it does not take the settings.
+    for (index, warning) in [&a, &b].into_iter().zip(restored.doc()["warnings"].as_array().unwrap()) {
+        let warning = warning["message"].as_str().unwrap();
+        assert!(warning.contains(&format!("{index} (index.lifecycle.name=month)")), "{restored}");
+        assert!(warning.contains("unknown setting") && !warning.contains("a mishap"), "{restored}");
+    }
+    assert_eq!(restored.doc()["warnings"].as_array().unwrap().len(), 2, "{restored}");
+    assert_eq!(sandbox.content(), before);
+}
+
+#[test]
 fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
     let sandbox = Sandbox::new("ism");
     if sandbox.search.product != Product::OpenSearch {
@@ -366,6 +391,13 @@ fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
         let restored = if is_added { restored.ok() } else { restored.review("policy_not_attached") };
         assert_eq!(restored.doc()["warnings"].to_string().contains(why), !is_added, "{restored}");
     }
+    // A plugin that fails is there, and people are told; one that is not there is no news.
+    let error =
+        json!({"error": {"type": "null_pointer_exception", "reason": "the plugin fails", "root_cause": []}, "status": 500});
+    let failing = Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 500, &error);
+    let unseen = through(&failing, sandbox.tool(&["create", "s2"])).ok().warns("policies_not_seen");
+    assert!(unseen.text().contains("the plugin fails"), "{unseen}");
+    assert_eq!(sandbox.run(&["create", "s3"]).ok().doc()["warnings"], json!([]));
     // A server that has lost the plugin.
     restore().run().review("policy_not_attached");
 }

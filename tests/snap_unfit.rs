@@ -179,6 +179,27 @@ fn a_live_index_whose_block_is_in_the_way_is_named_before_anything_is_changed() 
 }
 
 #[test]
+fn a_staged_copy_whose_block_is_in_the_way_is_named_before_anything_is_changed_and_becomes_live_without_it() {
+    let sandbox = Sandbox::new("flooded");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let then = sandbox.content();
+    let staged = sandbox.from(&["stage"], &created).ok();
+    sandbox.fill(&docs, 10, 15);
+    let (content, copies) = (sandbox.content(), sandbox.copies());
+    // The flood stage of a full disk blocks every index that has a shard there, copies too.
+    sandbox.block(&copies[0], "read_only_allow_delete", true);
+    for args in [&["swap", "--dry-run"][..], &["swap"]] {
+        let refused = sandbox.from(args, &staged).refused("index_blocked").unchanged();
+        names_the_block(&refused, &copies[0], "read_only_allow_delete");
+        assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()));
+    }
+    sandbox.block(&copies[0], "read_only_allow_delete", false);
+    sandbox.from(&["swap"], &staged).ok();
+    assert_eq!(sandbox.content(), then);
+}
+
+#[test]
 fn an_index_whose_metadata_are_blocked_is_named_by_every_step_and_a_snapshot_of_it_leaves_no_such_block() {
     // The servers answer 403 to whoever lists all indices while there is such a block: a server of its own.
     let host = Host::shared().unwrap();

@@ -22,6 +22,11 @@ pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }
 
+/// Whether a run of this host holds that lock.
+pub(crate) fn is_locked(call: &Call, server: &Server) -> bool {
+    Lock::is_held(call, "indices", &format!("of {}", server.cluster_uuid)).unwrap_or_default()
+}
+
 /// Refuses names outside the scope.
 ///
 /// # Errors
@@ -64,10 +69,10 @@ pub(crate) fn refuse_blocked(server: &Server, hinders: impl Fn(&str, &str) -> bo
     Err(Failure::refused("index_blocked", format!("Blocks of indices are in the way: {}.", blocked.join(", "))).hint(hint))
 }
 
-/// The same of a restore or a swap that replaces `live`.
+/// The same of a restore or a swap that replaces or clones `names`.
 ///
 /// # Errors
 /// As [`refuse_blocked`].
-pub(crate) fn refuse_blocked_live(server: &Server, live: &[&str]) -> Result<(), Failure> {
-    refuse_blocked(server, |index, block| block == METADATA || live.contains(&index))
+pub(crate) fn refuse_blocked_live(server: &Server, names: &[&str]) -> Result<(), Failure> {
+    refuse_blocked(server, |index, block| block == METADATA || names.contains(&index))
 }

@@ -181,14 +181,31 @@ impl<'a> Rates<'a> {
     }
 }
 
+/// Whether a size a second is a brake: `0` of whatever unit is none, but `0.5mb` is one.
+fn brakes(size: &str) -> bool {
+    let number = size.trim().trim_end_matches(|one: char| one.is_ascii_alphabetic()).trim_end();
+    number.parse::<f64>().map_or(true, |number| number > 0.0)
+}
+
 /// A repository may have a brake of its own on restores, which works beside the cluster's and is nobody's default: it is left on.
 fn warn_of_the_repositorys_own(call: &Call, server: &Server, repository: &str) {
     const OWN: &str = "max_restore_bytes_per_sec";
     // A step never fails for a brake.
     let Ok(Some(definition)) = repository::definition(server, repository) else { return };
-    if let Some(own) = text(&definition, &format!("/settings/{OWN}")).filter(|own| !own.starts_with('0')) {
+    if let Some(own) = text(&definition, &format!("/settings/{OWN}")).filter(|own| brakes(own)) {
         call.warn("rate_not_changed", format!(
             "The repository {repository} has a brake of its own on restores ({OWN}: {own}), which stays on; svc-snap register --replace without it takes it off."
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_nothing_is_no_brake_and_the_half_of_a_megabyte_is_one() {
+        assert!(["0", "0b", "0mb", "0.0mb", "-1"].iter().all(|none| !brakes(none)));
+        assert!(["0.5mb", "9mb", "40MB", "1024", "05kb", "?"].iter().all(|brake| brakes(brake)));
     }
 }

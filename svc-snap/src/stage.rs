@@ -47,7 +47,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     Chosen::refuse_streams(&streams)?;
     let _lock = guard::lock(call, &chosen.server, args.dry.dry_run)?;
     runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
-    let earlier = Earlier::find(call, &chosen)?;
+    let earlier = Earlier::find(call, &chosen, args.dry.dry_run)?;
     if let Some(staged) = earlier.proven {
         return Ok(staged);
     }

@@ -34,7 +34,8 @@ fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<Str
                 let policy = |(name, one)| Some((String::clone(name), text(one, "/policy_id")?.to_owned()));
                 attached.extend(members(&answer).filter_map(policy));
             }
-            Err(failure) if failure.status == Status::Refused => {
+            Err(failure) if is_unserved(&failure) => break,
+            Err(failure) if matches!(failure.status, Status::Refused | Status::Failed | Status::NotFound) => {
                 let why = failure.causes.last().unwrap_or(&failure.message);
                 call.warn(
                     "policies_not_seen",
@@ -42,12 +43,15 @@ fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<Str
                 );
                 break;
             }
-            // Without the plugin nobody serves that path.
-            Err(failure) if matches!(failure.status, Status::Failed | Status::NotFound) => break,
             Err(failure) => return Err(failure),
         }
     }
     Ok(attached)
+}
+
+/// Whether nobody serves that path, since the plugin is not there.
+fn is_unserved(failure: &Failure) -> bool {
+    failure.causes.iter().any(|cause| cause.starts_with("no handler found for uri"))
 }
 
 /// Attaches indices to the policies that they had, as far as they are attached to none. What cannot be is told: the indices are live

@@ -33,7 +33,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     // What is not live has nothing to protect.
     let in_the_way = back.iter().filter(|one| one.was_live && !streams.streams_in_place);
     Chosen::refuse_streams(&in_the_way.map(|one| one.stream.as_str()).collect::<Vec<_>>())?;
-    let earlier = Earlier::find(call, chosen)?;
+    let earlier = Earlier::find(call, chosen, dry_run)?;
     earlier.settle(call, server)?;
     let mut rates = chosen.rates(call)?;
     let (brings, mut staged) = match &earlier.proven {

@@ -35,8 +35,10 @@ impl Earlier {
     ///
     /// # Errors
     /// It is a swap, or a staging of something else (3).
-    pub(crate) fn find(call: &Call, chosen: &Chosen) -> Result<Self, Failure> {
-        let killed = killed(call, &chosen.server)?;
+    pub(crate) fn find(call: &Call, chosen: &Chosen, dry_run: bool) -> Result<Self, Failure> {
+        // A dry run does not hold the lock: where somebody else does, what is not proven may be his work.
+        let is_at_work = dry_run && guard::is_locked(call, &chosen.server);
+        let killed = if is_at_work { Vec::new() } else { killed(call, &chosen.server)? };
         let staged = match runs::noted(call, call.run_id())? {
             None => return Ok(Self { killed, ..Self::default() }),
             Some(Begun::Staged(staged)) => staged,

@@ -133,23 +133,17 @@ impl Swapping<'_> {
         Ok(false)
     }
 
-    /// A server may not know the settings of a lifecycle policy, or not take them any more: the index becomes live without it, and people
-    /// are told.
+    /// A server may not know the settings of a lifecycle policy, or not take them any more, and names them then: the index becomes live
+    /// without it, and people are told. Several are tried one by one first.
     fn without_lifecycle(&self, swapped: &mut Swapped, request: &Request, failure: Failure) -> Result<(), Failure> {
-        let mut left = Vec::new();
-        for at in request.of.iter().filter(|_| matches!(request.act, Act::Settle { .. }) && failure.status == Status::Failed) {
-            let Some(item) = swapped.indices.get_mut(*at) else { continue };
-            let settings = item.becomes.as_mut().map(|becomes| std::mem::take(&mut becomes.lifecycle)).unwrap_or_default();
-            let settings: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            if !settings.is_empty() {
-                left.push(format!("{} ({})", item.index, settings.join(", ")));
-            }
-        }
-        if left.is_empty() {
-            return Err(failure);
-        }
-        let why = failure.causes.last().unwrap_or(&failure.message);
-        policy::tell_left(self.call, &left, why);
+        let (&[at], Act::Settle { .. }) = (request.of.as_slice(), &request.act) else { return Err(failure) };
+        let becomes = swapped.indices.get_mut(at).and_then(|item| Some((&item.index, item.becomes.as_mut()?)));
+        let Some((index, becomes)) = becomes.filter(|_| failure.status == Status::Failed) else { return Err(failure) };
+        let names = |cause: &&String| becomes.lifecycle.keys().any(|name| cause.contains(name.as_str()));
+        let Some(why) = failure.causes.iter().rfind(names) else { return Err(failure) };
+        let settings = std::mem::take(&mut becomes.lifecycle);
+        let settings: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        policy::tell_left(self.call, &[format!("{index} ({})", settings.join(", "))], why);
         Ok(())
     }
 

@@ -250,11 +250,12 @@ fn surplus(server: &Server, scope: &Scope, offer: &Offer) -> Result<(Vec<String>
 }
 
 fn look_at(server: &Server, way: &Way, wishes: &[Wish]) -> Result<BTreeMap<String, Index>, Failure> {
-    guard::refuse_blocked_live(server, &wishes.iter().map(|wish| wish.index.as_str()).collect::<Vec<_>>())?;
     let kept: Vec<String> = wishes.iter().map(|wish| way.kept(&wish.index)).collect();
     let sources = wishes.iter().filter_map(|wish| wish.source.as_ref()).map(|source| source.name.as_str());
-    let names: Vec<&str> =
-        wishes.iter().map(|wish| wish.index.as_str()).chain(kept.iter().map(String::as_str)).chain(sources).collect();
+    let mut names: Vec<&str> = wishes.iter().map(|wish| wish.index.as_str()).chain(sources).collect();
+    // A clone has the blocks of what it is of, and nobody could settle it.
+    guard::refuse_blocked_live(server, &names)?;
+    names.extend(kept.iter().map(String::as_str));
     look(server, &names)
 }
 
