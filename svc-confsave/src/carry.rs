@@ -65,8 +65,8 @@ struct Plan {
 }
 
 pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
-    let saved = args.saved.read(call, &args.config)?;
-    let (path, layout) = args.config.find(args.saved.decides().then_some(saved.text.layout()))?;
+    let (saved, config) = args.saved.read(call, &args.config)?;
+    let (path, layout) = config.find(args.saved.decides().then_some(saved.text.layout()))?;
     refuse_link(&path)?;
     let _lock = Lock::unless_dry(call, "file", &path.display().to_string(), args.dry.dry_run)?;
     let new = Config::read(Content::read_no_link("read the configuration", &path)?, layout)?;

@@ -67,8 +67,8 @@ pub struct Difference {
 }
 
 pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
-    let saved = args.saved.read(call, &args.config)?;
-    let (path, layout) = args.config.find(args.saved.decides().then_some(saved.text.layout()))?;
+    let (saved, config) = args.saved.read(call, &args.config)?;
+    let (path, layout) = config.find(args.saved.decides().then_some(saved.text.layout()))?;
     let new = Config::read(Content::read("read the configuration", &path)?, layout)?;
     call.check()?;
     let redactor = Redactor::new(args.show_secrets, &[saved.text.flat(), new.text.flat()]);

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use svc_step::settings::Product;
 use svc_step::{Failure, file};
 
+use crate::save::Saved;
+
 /// How a configuration is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -76,6 +78,22 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// Where the configuration is that was saved, unless the caller says it: in the installation that it was saved from, or the very
+    /// file, where that was of neither layout.
+    pub(crate) fn of_saved(&self, saved: Option<&Saved>) -> Self {
+        let mut config = self.clone();
+        if let (Some(saved), None, None) = (saved, &self.config, &self.product.install_dir) {
+            let source = Path::new(&saved.source);
+            let inside = saved.layout.path_in(self.product.name());
+            if source.ends_with(&inside) {
+                config.product.install_dir = source.ancestors().nth(inside.components().count()).map(PathBuf::from);
+            } else {
+                config.config = Some(source.to_owned());
+            }
+        }
+        config
+    }
+
     /// Where a configuration of a layout belongs, whether it is there or not.
     ///
     /// # Errors

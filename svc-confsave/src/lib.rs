@@ -4,7 +4,7 @@
 //! A configuration of either layout is read as a [`text`], flattened to leaves by key path ([`tree`]), merged as such ([`merge`]),
 //! and written back onto the new file's own text ([`mod@write`]), so that everything that no change touches keeps its bytes. These are
 //! pure functions, and their laws are held by `tests/laws`. What reads and writes files is around them: `layout`, `content`,
-//! `saved` find and read, `replace` and `aside` write; `redact` and `hidden` keep secrets out of what is shown.
+//! `saved` find and read, `replace` and `restore` write; `redact` and `hidden` keep secrets out of what is shown.
 
 mod as_file;
 mod carried;

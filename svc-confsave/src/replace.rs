@@ -1,6 +1,7 @@
 //! A new content for a file in use: whole or not at all, its rights kept, what was there before kept beside it.
 
 use std::io::Write;
+use std::path::Path;
 
 use svc_step::file::{Existing, Previous, WholeFile};
 use svc_step::{Call, Failure};
@@ -12,27 +13,40 @@ pub(crate) fn replace(call: &Call, old: &Content, bytes: &[u8], previous: &Previ
     call.check()?;
     let mut file = WholeFile::create(&old.path, 0o600)?;
     file.write_all(bytes).map_err(|error| Failure::io("write the configuration", &old.path, &error))?;
-    let now = Content::read_no_link("read the configuration", &old.path)?;
-    if now.bytes != old.bytes {
-        return Err(Failure::refused(
-            "config_changed_meanwhile",
-            format!("{} was changed while this call ran.", old.path.display()),
-        )
-        .hint("Find out who writes to it, then run the same command again."));
+    put(call, &old.path, Some(old), Some(previous), || file.publish(Existing::ReplaceInUse))?;
+    let now = Content::read_no_link("read the configuration back", &old.path)?;
+    if now.bytes == bytes { Ok(()) } else { Err(not_as_written(&old.path)) }
+}
+
+/// Has `publish` put a file at `path`, where `old` is, or nothing, which must be so still. Nothing is altered on failure.
+pub(crate) fn put(
+    call: &Call,
+    path: &Path,
+    old: Option<&Content>,
+    previous: Option<&Previous>,
+    publish: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let untouched = || match old {
+        Some(old) => Content::read_no_link("read the configuration", path).map(|now| now.bytes == old.bytes),
+        None => Ok(!path.exists()),
+    };
+    if !untouched()? {
+        return Err(Failure::refused("config_changed_meanwhile", format!("{} was changed while this call ran.", path.display()))
+            .hint("Find out who writes to it, then run the same command again."));
     }
-    previous.keep(&old.path, &old.bytes)?;
+    if let (Some(previous), Some(old)) = (previous, old) {
+        previous.keep(path, &old.bytes)?;
+    }
     // From here on there is a file more, at least.
     call.effects().happened();
-    if let Err(failure) = file.publish(Existing::ReplaceInUse) {
-        let untouched = Content::read_no_link("read the configuration", &old.path).is_ok_and(|now| now.bytes == old.bytes);
-        if untouched {
-            previous.undo();
+    publish().inspect_err(|_| {
+        if untouched().unwrap_or(false) {
+            if let Some(previous) = previous {
+                previous.undo();
+            }
             call.effects().undone();
         }
-        return Err(failure);
-    }
-    let now = Content::read_no_link("read the configuration back", &old.path)?;
-    if now.bytes == bytes { Ok(()) } else { Err(not_as_written(old)) }
+    })
 }
 
 /// Where a file is kept that the operator's takes the place of: beside it, as package managers do.
@@ -43,7 +57,7 @@ pub(crate) fn shipped(old: &Content) -> Result<Previous, Failure> {
     })
 }
 
-fn not_as_written(old: &Content) -> Failure {
-    Failure::failed("config_not_as_written", format!("{} is not as it was written a moment ago.", old.path.display()))
+pub(crate) fn not_as_written(path: &Path) -> Failure {
+    Failure::failed("config_not_as_written", format!("{} is not as it was written a moment ago.", path.display()))
         .hint("Find out who writes to it; the file before is beside it.")
 }

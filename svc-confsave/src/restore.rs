@@ -18,7 +18,7 @@ use svc_step::{Call, Failure, StepResult};
 use crate::content::Content;
 use crate::layout::{ConfigArgs, Layout, present};
 use crate::planted;
-use crate::replace::shipped;
+use crate::replace::{not_as_written, put, shipped};
 use crate::save::Saved;
 use crate::saved::{Copy, SavedArgs};
 
@@ -112,7 +112,7 @@ struct Plan<'a> {
 pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let copy = args.saved.copy(call, &args.config)?;
     let layout = args.config.layout.unwrap_or(copy.layout);
-    let place = args.config.place(layout)?;
+    let place = args.config.of_saved(copy.saved.as_ref()).place(layout)?;
     planted::refuse_links(&place)?;
     let _lock = Lock::unless_dry(call, "file", &place.display().to_string(), args.dry.dry_run)?;
     let plan = plan(&copy, &place)?;
@@ -206,22 +206,13 @@ impl Plan<'_> {
                 Some(file)
             }
         };
-        if let (Some(previous), Some(old)) = (&self.previous, &self.old) {
-            previous.keep(&old.path, &old.bytes)?;
-        }
-        // From here on there is a file more, at least.
-        call.effects().happened();
-        match (file, &self.link) {
-            (Some(file), _) => file.publish(Existing::Replace)?,
-            (None, Some(link)) => make_link(link, &self.path)?,
-            (None, None) => {}
-        }
+        put(call, &self.path, self.old.as_ref(), self.previous.as_ref(), || match (file, &self.link) {
+            (Some(file), _) => file.publish(Existing::Replace),
+            (None, Some(link)) => make_link(link, &self.path),
+            (None, None) => Ok(()),
+        })?;
         let now = Content::read("read the configuration back", place)?;
-        if now.bytes == self.copy.content.bytes {
-            return Ok(());
-        }
-        Err(Failure::failed("config_not_as_written", format!("{} is not as it was written a moment ago.", place.display()))
-            .hint("Find out who writes to it, then run the same command again."))
+        if now.bytes == self.copy.content.bytes { Ok(()) } else { Err(not_as_written(place)) }
     }
 }
 

@@ -36,13 +36,14 @@ impl SavedArgs {
         self.from.from.is_some()
     }
 
-    /// Reads the saved copy by key.
+    /// Reads the saved copy by key, and finds out where the configuration is that it is held against.
     ///
     /// # Errors
     /// Those of [`Self::copy`], and those of [`Config::read`].
-    pub(crate) fn read(&self, call: &Call, config: &ConfigArgs) -> Result<Config, Failure> {
+    pub(crate) fn read(&self, call: &Call, config: &ConfigArgs) -> Result<(Config, ConfigArgs), Failure> {
         let copy = self.copy(call, config)?;
-        Config::read(copy.content, copy.layout)
+        let config = config.of_saved(copy.saved.as_ref());
+        Ok((Config::read(copy.content, copy.layout)?, config))
     }
 
     /// Reads the saved copy.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use svc_tests::{os, rights};
 
-use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
+use crate::site::{Product, SHIPPED, SHIPPED_CONF, Site, mode, text};
 
 /// Files that no parser of YAML takes, or about which parsers disagree, and some that are no text.
 const ODD: [(&str, &[u8]); 11] = [
@@ -113,6 +113,48 @@ fn a_configuration_of_which_nothing_is_left_is_made_anew_and_the_owner_goes_by_h
     let ran = restore("restore").run().ok().changed();
     assert_eq!((text(site.yaml()), ran.result()["kept_as"].is_null()), (SHIPPED.to_owned(), true));
     assert_eq!(fs::metadata(site.yaml()).unwrap().uid(), user.uid.as_raw());
+}
+
+#[test]
+fn what_was_saved_goes_back_to_where_it_was_saved_from_unless_another_place_is_named() {
+    let (site, product) = (Site::new(), Product::new("source"));
+    let mine = SHIPPED.replace("size: 16", "size: 32");
+    let tool = |step: &str| site.tool(step).env_remove("SVC_INSTALL_DIR").env("SVC_NAME", &product.0);
+    let installed = product.install(&site, &mine);
+    let elsewhere = site.write("x.yaml", &mine);
+    let inside = |config: &str| ["--install-dir".into(), site.path("inst dir"), "--to".into(), site.path(config)];
+    let file = |config: &str| ["--config".into(), elsewhere.clone(), "--to".into(), site.path(config)];
+    for (place, saved) in [(&installed, inside("one.yaml")), (&elsewhere, file("two.yaml"))] {
+        let save = tool("save").args(saved).run().ok();
+        let from = |step: &str| tool(step).args(["--from", "-"]).stdin(save.text());
+        fs::write(place, SHIPPED).unwrap();
+        assert_eq!(from("diff").run().ok().result()["new"]["path"], place.to_str().unwrap());
+        assert_eq!(from("carry").arg("--dry-run").run().result()["new"]["path"], place.to_str().unwrap());
+        let ran = from("restore").run().ok().changed();
+        assert_eq!((ran.result()["path"].as_str(), text(place)), (place.to_str(), mine.clone()));
+        // The installation has moved.
+        let moved = site.path("moved");
+        from("restore").arg("--install-dir").arg(&moved).run().ok().changed();
+        assert_eq!(text(moved.join(format!("config/{0}/{0}.yaml", product.0))), mine);
+        fs::remove_dir_all(moved).unwrap();
+    }
+    assert!(!Path::new("/opt").join(&product.0).exists());
+}
+
+#[test]
+fn a_file_that_could_not_be_replaced_leaves_nothing_beside_it() {
+    let site = Site::new();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    // Nothing takes the name of a file on which another is mounted.
+    let other = site.write("other", "other: 1\n");
+    os::run(Command::new("mount").arg("--bind").args([&other, &site.yaml()])).unwrap();
+    let files = site.files();
+    let ran = site.tool("restore").args(["--from", "-"]).stdin(save.text()).run();
+    let left = site.files();
+    os::run(Command::new("umount").arg(site.yaml())).unwrap();
+    ran.fails(1, "io_error").unchanged();
+    assert_eq!(left, files);
 }
 
 #[test]

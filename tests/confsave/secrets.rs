@@ -106,11 +106,12 @@ fn no_secret_is_shown_of_a_file_whose_lines_a_lone_carriage_return_ends() {
     for (layout, place, shipped, mine) in
         [("yaml", site.yaml(), yaml("old-pass"), yaml(SECRET)), ("conf", site.conf(), conf("old-pass"), conf(SECRET))]
     {
+        let base = site.write(&format!("base.{layout}"), &shipped);
         fs::write(&place, shipped).unwrap();
         let saved = site.write(&format!("saved.{layout}"), mine);
         for call in [
             site.tool("diff").arg(&saved),
-            site.tool("carry").arg(&saved).args(["--dry-run", "--base", "new"]),
+            site.tool("carry").arg(&saved).arg("--dry-run").arg("--base").arg(&base),
             site.tool("carry").arg(&saved).args(["--dry-run", "--all"]),
         ] {
             let ran = call.args(["--layout", layout]).run();
