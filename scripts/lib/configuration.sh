@@ -44,6 +44,6 @@ report_later_changes() {
 # it the service is not started: it never runs on the vendor's defaults.
 restore_configuration() {
   try diff svc-confsave diff --from "$point/confsave.json" ||
-    warn configuration_not_compared "What the configuration has that the shipped one has not is not known: see $(document diff)."
+    warn configuration_not_compared "The saved configuration and the shipped one could not be compared, so nobody knows how they differ: see $(document diff)."
   step restore-configuration svc-confsave restore --from "$point/confsave.json"
 }

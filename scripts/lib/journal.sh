@@ -102,8 +102,10 @@ show() {
   if [[ $1 == bash ]]; then mapfile -d '' -t shown < <(redacted "${shown[@]}"); fi
 }
 
-# keep_journal: all that is noted survives the end of the host too, before what follows from it begins.
-keep_journal() { $dry_run || sync -- "$run_dir"/* "$run_dir" "${run_dir%/*}" 2>/dev/null || :; }
+# keep_journal: all that is noted survives the end of the host too, before what follows from it begins. Asked once more, since a tool
+# that has outlived its script may have given a file another name meanwhile.
+keep_journal() { $dry_run || sync_journal || sync_journal; }
+sync_journal() { sync -- "$run_dir"/* "$run_dir" "${run_dir%/*}" 2>/dev/null; }
 
 # has_begun STEP: whether it was ever started.
 has_begun() {

@@ -42,7 +42,7 @@ resume_begin() {
     fail 1 journal_full "There is no room for the journal of the run in $found." "Make room on the disk of $SVC_STATE_DIR."
   fi
   run_dir=$found
-  keep_journal
+  keep_journal || journal_full 'What was asked for'
   restore_numbers
   restore_notes
   keep_late_documents

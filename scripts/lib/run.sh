@@ -71,7 +71,7 @@ run_begin() {
   fi
   if mkdir -- "$made" 2>/dev/null && write_plan "$made/plan.json" 2>/dev/null; then
     run_dir=$made
-    keep_journal
+    keep_journal || journal_full 'What was asked for'
   else
     rm -rf -- "$made"
     fail 1 journal_full "There is no room for the journal of the run in $SVC_STATE_DIR." "Make room on its disk."

@@ -17,7 +17,10 @@ start_files() {
     if elsewhere=${elsewhere:-$(mktemp -d -p /dev/shm "$script.XXXXXX")}; then files=$elsewhere/${files##*/}; fi
   fi
   # What only looks at something is asked again.
-  if [[ $kind != check ]]; then keep_journal; fi
+  if [[ $kind != check && -z $elsewhere ]] && ! keep_journal && ! $ending; then
+    rm -f -- "$files.started"
+    journal_full "The step $name"
+  fi
 }
 
 # How much room on the disk of the journal a command must have that is not ours, for its output.
@@ -30,9 +33,9 @@ need_room() {
   if ((left < foreign_room)); then journal_full "The step $1"; fi
 }
 
-# journal_full WHAT: what cannot be noted is not begun.
+# journal_full WHAT: what cannot be noted, for want of room or since the disk does not take it, is not begun.
 journal_full() {
-  fail 1 journal_full "$1 was not begun: there is no room for the journal in $run_dir." "Make room on the disk of $SVC_STATE_DIR. $(next_hint)"
+  fail 1 journal_full "$1 was not begun: the journal in $run_dir cannot be written." "Make room on the disk of $SVC_STATE_DIR, or mend it. $(next_hint)"
 }
 
 # A step that an earlier time of the run has started keeps its number, and nothing of it is overwritten.

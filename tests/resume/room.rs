@@ -105,6 +105,23 @@ fn a_command_that_could_not_be_begun_for_want_of_room_is_told_as_that_and_is_run
 }
 
 #[test]
+fn a_command_whose_note_the_disk_does_not_take_is_not_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let hook = path("hooks/post-install/10-modules");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\n: >'{}'\n", path("ran").display())).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(path("current-version"), "2.0.1\n").unwrap();
+    let tool = Tool::script("svc-upgrade").arg("--hooks-only").env("SVC_ENVIRONMENT_FILE", path("none"));
+    let tool = tool.env("SVC_INSTALL_DIR", folder.path()).env("SVC_HOOKS_DIR", path("hooks"));
+    let tool = tool.env("SVC_STATE_DIR", path("state")).env("SVC_BACKUP_DIR", path("backups"));
+    let fails = "case $* in *hook-10-modules.started*) exit 1 ;; esac";
+    let ran = tool.stub(&path("stub"), "sync", fails).run().fails(1, "journal_full").unchanged();
+    assert!(!path("ran").exists(), "{ran}");
+}
+
+#[test]
 fn an_installer_can_say_what_it_does_and_how_it_ended_although_the_disk_of_the_journal_is_full_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let _disk = SmallDisk::at(folder.path(), 8).unwrap();
