@@ -306,3 +306,34 @@ fn a_signal_ends_a_step_that_waits_for_its_document() {
         drop(input);
     }
 }
+
+#[test]
+fn every_setting_of_a_tool_or_a_script_is_noted_in_the_plan_of_a_run() {
+    let print = ". scripts/lib/journal.sh; printf '%s\\n' \"${known_settings[@]}\"";
+    let noted = std::process::Command::new("bash").args(["-c", print]).current_dir(root()).output().unwrap();
+    let noted: BTreeSet<&str> = std::str::from_utf8(&noted.stdout).unwrap().lines().collect();
+    let of = |command: &clap::Command| -> Vec<String> {
+        command.get_arguments().filter_map(|arg| arg.get_env()).map(|name| name.to_string_lossy().into_owned()).collect()
+    };
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    for (_, _, cli) in tools() {
+        known.extend(of(&cli));
+        known.extend(cli.get_subcommands().flat_map(of));
+    }
+    for folder in ["scripts", "scripts/lib"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() || ["demo", "README.md"].contains(&entry.file_name().unwrap().to_str().unwrap()) {
+                continue;
+            }
+            let text = fs::read_to_string(entry).unwrap();
+            let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
+            known.extend(words.filter(|word| word.starts_with("SVC_") && !word.ends_with('_')).map(str::to_owned));
+        }
+    }
+    assert!(known.len() > 30, "{known:?}");
+    // What the scripts hand to one another and to hooks is nobody's setting.
+    let handed = ["SVC_LOCK_FD", "SVC_FOLLOWED", "SVC_VERSION"];
+    let forgotten: Vec<&String> =
+        known.iter().filter(|name| !noted.contains(name.as_str()) && !handed.contains(&name.as_str())).collect();
+    assert!(forgotten.is_empty(), "known_settings in scripts/lib/journal.sh lacks {forgotten:?}");
+}
