@@ -168,7 +168,9 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
     assert!(says.contains("svc-rollback is refused: upway-logs"), "{dry}");
 
     let refused = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(3, "data_streams");
-    assert_eq!(refused.doc()["error"]["step"].as_str().unwrap_or("rollback-snapshot"), "rollback-snapshot", "{refused}");
+    let checks = refused.result()["preflight"].as_array().unwrap();
+    let failed = checks.iter().find(|check| check["verdict"] == "fail").unwrap();
+    assert_eq!(failed["check"], "rollback-snapshot", "{refused}");
     assert_eq!(
         (main_pid(&product), product.marker(), refused.result()["restore_point"].clone()),
         (running, "1.15.5".to_owned(), Value::Null)
