@@ -214,6 +214,15 @@ fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dro
             witness.sees_nothing(&format!("after {to}, {way:?}"));
         }
     }
+    // A library that is not there stops each new session, and nothing before.
+    fs::write(&properties, text.replace("\"log_statement\"", "\"session_preload_libraries\"").replace("ddl", "missing")).unwrap();
+    for way in ways {
+        let ran = case.tool().args(way).arg(&backup).run().refused("property_rejected");
+        let error = &ran.doc()["error"];
+        assert!(error["hint"].as_str().unwrap().contains("properties.json"), "{ran}");
+        assert!(error["causes"].to_string().contains("58P01"), "{ran}");
+        witness.sees_nothing(&format!("after session_preload_libraries, {way:?}"));
+    }
     fs::write(&properties, &text).unwrap();
     // An administrator who is no superuser may not set what is logged.
     let maker = format!("{}_maker", case.database);

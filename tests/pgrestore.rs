@@ -794,6 +794,10 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     }
     let psql = case.tool().args(["--dry-run", "--loader", "psql"]).arg(&dump).run().ok().unchanged();
     assert!(psql.result()["plan"].to_string().contains("\"psql\""), "{psql}");
+    let of_host = psql.result()["plan"].as_array().unwrap().iter().find(|action| action["kind"] == "command").unwrap();
+    let run = of_host["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" ");
+    assert!(run.starts_with("runuser -u postgres -- prlimit --nproc=0 -- psql -X "), "{run}");
+    assert!(psql.result()["plan"].to_string().contains("restrict"), "{psql}");
     case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
     // Neither leaves a trace of itself, a state folder for example.

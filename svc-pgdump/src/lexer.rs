@@ -84,6 +84,8 @@ pub enum Trouble {
     Quote,
     /// A byte 0, at which psql takes the line for ended.
     Zero,
+    /// A vertical tab outside of quotes and comments, which servers take for white space since version 16 only.
+    VerticalTab,
     /// A `COPY … FROM stdin` with options: where its rows end is not known.
     CopyOptions,
     /// Something stands between `COPY … FROM stdin;` and the end of its line.
@@ -432,7 +434,7 @@ pub(crate) const fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r')
 }
 
-/// White space to PostgreSQL; a vertical tab is some since version 16 only, and decides nothing.
+/// White space to PostgreSQL; a vertical tab is some since version 16 only, and is not read on from.
 pub(crate) const fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace()
 }

@@ -192,6 +192,7 @@ impl Sql {
                 return Went::Ended;
             }
             b'\\' => return Went::Trouble(Trouble::BackslashInStatement),
+            b'\x0b' => return Went::Trouble(Trouble::VerticalTab),
             // The server reads on with escapes, if a line ends between the two; psql reads it as a string of its own.
             b'\'' if self.escapes_ended => return Went::Trouble(Trouble::Quote),
             letter if is_word(letter) => {

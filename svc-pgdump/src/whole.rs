@@ -380,6 +380,7 @@ impl Seen {
                 return begun("a quote or a dollar stands in a statement where psql and the server may read it differently");
             }
             End::After(Trouble::Zero) => return begun("it has a byte 0, which pg_dump never writes"),
+            End::After(Trouble::VerticalTab) => return begun("a vertical tab stands in a statement, which pg_dump never writes"),
             End::After(Trouble::CopyOptions) => return begun("it has a COPY with options, which pg_dump never writes"),
             End::After(Trouble::CopyLine) => {
                 return begun("something stands behind a COPY on its line, which pg_dump never writes");

@@ -21,11 +21,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     admin.alter(call, &creation.create().sql, &format!("create the database {}", creation.name))?;
     staged.staged.oid = oid_of(&mut admin.client, &creation.name)?;
     admin.alter(call, &creation.grant().sql, "grant the owner's rights")?;
-    trial::accepts(admin, creation, staged.properties_from, input)?;
-    let properties = "give the database its recorded properties";
-    for statement in creation.before_load() {
-        admin.alter(call, &statement.sql, properties)?;
-    }
+    trial::accepts(admin, call, creation, staged.properties_from, input)?;
     call.check()?;
     let load = Load {
         server: admin.server.version_num,
@@ -45,7 +41,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     let proof = admin.interruptible(call, &mut clients, |clients| proof::prove(clients, expected, &progress))?;
     drop(clients);
     for statement in creation.after_load() {
-        admin.alter(call, &statement.sql, properties)?;
+        admin.alter(call, &statement.sql, "give the database its recorded properties")?;
     }
     call.check()?;
     staged.proof = Some(proof);

@@ -10,7 +10,7 @@ mod psql;
 mod statement;
 
 use svc_pgdump::admin::Admin;
-use svc_pgdump::{Dump, DumpFile};
+use svc_pgdump::{Dump, DumpFile, Target};
 use svc_step::action::Action;
 use svc_step::{Call, Failure};
 
@@ -36,17 +36,22 @@ pub(crate) struct Load<'a> {
 }
 
 /// What the load does, as an operator would type it.
-pub(crate) fn action(chosen: &Chosen, plan: &Plan, database: &str, path: &str) -> Action {
+pub(crate) fn actions(chosen: &Chosen, plan: &Plan, target: &Target, database: &str, path: &str) -> Vec<Action> {
     match chosen.loader {
-        Loader::Psql => Action::command(psql::command_line(database, path)),
+        Loader::Psql => vec![
+            Action::statement(format!(
+                "-- the statements of {path} in {database}, in order, behind \\restrict and a key of the call, sent to the stdin of:"
+            )),
+            Action::command(psql::command_line(target, database)),
+        ],
         Loader::Auto | Loader::Fast => {
             let counts = plan.counts();
-            Action::statement(format!(
+            vec![Action::statement(format!(
                 "-- the statements of {path} in {database}, in order; of these over {} connections side by side: {} COPY (into \
                  fresh ordinary tables as BEGIN; TRUNCATE ONLY t; COPY t FROM stdin WITH (FREEZE); COMMIT), then {} indexes and \
                  keys, then {} foreign keys",
                 chosen.jobs, counts.copies, counts.indexes, counts.foreign_keys
-            ))
+            ))]
         }
     }
 }

@@ -121,7 +121,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         }
         first.push(Action::statement(drop_statement(&database)));
     }
-    let load = loader::action(&chosen, &plan, &name, &input.dump.path().display().to_string());
+    let load = loader::actions(&chosen, &plan, &admin.target, &name, &input.dump.path().display().to_string());
     let staged = Staged {
         database,
         system_identifier: admin.server.system_identifier.clone(),
@@ -275,10 +275,10 @@ fn remarks(call: &Call, admin: &Admin, dump: &Dump) {
 }
 
 /// Everything in order, as an operator would type it.
-fn actions(creation: &Creation, load: Action) -> Vec<Action> {
+fn actions(creation: &Creation, load: Vec<Action>) -> Vec<Action> {
     let mut plan = vec![creation.create().action(), creation.grant().action()];
     plan.extend(creation.before_load().iter().map(Statement::action));
-    plan.push(load);
+    plan.extend(load);
     plan.extend(creation.close().iter().map(Statement::action));
     plan.push(Action::statement("ANALYZE"));
     plan.extend(creation.after_load().iter().map(Statement::action));

@@ -15,8 +15,11 @@ use crate::swap::SCHEMAS;
 use crate::{names, notes, stage};
 
 /// What is done, as an operator would type it.
-pub(crate) fn actions(wanted: &Creation, name: &str) -> [Action; 2] {
-    [trial(wanted, name).create().action(), Action::statement(drop_if_there(name))]
+pub(crate) fn actions(wanted: &Creation, name: &str) -> Vec<Action> {
+    let trial = trial(wanted, name);
+    let given = trial.before_load().into_iter().map(|statement| statement.action());
+    let created = std::iter::once(trial.create().action());
+    created.chain(given).chain(std::iter::once(Action::statement(drop_if_there(name)))).collect()
 }
 
 fn trial(wanted: &Creation, name: &str) -> Creation {
@@ -46,7 +49,7 @@ pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(),
     let Prepared { admin, input, creation, staged, .. } = prepared;
     let trial = trial(creation, &name);
     let created = admin.alter(call, &trial.create().sql, "create a database like the one that is to be replaced");
-    let accepted = if created.is_ok() { accepts(admin, &trial, staged.properties_from, input) } else { Ok(()) };
+    let accepted = if created.is_ok() { accepts(admin, call, &trial, staged.properties_from, input) } else { Ok(()) };
     match prepared.admin.take_back(&name) {
         Ok(()) => {
             if created.is_ok() {
@@ -64,11 +67,18 @@ pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(),
     accepted
 }
 
-/// The server accepts the recorded properties: each is tried on the empty database, in a transaction that is rolled back.
+/// The server accepts the recorded properties: each is tried on the empty database, in a transaction that is rolled back. Then it is
+/// given those that hold during the load, and connected to once: some of them only a new session reads.
 ///
 /// # Errors
 /// It rejects one (3), or is lost (5).
-pub(crate) fn accepts(admin: &mut Admin, creation: &Creation, from: PropertiesFrom, input: &Input) -> Result<(), Failure> {
+pub(crate) fn accepts(
+    admin: &mut Admin,
+    call: &Call,
+    creation: &Creation,
+    from: PropertiesFrom,
+    input: &Input,
+) -> Result<(), Failure> {
     let told = |error: &postgres::Error| refusal::of_query(error, "try the recorded properties of the database");
     admin.client.batch_execute("BEGIN").map_err(|error| told(&error))?;
     let mut tried = creation.before_load().into_iter().chain(creation.after_load()).map(|statement| {
@@ -77,16 +87,44 @@ pub(crate) fn accepts(admin: &mut Admin, creation: &Creation, from: PropertiesFr
     });
     let tried = tried.try_for_each(|one| one);
     let ended = admin.client.batch_execute("ROLLBACK").map_err(|error| told(&error));
-    tried.and(ended)
+    tried.and(ended)?;
+    for statement in creation.before_load() {
+        admin.alter(call, &statement.sql, "give the database its recorded properties")?;
+    }
+    match admin.target.connect(call, &creation.name) {
+        // Everybody has the right to connect to a new database, so one that is lacking is to what a setting names.
+        Err(failure) if ["postgres_connect", "postgres_no_right"].contains(&failure.code.as_str()) => {
+            Err(closing(failure, creation, from, input))
+        }
+        // Whom the server lets in may depend on the name, and that of a copy is another one.
+        Err(failure) if !["postgres_access_denied", "password_missing"].contains(&failure.code.as_str()) => Err(failure),
+        _ => Ok(()),
+    }
 }
 
-fn rejected(statement: &Statement, said: &DbError, from: PropertiesFrom, input: &Input) -> Failure {
-    let place = match (from, &input.kept) {
+/// With its properties, the server lets nobody into the database.
+fn closing(failure: Failure, creation: &Creation, from: PropertiesFrom, input: &Input) -> Failure {
+    let message = "The server connects nobody to a database with the recorded properties.";
+    let hint = format!(
+        "See the cause, and make good what the server lacks; or take the setting out of {}, and restore by the name of the dump: svc-pgrestore FILE",
+        place(from, input)
+    );
+    let is_shown = creation.before_load().iter().all(Statement::is_shown);
+    let refused = Failure::refused("property_rejected", message).hint(hint);
+    // The server repeats a value, which may be a secret.
+    if is_shown { failure.causes.into_iter().fold(refused, Failure::cause) } else { refused }
+}
+
+fn place(from: PropertiesFrom, input: &Input) -> String {
+    match (from, &input.kept) {
         (PropertiesFrom::Recorded, _) => Properties::path_of(input.dump.path()).display().to_string(),
         (_, Some(_)) => kept_of(input.dump.path()).display().to_string(),
         (_, None) => "the live database".to_owned(),
-    };
-    let leave = format!("take it out of {place}, and restore by the name of the dump: svc-pgrestore FILE");
+    }
+}
+
+fn rejected(statement: &Statement, said: &DbError, from: PropertiesFrom, input: &Input) -> Failure {
+    let leave = format!("take it out of {}, and restore by the name of the dump: svc-pgrestore FILE", place(from, input));
     let hint = if *said.code() == SqlState::INSUFFICIENT_PRIVILEGE {
         format!("Connect as a superuser (--as postgres), who may set it; or {leave}.")
     } else {

@@ -119,6 +119,11 @@ fn what_cannot_be_read_is_not_guessed() {
     assert_eq!(end("SELECT 1 \\gset\n"), End::After(Trouble::BackslashInStatement));
     assert_eq!(end("SELECT 1;\0"), End::After(Trouble::Zero));
     assert_eq!(end("COPY t FROM stdin;\na\0\n\\.\n"), End::After(Trouble::Zero));
+    for text in ["\x0bCOPY t FROM PROGRAM 'id';", "SELECT 1;\n\x0b", "COPY\x0bt FROM stdin;", "SELECT 1 /\x0b 2;"] {
+        assert_eq!(end(text), End::After(Trouble::VerticalTab), "{text:?}");
+    }
+    assert_eq!(end("SELECT '\x0b', \"\x0b\" -- \x0b\n, $$\x0b$$ /* \x0b */;\n/* \x0b */ -- \x0b\n"), End::Between);
+    assert_eq!(end("COPY t FROM stdin;\n\x0b\n\\.\n"), End::Between);
 }
 
 #[test]

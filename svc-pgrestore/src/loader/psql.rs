@@ -7,11 +7,13 @@ use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::process::{ChildStdin, Command, Stdio};
 
+use nix::unistd::{Uid, User};
 use svc_pgdump::admin::{MAINTENANCE, OWN_SETTINGS};
 use svc_pgdump::lexer::{Kind, Piece};
 use svc_pgdump::{Target, lexer};
 use svc_step::child::{Ended, Running, capture, run_as};
 use svc_step::file::hex;
+use svc_step::line_secrets::without_secrets;
 use svc_step::progress::{Progress, Unit};
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
@@ -24,6 +26,14 @@ const PIECE: usize = 256 * 1024;
 
 /// Status of a psql whose script failed, by its manual.
 const SCRIPT_FAILED: i32 = 3;
+
+/// Without room for one more process nothing in a dump can start a program, in no version of psql.
+const NO_PROGRAMS: [&str; 4] = ["prlimit", "--nproc=0", "--", "psql"];
+
+/// User numbers from here on: above those that systemd and sssd give out, and with room for every number that a process can have.
+const UNASSIGNED: u32 = 0x7F00_0000;
+/// The unassigned ones that are in every container too.
+const UNASSIGNED_LOW: std::ops::RangeInclusive<u32> = 65_520..=65_533;
 
 /// Whether psql can be run, connects as it will, and knows its restricted mode: found out before anything is altered.
 ///
@@ -39,7 +49,7 @@ pub(super) fn available(call: &Call, target: &Target) -> Result<(), Failure> {
     })?;
     let mut running = Running::start(&mut command(target, MAINTENANCE)?)?;
     let written = running.stdin().map(|mut stdin| stdin.write_all(restrict()?.as_bytes())).transpose();
-    let Ended { status, .. } = running.wait(call)?;
+    let Ended { status, stderr } = running.wait(call)?;
     match (status.code(), written) {
         (Some(0), Ok(_)) => Ok(()),
         (Some(SCRIPT_FAILED), _) => Err(Failure::refused(
@@ -51,9 +61,15 @@ pub(super) fn available(call: &Call, target: &Target) -> Result<(), Failure> {
             "psql_unusable",
             format!("psql, which is needed for this dump, does not connect to {} as our own connection does.", target.place()),
         )
-        .hint("It never runs as root: the files of PGSSLROOTCERT, PGSSLCERT and PGSSLKEY must be readable for the user nobody; or connect with --as over the socket.")
-        .cause(format!("psql ended with {status}"))),
+        .hint("It never runs as root: the files of PGSSLROOTCERT, PGSSLCERT and PGSSLKEY must be readable for the group of the user nobody (PGSSLKEY: chown root:nogroup, chmod 640); or connect with --as over the socket.")
+        .cause(format!("psql ended with {status}"))
+        .cause(connecting(&stderr))),
     }
+}
+
+/// What psql said of a connection that did not come about: it has read nothing of a dump by then.
+fn connecting(stderr: &str) -> String {
+    without_secrets(stderr.lines().find(|line| line.starts_with("psql: error: ")).unwrap_or_default())
 }
 
 /// The order that makes psql refuse every other one, with a key that nobody knows. What follows is on the same line, so that the
@@ -64,19 +80,64 @@ fn restrict() -> std::io::Result<String> {
     Ok(format!("\\restrict {} \\\\ ", hex(&key)))
 }
 
-/// Whom psql runs as, where that is not the caller: a dump is nobody's business to read as root.
+/// Whom psql runs as, where that is not the caller: a dump is nobody's business to read as root. In root's place it is nobody, by a
+/// number of this call's own: processes of one number read each other's environment, where the password is.
 fn own_user(target: &Target) -> Result<Option<OsUser>, Failure> {
     let user = target.os_user().cloned().or_else(OsUser::current);
     match user {
-        Some(user) if user.uid.is_root() => OsUser::named("nobody").map(Some),
+        Some(user) if user.uid.is_root() => Ok(Some(OsUser { uid: unassigned()?, ..OsUser::named("nobody")? })),
         _ => Ok(target.os_user().cloned()),
     }
 }
 
-/// The command, as an operator would type it.
-pub(super) fn command_line(database: &str, path: &str) -> Vec<String> {
-    let words = ["psql", "-X", "--no-password", "-v", "ON_ERROR_STOP=1", "-f", path, "-d", database];
-    words.map(str::to_owned).to_vec()
+/// A user's number that no other process has: of a range that nobody assigns, by the number of this process, which no other living one
+/// has; where a container has no such numbers, one of those few that systemd leaves unassigned below 65536.
+fn unassigned() -> Result<Uid, Failure> {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let is_mapped = |uid: u32| {
+        map.lines().any(|line| {
+            let mut numbers = line.split_whitespace().map_while(|word| word.parse::<u32>().ok());
+            let (first, size) = (numbers.next(), numbers.nth(1));
+            first.zip(size).is_some_and(|(first, size)| uid >= first && uid - first < size)
+        })
+    };
+    let own = UNASSIGNED.saturating_add(std::process::id());
+    let found = std::iter::once(own).chain(UNASSIGNED_LOW).find(|uid| is_mapped(*uid) && is_free(Uid::from_raw(*uid)));
+    found.map(Uid::from_raw).ok_or_else(|| {
+        Failure::refused(
+            "psql_unusable",
+            "psql, which is needed for this dump, never runs as root, and this host has no free user number.",
+        )
+        .hint("Run it as another user than root, or with --as over the socket.")
+    })
+}
+
+/// No user has that number.
+fn is_free(uid: Uid) -> bool {
+    !matches!(User::from_uid(uid), Ok(Some(_)))
+}
+
+/// psql and its arguments.
+fn words() -> Vec<&'static str> {
+    let mut words = vec!["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1", "-c", OWN_SETTINGS, "-c", ARRAY_NULLS];
+    // With the SQLSTATE of each answer: it tells which of them quote the values of rows.
+    words.extend(["-v", "VERBOSITY=verbose", "-f", "-"]);
+    words
+}
+
+/// What is run, as an operator would type it; the dump is sent to it.
+pub(super) fn command_line(target: &Target, database: &str) -> Vec<String> {
+    let user = match own_user(target) {
+        Ok(Some(user)) if target.os_user() == Some(&user) => {
+            vec!["runuser".to_owned(), "-u".to_owned(), user.name, "--".to_owned()]
+        }
+        Ok(Some(user)) => {
+            let (uid, gid) = (format!("--reuid={}", user.uid), format!("--regid={}", user.gid));
+            vec!["setpriv".to_owned(), uid, gid, "--clear-groups".to_owned(), "--".to_owned()]
+        }
+        _ => Vec::new(),
+    };
+    user.into_iter().chain(NO_PROGRAMS.into_iter().chain(words()).chain(["-d", database]).map(str::to_owned)).collect()
 }
 
 pub(super) fn load(call: &Call, target: &Target, load: &Load<'_>) -> Result<(), Failure> {
@@ -103,17 +164,14 @@ pub(super) fn load(call: &Call, target: &Target, load: &Load<'_>) -> Result<(), 
 }
 
 fn command(target: &Target, database: &str) -> Result<Command, Failure> {
-    // Without room for one more process nothing in a dump can start a program, in no version of psql.
-    let mut command = Command::new("prlimit");
-    command.args(["--nproc=0", "--", "psql"]);
+    let [prlimit, rest @ ..] = NO_PROGRAMS;
+    let mut command = Command::new(prlimit);
+    command.args(rest);
     target.child_env(&mut command, database);
     own_user(target)?.iter().for_each(|user| run_as(&mut command, user));
     // Sentences are read from its stderr, so it is to speak English.
     command.env("LC_ALL", "C.UTF-8").env_remove("PSQLRC");
-    command.args(["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1"]);
-    command.args(["-c", OWN_SETTINGS, "-c", ARRAY_NULLS]);
-    // With the SQLSTATE of each answer: it tells which of them quote the values of rows.
-    command.args(["-v", "VERBOSITY=verbose", "-f", "-"]).stdin(Stdio::piped());
+    command.args(words()).stdin(Stdio::piped());
     Ok(command)
 }
 
