@@ -61,8 +61,11 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
         fs::set_permissions(product.path(name), fs::Permissions::from_mode(0o600)).unwrap();
         product.path(name)
     };
+    // It is at work until it has been seen.
+    let looked = product.path("looked");
     let uninstall = format!(
-        "true --password S3CR-uninstall https://u:S3CR/@cmd@h; '{}'",
+        "true --password S3CR-uninstall https://u:S3CR/@cmd@h; until [ -e '{}' ]; do sleep 0.01; done; '{}'",
+        looked.display(),
         product.install_dir().join("bin/svc-uninstall").display()
     );
     let environment = file("environment", "SVC_MAIL_PASS=S3CR-file\nSVC_MAIL=S3CR-mail\n");
@@ -78,13 +81,20 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
             .env("SVC_UNINSTALL", &uninstall)
     };
     let by_url = |name: &str| script(name).env("SVC_SEARCH_URL", plain.replace("://", "://bob:S3CR%2Furl%40%25@"));
-    let (ended, seen) = while_looking_at_processes(|| {
-        [
-            by_url("svc-upgrade").arg(&new).run().fails(1, "command_failed"),
-            by_url("svc-upgrade").args(["--resume", "--rerun-installer"]).run().ok(),
-            script("svc-rollback").env("SVC_SEARCH_API_KEY_FILE", &api_key).arg("--installer").arg(&old).run().ok(),
-        ]
-    });
+    let (ended, seen) = while_looking_at_processes(
+        |words| {
+            if program_of(words) == uninstall {
+                fs::write(&looked, "").unwrap();
+            }
+        },
+        || {
+            [
+                by_url("svc-upgrade").arg(&new).run().fails(1, "command_failed"),
+                by_url("svc-upgrade").args(["--resume", "--rerun-installer"]).run().ok(),
+                script("svc-rollback").env("SVC_SEARCH_API_KEY_FILE", &api_key).arg("--installer").arg(&old).run().ok(),
+            ]
+        },
+    );
     for ran in &ended {
         assert!(!ran.stdout.contains("S3CR") && !ran.stderr.contains("S3CR") && !ran.stdout.contains("pass:word"), "{ran}");
     }
@@ -108,7 +118,7 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
     };
     let others: Vec<&Vec<String>> = seen.iter().filter(|words| !may(program_of(words))).collect();
     assert!(others.is_empty(), "{others:#?}");
-    assert!(!seen.is_empty(), "no process was seen with what it was handed, so this shows nothing");
+    assert!(seen.iter().any(|words| program_of(words) == uninstall), "{seen:#?}");
 }
 
 fn executable(path: &Path, does: &str) {
@@ -138,17 +148,20 @@ fn program_of(words: &[String]) -> &str {
 }
 
 /// What comes of it, and the command lines of this host that have held a planted secret meanwhile.
-fn while_looking_at_processes<T>(act: impl FnOnce() -> T) -> (T, BTreeSet<Vec<String>>) {
+fn while_looking_at_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl FnOnce() -> T) -> (T, BTreeSet<Vec<String>>) {
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let looking = scope.spawn(|| {
+        let done = &done;
+        let looking = scope.spawn(move || {
             let mut seen = BTreeSet::new();
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
                 for entry in fs::read_dir("/proc").unwrap().flatten() {
                     let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
                     let line = String::from_utf8_lossy(&line);
                     if line.contains("S3CR") {
-                        seen.insert(line.split('\0').map(str::to_owned).collect());
+                        let words: Vec<String> = line.split('\0').map(str::to_owned).collect();
+                        on_seen(&words);
+                        seen.insert(words);
                     }
                 }
                 std::thread::sleep(Duration::from_millis(5));

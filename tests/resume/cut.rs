@@ -170,3 +170,19 @@ pub fn points(run: &Path) -> Vec<String> {
 pub fn has(run: &Path, wanted: &str) -> bool {
     points(run).iter().any(|point| point == wanted)
 }
+
+/// The first time that it comes to a point.
+pub fn once(wanted: &str) -> impl FnMut(&str) -> bool + use<'_> {
+    let mut done = false;
+    move |point| {
+        let now = !done && point == wanted;
+        done |= now;
+        now
+    }
+}
+
+/// The first time that it comes to each of these, one after the other.
+pub fn in_turn<'a>(wanted: &'a [&str]) -> impl FnMut(&str) -> bool + use<'a> {
+    let mut left = wanted.iter().peekable();
+    move |point| left.next_if(|wanted| **wanted == point).is_some()
+}

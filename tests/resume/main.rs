@@ -5,7 +5,6 @@ mod cut;
 mod hops;
 mod installer;
 mod journey;
-mod pairs;
 mod power;
 mod room;
 mod steps;

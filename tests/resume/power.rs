@@ -11,8 +11,8 @@ use svc_tests::product::Product;
 use svc_tests::tool::Tool;
 
 use crate::cut::How;
+use crate::cut::in_turn;
 use crate::journey::Journey;
-use crate::pairs::in_turn;
 
 /// What is there of that which was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
 
-use crate::cut::How;
+use crate::cut::{How, in_turn, once};
 use crate::journey::Journey;
-use crate::pairs::{in_turn, once};
 
 /// The points at which a script is cut off by default.
 const SOME: [&str; 5] =
@@ -23,12 +22,12 @@ fn each(wanted: fn(&str) -> bool, seen: &mut BTreeSet<String>) -> impl FnMut(&st
     }
 }
 
-fn cut_at_every_step(name: &str, how: How) {
-    cut_at(name, how, |_| true);
+fn cut_at_every_step(name: &str, how: How, options: &[&str]) {
+    cut_at(name, how, options, |_| true);
 }
 
-fn cut_at(name: &str, how: How, wanted: fn(&str) -> bool) {
-    let mut journey = Journey::new(name, &[]);
+fn cut_at(name: &str, how: How, options: &[&str], wanted: fn(&str) -> bool) {
+    let mut journey = Journey::new(name, options);
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
     let cuts = journey.there(how, each(wanted, &mut there));
     // One may have come too late.
@@ -39,26 +38,32 @@ fn cut_at(name: &str, how: How, wanted: fn(&str) -> bool) {
 
 #[test]
 fn killed_with_all_its_tools_at_some_steps_it_comes_to_its_end_and_nothing_is_lost() {
-    cut_at("resome", How::Killed, |point| SOME.contains(&point));
+    cut_at("resome", How::Killed, &[], |point| SOME.contains(&point));
 }
 
 #[test]
 #[ignore = "minutes: cut off at each step"]
 fn killed_with_all_its_tools_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
-    cut_at_every_step("reall", How::Killed);
+    cut_at_every_step("reall", How::Killed, &[]);
 }
 
 #[test]
 #[ignore = "minutes: cut off at each step"]
 fn killed_alone_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
-    cut_at_every_step("realone", How::Alone);
+    cut_at_every_step("realone", How::Alone, &[]);
+}
+
+#[test]
+#[ignore = "minutes: cut off at each step"]
+fn killed_with_standing_copies_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
+    cut_at_every_step("reaside", How::Killed, &["--aside"]);
 }
 
 #[test]
 #[ignore = "minutes: cut off at each step, twice"]
 fn told_to_end_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
-    cut_at_every_step("reterm", How::Asked(Signal::SIGTERM));
-    cut_at_every_step("rehup", How::Hung(Signal::SIGHUP));
+    cut_at_every_step("reterm", How::Asked(Signal::SIGTERM), &[]);
+    cut_at_every_step("rehup", How::Hung(Signal::SIGHUP), &[]);
 }
 
 #[test]
