@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -30,18 +30,16 @@ pub fn system_user(name: &str) -> Result<User> {
     if let Some(user) = User::from_name(name)? {
         return Ok(user);
     }
-    let made = run(Command::new("useradd").args(["--system", "--user-group", "--no-create-home"]).args([
-        "--home-dir",
-        "/nonexistent",
-        "--shell",
-        "/usr/sbin/nologin",
-        name,
-    ]));
-    // Two hosts that start at once may both find no user; the slower one's useradd fails, and the user is there all the same.
-    match User::from_name(name)? {
-        Some(user) => Ok(user),
-        None => Err(made.err().unwrap_or_else(|| anyhow::anyhow!("useradd made no user {name}"))),
+    // Hosts that start at once may all find no user, and a second useradd that came to look before the first had ended gives the user
+    // another number, after folders were made for the first one.
+    let lock = std::env::temp_dir().join("svc-tests.users.lock");
+    let lock = File::create(&lock).with_context(|| format!("cannot write {}", lock.display()))?;
+    lock.lock()?;
+    if User::from_name(name)?.is_none() {
+        let home = ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"];
+        run(Command::new("useradd").args(["--system", "--user-group", "--no-create-home"]).args(home).arg(name))?;
     }
+    User::from_name(name)?.with_context(|| format!("useradd made no user {name}"))
 }
 
 /// `count` different ports of 127.0.0.1 on which nobody listens.
