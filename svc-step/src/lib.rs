@@ -15,6 +15,7 @@ pub mod effects;
 pub mod failure;
 pub mod file;
 pub mod from;
+pub mod journal;
 pub mod line_secrets;
 pub mod lock;
 pub mod people;

@@ -1,0 +1,255 @@
+//! The journal of a run: what its directory `$SVC_STATE_DIR/runs/<run_id>/` says (`docs`: a run directory is the journal).
+//!
+//! Only read here; `svc-run` writes it. A document that is empty or cut short counts as none: what it would have said is unknown.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::document::{Document, Warning};
+
+/// A file of a journal larger than this is none of ours.
+const LARGEST: u64 = 256 * 1024 * 1024;
+
+/// A run, by its directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Journal {
+    dir: PathBuf,
+}
+
+/// How a run was called (`plan.json`; `plan.2.json` and so on of each time that it was resumed).
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Plan {
+    /// The script, `svc-upgrade`.
+    pub script: String,
+    /// The run's ID.
+    pub run_id: String,
+    /// The run of the script that called this one.
+    pub parent: Option<String>,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// The working directory of the call.
+    pub directory: String,
+    /// Who called it.
+    pub user: String,
+    /// The tools' version.
+    pub tools: String,
+    /// The arguments, without secrets and without those of the installer.
+    pub arguments: Vec<String>,
+    /// The settings of the service, without secrets.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// What a run itself found out (`notes.json`).
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Notes {
+    /// What its last document says in its result, by key.
+    pub facts: Map<String, Value>,
+    /// The run's own warnings.
+    pub warnings: Vec<Warning>,
+    /// Whether a person must look: exit status 9.
+    pub review: bool,
+}
+
+/// What a step was started as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It only reads.
+    Check,
+    /// It has an effect.
+    Step,
+    /// A command without a document of its own: an installer, an uninstaller, a hook.
+    External,
+}
+
+/// One attempt of a step.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// Its number in the run: all attempts of a step share it.
+    pub number: u32,
+    /// The step's name.
+    pub step: String,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// What it was started as.
+    pub kind: Kind,
+    /// When it was started, in milliseconds since 1970.
+    pub begun_ms: u64,
+    /// The path of its files, without their endings.
+    pub files: PathBuf,
+    /// The exit status of an external command that has ended.
+    pub exit_status: Option<i32>,
+    /// Its document; none where it has not ended, or nobody knows how.
+    pub document: Option<Document<Value>>,
+}
+
+/// The runs of a host, the newest first.
+#[must_use]
+pub fn runs(state_dir: &Path) -> Vec<Journal> {
+    let entries = fs::read_dir(state_dir.join("runs")).into_iter().flatten().flatten();
+    let mut found: Vec<Journal> =
+        entries.map(|entry| Journal::at(entry.path())).filter(|run| run.dir.is_dir() && run.is_named()).collect();
+    found.sort_by(|one, other| other.dir.cmp(&one.dir));
+    found
+}
+
+/// The one document of a file; none where it is absent, empty, cut short, or not alone.
+#[must_use]
+pub fn document_in(path: &Path) -> Option<Document<Value>> {
+    read_json(path)
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
+    let mut text = Vec::new();
+    fs::File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+impl Journal {
+    /// The run whose directory that is; nothing is looked at.
+    #[must_use]
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its ID, the directory's name.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    fn is_named(&self) -> bool {
+        self.id().parse::<crate::run_id::RunId>().is_ok()
+    }
+
+    /// How it was called first; empty where that cannot be read (a run is known by its folder, also then).
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        read_json(&self.dir.join("plan.json")).unwrap_or_default()
+    }
+
+    /// How it was called each time, the first first.
+    #[must_use]
+    pub fn plans(&self) -> Vec<Plan> {
+        (1..=self.times()).filter_map(|time| read_json(&self.dir.join(numbered("plan", time)))).collect()
+    }
+
+    /// How often it was called: once, and once more for each time that it was resumed.
+    #[must_use]
+    pub fn times(&self) -> u32 {
+        (2..).take_while(|time| self.dir.join(numbered("plan", *time)).exists()).last().unwrap_or(1)
+    }
+
+    /// Where the last document of its newest time is, or will be.
+    #[must_use]
+    pub fn document_path(&self) -> PathBuf {
+        self.dir.join(numbered("document", self.times()))
+    }
+
+    /// The last document of its newest time; none where it has not ended, or was killed.
+    #[must_use]
+    pub fn last_document(&self) -> Option<Document<Value>> {
+        document_in(&self.document_path())
+    }
+
+    /// Whether its newest time has ended well.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.last_document().is_some_and(|document| document.ok)
+    }
+
+    /// What it has found out.
+    #[must_use]
+    pub fn notes(&self) -> Notes {
+        read_json(&self.dir.join("notes.json")).unwrap_or_default()
+    }
+
+    /// Every attempt of every step, in the order of their numbers.
+    #[must_use]
+    pub fn attempts(&self) -> Vec<Attempt> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let mut found: Vec<Attempt> = entries.filter_map(|entry| Attempt::of(&entry.path())).collect();
+        found.sort_by_key(|one| (one.number, one.attempt));
+        found
+    }
+
+    /// The newest attempt of a step; none where it was never started.
+    #[must_use]
+    pub fn attempt(&self, step: &str) -> Option<Attempt> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let of_step = entries.map(|entry| entry.path()).filter(|path| parts(path).is_some_and(|(_, name, _)| name == step));
+        let newest = of_step.max_by_key(|path| parts(path).map(|(_, _, attempt)| attempt))?;
+        Attempt::of(&newest)
+    }
+
+    /// Whether a step was ever started.
+    #[must_use]
+    pub fn has_begun(&self, step: &str) -> bool {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| parts(&entry.path()).is_some_and(|(_, name, _)| name == step))
+    }
+
+    /// Whether the newest attempt of a step is ok.
+    #[must_use]
+    pub fn is_done(&self, step: &str) -> bool {
+        self.attempt(step).and_then(|one| one.document).is_some_and(|document| document.ok)
+    }
+}
+
+/// `plan.json` for the first time, `plan.2.json` for the second.
+#[must_use]
+pub fn numbered(name: &str, time: u32) -> String {
+    if time == 1 { format!("{name}.json") } else { format!("{name}.{time}.json") }
+}
+
+/// Number, step and attempt of `NN-<step>[.<attempt>].started`.
+fn parts(path: &Path) -> Option<(u32, String, u32)> {
+    let (number, rest) = path.file_name()?.to_str()?.strip_suffix(".started")?.split_once('-')?;
+    let (step, attempt) = rest.split_once('.').map_or((rest, Some(1)), |(step, attempt)| (step, attempt.parse().ok()));
+    Some((number.parse().ok()?, step.to_owned(), attempt?))
+}
+
+impl Attempt {
+    /// The attempt whose `.started` that is.
+    fn of(started: &Path) -> Option<Self> {
+        let (number, step, attempt) = parts(started)?;
+        let files = started.with_extension("");
+        let file = |ending: &str| PathBuf::from(format!("{}.{ending}", files.display()));
+        let kind = match fs::read_to_string(started).unwrap_or_default().trim() {
+            "check" => Kind::Check,
+            "external" | "foreign" => Kind::External,
+            // Also where it is empty: that it was started is known, and not as what.
+            _ => Kind::Step,
+        };
+        let begun = fs::metadata(started).and_then(|data| data.modified()).ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(Self {
+            number,
+            step,
+            attempt,
+            kind,
+            begun_ms: u64::try_from(begun.as_millis()).ok()?,
+            exit_status: fs::read_to_string(file("rc")).ok().and_then(|text| text.trim().parse().ok()),
+            // A tool that has outlived its run has left it under its first name.
+            document: document_in(&file("json")).or_else(|| document_in(&file("json.partial"))),
+            files,
+        })
+    }
+
+    /// Whether it has ended well.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.document.as_ref().is_some_and(|document| document.ok)
+    }
+}
