@@ -83,8 +83,9 @@ pub fn name(signal: i32) -> String {
         .map_or_else(|| format!("signal {signal}"), |name| name.trim_start_matches("SIG").to_owned())
 }
 
-/// Reads the kernel's own account, since asking by `sigaction` would set it.
-fn inherited_as_ignored(signal: i32) -> bool {
+/// Whether the process was started with a signal ignored (`nohup`). Reads the kernel's own account, since asking by `sigaction` would set it.
+#[must_use]
+pub fn inherited_as_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status
         .lines()

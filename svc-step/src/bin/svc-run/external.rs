@@ -78,20 +78,28 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure>
     let log = log.map_err(|error| run.journal_full(&Failure::io("write the log", &run.dir().join("log"), &error)))?;
     let private = if step.name == "installer" { run.private.len() } else { 0 };
     let mut holder = Command::new(this);
-    holder.arg("hold").arg("--files").arg(files).args(["--umask", &run.caller.umask.to_string(), "--private", &private.to_string()]);
+    holder.arg("hold").arg("--files").arg(files).args(["--private", &private.to_string()]);
+    if let Ok(fd) = std::env::var("SVC_LOCK_FD").or_else(|_| run.lock_fd.map(|fd| fd.to_string()).ok_or(())) {
+        holder.args(["--lock", &fd]);
+    }
     if run.attached {
         holder.arg("--terminal");
     }
     holder.arg("--").args(&step.command).current_dir(&step.directory).env_clear().envs(run.caller.environment.iter().cloned());
     // The lock is the holder's standard input: it is taken before the holder exists, and nobody else inherits it.
-    let mut holder = holder.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(log).spawn().map_err(|error| not_begun(step, &error))?;
+    let mut holder =
+        holder.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(log).spawn().map_err(|error| not_begun(step, &error))?;
     loop {
         match holder.try_wait() {
             Ok(Some(_)) => return Ok(()),
             Ok(None) if run.signal().is_some() => {
                 let rc = with_ending(files, "rc");
                 return Err(Failure::failed("interrupted", format!("The command of the step {} is still running.", step.name))
-                    .hint(format!("Wait until {} says how it ended; it prints to {}.", rc.display(), with_ending(files, "out").display())));
+                    .hint(format!(
+                        "Wait until {} says how it ended; it prints to {}.",
+                        rc.display(),
+                        with_ending(files, "out").display()
+                    )));
             }
             Ok(None) => std::thread::sleep(Duration::from_millis(2)),
             Err(error) => return Err(not_begun(step, &error)),
@@ -111,7 +119,12 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
     match status {
         Some(status) => {
             let document = write_document(run, step, files, status);
-            super::console::ended(run, files, serde_json::to_value(&document).ok().and_then(|value| serde_json::from_value(value).ok()).as_ref(), None);
+            super::console::ended(
+                run,
+                files,
+                serde_json::to_value(&document).ok().and_then(|value| serde_json::from_value(value).ok()).as_ref(),
+                None,
+            );
             judge(run, step, &document)
         }
         None if with_ending(files, "out").exists() => Err(unknown(run, step)),
@@ -128,8 +141,13 @@ fn judge(run: &Run, step: &Step, document: &Document<CommandResult>) -> Result<(
     failure.hint.clone_from(&error.hint);
     failure.causes.clone_from(&error.causes);
     run.log(&failure.message);
-    Err(failure)
-        .or_else(|failure: Failure| if step.options.ok.is_some_and(|ok| document.result.as_ref().is_some_and(|result| result.exit_status == ok)) { Ok(()) } else { Err(failure) })
+    Err(failure).or_else(|failure: Failure| {
+        if step.options.ok.is_some_and(|ok| document.result.as_ref().is_some_and(|result| result.exit_status == ok)) {
+            Ok(())
+        } else {
+            Err(failure)
+        }
+    })
 }
 
 /// The document of a command that has ended. Where there is no disk space for it, the next step finds that too; the status is kept.
@@ -141,7 +159,8 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
     let (began, ended) = (time("started"), time("rc"));
     let output = with_ending(files, "out");
     // An installer may repeat its arguments in words of its own.
-    let causes = if status == 0 || (step.name == "installer" && !run.private.is_empty()) { Vec::new() } else { last_lines(&output) };
+    let causes =
+        if status == 0 || (step.name == "installer" && !run.private.is_empty()) { Vec::new() } else { last_lines(&output) };
     let document = Document {
         schema: schema_name("svc-run", "command"),
         tool: format!("svc-run {}", env!("CARGO_PKG_VERSION")),
@@ -194,8 +213,11 @@ fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(
         return None;
     }
     if earlier.exit_status.is_none() && is_running(&run.state_dir) {
-        return Some(Err(Failure::locked("external_running", format!("The command of the step {} is still running.", step.name))
-            .hint(format!("Wait until it has ended; it prints to {}.", with_ending(&earlier.files, "out").display()))));
+        return Some(Err(Failure::locked(
+            "external_running",
+            format!("The command of the step {} is still running.", step.name),
+        )
+        .hint(format!("Wait until it has ended; it prints to {}.", with_ending(&earlier.files, "out").display()))));
     }
     let ok = match (&earlier.document, earlier.exit_status) {
         (Some(document), _) => Some(document.ok),
@@ -210,14 +232,22 @@ fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(
         Some(false) => {
             let status = earlier.exit_status.map_or_else(|| "an unknown status".to_owned(), |status| format!("status {status}"));
             let output = with_ending(&earlier.files, "out");
-            let text = format!("The command of the step {} ended with {status}, and is not run again by itself; see {}.", step.name, output.display());
+            let text = format!(
+                "The command of the step {} ended with {status}, and is not run again by itself; see {}.",
+                step.name,
+                output.display()
+            );
             Some(Err(Failure::refused("installer_failed", text).hint(rerun_hint(run))))
         }
     }
 }
 
 fn unknown(run: &Run, step: &Step) -> Failure {
-    let text = format!("The outcome of the step {} is unknown: its command has left no exit status in {}.", step.name, run.dir().display());
+    let text = format!(
+        "The outcome of the step {} is unknown: its command has left no exit status in {}.",
+        step.name,
+        run.dir().display()
+    );
     Failure::refused("outcome_unknown", text).hint(rerun_hint(run))
 }
 
@@ -249,8 +279,13 @@ pub fn take_lock(state_dir: &Path) -> Result<File, Failure> {
             Err(TryLockError::Error(error)) => return Err(fault(error)),
         }
     }
-    Err(Failure::locked("external_running", "An installer or another external command of an earlier run is still running.")
-        .hint(format!("Wait until it has ended: its output is {}.", recorded(&path).map_or_else(|| "in the newest run".to_owned(), |files| with_ending(&files, "out").display().to_string()))))
+    Err(Failure::locked("external_running", "An installer or another external command of an earlier run is still running.").hint(
+        format!(
+            "Wait until it has ended: its output is {}.",
+            recorded(&path)
+                .map_or_else(|| "in the newest run".to_owned(), |files| with_ending(&files, "out").display().to_string())
+        ),
+    ))
 }
 
 /// Whether such a command is running.
@@ -296,5 +331,6 @@ pub fn words(command: &[OsString]) -> Vec<String> {
 
 /// Appends to a file what its holder says.
 pub fn append(path: &Path, text: &str) {
-    let _ = OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    let _ =
+        OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
 }

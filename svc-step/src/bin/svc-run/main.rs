@@ -1,73 +1,240 @@
-//! `svc-run`: what the scripts leave to the contract's own library.
+//! `svc-run`: the run of a script, and what the script asks of it.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+mod console;
+mod external;
+mod hold;
+mod hooks;
+mod protocol;
+mod query;
+mod recover;
+mod redact;
+mod refuse;
+mod report;
+mod resume;
+mod run;
+mod status;
+mod step;
+mod supervise;
+mod terminal;
+mod undo;
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
-use svc_step::line_secrets::{without_secrets, without_words};
+use protocol::{Options, Reply, Request, Step};
+use svc_step::{Failure, settings};
 
-/// What the scripts leave to the contract's own library
+/// The run of a script: its lock, journal, signals and undo list
+///
+/// A script calls `svc-run supervise`, which runs the script again as its child; the script's own calls (step, undo, commit, …) go to that
+/// supervisor. Outside a run `svc-run step NAME -- COMMAND` runs the command alone.
 #[derive(Debug, Parser)]
-#[command(name = "svc-run", version)]
+#[command(
+    name = "svc-run",
+    version,
+    after_help = "Example: two tools, the first of which is undone where the second fails
+  svc-run undo start-again -- svc-unit start; svc-run step stop -- svc-unit stop; svc-run step dump -- svc-pgdump"
+)]
 struct Cli {
     #[command(subcommand)]
-    step: Step,
+    verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Step {
-    /// Print the words of standard input, each ended by a zero byte, without the secrets in them
-    Redact {
-        /// Take those words out of this file instead, whatever they are
-        #[arg(long, value_name = "FILE")]
-        file: Option<PathBuf>,
+enum Verb {
+    /// Run a script as a run
+    Supervise(supervise::SuperviseArgs),
+    /// Run a step, and wait for it
+    Step(StepArgs),
+    /// Run a step in parallel to what follows
+    Start(StepArgs),
+    /// Wait for started steps; the first that fails ends the others
+    Wait {
+        /// Let the others finish
+        #[arg(long)]
+        all: bool,
+        #[arg(required = true)]
+        steps: Vec<String>,
     },
+    /// Register what is run where the run fails before `commit`, in reverse order
+    Undo {
+        name: String,
+        /// Not where this step is ok
+        #[arg(long, value_name = "STEP")]
+        until: Option<String>,
+        /// However the run ends
+        #[arg(long)]
+        always: bool,
+        /// Not where a signal or a kill ended the run
+        #[arg(long)]
+        unless_interrupted: bool,
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// The point of no return: from here on the run is resumed, not undone
+    Commit {
+        /// What to run next where the run fails or is killed
+        #[arg(long)]
+        hint: String,
+    },
+    /// Show the checks of the preflight; a failed one ends the run
+    Verdict,
+    /// Add a fact to the last document
+    Note {
+        /// The fact is a list
+        #[arg(long)]
+        list: bool,
+        key: String,
+        values: Vec<String>,
+    },
+    /// Add a warning to the last document
+    Warn {
+        /// A person must look: exit status 9
+        #[arg(long)]
+        review: bool,
+        code: String,
+        text: String,
+    },
+    /// End the run with this status, code, sentence and hint
+    Fail { status: u8, code: String, text: String, hint: String },
+    /// Print the file of the newest document of a step
+    Document {
+        #[arg(long)]
+        run: Option<String>,
+        step: String,
+    },
+    /// Print what stands at a path of the document of a step: value new .result.version
+    Value {
+        #[arg(long)]
+        run: Option<String>,
+        step: String,
+        path: String,
+    },
+    /// End with 0 where all these steps are ok
+    IsDone {
+        #[arg(long)]
+        run: Option<String>,
+        #[arg(required = true)]
+        steps: Vec<String>,
+    },
+    /// Print step and file of each hook of an event
+    Hooks { event: String },
+    /// Refuse where the last run of these scripts passed its point of no return and did not end well
+    RefuseUnfinished { scripts: Vec<String> },
+    /// Find what the last rollback, or that one, replaced and left in place
+    Previous { run: Option<String> },
+    /// Print where a run stands, and what to run next
+    Status(status::StatusArgs),
+    /// Undo what killed runs have left
+    Recover,
+    #[command(hide = true)]
+    Hold(hold::HoldArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct StepArgs {
+    name: String,
+    #[command(flatten)]
+    options: Options,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
-    let Cli { step: Step::Redact { file } } = Cli::parse();
-    let done = words().and_then(|words| match &file {
-        Some(file) => hide(file, &words),
-        None => show(&words),
-    });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "svc-run: {error}");
-            ExitCode::FAILURE
+    // What an external command gets, before the settings file is read.
+    let caller = run::Caller::now();
+    let loaded = settings::load();
+    let cli = Cli::parse();
+    if let Verb::Hold(args) = &cli.verb {
+        return hold::run(args);
+    }
+    if let Err(failure) = loaded {
+        return console::failed("svc-run", &failure);
+    }
+    match cli.verb {
+        Verb::Supervise(args) => supervise::supervise(&args, caller),
+        Verb::Step(args) => of_step(args, Request::Step),
+        Verb::Start(args) => of_step(args, Request::Start),
+        Verb::Wait { all, steps } => ask(&Request::Wait { steps, all }),
+        Verb::Undo { name, until, always, unless_interrupted, command } => {
+            let directory = std::env::current_dir().unwrap_or_default();
+            ask(&Request::Undo(svc_step::journal::Undo { name, command, directory, until, always, unless_interrupted }))
         }
+        Verb::Commit { hint } => ask(&Request::Commit { hint }),
+        Verb::Verdict => ask(&Request::Verdict),
+        Verb::Note { list, key, values } => ask(&Request::Note { key, values, list }),
+        Verb::Warn { review, code, text } => ask(&Request::Warn { review, code, text }),
+        Verb::Fail { status, code, text, hint } => ask(&Request::Fail { status, code, text, hint }),
+        Verb::Document { run, step } => tell(
+            query::journal(run.as_deref())
+                .and_then(|run| query::document(&run, &step))
+                .map(|path| vec![path.display().to_string()]),
+        ),
+        Verb::Value { run, step, path } => tell(query::journal(run.as_deref()).and_then(|run| query::value(&run, &step, &path))),
+        Verb::IsDone { run, steps } => match query::journal(run.as_deref()) {
+            Ok(run) => ExitCode::from(u8::from(!steps.iter().all(|step| run.is_done(step)))),
+            Err(failure) => console::failed("svc-run", &failure),
+        },
+        Verb::Hooks { event } => tell(hooks_of(&event)),
+        Verb::RefuseUnfinished { scripts } => refuse::unfinished(&scripts),
+        Verb::Previous { run } => refuse::previous(run.as_deref()),
+        Verb::Status(args) => status::run(&args),
+        Verb::Recover => refuse::recover(&caller),
+        Verb::Hold(_) => ExitCode::SUCCESS,
     }
 }
 
-/// They come on standard input, since everybody on the host can read a command line.
-fn words() -> io::Result<Vec<Vec<u8>>> {
-    let mut text = Vec::new();
-    io::stdin().lock().read_to_end(&mut text)?;
-    let ended = text.split_inclusive(|byte| *byte == 0);
-    Ok(ended.map(|word| word.strip_suffix(b"\0").unwrap_or(word).to_vec()).collect())
+fn hooks_of(event: &str) -> Result<Vec<String>, Failure> {
+    let folder = settings::service_settings()
+        .into_iter()
+        .find(|(name, _)| name == "SVC_HOOKS_DIR")
+        .map(|(_, value)| value)
+        .unwrap_or_default();
+    let hooks = hooks::of(std::path::Path::new(&folder), event)?;
+    Ok(hooks.iter().map(|hook| format!("{} {}", hooks::step_of(hook), hook.display())).collect())
 }
 
-fn show(words: &[Vec<u8>]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    for word in words {
-        write!(out, "{}\0", without_secrets(&String::from_utf8_lossy(word)))?;
+/// In a run the supervisor runs it; outside one it is the command alone, so that a line of a script can be typed as it stands.
+fn of_step(args: StepArgs, request: fn(Step) -> Request) -> ExitCode {
+    if std::env::var_os("SVC_RUN_DIR").is_none() {
+        let Some((program, arguments)) = args.command.split_first() else { return ExitCode::from(2) };
+        let error = Command::new(program).args(arguments).exec();
+        return console::failed(
+            "svc-run",
+            &Failure::not_found("program_not_found", format!("{} cannot be started: {error}.", program.to_string_lossy())),
+        );
     }
-    out.flush()
+    ask(&request(Step {
+        name: args.name,
+        command: args.command,
+        directory: std::env::current_dir().unwrap_or_default(),
+        environment: std::env::vars_os().collect(),
+        options: args.options,
+    }))
 }
 
-/// In place: what still writes at its end goes on doing so, and what the disk keeps free for the file stays.
-fn hide(path: &Path, words: &[Vec<u8>]) -> io::Result<()> {
-    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
-    let shown = without_words(&text, words);
-    if shown != text {
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(&shown)?;
-        file.set_len(shown.len() as u64)?;
-        file.sync_all()?;
+fn ask(request: &Request) -> ExitCode {
+    let Some(run) = std::env::var_os("SVC_RUN_DIR") else {
+        return console::failed(
+            "svc-run",
+            &Failure::usage("run_missing", "This is no part of a run.").hint("svc-run supervise --help"),
+        );
+    };
+    match protocol::ask(run.as_ref(), request) {
+        Ok(Reply { status, message }) => {
+            message.iter().for_each(|message| console::plain(message));
+            ExitCode::from(u8::try_from(status).unwrap_or(1))
+        }
+        Err(failure) => console::failed("svc-run", &failure),
     }
-    Ok(())
+}
+
+/// Lines on stdout, for the script.
+fn tell(found: Result<Vec<String>, Failure>) -> ExitCode {
+    match found {
+        Ok(lines) => console::lines(&lines),
+        Err(failure) => console::failed("svc-run", &failure),
+    }
 }

@@ -33,11 +33,31 @@ pub struct Failed {
     pub hint: Option<String>,
 }
 
-/// What the caller had, for commands that are not ours: none of the settings file's, its umask and its locale.
+/// The caller's environment, which commands that are not ours get: without what the settings file and the scripts add.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub environment: Vec<(OsString, OsString)>,
-    pub umask: u32,
+}
+
+/// Names the variables that the supervisor has added to the environment of a script.
+pub const ADDED: &str = "SVC_ADDED";
+
+impl Caller {
+    /// Of the environment as it is, before the settings file is read into it. A script that another script calls finds there what that one's
+    /// supervisor has added.
+    pub fn now() -> Self {
+        let added = std::env::var(ADDED).unwrap_or_default();
+        let added: Vec<&str> = added.split(' ').collect();
+        let own = ["SVC_LOCK_FD", "SVC_RUN_ID", "SVC_RUN_DIR", "SVC_SUPERVISOR", "SVC_RESUMED", "SVC_FOLLOWED", ADDED];
+        let kept = |name: &OsStr| !own.iter().chain(&added).any(|other| name == OsStr::new(other));
+        Self { environment: std::env::vars_os().filter(|(name, _)| kept(name)).collect() }
+    }
+
+    /// The names of the variables that an environment has besides the caller's.
+    pub fn added(&self, names: impl Iterator<Item = OsString>) -> String {
+        let new = names.filter(|name| !self.environment.iter().any(|(known, _)| known == name));
+        new.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// A check of the preflight.
@@ -64,6 +84,8 @@ pub struct Run {
     /// The run was called with private arguments, and is resumed without them.
     pub private_lost: bool,
     pub caller: Caller,
+    /// The lock of the service, which the tools inherit.
+    pub lock_fd: Option<i32>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -92,7 +114,15 @@ pub struct State {
 impl Run {
     /// A run whose directory is there and empty, or is that of a resumed run.
     #[expect(clippy::too_many_arguments, reason = "each is what the caller has decided")]
-    pub fn new(script: String, journal: Journal, state_dir: PathBuf, caller: Caller, dry_run: bool, verbose: bool, attached: bool) -> Self {
+    pub fn new(
+        script: String,
+        journal: Journal,
+        state_dir: PathBuf,
+        caller: Caller,
+        dry_run: bool,
+        verbose: bool,
+        attached: bool,
+    ) -> Self {
         let attempts = journal.attempts();
         let state = State {
             notes: journal.notes(),
@@ -112,6 +142,7 @@ impl Run {
             private: Vec::new(),
             private_lost: false,
             caller,
+            lock_fd: None,
             state: Mutex::new(state),
             changed: Condvar::new(),
         }
@@ -191,7 +222,8 @@ impl Run {
     /// Tells the tools of these steps to end.
     pub fn terminate(&self, steps: &[String]) {
         let state = self.state();
-        let chosen = state.running.iter().filter(|(_, step)| steps.contains(step)).map(|(process, step)| (*process, step.clone()));
+        let chosen =
+            state.running.iter().filter(|(_, step)| steps.contains(step)).map(|(process, step)| (*process, step.clone()));
         send_to(&chosen.collect(), Signal::SIGTERM as i32);
     }
 
@@ -235,9 +267,9 @@ impl Run {
             file.write_all(content)?;
             if synced && !self.dry_run { file.sync_all() } else { Ok(()) }
         });
-        let synced = written.map_err(|error| Failure::io("write the journal", path, &error)).and_then(|()| {
-            if synced && !self.dry_run { file::sync_folder_of(path) } else { Ok(()) }
-        });
+        let synced = written
+            .map_err(|error| Failure::io("write the journal", path, &error))
+            .and_then(|()| if synced && !self.dry_run { file::sync_folder_of(path) } else { Ok(()) });
         synced.map_err(|failure| {
             let _ = fs::remove_file(path);
             self.journal_full(&failure)
@@ -246,9 +278,12 @@ impl Run {
 
     /// What is told where the journal's disk does not take any more.
     pub fn journal_full(&self, failure: &Failure) -> Failure {
-        Failure::failed("journal_full", format!("The journal in {} cannot be written, so the next step was not begun.", self.dir().display()))
-            .hint(format!("Free disk space for {}, then run the same command again.", self.state_dir.display()))
-            .cause(failure.message.clone())
+        Failure::failed(
+            "journal_full",
+            format!("The journal in {} cannot be written, so the next step was not begun.", self.dir().display()),
+        )
+        .hint(format!("Free disk space for {}, then run the same command again.", self.state_dir.display()))
+        .cause(failure.message.clone())
     }
 
     /// Gives a document of a step that was written under `.partial` its name, and makes both durable.
@@ -266,7 +301,12 @@ impl Run {
     pub fn log(&self, text: &str) {
         let line = format!("{} {text}\n", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"));
         let path = self.dir().join("log");
-        let _ = OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(line.as_bytes()));
+        let _ = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)
+            .and_then(|mut file| file.write_all(line.as_bytes()));
     }
 
     /// A line of what happens, for the log, and for whoever looks.
@@ -297,7 +337,8 @@ impl Run {
         // What is not run after a kill need not be kept, and may hold what is written nowhere.
         notes.undo = state.undo.iter().filter(|undo| !undo.unless_interrupted).cloned().collect();
         let text = serde_json::to_vec(&notes).unwrap_or_default();
-        file::write_whole(&self.dir().join("notes.json"), &text, 0o600, Existing::Replace).map_err(|failure| self.journal_full(&failure))
+        file::write_whole(&self.dir().join("notes.json"), &text, 0o600, Existing::Replace)
+            .map_err(|failure| self.journal_full(&failure))
     }
 
     /// A fact of the last document.

@@ -1,7 +1,7 @@
 //! One step: started, noted, awaited, judged by its document.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::IsTerminal;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -104,7 +104,9 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         return external::perform(run, step);
     }
     let mut command = step.command.clone();
-    if run.resumed && let Some(nested) = nested_run(run, step) {
+    if run.resumed
+        && let Some(nested) = nested_run(run, step)
+    {
         if let Some(document) = nested.last_document().filter(|document| document.ok) {
             return adopt(run, step, &document);
         }
@@ -137,7 +139,11 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     let open = |path: &Path, append: bool| {
         let mut options = OpenOptions::new();
         options.create(true).mode(0o600);
-        if append { options.append(true) } else { options.write(true).truncate(true) };
+        if append {
+            options.append(true)
+        } else {
+            options.write(true).truncate(true)
+        };
         options.open(path).map_err(|error| run.journal_full(&Failure::io("write the journal", path, &error)))
     };
     let stdout = open(&partial, false)?;
@@ -159,7 +165,8 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     run.register(child.id(), &step.name);
     let ended = child.wait();
     run.unregister(child.id());
-    let ended = ended.map_err(|error| Failure::failed("step_lost", format!("The end of the step {} was lost: {error}.", step.name)))?;
+    let ended =
+        ended.map_err(|error| Failure::failed("step_lost", format!("The end of the step {} was lost: {error}.", step.name)))?;
     Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
 }
 
@@ -186,8 +193,12 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
     let status = u8::try_from(status).ok().filter(|code| (1..=9).contains(code)).map_or(Status::Failed, super::run::status_of);
     let Some(error) = document.and_then(|document| document.error.as_ref()) else {
         let log = run.dir().join("log");
-        return Failure::new(status, "no_document", format!("The step {} ended and left no document; see {}.", step.name, log.display()))
-            .hint(format!("Read {}, then run the same command again.", log.display()));
+        return Failure::new(
+            status,
+            "no_document",
+            format!("The step {} ended and left no document; see {}.", step.name, log.display()),
+        )
+        .hint(format!("Read {}, then run the same command again.", log.display()));
     };
     let mut failure = Failure::new(status, &error.code, error.message.clone());
     failure.hint = console::hint_of(document).or_else(|| error.hint.clone());
@@ -208,7 +219,8 @@ fn nested_run(run: &Run, step: &Step) -> Option<Journal> {
 
 fn begun_ms(run: &Journal) -> u64 {
     let made = std::fs::metadata(run.dir().join("plan.json")).and_then(|data| data.modified()).ok();
-    made.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0))
+    made.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0))
 }
 
 /// A script that ended well when nobody was left to keep its document.
@@ -228,9 +240,4 @@ fn resumed(run: &Run, step: &Step, nested: &Journal) -> Vec<OsString> {
     }
     command.extend(step.command.iter().filter(|word| word.to_string_lossy().starts_with("--installer-arg=")).cloned());
     command
-}
-
-/// A file that a step says what it did to; opened so that a missing one is a failure with a sentence.
-pub fn open(path: &Path) -> Result<File, Failure> {
-    File::open(path).map_err(|error| Failure::io("read the file", path, &error))
 }

@@ -7,7 +7,7 @@ use svc_step::document::Document;
 use svc_step::journal::Undo;
 
 use super::protocol::{Options, Step};
-use super::run::{Failed, Run};
+use super::run::Run;
 
 /// The command of an undo as it is typed.
 pub fn typed(undo: &Undo) -> String {
@@ -50,17 +50,5 @@ pub fn rolled_back(run: &Run) -> Option<Result<String, Option<String>>> {
         Ok(document.result?.get("version")?.as_str()?.to_owned())
     } else {
         Err(document.error.and_then(|error| error.hint))
-    })
-}
-
-/// The sentence and the commands for what could not be undone.
-pub fn left_over(left: &[Undo]) -> Option<Failed> {
-    let commands: Vec<String> = left.iter().map(typed).collect();
-    (!left.is_empty()).then(|| Failed {
-        status: 1,
-        code: "undo_failed".to_owned(),
-        message: "Not everything could be undone.".to_owned(),
-        hint: Some(format!("Run this by hand:\n  {}", commands.join("\n  "))),
-        ..Failed::default()
     })
 }

@@ -1,0 +1,146 @@
+//! `svc-run hold`: runs an external command in a session of its own, and writes its output and its exit status into the journal, whatever
+//! becomes of the supervisor. The supervisor calls it; nobody types it.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use nix::fcntl::{FallocateFlags, fallocate};
+use svc_step::file;
+
+use super::external::{append, started_at};
+use super::redact;
+use super::run::with_ending;
+
+/// The disk space that is taken beforehand for what the command prints: the disk may be full later, and a command that cannot print may
+/// fail of that.
+const ROOM: i64 = 1024 * 1024;
+/// The status of a holder that did not begin its command.
+const NOT_BEGUN: u8 = 8;
+
+/// How the command is held.
+#[derive(Debug, Args)]
+pub struct HoldArgs {
+    /// The path of the step's files, without their endings
+    #[arg(long)]
+    files: PathBuf,
+    /// So many of the last arguments are taken out of the output
+    #[arg(long)]
+    private: usize,
+    /// The service's lock, which is not the command's
+    #[arg(long, value_name = "FD")]
+    lock: Option<i32>,
+    /// The command reads from the terminal, and prints there too
+    #[arg(long)]
+    terminal: bool,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Holds the command.
+pub fn run(args: &HoldArgs) -> ExitCode {
+    match hold(args) {
+        Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
+        Err(error) => {
+            super::console::plain(&format!("svc-run hold: {error}"));
+            ExitCode::from(NOT_BEGUN)
+        }
+    }
+}
+
+fn hold(args: &HoldArgs) -> io::Result<i32> {
+    // The lock of external commands: the supervisor has taken it, and hands it over as standard input. The copy is not inherited.
+    let _lock = io::stdin().as_fd().try_clone_to_owned()?;
+    if let Some(lock) = args.lock {
+        nix::unistd::close(lock)?;
+    }
+    if !args.terminal {
+        nix::unistd::setsid()?;
+    }
+    // Handled, not ignored, which the command would inherit. What ends a terminal must not end whoever waits for the command.
+    for signal in [signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    let path = |ending: &str| with_ending(&args.files, ending);
+    let status_file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path("rc.partial"))?;
+    status_file.write_all_at(b"000\n", 0)?;
+    let mut output = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path("out.partial"))?;
+    take_room(&output)?;
+    fs::rename(path("out.partial"), path("out"))?;
+    // That it began is known after a power cut too.
+    output.sync_all()?;
+    file::sync_folder_of(&args.files).map_err(|failure| io::Error::other(failure.message))?;
+
+    let status = run_command(args, &output)?;
+    if args.private > 0 {
+        let private: Vec<Vec<u8>> =
+            args.command.iter().rev().take(args.private).map(|word| word.as_encoded_bytes().to_vec()).collect();
+        if redact::hide(&path("out"), &private).is_err() {
+            output.set_len(0)?;
+            output.write_all(
+                b"What it printed was removed: the arguments that are written nowhere could not be taken out of it.\n",
+            )?;
+        }
+    }
+    let text = format!("{status}\n");
+    status_file.write_all_at(text.as_bytes(), 0)?;
+    status_file.set_len(text.len() as u64)?;
+    status_file.sync_all()?;
+    fs::rename(path("rc.partial"), path("rc"))?;
+    file::sync_folder_of(&args.files).map_err(|failure| io::Error::other(failure.message))?;
+    // What it did not need is given back.
+    let length = output.metadata()?.len();
+    let _ = output.set_len(length);
+    Ok(status)
+}
+
+fn take_room(output: &File) -> io::Result<()> {
+    match fallocate(output, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, ROOM) {
+        // Not every file system can.
+        Err(nix::Error::EOPNOTSUPP) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Its exit status as a shell gives it.
+fn run_command(args: &HoldArgs, output: &File) -> io::Result<i32> {
+    let Some((program, arguments)) = args.command.split_first() else { return Err(io::Error::other("no command")) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let terminal = if args.terminal { OpenOptions::new().read(true).write(true).open("/dev/tty").ok() } else { None };
+    match &terminal {
+        Some(terminal) => command.stdin(terminal.try_clone()?).stdout(Stdio::piped()),
+        None => command.stdin(Stdio::null()).stdout(output.try_clone()?),
+    };
+    command.stderr(output.try_clone()?);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            append(&with_ending(&args.files, "out"), &format!("{}: {error}\n", program.to_string_lossy()));
+            return Ok(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 });
+        }
+    };
+    let process = child.id().to_string();
+    if let Some(started) = started_at(&process) {
+        fs::write(with_ending(&args.files, "process"), format!("{process} {started}\n"))?;
+    }
+    if let (Some(mut terminal), Some(mut printed)) = (terminal, child.stdout.take()) {
+        let mut both = output.try_clone()?;
+        let mut piece = [0; 8192];
+        while let Ok(size @ 1..) = printed.read(&mut piece) {
+            let text = piece.get(..size).unwrap_or_default();
+            both.write_all(text)?;
+            let _ = terminal.write_all(text);
+        }
+    }
+    let ended = child.wait()?;
+    Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
+}

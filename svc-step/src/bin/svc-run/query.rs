@@ -1,0 +1,88 @@
+//! What the script asks about the documents of a run: files alone, no supervisor is needed.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use svc_step::Failure;
+use svc_step::journal::Journal;
+
+use super::run::with_ending;
+
+/// The run of a query: the named one, or the one that the script runs in.
+///
+/// # Errors
+/// There is none (4).
+pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
+    let dir = match run {
+        Some(run) if run.contains('/') => PathBuf::from(run),
+        Some(run) => state_dir().join("runs").join(run),
+        None => std::env::var_os("SVC_RUN_DIR").map(PathBuf::from).ok_or_else(|| {
+            Failure::usage("run_missing", "No run is named, and this is no part of one.").hint("Name it: --run RUN")
+        })?,
+    };
+    if dir.is_dir() {
+        return Ok(Journal::at(dir));
+    }
+    Err(Failure::not_found("run_not_found", format!("There is no run {}.", dir.display()))
+        .hint(format!("ls {}", state_dir().join("runs").display())))
+}
+
+/// `$SVC_STATE_DIR`.
+pub fn state_dir() -> PathBuf {
+    let settings = svc_step::settings::service_settings();
+    settings.into_iter().find(|(name, _)| name == "SVC_STATE_DIR").map(|(_, value)| PathBuf::from(value)).unwrap_or_default()
+}
+
+/// The file of the newest document of a step. In a dry run a step that was only planned has none, and the name stands for it that the
+/// planned line writes to.
+///
+/// # Errors
+/// The step has left none (4).
+pub fn document(run: &Journal, step: &str) -> Result<PathBuf, Failure> {
+    let files = run.attempts().into_iter().rfind(|one| one.step == step && one.document.is_some()).map(|one| one.files);
+    match files {
+        Some(files) => Ok(with_ending(&files, "json")),
+        None if is_dry() => Ok(PathBuf::from(format!("{step}.json"))),
+        None => Err(Failure::not_found(
+            "document_not_found",
+            format!("The step {step} has left no document in {}.", run.dir().display()),
+        )
+        .hint(format!("svc-run status {}", run.id()))),
+    }
+}
+
+fn is_dry() -> bool {
+    std::env::var_os("SVC_DRY_RUN").is_some()
+}
+
+/// What stands at a path such as `.result.path` of the document of a step; of a list (`.result.hops[].installer`) a line each. Nothing for
+/// null.
+///
+/// # Errors
+/// The step has left no document, or nothing stands there (4).
+pub fn value(run: &Journal, step: &str, path: &str) -> Result<Vec<String>, Failure> {
+    let file = document(run, step)?;
+    let document = match std::fs::read(&file) {
+        Ok(text) => serde_json::from_slice(&text).unwrap_or(Value::Null),
+        Err(_) if is_dry() => return Ok(vec![format!("{step}{path}")]),
+        Err(error) => return Err(Failure::io("read the document of the step", &file, &error)),
+    };
+    let mut found = vec![&document];
+    for key in path.split('.').filter(|key| !key.is_empty()) {
+        let (key, each) = key.strip_suffix("[]").map_or((key, false), |key| (key, true));
+        found = found.into_iter().filter_map(|value| value.get(key)).collect();
+        if each {
+            found = found.into_iter().filter_map(Value::as_array).flatten().collect();
+        }
+    }
+    if found.is_empty() && !path.contains("[]") {
+        return Err(absent(&file, path));
+    }
+    let text = found.into_iter().filter(|value| !value.is_null());
+    Ok(text.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect())
+}
+
+fn absent(file: &Path, path: &str) -> Failure {
+    Failure::not_found("value_not_found", format!("{} has no {path}.", file.display()))
+        .hint("Read the page of the tool for its fields.")
+}

@@ -1,0 +1,108 @@
+//! The verbs of svc-run that are steps themselves: each prints a document.
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use svc_step::document::{Document, ErrorPart, schema_name};
+use svc_step::journal::{self, Journal};
+use svc_step::{Call, Failure};
+
+use super::query::state_dir;
+use super::run::Caller;
+use super::{console, recover};
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    /// The run that it is about; null where there is none.
+    pub run: Option<String>,
+    /// The runs whose effects were undone.
+    pub undone: Vec<String>,
+}
+
+/// Ends with 3 where the newest run of these scripts that passed its point of no return did not end well: a restore point of what that has
+/// left is none to go back to.
+pub fn unfinished(scripts: &[String]) -> ExitCode {
+    let this = std::env::var("SVC_RUN_ID").unwrap_or_default();
+    let runs = journal::runs(&state_dir());
+    let parent = runs.iter().find(|run| run.id() == this).and_then(|run| run.plan().parent);
+    let candidates = runs.into_iter().filter(|run| run.id() != this && Some(run.id()) != parent.as_deref());
+    let newest = candidates.into_iter().find(|run| scripts.contains(&run.plan().script) && run.notes().commit.is_some());
+    let found = match newest {
+        Some(run) if !run.is_ok() => {
+            let (script, id) = (run.plan().script, run.id().to_owned());
+            Err(Failure::refused("run_unfinished", format!("The run {id} has changed the service and did not end well."))
+                .hint(format!("How to resume it or to go back:\n  {script} --status {id}\nIf you have repaired it by hand:\n  svc-upgrade --ignore-unfinished")))
+        }
+        newest => Ok(Found { run: newest.map(|run| run.id().to_owned()), undone: Vec::new() }),
+    };
+    answer("refuse-unfinished", found, false)
+}
+
+/// What a rollback that ended well replaced: the last one that has swapped, unless one is named.
+pub fn previous(asked: Option<&str>) -> ExitCode {
+    answer("previous", find_previous(asked), false)
+}
+
+fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
+    let asked = asked.map(|asked| asked.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned());
+    let swapped = |run: &Journal| run.plan().script == "svc-rollback" && run.has_begun("swap-search");
+    let rollback =
+        journal::runs(&state_dir()).into_iter().find(|run| swapped(run) && asked.as_ref().is_none_or(|asked| asked == run.id()));
+    let Some(rollback) = rollback else {
+        let which = asked.map(|asked| format!(" {asked}")).unwrap_or_default();
+        return Err(Failure::not_found(
+            "nothing_kept",
+            format!("No rollback{which} that has replaced anything is in {}.", state_dir().join("runs").display()),
+        )
+        .hint("The copies that there are:\n  svc-snap health"));
+    };
+    if !rollback.is_ok() {
+        return Err(Failure::refused(
+            "rollback_unfinished",
+            format!("The rollback {} is not finished, and may need what it replaced.", rollback.id()),
+        )
+        .hint(format!("Resume it:\n  svc-rollback --resume {}", rollback.id())));
+    }
+    let run = rollback.notes().facts.get("previous").and_then(|previous| previous.get("run")?.as_str().map(str::to_owned));
+    match run {
+        Some(run) => Ok(Found { run: Some(run), undone: Vec::new() }),
+        None => Err(Failure::not_found("nothing_kept", format!("The rollback {} has left nothing in place.", rollback.id()))
+            .hint("There is nothing to discard.")),
+    }
+}
+
+/// Undoes what killed runs have left, under the lock of the service.
+pub fn recover(caller: &Caller) -> ExitCode {
+    let state_dir = state_dir();
+    let undone = super::supervise::lock_service(&state_dir).and_then(|_lock| recover::all(&state_dir, caller, true));
+    let changed = undone.as_ref().is_ok_and(|undone| !undone.is_empty());
+    answer("recover", undone.map(|undone| Found { run: None, undone }), changed)
+}
+
+fn answer(step: &str, found: Result<Found, Failure>, changed: bool) -> ExitCode {
+    let now = Timestamp::now();
+    let document = Document {
+        schema: schema_name("svc-run", step),
+        tool: format!("svc-run {}", env!("CARGO_PKG_VERSION")),
+        step: step.to_owned(),
+        ok: found.is_ok(),
+        changed: Some(changed),
+        dry_run: false,
+        run_id: std::env::var("SVC_RUN_ID").unwrap_or_else(|_| svc_step::run_id::RunId::by_hand(now).to_string()),
+        host: Call::host(),
+        started_at: now.into(),
+        finished_at: now.into(),
+        duration_ms: 0,
+        error: found.as_ref().err().map(ErrorPart::from),
+        warnings: Vec::new(),
+        result: found.as_ref().ok(),
+    };
+    console::lines(&[serde_json::to_string(&document).unwrap_or_default()]);
+    match &found {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(failure) => console::failed("svc-run", failure),
+    }
+}

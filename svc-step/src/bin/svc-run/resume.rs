@@ -1,0 +1,147 @@
+//! `--resume`: which run, and how it was called. Its steps that are ok are passed over.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use svc_step::Failure;
+use svc_step::journal::{self, Journal, Plan};
+
+use super::run::REDACTED;
+use super::supervise::{Resumable, SuperviseArgs};
+use super::{external, status};
+
+/// A run that is to be resumed.
+pub struct Resumed {
+    pub journal: Journal,
+    /// What the script was called with each time, and what is added now.
+    pub arguments: Vec<OsString>,
+    /// Where it was called.
+    pub directory: PathBuf,
+    /// The private values that are passed now.
+    pub private: Vec<String>,
+    /// The run had private arguments, and none are passed now.
+    pub private_lost: bool,
+    /// It stayed on its terminal.
+    pub attached: bool,
+    /// The settings as the run had them, where nothing sets them now.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Finds the run, and whether it can be resumed: after its point of no return, and not where a rollback has undone it.
+///
+/// # Errors
+/// There is no such run (4), it is another script's (2), it ended well or has changed nothing (3), or was rolled back (3).
+pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -> Result<Resumed, Failure> {
+    if args.resumable == Resumable::Never {
+        return Err(Failure::usage("not_resumable", format!("{script} has nothing to resume.")).hint("Run it again."));
+    }
+    let journal = find(script, asked, state_dir)?;
+    let id = journal.id();
+    let plan = journal.plan();
+    if plan.script != script {
+        return Err(Failure::usage("run_of_other_script", format!("The run {id} is none of {script}."))
+            .hint(format!("{} --resume {id}", plan.script)));
+    }
+    if journal.is_ok() {
+        return Err(Failure::refused("run_finished", format!("The run {id} ended well: nothing is left to do."))
+            .hint(format!("{script} --status {id}")));
+    }
+    if let Some(rollback) = status::rolled_back_by(state_dir, &journal) {
+        return Err(Failure::refused("rolled_back", format!("The run {id} was rolled back by the run {}.", rollback.id()))
+            .hint(format!("svc-rollback --status {}", rollback.id())));
+    }
+    if journal.notes().commit.is_none() {
+        return Err(Failure::refused(
+            "nothing_to_resume",
+            format!("The run {id} ended before its point of no return: nothing was changed, and nothing is left to resume."),
+        )
+        .hint(format!("Run it again:\n  {}", status::command_line(&plan))));
+    }
+    let plans = journal.plans();
+    let had_private = plans
+        .iter()
+        .flat_map(|plan| &plan.arguments)
+        .any(|word| word.contains(REDACTED) && word.starts_with("--") || word == REDACTED);
+    let now = args.script.get(1..).unwrap_or_default();
+    let mut arguments: Vec<OsString> =
+        plans.iter().flat_map(|plan| without_private(&plan.arguments)).map(OsString::from).collect();
+    arguments.extend(now.iter().map(|word| absolute(word)));
+    let private = super::supervise::private_values(&args.script, &args.private);
+    Ok(Resumed {
+        directory: Some(PathBuf::from(&plan.directory))
+            .filter(|directory| directory.is_dir())
+            .unwrap_or_else(|| PathBuf::from("/")),
+        arguments,
+        private_lost: had_private && private.is_empty(),
+        private,
+        attached: plan.arguments.iter().any(|word| word == "--attached"),
+        settings: settings(&plan),
+        journal,
+    })
+}
+
+/// The named run, or the newest of the script that passed its point of no return and did not end well. A run that another one of the same
+/// script has made (a hop) is resumed by that one.
+fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure> {
+    let runs = journal::runs(state_dir);
+    let missing = |what: &str| {
+        Failure::not_found("run_not_found", format!("There is no run {what} in {}.", state_dir.join("runs").display()))
+            .hint(format!("ls {}", state_dir.join("runs").display()))
+    };
+    if !asked.is_empty() {
+        let id = asked.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        return runs.into_iter().find(|run| run.id() == id).ok_or_else(|| missing(asked));
+    }
+    let of_script: Vec<Journal> = runs.into_iter().filter(|run| run.plan().script == script).collect();
+    let newest = of_script
+        .iter()
+        .find(|run| run.notes().commit.is_some())
+        .or_else(|| of_script.first())
+        .ok_or_else(|| missing(&format!("of {script}")))?;
+    let outer = newest.plan().parent.and_then(|parent| of_script.iter().find(|run| run.id() == parent));
+    Ok(outer.filter(|outer| !outer.is_ok()).unwrap_or(newest).clone())
+}
+
+/// The recorded arguments without those whose values were not written.
+fn without_private(words: &[String]) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    for word in words {
+        if word == REDACTED {
+            kept.pop();
+        } else if !word.contains(REDACTED) {
+            kept.push(word.clone());
+        }
+    }
+    kept
+}
+
+/// A file that is named now is named from where the caller stands now; the script runs where it was called first.
+fn absolute(word: &OsString) -> OsString {
+    let text = word.to_string_lossy();
+    let (option, path) = match text.split_once('=') {
+        Some((option, path)) if option.starts_with("--") => (format!("{option}="), path.to_owned()),
+        _ => (String::new(), text.clone().into_owned()),
+    };
+    match std::path::absolute(&path) {
+        Ok(whole) if !path.is_empty() && !path.starts_with(['-', '/']) && whole.exists() => {
+            format!("{option}{}", whole.display()).into()
+        }
+        _ => word.clone(),
+    }
+}
+
+/// What neither the environment nor the settings file says is as the run had it, save where its own journal is. What held a secret is not
+/// known any more; of an address, the rest is.
+fn settings(plan: &Plan) -> Vec<(String, String)> {
+    let missing = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    let recorded = plan.settings.iter().filter(|(name, _)| *name != "SVC_STATE_DIR" && missing(name));
+    let values = recorded.map(|(name, value)| (name.clone(), value.replace(&format!("{REDACTED}@"), "")));
+    values.filter(|(_, value)| !value.contains(REDACTED)).collect()
+}
+
+/// The recorded words of a run, for whoever types them again.
+pub fn words(plan: &Plan) -> Vec<String> {
+    let mut words = vec![plan.script.clone()];
+    words.extend(external::words(&without_private(&plan.arguments).into_iter().map(OsString::from).collect::<Vec<_>>()));
+    words
+}
