@@ -94,7 +94,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         kind: about.kind,
         quiesced: about.quiesced,
         made_at: about.made_at,
-        upgrade_run: upgrade.filter(|run| run.id() == id).map(|run| run.dir().display().to_string()),
+        upgrade_run: upgrade.filter(|run| run.id() == id).map(|run| point::real(run.dir()).display().to_string()),
         id,
     })
 }

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let doomed = named(args, &dir, &points)?;
     let mut removal = Removal::default();
     let done = doomed.iter().try_for_each(|point| removal.remove(call, point, args.dir.service(), args.dry));
-    let deleted = Deleted { removal, points };
+    let deleted = Deleted { points, removal };
     match done {
         Ok(()) => Ok(deleted),
         Err(failure) => Err(call.stopped(failure, deleted)),

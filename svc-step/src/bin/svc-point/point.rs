@@ -193,16 +193,17 @@ fn state(call: &Call, folder: &Path, id: &str, about: Option<&About>, read_all: 
     let Some(about) = about else { return Ok((State::Damaged, vec![ABOUT.to_owned()])) };
     let dump = about.dump();
     let mut damaged = damaged_files(call, folder, (!read_all).then_some(&*dump))?;
-    if damaged.is_empty() && !read_all && fs::metadata(folder.join(&dump)).ok().map(|data| data.len()) != dump_size(folder) {
+    if damaged.is_empty() && !read_all && !has_size_of_document(folder, &dump) {
         damaged.push(dump);
     }
     Ok((if damaged.is_empty() { State::Valid } else { State::Damaged }, damaged))
 }
 
-/// What the document of the dump says of its size. (0 where it says nothing: no dump is so small.)
-fn dump_size(folder: &Path) -> Option<u64> {
+/// Whether the dump has the size that its document says.
+fn has_size_of_document(folder: &Path, dump: &str) -> bool {
     let document = journal::document_in(&folder.join("pgdump.json"));
-    Some(document.and_then(|document| document.result?.get("size_bytes")?.as_u64()).unwrap_or(0))
+    let said = document.and_then(|document| document.result?.get("size_bytes")?.as_u64());
+    said.is_some() && said == fs::metadata(folder.join(dump)).ok().map(|data| data.len())
 }
 
 /// The files of a restore point that are not what its sums say, or are absent; the file `unread`, which takes long to read, is left

@@ -28,7 +28,7 @@ Only what is older than the newest verified restore point of its kind goes; that
 show verifies its snapshot.")]
 pub struct PruneArgs {
     /// Of which kind (repeatable); those of upgrades go by `svc-point delete`
-    #[arg(long = "kind", id = "kind", value_enum, default_value = "nightly")]
+    #[arg(long = "kind", id = "kind", value_name = "KIND", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
     /// Older ones go (30d, 4w, 36h), as long as --min-count are left; none: whatever their age
     #[arg(long, value_name = "DURATION", env = "SVC_KEEP_MAX_AGE", default_value = "30d", value_parser = age)]
