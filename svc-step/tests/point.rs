@@ -1,5 +1,7 @@
 //! `svc-point` as a script calls it, with restore points and journals made by hand, and a `svc-snap` that says what a test wants.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, clippy::type_complexity)]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
