@@ -1,6 +1,8 @@
 //! `finalize`: the folder becomes a restore point. Its documents and its sums are written, `SHA256SUMS` last.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -146,8 +148,8 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
         })?;
         let path = attempt.document_path();
         let text = fs::read(&path).map_err(|error| Failure::io("read the document", &path, &error))?;
-        file::write_whole(&dir.join(name), &text, 0o600, Existing::Replace)?;
         call.effects().happened();
+        write(&dir.join(name), &text)?;
     }
     let dump: DumpResult = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Good)?.result()?;
     let about = About {
@@ -160,11 +162,10 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
         quiesced,
     };
     let text = serde_json::to_string_pretty(&about).map_err(anyhow::Error::from)?;
-    file::write_whole(&dir.join(ABOUT), format!("{text}\n").as_bytes(), 0o600, Existing::Replace)?;
+    write(&dir.join(ABOUT), format!("{text}\n").as_bytes())?;
     let sums = sums(call, dir, &dump)?;
     call.check()?;
     file::write_whole(&dir.join(SUMS), sums.as_bytes(), 0o600, Existing::Replace)?;
-    file::sync_folder_of(dir)?;
     Ok(Finalized {
         id: about.id,
         version: about.version,
@@ -172,6 +173,12 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
         made_at: about.made_at.unwrap_or_default(),
         ..planned(args, call, dir, quiesced)
     })
+}
+
+/// Made durable with all the others, before the sums are written: the service is down meanwhile.
+fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text)).map_err(|error| Failure::io("write the file", path, &error))
 }
 
 fn version(dir: &Path) -> Option<String> {
