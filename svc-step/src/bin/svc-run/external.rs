@@ -1,0 +1,300 @@
+//! Commands that are not ours: installers, uninstallers, hooks. Each runs in a session of its own under the lock of such commands; its
+//! output and its exit status come into the journal whatever becomes of the script and of its supervisor.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::Failure;
+use svc_step::document::{Document, ErrorPart, schema_name};
+use svc_step::file::{self, Existing};
+use svc_step::journal::{Attempt, Kind};
+use svc_step::line_secrets::without_secrets;
+
+use super::protocol::Step;
+use super::run::{Run, quoted, with_ending};
+
+/// How much of the journal's disk must be free for a command's output.
+const ROOM: u64 = 8 * 1024 * 1024;
+/// How much of a failed command's output is looked at for its last lines.
+const TAIL: u64 = 4096;
+/// How long a command that has just ended may still hold its lock.
+const SHORTLY: Duration = Duration::from_secs(1);
+
+/// The result of such a command (schema `svc-run.command/1`).
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct CommandResult {
+    /// The step.
+    pub name: String,
+    /// The command and its arguments, without those that are written nowhere.
+    pub argv: Vec<String>,
+    /// Its exit status.
+    pub exit_status: i32,
+    /// The file that holds what it printed.
+    pub output: String,
+}
+
+/// Runs such a command, or finds what became of an earlier attempt: one that failed, or whose outcome is unknown, is not run again without
+/// `--rerun-installer` (a hook that failed is).
+///
+/// # Errors
+/// It failed, or could not be started, or is still running.
+pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
+    if let Some(earlier) = run.journal().attempt(&step.name)
+        && let Some(outcome) = earlier_outcome(run, step, &earlier)
+    {
+        return outcome;
+    }
+    if run.private_lost && step.name == "installer" {
+        let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
+        return Err(Failure::usage("installer_args_missing", "The installer has arguments, which are kept nowhere.")
+            .hint(format!("Pass them again:\n  {} --resume {}{rerun} --installer-arg ARG", run.script, run.id)));
+    }
+    if file::free_bytes(run.dir()).is_some_and(|free| free < ROOM) {
+        return Err(run.journal_full(&Failure::failed("disk_full", "Less than 8 MiB are free for the output of the command.")));
+    }
+    let lock = take_lock(&run.state_dir)?;
+    let files = run.name_files(&step.name);
+    run.log(&format!("external {}: {}", step.name, quoted(&run.shown(&step.command))));
+    run.note_started(&files, Kind::External)?;
+    // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
+    let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
+    super::console::begins(run, &files);
+    hold(run, step, &files, lock)?;
+    outcome(run, step, &files)
+}
+
+/// Starts the holder, which runs the command and writes how it ended, and waits for it. A signal ends the waiting, not the command.
+fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure> {
+    let this = std::env::current_exe().map_err(|error| Failure::io("find svc-run", Path::new("/proc/self/exe"), &error))?;
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(run.dir().join("log"));
+    let log = log.map_err(|error| run.journal_full(&Failure::io("write the log", &run.dir().join("log"), &error)))?;
+    let private = if step.name == "installer" { run.private.len() } else { 0 };
+    let mut holder = Command::new(this);
+    holder.arg("hold").arg("--files").arg(files).args(["--umask", &run.caller.umask.to_string(), "--private", &private.to_string()]);
+    if run.attached {
+        holder.arg("--terminal");
+    }
+    holder.arg("--").args(&step.command).current_dir(&step.directory).env_clear().envs(run.caller.environment.iter().cloned());
+    // The lock is the holder's standard input: it is taken before the holder exists, and nobody else inherits it.
+    let mut holder = holder.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(log).spawn().map_err(|error| not_begun(step, &error))?;
+    loop {
+        match holder.try_wait() {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) if run.signal().is_some() => {
+                let rc = with_ending(files, "rc");
+                return Err(Failure::failed("interrupted", format!("The command of the step {} is still running.", step.name))
+                    .hint(format!("Wait until {} says how it ended; it prints to {}.", rc.display(), with_ending(files, "out").display())));
+            }
+            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+            Err(error) => return Err(not_begun(step, &error)),
+        }
+    }
+}
+
+fn not_begun(step: &Step, error: &std::io::Error) -> Failure {
+    Failure::failed("command_not_begun", format!("The command of the step {} was not begun.", step.name))
+        .hint("Run the same command again.")
+        .cause(error.to_string())
+}
+
+/// What became of the command, by what its holder has written.
+fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
+    let status = fs::read_to_string(with_ending(files, "rc")).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    match status {
+        Some(status) => {
+            let document = write_document(run, step, files, status);
+            super::console::ended(run, files, serde_json::to_value(&document).ok().and_then(|value| serde_json::from_value(value).ok()).as_ref(), None);
+            judge(run, step, &document)
+        }
+        None if with_ending(files, "out").exists() => Err(unknown(run, step)),
+        None => {
+            let _ = fs::remove_file(with_ending(files, "started"));
+            Err(not_begun(step, &std::io::Error::other("its holder ended before it")))
+        }
+    }
+}
+
+fn judge(run: &Run, step: &Step, document: &Document<CommandResult>) -> Result<(), Failure> {
+    let Some(error) = &document.error else { return Ok(()) };
+    let mut failure = Failure::failed(&error.code, error.message.clone());
+    failure.hint.clone_from(&error.hint);
+    failure.causes.clone_from(&error.causes);
+    run.log(&failure.message);
+    Err(failure)
+        .or_else(|failure: Failure| if step.options.ok.is_some_and(|ok| document.result.as_ref().is_some_and(|result| result.exit_status == ok)) { Ok(()) } else { Err(failure) })
+}
+
+/// The document of a command that has ended. Where there is no disk space for it, the next step finds that too; the status is kept.
+fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document<CommandResult> {
+    let time = |ending: &str| {
+        let modified = fs::metadata(with_ending(files, ending)).and_then(|data| data.modified()).ok();
+        modified.and_then(|time| Timestamp::try_from(time).ok()).unwrap_or_else(Timestamp::now)
+    };
+    let (began, ended) = (time("started"), time("rc"));
+    let output = with_ending(files, "out");
+    // An installer may repeat its arguments in words of its own.
+    let causes = if status == 0 || (step.name == "installer" && !run.private.is_empty()) { Vec::new() } else { last_lines(&output) };
+    let document = Document {
+        schema: schema_name("svc-run", "command"),
+        tool: format!("svc-run {}", env!("CARGO_PKG_VERSION")),
+        step: "command".to_owned(),
+        ok: status == 0,
+        // One that failed may have changed anything.
+        changed: (status == 0).then_some(true),
+        dry_run: false,
+        run_id: run.id.clone(),
+        host: svc_step::Call::host(),
+        started_at: began.into(),
+        finished_at: ended.into(),
+        duration_ms: u64::try_from(ended.duration_since(began).as_millis()).unwrap_or(0),
+        result: Some(CommandResult {
+            name: step.name.clone(),
+            argv: run.shown(&step.command),
+            exit_status: status,
+            output: output.display().to_string(),
+        }),
+        warnings: Vec::new(),
+        error: (status != 0).then(|| ErrorPart {
+            code: "command_failed".to_owned(),
+            message: format!("The command of the step {} ended with status {status}.", step.name),
+            hint: Some(format!("Read {}.", output.display())),
+            retryable: false,
+            causes,
+        }),
+    };
+    let text = serde_json::to_vec(&document).unwrap_or_default();
+    let _ = file::write_whole(&with_ending(files, "json"), &text, 0o600, Existing::Replace);
+    document
+}
+
+fn last_lines(output: &Path) -> Vec<String> {
+    let Ok(mut file) = File::open(output) else { return Vec::new() };
+    let length = file.metadata().map_or(0, |data| data.len());
+    let mut text = Vec::new();
+    if file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).and_then(|_| file.read_to_end(&mut text)).is_err() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(without_secrets).collect();
+    lines.iter().skip(lines.len().saturating_sub(5)).cloned().collect()
+}
+
+/// In a resumed run: what an earlier attempt came to. None where the command is to be run.
+fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(), Failure>> {
+    let began = with_ending(&earlier.files, "out").exists() || earlier.exit_status.is_some() || earlier.document.is_some();
+    if !began {
+        return None;
+    }
+    if earlier.exit_status.is_none() && is_running(&run.state_dir) {
+        return Some(Err(Failure::locked("external_running", format!("The command of the step {} is still running.", step.name))
+            .hint(format!("Wait until it has ended; it prints to {}.", with_ending(&earlier.files, "out").display()))));
+    }
+    let ok = match (&earlier.document, earlier.exit_status) {
+        (Some(document), _) => Some(document.ok),
+        (None, Some(status)) => Some(write_document(run, step, &earlier.files, status).error.is_none()),
+        (None, None) => None,
+    };
+    match ok {
+        Some(true) => Some(Ok(())),
+        _ if run.rerun_installer => None,
+        None => Some(Err(unknown(run, step))),
+        Some(false) if step.options.retry => None,
+        Some(false) => {
+            let status = earlier.exit_status.map_or_else(|| "an unknown status".to_owned(), |status| format!("status {status}"));
+            let output = with_ending(&earlier.files, "out");
+            let text = format!("The command of the step {} ended with {status}, and is not run again by itself; see {}.", step.name, output.display());
+            Some(Err(Failure::refused("installer_failed", text).hint(rerun_hint(run))))
+        }
+    }
+}
+
+fn unknown(run: &Run, step: &Step) -> Failure {
+    let text = format!("The outcome of the step {} is unknown: its command has left no exit status in {}.", step.name, run.dir().display());
+    Failure::refused("outcome_unknown", text).hint(rerun_hint(run))
+}
+
+fn rerun_hint(run: &Run) -> String {
+    format!("If it can safely be run twice:\n  {} --resume {} --rerun-installer", run.script, run.id)
+}
+
+// The lock of such commands.
+
+fn lock_path(state_dir: &Path) -> PathBuf {
+    state_dir.join("external.lock")
+}
+
+/// Takes the lock, waiting for one that has just ended.
+///
+/// # Errors
+/// Such a command of an earlier run is still running (8).
+pub fn take_lock(state_dir: &Path) -> Result<File, Failure> {
+    let path = lock_path(state_dir);
+    let fault = |error: std::io::Error| Failure::io("use the lock of external commands", &path, &error);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(fault)?;
+    let until = Instant::now() + SHORTLY;
+    loop {
+        match file.try_lock() {
+            Ok(()) if recorded_is_alive(&path) => break,
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::WouldBlock) => break,
+            Err(TryLockError::Error(error)) => return Err(fault(error)),
+        }
+    }
+    Err(Failure::locked("external_running", "An installer or another external command of an earlier run is still running.")
+        .hint(format!("Wait until it has ended: its output is {}.", recorded(&path).map_or_else(|| "in the newest run".to_owned(), |files| with_ending(&files, "out").display().to_string()))))
+}
+
+/// Whether such a command is running.
+pub fn is_running(state_dir: &Path) -> bool {
+    let path = lock_path(state_dir);
+    // Shared: two who ask at once must not take each other for it.
+    let held = File::open(&path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
+    held || recorded_is_alive(&path)
+}
+
+/// The files of the command that has the lock, or had it last.
+fn recorded(path: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(path).ok()?;
+    (!text.trim().is_empty()).then(|| PathBuf::from(text.trim()))
+}
+
+/// Whether the command itself lives although its holder, which holds the lock, was killed.
+fn recorded_is_alive(path: &Path) -> bool {
+    let Some(files) = recorded(path) else { return false };
+    if with_ending(&files, "rc").exists() {
+        return false;
+    }
+    let recorded = fs::read_to_string(with_ending(&files, "process")).unwrap_or_default();
+    let mut words = recorded.split_whitespace();
+    let (Some(process), Some(started)) = (words.next(), words.next()) else { return false };
+    started_at(process).is_some_and(|now| now == started)
+}
+
+/// When a process was started, in the kernel's ticks: with its number it names the process.
+pub fn started_at(process: &str) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let after_name = stat.rsplit_once(')')?.1;
+    let mut fields = after_name.split_whitespace();
+    // Of one that has ended and was not waited for, nothing runs any more.
+    let state = fields.next()?;
+    (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned)).flatten()
+}
+
+/// A command's words, as the journal's readers need them.
+pub fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Appends to a file what its holder says.
+pub fn append(path: &Path, text: &str) {
+    let _ = OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+}

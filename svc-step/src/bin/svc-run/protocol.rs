@@ -1,0 +1,157 @@
+//! What the script's calls of `svc-run` ask of the supervisor: one request and one reply, each a line of JSON, over a socket in the run
+//! directory.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use svc_step::Failure;
+
+/// The socket's name in the run directory.
+const SOCKET: &str = "socket";
+
+/// A request of the script.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// Runs a step and waits for it.
+    Step(Step),
+    /// Runs a step in parallel to what follows.
+    Start(Step),
+    /// Waits for steps that were started; the first that fails ends the others, unless `all`.
+    Wait { steps: Vec<String>, all: bool },
+    /// Registers what is done where the run fails.
+    Undo(svc_step::journal::Undo),
+    /// The point of no return.
+    Commit { hint: String },
+    /// Ends the preflight: a check that failed ends the run.
+    Verdict,
+    /// A fact for the last document; with `list`, the values are a list.
+    Note { key: String, values: Vec<String>, list: bool },
+    /// A warning of the script's own.
+    Warn { review: bool, code: String, text: String },
+    /// Ends the run by a rule of the script's own.
+    Fail { status: u8, code: String, text: String, hint: String },
+}
+
+/// One step, as the script asks for it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// The working directory of the script.
+    pub directory: PathBuf,
+    /// The environment of the script.
+    pub environment: Vec<(OsString, OsString)>,
+    /// How it is run and judged.
+    pub options: Options,
+}
+
+/// How a step is run and judged.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, clap::Args)]
+pub struct Options {
+    /// Changes nothing: --dry-run makes it too
+    #[arg(long)]
+    pub reads: bool,
+    /// --reads, and a failure is a verdict, which `svc-run verdict` shows
+    #[arg(long)]
+    pub preflight: bool,
+    /// Skip it where that check has failed
+    #[arg(long, value_name = "STEP", requires = "preflight")]
+    pub needs: Option<String>,
+    /// A command without a document of its own (installer, uninstaller, hook)
+    #[arg(long, conflicts_with_all = ["reads", "preflight"])]
+    pub external: bool,
+    /// With --external: a resumed run runs it again although it failed
+    #[arg(long, requires = "external")]
+    pub retry: bool,
+    /// Run it also where an earlier attempt was ok
+    #[arg(long)]
+    pub again: bool,
+    /// This exit status is no failure (4: not there)
+    #[arg(long, value_name = "STATUS")]
+    pub ok: Option<i32>,
+    /// A failure is this warning
+    #[arg(long, value_name = "CODE", conflicts_with_all = ["or_review", "defer"])]
+    pub or_warn: Option<String>,
+    /// A failure is this warning, and a person must look (9)
+    #[arg(long, value_name = "CODE", conflicts_with = "defer")]
+    pub or_review: Option<String>,
+    /// A failure ends the run only when the script has ended
+    #[arg(long)]
+    pub defer: bool,
+}
+
+/// The supervisor's reply.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Reply {
+    /// The exit status of the call.
+    pub status: i32,
+    /// What the call tells its caller on stderr.
+    pub message: Option<String>,
+}
+
+/// A path to the socket that is short enough for the kernel, which takes 108 bytes, however long the run directory's is. Valid as long as
+/// the folder is open.
+fn address(folder: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
+}
+
+/// Opens the socket of a run.
+///
+/// # Errors
+/// The directory does not take it.
+pub fn listen(run: &Path) -> Result<UnixListener, Failure> {
+    let fault = |error: std::io::Error| Failure::io("open the socket of the run", &run.join(SOCKET), &error);
+    let folder = File::open(run).map_err(fault)?;
+    match std::fs::remove_file(run.join(SOCKET)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),
+        _ => UnixListener::bind(address(&folder)).map_err(fault),
+    }
+}
+
+/// Removes the socket.
+pub fn close(run: &Path) {
+    let _ = std::fs::remove_file(run.join(SOCKET));
+}
+
+/// Asks the supervisor of a run.
+///
+/// # Errors
+/// It is gone (1).
+pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
+    let gone = |error: &dyn std::fmt::Display| {
+        Failure::failed("supervisor_gone", "The supervisor of the run is gone.")
+            .hint("The next call of any script finishes what is left: svc-run status shows it.")
+            .cause(error.to_string())
+    };
+    let folder = File::open(run).map_err(|error| gone(&error))?;
+    let mut stream = UnixStream::connect(address(&folder)).map_err(|error| gone(&error))?;
+    send(&mut stream, request).map_err(|error| gone(&error))?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).map_err(|error| gone(&error))?;
+    serde_json::from_str(&line).map_err(|error| gone(&error))
+}
+
+/// Writes one message.
+pub fn send(stream: &mut UnixStream, message: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Reads one request; none from another user, or where the caller is gone.
+pub fn receive(stream: &UnixStream) -> Option<Request> {
+    let peer = nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerCredentials).ok()?;
+    if peer.uid() != nix::unistd::Uid::effective().as_raw() {
+        return None;
+    }
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
+}

@@ -1,0 +1,448 @@
+//! The run as the supervisor holds it: its journal, which is written here and nowhere else, and what has happened so far.
+//!
+//! Each file of the journal is on the disk, and so is its name, before what follows from it begins.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use svc_step::document::Warning;
+use svc_step::file::{self, Existing};
+use svc_step::journal::{Journal, Kind, Notes, Undo};
+use svc_step::line_secrets::without_secrets;
+use svc_step::{Failure, Status};
+
+/// What an argument of an installer is in the journal.
+pub const REDACTED: &str = "<redacted>";
+
+/// Why a run does not end well.
+#[derive(Debug, Clone, Default)]
+pub struct Failed {
+    pub status: i32,
+    pub step: Option<String>,
+    pub code: String,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// What the caller had, for commands that are not ours: none of the settings file's, its umask and its locale.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub environment: Vec<(OsString, OsString)>,
+    pub umask: u32,
+}
+
+/// A check of the preflight.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Check {
+    pub check: String,
+    pub verdict: String,
+    pub says: String,
+}
+
+/// The run. It is shared by the threads that serve the script.
+pub struct Run {
+    pub script: String,
+    pub id: String,
+    journal: Journal,
+    pub state_dir: PathBuf,
+    pub dry_run: bool,
+    pub verbose: bool,
+    pub attached: bool,
+    pub resumed: bool,
+    pub rerun_installer: bool,
+    /// The values of the arguments that are written nowhere.
+    pub private: Vec<String>,
+    /// The run was called with private arguments, and is resumed without them.
+    pub private_lost: bool,
+    pub caller: Caller,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// What has happened so far.
+#[derive(Default)]
+pub struct State {
+    pub notes: Notes,
+    undo: Vec<Undo>,
+    /// The tools that are running, by their process.
+    running: BTreeMap<i32, String>,
+    /// The steps that were started in parallel; the failure of one that has ended.
+    pub started: BTreeMap<String, Option<Result<(), Failure>>>,
+    pub failed: Option<Failed>,
+    pub deferred: Option<Failed>,
+    signal: Option<i32>,
+    /// The script has ended: no further step is begun, but those of the end.
+    ended: bool,
+    pub plan: Vec<String>,
+    pub checks: Vec<Check>,
+    pub failed_checks: Vec<Failed>,
+    next_number: u32,
+    busy: usize,
+}
+
+impl Run {
+    /// A run whose directory is there and empty, or is that of a resumed run.
+    #[expect(clippy::too_many_arguments, reason = "each is what the caller has decided")]
+    pub fn new(script: String, journal: Journal, state_dir: PathBuf, caller: Caller, dry_run: bool, verbose: bool, attached: bool) -> Self {
+        let attempts = journal.attempts();
+        let state = State {
+            notes: journal.notes(),
+            next_number: attempts.iter().map(|one| one.number).max().unwrap_or(0) + 1,
+            ..State::default()
+        };
+        Self {
+            script,
+            id: journal.id().to_owned(),
+            journal,
+            state_dir,
+            dry_run,
+            verbose,
+            attached,
+            resumed: false,
+            rerun_installer: false,
+            private: Vec::new(),
+            private_lost: false,
+            caller,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.journal.dir()
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something of the state has changed.
+    pub fn wait_for_change<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    pub fn signal(&self) -> Option<i32> {
+        self.state().signal
+    }
+
+    /// A signal came to the supervisor: each running tool gets it, and no further step is begun. External commands are left alone.
+    pub fn interrupt(&self, signal: i32) {
+        self.log(&format!("{} came", svc_step::signals::name(signal)));
+        let mut state = self.state();
+        state.signal.get_or_insert(signal);
+        send_to(&state.running, signal);
+        drop(state);
+        self.notify();
+    }
+
+    /// The script has ended: no further step of it is begun. What still runs is told to end if the run has failed.
+    pub fn close(&self, failed: bool) {
+        let mut state = self.state();
+        state.ended = true;
+        if failed {
+            send_to(&state.running, Signal::SIGTERM as i32);
+        }
+        while state.busy > 0 {
+            state = self.wait_for_change(state);
+        }
+    }
+
+    /// Whether a step of the script may begin.
+    pub fn admit(&self) -> Result<Busy<'_>, Failure> {
+        let mut state = self.state();
+        if state.ended || state.signal.is_some() {
+            return Err(Failure::failed("run_ending", "The run is ending: no further step is begun."));
+        }
+        state.busy += 1;
+        Ok(Busy(self))
+    }
+
+    /// Notes that a tool runs; one that begins after a signal came gets it at once.
+    pub fn register(&self, process: u32, step: &str) {
+        let mut state = self.state();
+        let process = i32::try_from(process).unwrap_or(0);
+        state.running.insert(process, step.to_owned());
+        if let (Some(signal), false) = (state.signal, state.ended) {
+            send_to(&BTreeMap::from([(process, String::new())]), signal);
+        }
+    }
+
+    pub fn unregister(&self, process: u32) {
+        self.state().running.remove(&i32::try_from(process).unwrap_or(0));
+    }
+
+    /// Tells the tools of these steps to end.
+    pub fn terminate(&self, steps: &[String]) {
+        let state = self.state();
+        let chosen = state.running.iter().filter(|(_, step)| steps.contains(step)).map(|(process, step)| (*process, step.clone()));
+        send_to(&chosen.collect(), Signal::SIGTERM as i32);
+    }
+
+    // The journal.
+
+    /// The path of a step's files without their endings: a step that an earlier call of the run has started keeps its number, and nothing
+    /// of it is overwritten.
+    pub fn name_files(&self, step: &str) -> PathBuf {
+        let name = match self.journal.attempt(step) {
+            Some(earlier) => format!("{:02}-{step}.{}", earlier.number, earlier.attempt + 1),
+            None => {
+                let mut state = self.state();
+                let number = state.next_number;
+                state.next_number += 1;
+                format!("{number:02}-{step}")
+            }
+        };
+        self.dir().join(name)
+    }
+
+    /// Notes that a step begins.
+    ///
+    /// # Errors
+    /// The disk does not take it (1 `journal_full`): what cannot be noted is not begun.
+    pub fn note_started(&self, files: &Path, kind: Kind) -> Result<(), Failure> {
+        let text = match kind {
+            Kind::Check => "check\n",
+            Kind::Step => "step\n",
+            Kind::External => "external\n",
+        };
+        // A check is asked again, whatever became of it.
+        self.write(&with_ending(files, "started"), text.as_bytes(), kind != Kind::Check)
+    }
+
+    /// Writes a file of the journal that is not there yet.
+    ///
+    /// # Errors
+    /// As [`Run::note_started`].
+    pub fn write(&self, path: &Path, content: &[u8], synced: bool) -> Result<(), Failure> {
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).and_then(|mut file| {
+            file.write_all(content)?;
+            if synced && !self.dry_run { file.sync_all() } else { Ok(()) }
+        });
+        let synced = written.map_err(|error| Failure::io("write the journal", path, &error)).and_then(|()| {
+            if synced && !self.dry_run { file::sync_folder_of(path) } else { Ok(()) }
+        });
+        synced.map_err(|failure| {
+            let _ = fs::remove_file(path);
+            self.journal_full(&failure)
+        })
+    }
+
+    /// What is told where the journal's disk does not take any more.
+    pub fn journal_full(&self, failure: &Failure) -> Failure {
+        Failure::failed("journal_full", format!("The journal in {} cannot be written, so the next step was not begun.", self.dir().display()))
+            .hint(format!("Free disk space for {}, then run the same command again.", self.state_dir.display()))
+            .cause(failure.message.clone())
+    }
+
+    /// Gives a document of a step that was written under `.partial` its name, and makes both durable.
+    pub fn keep_document(&self, files: &Path) -> Result<(), Failure> {
+        let (partial, path) = (with_ending(files, "json.partial"), with_ending(files, "json"));
+        let fault = |error: std::io::Error| Failure::io("keep the document of the step", &path, &error);
+        if !self.dry_run {
+            File::open(&partial).and_then(|file| file.sync_all()).map_err(fault)?;
+        }
+        fs::rename(&partial, &path).map_err(fault)?;
+        if self.dry_run { Ok(()) } else { file::sync_folder_of(&path) }
+    }
+
+    /// A line for the run's log alone.
+    pub fn log(&self, text: &str) {
+        let line = format!("{} {text}\n", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"));
+        let path = self.dir().join("log");
+        let _ = OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+
+    /// A line of what happens, for the log, and for whoever looks.
+    pub fn say(&self, text: &str) {
+        self.log(text);
+        if self.verbose {
+            super::console::line(&self.script, text);
+        }
+    }
+
+    // What the run has found out.
+
+    /// Alters the notes, and keeps them where a resumed run finds them.
+    ///
+    /// # Errors
+    /// As [`Run::note_started`].
+    pub fn note(&self, alter: impl FnOnce(&mut State)) -> Result<(), Failure> {
+        let mut state = self.state();
+        alter(&mut state);
+        self.keep_notes(&state)
+    }
+
+    fn keep_notes(&self, state: &State) -> Result<(), Failure> {
+        if self.dry_run {
+            return Ok(());
+        }
+        let mut notes = state.notes.clone();
+        // What is not run after a kill need not be kept, and may hold what is written nowhere.
+        notes.undo = state.undo.iter().filter(|undo| !undo.unless_interrupted).cloned().collect();
+        let text = serde_json::to_vec(&notes).unwrap_or_default();
+        file::write_whole(&self.dir().join("notes.json"), &text, 0o600, Existing::Replace).map_err(|failure| self.journal_full(&failure))
+    }
+
+    /// A fact of the last document.
+    ///
+    /// # Errors
+    /// As [`Run::note_started`].
+    pub fn fact(&self, key: &str, value: Value) -> Result<(), Failure> {
+        self.note(|state| insert(&mut state.notes.facts, key, value))
+    }
+
+    /// A warning of the run's own; what was told before is not told twice.
+    ///
+    /// # Errors
+    /// As [`Run::note_started`].
+    pub fn warn(&self, code: &str, message: String, review: bool) -> Result<(), Failure> {
+        self.say(&format!("warning: {message}"));
+        self.note(|state| {
+            let warning = Warning { code: code.to_owned(), message };
+            state.notes.warnings.retain(|other| *other != warning);
+            state.notes.warnings.push(warning);
+            state.notes.review |= review;
+        })
+    }
+
+    pub fn undo_list(&self) -> Vec<Undo> {
+        self.state().undo.clone()
+    }
+
+    /// Registers an undo; of one name there is one.
+    ///
+    /// # Errors
+    /// As [`Run::note_started`].
+    pub fn register_undo(&self, undo: Undo) -> Result<(), Failure> {
+        self.note(|state| {
+            state.undo.retain(|other| other.name != undo.name);
+            state.undo.push(undo);
+        })
+    }
+
+    /// An undo that was run is not run again.
+    pub fn forget_undo(&self, name: &str) {
+        let _ = self.note(|state| state.undo.retain(|other| other.name != name));
+    }
+
+    /// The point of no return: nothing of what was done is undone from here on.
+    ///
+    /// # Errors
+    /// As [`Run::note_started`].
+    pub fn commit(&self, hint: &str) -> Result<(), Failure> {
+        self.note(|state| {
+            state.notes.commit = Some(hint.to_owned());
+            state.undo.retain(|undo| undo.always);
+        })
+    }
+
+    pub fn committed(&self) -> Option<String> {
+        self.state().notes.commit.clone()
+    }
+
+    /// Takes the undos of the journal for this run's own: what a killed run has left.
+    pub fn adopt_undos(&self) {
+        let mut state = self.state();
+        state.undo = std::mem::take(&mut state.notes.undo);
+    }
+
+    /// The words of a command as they may be shown: without private arguments, and without the secrets in those of the operator's own.
+    pub fn shown(&self, command: &[OsString]) -> Vec<String> {
+        let operators = command.first().is_some_and(|program| program == OsStr::new("bash"));
+        let words = command.iter().map(|word| word.to_string_lossy().into_owned());
+        let shown = words.map(|word| match word.strip_prefix("--installer-arg=") {
+            Some(value) if self.private.iter().any(|private| private == value) => format!("--installer-arg={REDACTED}"),
+            _ if self.private.contains(&word) => REDACTED.to_owned(),
+            _ if operators => without_secrets(&word),
+            _ => word,
+        });
+        shown.collect()
+    }
+
+    /// The failure of a step, for whoever looks at the end of the run.
+    pub fn fail(&self, failed: Failed) {
+        let mut state = self.state();
+        if state.failed.is_none() {
+            state.failed = Some(failed);
+        }
+    }
+}
+
+/// A step of the script under way; dropped when it has ended.
+pub struct Busy<'a>(&'a Run);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.state().busy -= 1;
+        self.0.notify();
+    }
+}
+
+fn send_to(running: &BTreeMap<i32, String>, signal: i32) {
+    if let Ok(signal) = Signal::try_from(signal) {
+        for process in running.keys().filter(|process| **process > 1) {
+            let _ = kill(Pid::from_raw(*process), signal);
+        }
+    }
+}
+
+/// A dot in the key is a member of an object: `previous.run`.
+fn insert(facts: &mut serde_json::Map<String, Value>, key: &str, value: Value) {
+    match key.split_once('.') {
+        Some((outer, inner)) => {
+            let object = facts.entry(outer.to_owned()).or_insert_with(|| Value::Object(serde_json::Map::new()));
+            if let Value::Object(members) = object {
+                insert(members, inner, value);
+            }
+        }
+        None => drop(facts.insert(key.to_owned(), value)),
+    }
+}
+
+/// `NN-step` and `json` are `NN-step.json`: a step has no dots, an attempt has.
+pub fn with_ending(files: &Path, ending: &str) -> PathBuf {
+    let mut name = files.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+/// A command as it is typed.
+pub fn quoted(words: &[impl AsRef<str>]) -> String {
+    let quoted = words.iter().map(|word| shlex::try_quote(word.as_ref()).unwrap_or_else(|_| word.as_ref().into()));
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+impl From<&Failure> for Failed {
+    fn from(failure: &Failure) -> Self {
+        Self {
+            status: i32::from(failure.exit_code()),
+            step: None,
+            code: failure.code.clone(),
+            message: failure.message.clone(),
+            hint: failure.hint.clone(),
+        }
+    }
+}
+
+/// The status of the contract that a script was told to end with.
+pub fn status_of(code: u8) -> Status {
+    Status::ALL.into_iter().find(|status| status.code() == code).unwrap_or(Status::Failed)
+}

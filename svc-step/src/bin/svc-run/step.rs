@@ -1,0 +1,236 @@
+//! One step: started, noted, awaited, judged by its document.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::IsTerminal;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use svc_step::document::Document;
+use svc_step::journal::{self, Journal, Kind};
+use svc_step::{Failure, Status};
+
+use super::console;
+use super::external;
+use super::protocol::Step;
+use super::run::{Check, Failed, Run, quoted, with_ending};
+
+/// How a step ended that is not a failure of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Went {
+    /// It is ok, now or since an earlier call of the run, or is only planned.
+    Well,
+    /// It failed, and that is a warning, a verdict, or told at the end.
+    NotedFailure,
+}
+
+/// Runs a step of the script, and judges it as its options say. The error ends the run.
+///
+/// # Errors
+/// The step failed.
+pub fn run(run: &Run, step: &Step) -> Result<Went, Failure> {
+    let failure = match perform(run, step) {
+        Ok(()) => {
+            if step.options.preflight {
+                checked(run, step);
+            }
+            return Ok(Went::Well);
+        }
+        Err(failure) => failure,
+    };
+    let options = &step.options;
+    // What a signal ended says nothing of what it was doing.
+    if run.signal().is_none() {
+        if options.preflight {
+            check(run, &step.name, "fail", failure.message.clone());
+            run.state().failed_checks.push(failed(&step.name, &failure));
+            return Ok(Went::NotedFailure);
+        }
+        let warning = options.or_warn.as_ref().or(options.or_review.as_ref());
+        if let Some(code) = warning {
+            run.warn(code, format!("{} failed: {}", step.name, failure.message), options.or_review.is_some())?;
+            return Ok(Went::NotedFailure);
+        }
+        if options.defer {
+            run.state().deferred.get_or_insert(failed(&step.name, &failure));
+            return Ok(Went::NotedFailure);
+        }
+    }
+    run.fail(failed(&step.name, &failure));
+    Err(failure)
+}
+
+fn failed(step: &str, failure: &Failure) -> Failed {
+    let mut failed = Failed::from(failure);
+    failed.step = Some(step.to_owned());
+    failed.message = format!("The step {step} failed, and the run stopped there: {}", failure.message);
+    failed
+}
+
+fn check(run: &Run, name: &str, verdict: &str, says: String) {
+    let mut state = run.state();
+    state.checks.retain(|other| other.check != name);
+    state.checks.push(Check { check: name.to_owned(), verdict: verdict.to_owned(), says });
+}
+
+fn checked(run: &Run, step: &Step) {
+    let Some(document) = run.journal().attempt(&step.name).and_then(|one| one.document) else { return };
+    let verdict = if document.warnings.is_empty() { "pass" } else { "warn" };
+    check(run, &step.name, verdict, console::found(&document));
+}
+
+/// Runs a step, or passes over it.
+///
+/// # Errors
+/// Its document says why it failed, or it left none.
+pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
+    let options = &step.options;
+    let reads = options.reads || options.preflight;
+    if run.resumed && !options.again && run.journal().is_done(&step.name) {
+        run.log(&format!("{}: ok already", step.name));
+        return Ok(());
+    }
+    if options.needs.as_ref().is_some_and(|needed| !run.journal().is_done(needed)) {
+        return Ok(());
+    }
+    if run.dry_run && !reads {
+        plan(run, step);
+        return Ok(());
+    }
+    if options.external {
+        return external::perform(run, step);
+    }
+    let mut command = step.command.clone();
+    if run.resumed && let Some(nested) = nested_run(run, step) {
+        if let Some(document) = nested.last_document().filter(|document| document.ok) {
+            return adopt(run, step, &document);
+        }
+        if nested.notes().commit.is_some() {
+            command = resumed(run, step, &nested);
+        }
+    }
+    let files = run.name_files(&step.name);
+    let shown = quoted(&run.shown(&command));
+    run.log(&format!("{} {}: {shown}", if reads { "check" } else { "step" }, step.name));
+    run.note_started(&files, if reads { Kind::Check } else { Kind::Step })?;
+    console::begins(run, &files);
+    let status = wait(run, step, &command, &files)?;
+    judge(run, step, &files, status)
+}
+
+/// What a dry run prints: lines that can be typed in any folder, where the documents are `<step>.json`.
+fn plan(run: &Run, step: &Step) {
+    let mut line = quoted(&run.shown(&step.command)).replace(&format!("{}/", run.dir().display()), "");
+    if step.command.first().is_some_and(|program| program.to_string_lossy().starts_with("svc-")) {
+        line.push_str(&format!(" > {}.json", step.name));
+    }
+    console::plain(&line);
+    run.state().plan.push(line);
+}
+
+/// Starts the tool with its document under `.partial`, and waits; the exit status as a shell gives it.
+fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i32, Failure> {
+    let partial = with_ending(files, "json.partial");
+    let open = |path: &Path, append: bool| {
+        let mut options = OpenOptions::new();
+        options.create(true).mode(0o600);
+        if append { options.append(true) } else { options.write(true).truncate(true) };
+        options.open(path).map_err(|error| run.journal_full(&Failure::io("write the journal", path, &error)))
+    };
+    let stdout = open(&partial, false)?;
+    let stderr = if std::io::stderr().is_terminal() { Stdio::inherit() } else { open(&run.dir().join("log"), true)?.into() };
+    let [program, arguments @ ..] = command else {
+        return Err(Failure::usage("command_missing", format!("The step {} has no command.", step.name)));
+    };
+    let mut child = Command::new(program);
+    child.args(arguments).current_dir(&step.directory).env_clear().envs(step.environment.iter().cloned());
+    // A script that is called as a step is a run of its own.
+    child.env_remove("SVC_SUPERVISOR");
+    child.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    let mut child = child.spawn().map_err(|error| {
+        let program = program.to_string_lossy();
+        Failure::not_found("program_not_found", format!("The program {program} of the step {} cannot be started.", step.name))
+            .hint("Install it where the PATH leads to.")
+            .cause(error.to_string())
+    })?;
+    run.register(child.id(), &step.name);
+    let ended = child.wait();
+    run.unregister(child.id());
+    let ended = ended.map_err(|error| Failure::failed("step_lost", format!("The end of the step {} was lost: {error}.", step.name)))?;
+    Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
+}
+
+/// By its document; without one nobody knows what it did.
+fn judge(run: &Run, step: &Step, files: &Path, status: i32) -> Result<(), Failure> {
+    let kept = run.keep_document(files);
+    let document = journal::document_in(&with_ending(files, "json"));
+    let outcome = match &document {
+        Some(document) if document.ok && (status == 0 || status == i32::from(Status::Review.code())) => {
+            if status != 0 {
+                run.note(|state| state.notes.review = true)?;
+            }
+            Ok(())
+        }
+        Some(_) if step.options.ok == Some(status) => Ok(()),
+        _ => Err(failure_of(run, step, document.as_ref(), status)),
+    };
+    console::ended(run, files, document.as_ref(), outcome.as_ref().err());
+    outcome?;
+    kept.map_err(|failure| run.journal_full(&failure))
+}
+
+fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status: i32) -> Failure {
+    let status = u8::try_from(status).ok().filter(|code| (1..=9).contains(code)).map_or(Status::Failed, super::run::status_of);
+    let Some(error) = document.and_then(|document| document.error.as_ref()) else {
+        let log = run.dir().join("log");
+        return Failure::new(status, "no_document", format!("The step {} ended and left no document; see {}.", step.name, log.display()))
+            .hint(format!("Read {}, then run the same command again.", log.display()));
+    };
+    let mut failure = Failure::new(status, &error.code, error.message.clone());
+    failure.hint = console::hint_of(document).or_else(|| error.hint.clone());
+    failure.retryable = error.retryable;
+    failure.causes.clone_from(&error.causes);
+    failure
+}
+
+/// The newest run that an earlier attempt of this step has made, where the step is a script.
+fn nested_run(run: &Run, step: &Step) -> Option<Journal> {
+    let attempt = run.journal().attempt(&step.name)?;
+    let script = step.command.first()?.to_string_lossy().rsplit('/').next()?.to_owned();
+    journal::runs(&run.state_dir).into_iter().find(|other| {
+        let plan = other.plan();
+        plan.script == script && plan.parent.as_deref() == Some(&run.id) && begun_ms(other) >= attempt.begun_ms
+    })
+}
+
+fn begun_ms(run: &Journal) -> u64 {
+    let made = std::fs::metadata(run.dir().join("plan.json")).and_then(|data| data.modified()).ok();
+    made.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0))
+}
+
+/// A script that ended well when nobody was left to keep its document.
+fn adopt(run: &Run, step: &Step, document: &Document<Value>) -> Result<(), Failure> {
+    let files = run.name_files(&step.name);
+    run.note_started(&files, Kind::Step)?;
+    let text = serde_json::to_vec(document).unwrap_or_default();
+    run.write(&with_ending(&files, "json"), &text, true)
+}
+
+/// `svc-upgrade --resume RUN`, with the arguments that are written nowhere.
+fn resumed(run: &Run, step: &Step, nested: &Journal) -> Vec<OsString> {
+    let mut command: Vec<OsString> = step.command.iter().take(1).cloned().collect();
+    command.extend(["--resume".into(), nested.id().into()]);
+    if run.rerun_installer {
+        command.push("--rerun-installer".into());
+    }
+    command.extend(step.command.iter().filter(|word| word.to_string_lossy().starts_with("--installer-arg=")).cloned());
+    command
+}
+
+/// A file that a step says what it did to; opened so that a missing one is a failure with a sentence.
+pub fn open(path: &Path) -> Result<File, Failure> {
+    File::open(path).map_err(|error| Failure::io("read the file", path, &error))
+}
