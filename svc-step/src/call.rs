@@ -47,6 +47,8 @@ pub struct Finished {
     /// The document as JSON, on one line. It is written straight from the result: a tree of a result of thousands of parts
     /// would be many times its size.
     pub document: String,
+    /// What is printed in the place of the document where a person has asked for that (`--table`).
+    pub text: Option<String>,
     /// The exit status.
     pub exit_code: u8,
     /// What people are told.
@@ -211,7 +213,7 @@ impl Call {
             None => Status::Ok.code(),
         };
         match serde_json::to_string(&document) {
-            Ok(document) => Finished { document, exit_code, failure },
+            Ok(document) => Finished { document, text: None, exit_code, failure },
             Err(error) => self.without_result(step, dry_run, &error),
         }
     }

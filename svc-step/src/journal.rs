@@ -24,6 +24,7 @@ pub struct Journal {
 
 /// How a run was called (`plan.json`; `plan.2.json` and so on of each time that it was resumed).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Plan {
     /// The script, `svc-upgrade`.
     pub script: String,
@@ -78,6 +79,12 @@ pub struct Undo {
     pub unless_interrupted: bool,
 }
 
+/// How a run has ended, without the tree of its result.
+#[derive(Deserialize)]
+struct Ended {
+    ok: bool,
+}
+
 /// What a step was started as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -118,6 +125,11 @@ pub fn runs(state_dir: &Path) -> Vec<Journal> {
         entries.map(|entry| Journal::at(entry.path())).filter(|run| run.dir.is_dir() && run.is_named()).collect();
     found.sort_by(|one, other| other.dir.cmp(&one.dir));
     found
+}
+
+/// The runs of a script, the newest first.
+pub fn runs_of<'a>(state_dir: &Path, script: &'a str) -> impl Iterator<Item = Journal> + use<'a> {
+    runs(state_dir).into_iter().filter(move |run| run.script() == script)
 }
 
 /// The one document of a file; none where it is absent, empty, cut short, or not alone.
@@ -161,6 +173,37 @@ impl Journal {
         read_json(&self.dir.join("plan.json")).unwrap_or_default()
     }
 
+    /// The script that made it, by its plan; an upgrade or a rollback whose plan cannot be read is known by its ID.
+    #[must_use]
+    pub fn script(&self) -> String {
+        let script = self.plan().script;
+        match self.id().split('-').nth(1) {
+            Some(kind @ ("upgrade" | "rollback")) if script.is_empty() => format!("svc-{kind}"),
+            _ => script,
+        }
+    }
+
+    /// Whether a process holds the lock of the service for this run, or for a run that has called it.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let Some(runs) = self.dir.parent() else { return false };
+        let lock = runs.parent().unwrap_or(runs).join("lock");
+        let is_held = fs::File::open(&lock).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)));
+        if !is_held || self.last_document().is_some() {
+            return false;
+        }
+        let holder = fs::read_to_string(&lock).unwrap_or_default();
+        let mut run = Some(self.clone());
+        // A caller is older than what it has called: there is no circle.
+        while let Some(one) = run {
+            if one.id() == holder.trim() {
+                return true;
+            }
+            run = one.plan().parent.filter(|parent| parent.as_str() < one.id()).map(|parent| Self::at(runs.join(parent)));
+        }
+        false
+    }
+
     /// How it was called each time, the first first.
     #[must_use]
     pub fn plans(&self) -> Vec<Plan> {
@@ -188,7 +231,7 @@ impl Journal {
     /// Whether its newest time has ended well.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.last_document().is_some_and(|document| document.ok)
+        read_json(&self.document_path()).is_some_and(|Ended { ok }| ok)
     }
 
     /// What it has found out.
@@ -266,6 +309,13 @@ impl Attempt {
             document: document_in(&file("json")).or_else(|| document_in(&file("json.partial"))),
             files,
         })
+    }
+
+    /// Where its document is, or will be.
+    #[must_use]
+    pub fn document_path(&self) -> PathBuf {
+        let path = |ending: &str| PathBuf::from(format!("{}.{ending}", self.files.display()));
+        if path("json").exists() || !path("json.partial").exists() { path("json") } else { path("json.partial") }
     }
 
     /// Whether it has ended well.

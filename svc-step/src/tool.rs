@@ -93,7 +93,10 @@ pub fn main<T: Tool>() -> ExitCode {
     common.timeout = common.timeout.or(T::TIMEOUT);
     let call = Call::new(T::NAME, T::VERSION, &common, signals);
     let finished = cli.run(&call);
-    let printed = print(&finished.document, pretty);
+    let printed = match &finished.text {
+        Some(text) => std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()),
+        None => print(&finished.document, pretty),
+    };
     if let Some(failure) = &finished.failure {
         call.people().failure(failure);
         if let Some(signal) = failure.signal {

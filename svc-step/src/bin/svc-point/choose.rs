@@ -1,0 +1,206 @@
+//! `choose`: which restore point a rollback or a rehearsal takes, and whether it may.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use svc_step::journal::{self, Journal};
+use svc_step::{Call, Failure, StepResult};
+
+use crate::point::{self, About, BackupDir, SUMS, State};
+use crate::prune::duration;
+
+/// Arguments of `svc-point choose`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-point choose
+  svc-point choose --accept-unquiesced 20261120t020003z-backup-nightly
+  svc-point choose --rehearse --version 1.15.5 --max-age 26h
+
+Without POINT it is the restore point of the last upgrade whose installer was started. All its files are read, except the dump, which
+svc-pgrestore reads.")]
+pub struct ChooseArgs {
+    /// The restore point: its ID or its folder
+    #[arg(value_name = "POINT", value_parser = NonEmptyStringValueParser::new())]
+    point: Option<String>,
+    /// Take the named restore point although it was made while the service ran
+    #[arg(long)]
+    accept_unquiesced: bool,
+    /// For a rehearsal: without POINT the newest valid one; one that was made while the service ran is a warning
+    #[arg(long)]
+    rehearse: bool,
+    /// Only one of this installed version
+    #[arg(long, value_name = "X.Y.Z", requires = "rehearse", conflicts_with = "point")]
+    version: Option<String>,
+    /// Only one that is not older (26h, 30d)
+    #[arg(long, value_name = "DURATION", requires = "rehearse", conflicts_with = "point", value_parser = duration)]
+    max_age: Option<Duration>,
+    #[command(flatten)]
+    dir: BackupDir,
+}
+
+/// A restore point that may be taken.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Chosen {
+    /// Its folder.
+    pub path: String,
+    /// Its ID.
+    pub id: String,
+    /// The version that was installed.
+    pub version: Option<String>,
+    /// The database.
+    pub database: String,
+    /// `upgrade`, `nightly` or `manual`.
+    pub kind: Option<String>,
+    /// Whether the service was stopped while it was made.
+    pub quiesced: bool,
+    /// RFC 3339, UTC.
+    pub made_at: Option<String>,
+    /// The run directory of the upgrade that made it, if no later upgrade has started its installer; else `null`.
+    pub upgrade_run: Option<String>,
+}
+
+pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
+    let upgrade = last_upgrade(call.state_dir());
+    let path = match (&args.point, &upgrade) {
+        (Some(named), _) => args.dir.point(named),
+        (None, _) if args.rehearse => newest_valid(args, call)?,
+        (None, Some(upgrade)) => of_upgrade(args, call, upgrade)?,
+        (None, None) => {
+            let message = "No upgrade is recorded here whose installer was started, so no restore point is chosen by itself.";
+            let hint = format!("Name one: svc-rollback ID, with one of: {}", names(args, call));
+            return Err(Failure::not_found("point_not_found", message).hint(hint).into());
+        }
+    };
+    let path = point::real(&path);
+    let about = verified(args, call, &path)?;
+    let id = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !about.quiesced {
+        let message = "The restore point was made while the service ran, so its two databases are not of one moment.";
+        if args.rehearse {
+            call.warn("point_unquiesced", message);
+        } else if !(args.accept_unquiesced && args.point.is_some()) {
+            let hint = format!("If that is good enough: svc-rollback --accept-unquiesced {id}");
+            return Err(Failure::refused("point_unquiesced", message).hint(hint).into());
+        }
+    }
+    Ok(Chosen {
+        path: path.display().to_string(),
+        version: about.version,
+        database: about.database,
+        kind: about.kind,
+        quiesced: about.quiesced,
+        made_at: about.made_at,
+        upgrade_run: upgrade.filter(|run| run.id() == id).map(|run| point::real(run.dir()).display().to_string()),
+        id,
+    })
+}
+
+/// The newest upgrade whose installer was started.
+pub(crate) fn last_upgrade(state_dir: &Path) -> Option<Journal> {
+    journal::runs_of(state_dir, "svc-upgrade").find(|run| run.has_begun("installer"))
+}
+
+/// Where the restore point of a run was to be made: in the folder of then.
+pub(crate) fn folder_of(run: &Journal, now: &Path) -> PathBuf {
+    run.plan().settings.get("SVC_BACKUP_DIR").map_or(now, Path::new).join(run.id())
+}
+
+/// The newest valid restore point, of the version and the age that are asked for.
+fn newest_valid(args: &ChooseArgs, call: &Call) -> Result<PathBuf, Failure> {
+    let mut points = point::survey(call, &args.dir.dir(), false)?;
+    points.retain(|point| {
+        let is_young = args.max_age.is_none_or(|age| older(point.made) <= age);
+        point.state == State::Valid && is_young && (args.version.is_none() || point.version == args.version)
+    });
+    let newest = points.pop().map(|point| PathBuf::from(point.path));
+    newest.ok_or_else(|| {
+        let version = args.version.as_ref().map_or(String::new(), |version| format!(" of version {version}"));
+        let age = if args.max_age.is_some() { " that is young enough" } else { "" };
+        let message = format!("There is no valid restore point{version}{age} in {}.", args.dir.dir().display());
+        Failure::not_found("point_not_found", message).hint("svc-backup --list shows what there is, svc-backup makes one.")
+    })
+}
+
+/// How long ago a time is; nothing where it is in the future.
+pub(crate) fn older(made: Timestamp) -> Duration {
+    Duration::try_from(Timestamp::now().duration_since(made)).unwrap_or_default()
+}
+
+/// The restore point of the last upgrade, unless something has happened since.
+fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathBuf, Failure> {
+    let rollbacks: Vec<Journal> = journal::runs_of(call.state_dir(), "svc-rollback")
+        .filter(|run| run.id() > upgrade.id() && run.id() != call.run_id().as_str())
+        .collect();
+    // One that has changed something and is not finished is resumed.
+    if let Some(cut) = rollbacks.iter().find(|run| run.has_begun("stop")).filter(|run| !run.is_ok()) {
+        let message = format!("The rollback {} has begun to change things and is not finished.", cut.id());
+        let hint = format!("To continue: svc-rollback --resume {}", cut.id());
+        return Err(Failure::refused("rollback_unfinished", message).hint(hint));
+    }
+    // A second one would remove what was written since. (By the ID, since it may have been taken from another folder.)
+    let is_of_upgrade = |run: &&Journal| {
+        let document = run.last_document().filter(|document| document.ok);
+        let point = document.and_then(|document| Some(PathBuf::from(document.result?.get("restore_point")?.as_str()?)));
+        point.is_some_and(|point| point.file_name().is_some_and(|id| id == upgrade.id()))
+    };
+    if let Some(done) = rollbacks.iter().find(is_of_upgrade) {
+        let message = format!("The last upgrade was rolled back already, by the run {}.", done.id());
+        let hint = format!(
+            "To remove what was written since, and go back once more, name the restore point: svc-rollback {}",
+            upgrade.id()
+        );
+        return Err(Failure::refused("rolled_back_already", message).hint(hint));
+    }
+    refuse_after_attempt(call, upgrade)?;
+    Ok(folder_of(upgrade, &args.dir.dir()))
+}
+
+/// An upgrade that ended before its installer has changed nothing. Whoever types svc-rollback after it may have that one in mind, and
+/// not the one before it, which may be months old. (A hop is of one upgrade with the hops before it.)
+fn refuse_after_attempt(call: &Call, upgrade: &Journal) -> Result<(), Failure> {
+    let outer = upgrade.plan().parent;
+    for run in journal::runs_of(call.state_dir(), "svc-upgrade").take_while(|run| run != upgrade) {
+        let is_attempt = run.attempts().iter().any(|one| one.step.starts_with("new") || one.step == "way");
+        let is_same_upgrade = outer.is_some() && run.plan().parent == outer;
+        if is_attempt && !is_same_upgrade {
+            let (id, before) = (run.id(), upgrade.id());
+            let message =
+                format!("The last upgrade, {id}, ended before its installer was started: there is nothing to roll back.");
+            let hint =
+                format!("svc-upgrade --status {id} shows its state. To roll back the one before it: svc-rollback {before}");
+            return Err(Failure::refused("nothing_to_roll_back", message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+fn verified(args: &ChooseArgs, call: &Call, path: &Path) -> Result<About, Failure> {
+    let about = About::read(path).filter(|_| path.join(SUMS).exists()).ok_or_else(|| {
+        let message = format!(
+            "{} is no restore point: it has no SHA256SUMS, or no restore-point.json of schema {}.",
+            path.display(),
+            point::SCHEMA
+        );
+        Failure::not_found("point_not_found", message).hint(format!("Name one of: {}", names(args, call)))
+    })?;
+    let damaged = point::damaged_files(call, path, Some(&about.dump()))?;
+    if damaged.is_empty() {
+        return Ok(about);
+    }
+    let message =
+        format!("The restore point {} is damaged: {} is not what its SHA256SUMS say.", path.display(), damaged.join(", "));
+    Err(Failure::invalid("point_damaged", message)
+        .hint("Copy that file back from wherever the restore point was copied to, or name another restore point."))
+}
+
+/// The finalized restore points, for a hint.
+fn names(args: &ChooseArgs, call: &Call) -> String {
+    let points = point::survey(call, &args.dir.dir(), false).unwrap_or_default();
+    let finalized = points.iter().filter(|point| matches!(point.state, State::Valid | State::Damaged));
+    let names: Vec<&str> = finalized.map(|point| point.id.as_str()).collect();
+    if names.is_empty() { format!("none in {}", args.dir.dir().display()) } else { names.join(" ") }
+}

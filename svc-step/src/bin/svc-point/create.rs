@@ -1,0 +1,61 @@
+//! `create`: the folder of a restore point.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::{Call, Failure, StepResult, file};
+
+/// Arguments of `svc-point create`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  svc-point create /var/backups/svc/20261120t020003z-backup-manual")]
+pub struct CreateArgs {
+    /// The folder; its parents are made too
+    dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// The folder of a restore point.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Created {
+    /// The folder.
+    pub path: String,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
+    let dir = file::absolute(&args.dir)?;
+    let created = Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the folder, mode 0700")] };
+    if args.dry.dry_run || is_empty(&dir) {
+        return Ok(created);
+    }
+    make(call, &dir).map_err(|error| {
+        let failure = Failure::refused("backup_dir_unusable", format!("The restore point {} cannot be made.", dir.display()));
+        call.stopped(failure.hint("Run the command as root, or set SVC_BACKUP_DIR.").cause(error.to_string()), created)
+    })?;
+    Ok(Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the folder, mode 0700")] })
+}
+
+/// What a call that was killed has made.
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// The folder and the parents that it lacks, each durable.
+fn make(call: &Call, dir: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = dir.ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
+    for folder in missing.into_iter().rev().chain([dir]) {
+        DirBuilder::new().mode(0o700).create(folder)?;
+        call.effects().happened();
+        fs::File::open(file::folder_of(folder))?.sync_all()?;
+    }
+    Ok(())
+}

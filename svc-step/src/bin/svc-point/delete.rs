@@ -1,0 +1,143 @@
+//! `delete`: restore points go as a whole, with their snapshots.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::lock::Lock;
+use svc_step::{Call, Failure, StepResult, file};
+
+use crate::point::{self, BackupDir, Point, SUMS, State};
+use crate::snap;
+
+/// Arguments of `svc-point delete`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  svc-point delete 20261120t020003z-upgrade-2.0.1
+
+The newest valid restore point is never deleted.")]
+pub struct DeleteArgs {
+    /// The IDs of the restore points
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    dir: BackupDir,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// Restore points that do not exist any more.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Deleted {
+    /// The restore points as they were found, the oldest first.
+    pub points: Vec<Point>,
+    /// What was removed.
+    #[serde(flatten)]
+    pub removal: Removal,
+}
+
+/// What a call has removed.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Removal {
+    /// The IDs of the restore points that were removed.
+    pub removed: Vec<String>,
+    /// One whose removal has begun and is not finished: it is incomplete. The next `prune` or `delete` finishes it.
+    pub half_removed: Option<String>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
+    let dir = args.dir.dir();
+    let _lock = Lock::unless_dry(call, "restore-points", &dir.display().to_string(), args.dry.dry_run)?;
+    let points = point::survey(call, &dir, false)?;
+    let doomed = named(args, &dir, &points)?;
+    let mut removal = Removal::default();
+    let done = doomed.iter().try_for_each(|point| removal.remove(call, point, args.dir.service(), args.dry));
+    let deleted = Deleted { points, removal };
+    match done {
+        Ok(()) => Ok(deleted),
+        Err(failure) => Err(call.stopped(failure, deleted)),
+    }
+}
+
+/// Those that are named; nothing is removed where one of them must stay.
+fn named<'a>(args: &DeleteArgs, dir: &Path, points: &'a [Point]) -> Result<Vec<&'a Point>, Failure> {
+    let newest = points.iter().rfind(|point| point.state == State::Valid);
+    let mut doomed: Vec<&Point> = Vec::new();
+    for id in &args.ids {
+        let point = points.iter().find(|point| point.id == *id).ok_or_else(|| {
+            Failure::not_found("point_not_found", format!("There is no restore point {id} in {}.", dir.display()))
+                .hint("svc-backup --list shows them.")
+        })?;
+        if newest == Some(point) {
+            return Err(Failure::refused("newest_point", format!("{id} is the newest valid restore point and stays."))
+                .hint("Make another one first: svc-backup"));
+        }
+        if point.state == State::Running {
+            return Err(Failure::locked("locked", format!("The run that makes the restore point {id} is in progress."))
+                .hint("Wait until it has ended, then run the same command again."));
+        }
+        if !doomed.contains(&point) {
+            doomed.push(point);
+        }
+    }
+    Ok(doomed)
+}
+
+impl Removal {
+    /// Removes a restore point: its sums, so that it is one no more, then its snapshot, then its folder. One whose removal was
+    /// interrupted is incomplete, and the same command again finishes it. A snapshot of another cluster, or of a repository that is
+    /// read-only or not registered any more, stays.
+    ///
+    /// # Errors
+    /// The snapshot cannot be deleted for another reason, or the disk does not take it.
+    pub fn remove(&mut self, call: &Call, point: &Point, service: &str, dry: DryRun) -> Result<(), Failure> {
+        let folder = Path::new(&point.path);
+        let name = snap::name_of(service, &point.id, point.kind.as_deref().unwrap_or("manual"));
+        let command = snap::delete_command(folder, &name);
+        self.plan.push(Action::file(&folder.join(SUMS), "remove"));
+        self.plan.push(Action::command(command.clone()));
+        self.plan.push(Action::file(folder, "remove"));
+        if dry.dry_run {
+            return Ok(());
+        }
+        call.check()?;
+        remove_sums(call, folder, || self.half_removed = Some(point.id.clone()))?;
+        let attempt = call.effects().attempt();
+        match snap::run(call, &command) {
+            Ok(_) => attempt.happened(),
+            Err(failure) => match failure.code.as_str() {
+                "snapshot_not_found" => attempt.refused(),
+                "other_server" | "repository_readonly" | "repository_not_found" => {
+                    attempt.refused();
+                    let message = format!("The snapshot of the restore point {} stays where it is: {failure}", point.id);
+                    call.warn("snapshot_stays", message);
+                }
+                _ => return Err(failure),
+            },
+        }
+        let gone = fs::remove_dir_all(folder).map_err(|error| Failure::io("remove the restore point", folder, &error));
+        call.effects().happened();
+        gone.and_then(|()| file::sync_folder_of(folder))?;
+        self.half_removed = None;
+        self.removed.push(point.id.clone());
+        Ok(())
+    }
+}
+
+fn remove_sums(call: &Call, folder: &Path, removed: impl FnOnce()) -> Result<(), Failure> {
+    let sums = folder.join(SUMS);
+    match fs::remove_file(&sums) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Failure::io("remove the restore point", &sums, &error)),
+        Ok(()) => {}
+    }
+    call.effects().happened();
+    removed();
+    file::sync_folder_of(&sums)
+}

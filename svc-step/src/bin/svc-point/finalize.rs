@@ -1,0 +1,226 @@
+//! `finalize`: the folder becomes a restore point. Its documents and its sums are written, `SHA256SUMS` last.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::document::Time;
+use svc_step::file::{self, Existing};
+use svc_step::from::{Accept, Received};
+use svc_step::journal::Journal;
+use svc_step::{Call, Failure, StepResult};
+
+use crate::point::{ABOUT, About, SCHEMA, SUMS, dump_of};
+
+/// The steps of the run whose documents go into the restore point, and their names there.
+const DOCUMENTS: [(&str, &str); 4] =
+    [("configuration", "confsave.json"), ("version", "version.json"), ("snapshot", "snapshot.json"), ("dump", "pgdump.json")];
+
+/// Arguments of `svc-point finalize`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: at the end of a backup's run
+  svc-point finalize \"$point\" --kind manual --unit \"$(svc-run document unit-before)\" --unit \"$(svc-run document unit-after)\"
+
+The documents are those of the steps configuration, version, snapshot and dump of the run SVC_RUN_ID.")]
+pub struct FinalizeArgs {
+    /// The folder
+    dir: PathBuf,
+    /// What it is for
+    #[arg(long, value_enum)]
+    kind: Kind,
+    /// A document of svc-unit status or stop, from before and from after the backup (repeatable)
+    #[arg(long = "unit", value_name = "FILE", required = true)]
+    units: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// What a restore point is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Made by an upgrade, of the stopped service.
+    Upgrade,
+    /// Made every night.
+    Nightly,
+    /// Made by hand.
+    Manual,
+}
+
+impl Kind {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Upgrade => "upgrade",
+            Self::Nightly => "nightly",
+            Self::Manual => "manual",
+        }
+    }
+}
+
+/// A restore point.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Finalized {
+    /// Its ID.
+    pub id: String,
+    /// Its folder.
+    pub path: String,
+    /// `upgrade`, `nightly` or `manual`.
+    pub kind: String,
+    /// The installed version.
+    pub version: Option<String>,
+    /// The database.
+    pub database: String,
+    /// Whether the service was stopped while it was made.
+    pub quiesced: bool,
+    /// RFC 3339, UTC.
+    pub made_at: String,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+/// What is read of the document of svc-unit.
+#[derive(Debug, Deserialize)]
+struct UnitResult {
+    after: UnitState,
+}
+
+#[derive(Debug, Deserialize)]
+struct UnitState {
+    active_state: Option<String>,
+    job_pending: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DumpResult {
+    database: String,
+    sha256: String,
+    size_bytes: u64,
+}
+
+pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
+    let dir = file::absolute(&args.dir)?;
+    let mut quiesced = true;
+    for unit in &args.units {
+        quiesced &= is_down(&Received::read(call, unit, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Good)?.result()?);
+    }
+    // What the installer changes has only this restore point to go back to.
+    if args.kind == Kind::Upgrade && !quiesced {
+        let message = "The service was started while its databases were being backed up, so they are not of one moment.";
+        let hint = "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management) and \
+                    prevent that, then run the same command again.";
+        return Err(Failure::failed("service_started", message).hint(hint).into());
+    }
+    if args.dry.dry_run {
+        return Ok(planned(args, call, &dir, quiesced));
+    }
+    // What a signal has interrupted is not finalized: what it has ended may have answered wrong.
+    call.check()?;
+    finalize(args, call, &dir, quiesced)
+        .map_err(|error| call.stopped(unfinished(&dir, error), planned(args, call, &dir, quiesced)))
+}
+
+/// Whether the unit is down, and nothing is about to start it.
+fn is_down(unit: &UnitResult) -> bool {
+    matches!(unit.after.active_state.as_deref(), Some("inactive" | "failed")) && unit.after.job_pending == Some(false)
+}
+
+fn unfinished(dir: &Path, failure: Failure) -> Failure {
+    if failure.signal.is_some() {
+        return failure;
+    }
+    Failure::failed("restore_point_unfinished", format!("The restore point {} could not be finalized: {failure}", dir.display()))
+        .hint(failure.hint.unwrap_or_else(|| "Check the disk space of SVC_BACKUP_DIR.".to_owned()))
+        .cause(failure.causes.join("; "))
+}
+
+fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Result<Finalized, Failure> {
+    let journal = Journal::at(call.state_dir().join("runs").join(call.run_id().as_str()));
+    for (step, name) in DOCUMENTS {
+        let attempt = journal.attempt(step).filter(svc_step::journal::Attempt::is_ok).ok_or_else(|| {
+            Failure::failed("step_missing", format!("The step {step} of the run {} has no document that is ok.", journal.id()))
+                .hint("Run the whole backup again: svc-backup")
+        })?;
+        let path = attempt.document_path();
+        let text = fs::read(&path).map_err(|error| Failure::io("read the document", &path, &error))?;
+        call.effects().happened();
+        write(&dir.join(name), &text)?;
+    }
+    let dump: DumpResult = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Good)?.result()?;
+    let about = About {
+        schema: SCHEMA.to_owned(),
+        id: call.run_id().to_string(),
+        kind: Some(args.kind.name().to_owned()),
+        made_at: Some(Time::from(jiff::Timestamp::now()).as_str().to_owned()),
+        version: version(dir),
+        database: dump.database.clone(),
+        quiesced,
+    };
+    let text = serde_json::to_string_pretty(&about).map_err(anyhow::Error::from)?;
+    write(&dir.join(ABOUT), format!("{text}\n").as_bytes())?;
+    let sums = sums(call, dir, &dump)?;
+    call.check()?;
+    file::write_whole(&dir.join(SUMS), sums.as_bytes(), 0o600, Existing::Replace)?;
+    Ok(Finalized {
+        id: about.id,
+        version: about.version,
+        database: about.database,
+        made_at: about.made_at.unwrap_or_default(),
+        ..planned(args, call, dir, quiesced)
+    })
+}
+
+/// Made durable with all the others, before the sums are written: the service is down meanwhile.
+fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text)).map_err(|error| Failure::io("write the file", path, &error))
+}
+
+fn version(dir: &Path) -> Option<String> {
+    let document = svc_step::journal::document_in(&dir.join("version.json"))?;
+    document.result?.get("version")?.as_str().map(str::to_owned)
+}
+
+/// The sums of all files, each of them on the disk. The dump was read back for its own sum.
+fn sums(call: &Call, dir: &Path, dump: &DumpResult) -> Result<String, Failure> {
+    let name = dump_of(&dump.database);
+    let size = fs::metadata(dir.join(&name)).map_err(|error| Failure::io("read the dump", &dir.join(&name), &error))?.len();
+    if size != dump.size_bytes {
+        let message = format!("The dump {name} has {size} bytes, and its document says {}.", dump.size_bytes);
+        return Err(Failure::invalid("dump_altered", message).hint("Run the whole backup again: svc-backup"));
+    }
+    let mut text = format!("{}  ./{name}\n", dump.sha256);
+    let fault = |error: std::io::Error| Failure::io("read the restore point", dir, &error);
+    let mut paths = fs::read_dir(dir).map_err(fault)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
+    paths.as_mut().map(|paths| paths.sort()).ok();
+    for path in paths.map_err(fault)? {
+        File::open(&path)
+            .and_then(|file| file.sync_all())
+            .map_err(|error| Failure::io("make the file durable", &path, &error))?;
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if file != name && !file.starts_with(SUMS) {
+            let (_, sum) = file::digest_watched(&path, |_| call.check())?;
+            text.push_str(&format!("{sum}  ./{file}\n"));
+        }
+    }
+    Ok(text)
+}
+
+fn planned(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Finalized {
+    let names = DOCUMENTS.map(|(_, name)| name).into_iter().chain([ABOUT, SUMS]);
+    Finalized {
+        id: call.run_id().to_string(),
+        path: dir.display().to_string(),
+        kind: args.kind.name().to_owned(),
+        version: None,
+        database: String::new(),
+        quiesced,
+        made_at: Time::from(call.started_at()).as_str().to_owned(),
+        plan: names.map(|name| Action::file(&dir.join(name), "write")).collect(),
+    }
+}

@@ -1,0 +1,19 @@
+//! `svc-point`: restore points. A restore point is both databases, the configuration and the version of one moment, in one folder
+//! that can be moved as a whole. Its `SHA256SUMS` is written last: without it, the restore point is incomplete.
+
+mod age;
+mod choose;
+mod cli;
+mod create;
+mod delete;
+mod finalize;
+mod list;
+mod point;
+mod prune;
+mod remove;
+mod snap;
+mod space;
+
+fn main() -> std::process::ExitCode {
+    svc_step::tool::main::<cli::Cli>()
+}

@@ -1,0 +1,271 @@
+//! A restore point as it is read: what it says of itself, and which state it is in.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::journal::{self, Journal};
+use svc_step::run_id::RunId;
+use svc_step::settings::ServiceArg;
+use svc_step::{Call, Failure, file};
+
+/// What a restore point says of itself, in `restore-point.json`.
+pub const ABOUT: &str = "restore-point.json";
+/// The sums of its files; written last.
+pub const SUMS: &str = "SHA256SUMS";
+/// The schema of `restore-point.json`.
+pub const SCHEMA: &str = "svc-restore-point/1";
+/// Both of these files are larger only where they are none of ours.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Where the restore points of a service are.
+#[derive(Debug, Clone, Args)]
+pub struct BackupDir {
+    /// The folder of the restore points; default: /var/backups/NAME
+    #[arg(long, value_name = "DIR", env = "SVC_BACKUP_DIR")]
+    backup_dir: Option<PathBuf>,
+    #[command(flatten)]
+    service: ServiceArg,
+}
+
+impl BackupDir {
+    /// The service's name.
+    pub fn service(&self) -> &str {
+        &self.service.name
+    }
+
+    /// The folder, absolute.
+    pub fn dir(&self) -> PathBuf {
+        real(&self.backup_dir.clone().unwrap_or_else(|| PathBuf::from(format!("/var/backups/{}", self.service()))))
+    }
+
+    /// The folder of a restore point that is named by its ID or by its path.
+    pub fn point(&self, named: &str) -> PathBuf {
+        if named.contains('/') { real(Path::new(named)) } else { self.dir().join(named) }
+    }
+}
+
+/// The path without links; where it does not exist, as it stands.
+pub fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+/// `restore-point.json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct About {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The ID of the run that made it.
+    pub id: String,
+    /// `upgrade`, `nightly` or `manual`.
+    pub kind: Option<String>,
+    /// RFC 3339, UTC.
+    pub made_at: Option<String>,
+    /// The installed version.
+    pub version: Option<String>,
+    /// The database.
+    pub database: String,
+    /// Whether the service was stopped meanwhile.
+    pub quiesced: bool,
+}
+
+impl About {
+    /// That of the restore point in a folder; none where it is absent, cut short, or of another schema.
+    pub fn read(point: &Path) -> Option<Self> {
+        let text = file::read_text("read the restore point", &point.join(ABOUT), LARGEST).ok()?;
+        serde_json::from_str(&text).ok().filter(|about: &Self| about.schema == SCHEMA)
+    }
+
+    /// The file name of the dump.
+    pub fn dump(&self) -> String {
+        dump_of(&self.database)
+    }
+}
+
+/// The file name of the dump of a database.
+pub fn dump_of(database: &str) -> String {
+    format!("{database}.backup.sql")
+}
+
+/// The state of a restore point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Its files are what its sums say.
+    Valid,
+    /// It has no sums: its run has failed or was interrupted.
+    Incomplete,
+    /// It has no sums, and its run is in progress.
+    Running,
+    /// A file is not what its sum says, or is absent.
+    Damaged,
+}
+
+/// A restore point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Point {
+    /// Its ID, the name of its folder.
+    pub id: String,
+    /// Its folder.
+    pub path: String,
+    /// Its state.
+    pub state: State,
+    /// `upgrade`, `nightly` or `manual`; `null` where neither it nor its ID says it.
+    pub kind: Option<String>,
+    /// The installed version.
+    pub version: Option<String>,
+    /// Whether the service was stopped while it was made.
+    pub quiesced: Option<bool>,
+    /// When it was made; RFC 3339, UTC.
+    pub made_at: Option<String>,
+    /// The size of its files.
+    pub size_bytes: u64,
+    /// Whether the dump was read too; otherwise only its size was compared.
+    pub read_all: bool,
+    /// The files that are not what the sums say, or are absent.
+    pub damaged_files: Vec<String>,
+    /// The same as `made_at`, to be compared.
+    #[serde(skip)]
+    pub made: Timestamp,
+}
+
+/// The restore points in a folder, the oldest first. Without `read_all` only the size of a dump is compared. A folder that no run
+/// has made and that holds no restore point is not ours.
+///
+/// # Errors
+/// The folder cannot be read (3); a signal or the time limit.
+pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Failure> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            let message = format!("The folder {} cannot be read.", dir.display());
+            return Err(Failure::refused("backup_dir_unreadable", message)
+                .hint("Run the command as root, or set SVC_BACKUP_DIR.")
+                .cause(error.to_string()));
+        }
+    };
+    let mut points = Vec::new();
+    for entry in entries.flatten() {
+        let (folder, id) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        // A link is no folder here.
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && (id.parse::<RunId>().is_ok() || folder.join(ABOUT).exists()) {
+            points.push(inspect(call, &folder, id, read_all)?);
+        }
+    }
+    points.sort_by(|one, other| (one.made, &one.id).cmp(&(other.made, &other.id)));
+    Ok(points)
+}
+
+fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Point, Failure> {
+    let about = About::read(folder);
+    let (state, damaged_files) = state(call, folder, &id, about.as_ref(), read_all)?;
+    let made_at = about.as_ref().and_then(|about| about.made_at.clone());
+    let made = made_at.as_ref().and_then(|text| text.parse().ok()).or_else(|| stamp(&id));
+    Ok(Point {
+        path: folder.display().to_string(),
+        state,
+        kind: about.as_ref().and_then(|about| about.kind.clone()).or_else(|| kind_of(&id)),
+        version: about.as_ref().and_then(|about| about.version.clone()),
+        quiesced: about.as_ref().map(|about| about.quiesced),
+        made_at: made_at.or_else(|| made.map(|made| svc_step::document::Time::from(made).as_str().to_owned())),
+        size_bytes: size(folder),
+        read_all: read_all && state == State::Valid,
+        damaged_files,
+        made: made.unwrap_or_default(),
+        id,
+    })
+}
+
+fn state(call: &Call, folder: &Path, id: &str, about: Option<&About>, read_all: bool) -> Result<(State, Vec<String>), Failure> {
+    if !folder.join(SUMS).exists() {
+        let is_running = Journal::at(call.state_dir().join("runs").join(id)).is_running();
+        return Ok((if is_running { State::Running } else { State::Incomplete }, Vec::new()));
+    }
+    let Some(about) = about else { return Ok((State::Damaged, vec![ABOUT.to_owned()])) };
+    let dump = about.dump();
+    let mut damaged = damaged_files(call, folder, (!read_all).then_some(&*dump))?;
+    if damaged.is_empty() && !read_all && !has_size_of_document(folder, &dump) {
+        damaged.push(dump);
+    }
+    Ok((if damaged.is_empty() { State::Valid } else { State::Damaged }, damaged))
+}
+
+/// Whether the dump has the size that its document says.
+fn has_size_of_document(folder: &Path, dump: &str) -> bool {
+    let document = journal::document_in(&folder.join("pgdump.json"));
+    let said = document.and_then(|document| document.result?.get("size_bytes")?.as_u64());
+    said.is_some() && said == fs::metadata(folder.join(dump)).ok().map(|data| data.len())
+}
+
+/// The files of a restore point that are not what its sums say, or are absent; the file `unread`, which takes long to read, is left
+/// out. `SHA256SUMS` itself where it holds no sums.
+///
+/// # Errors
+/// A signal, or the time limit.
+pub fn damaged_files(call: &Call, point: &Path, unread: Option<&str>) -> Result<Vec<String>, Failure> {
+    let text = file::read_text("read the sums", &point.join(SUMS), LARGEST).unwrap_or_default();
+    let sums: Option<Vec<(&str, &str)>> = text.lines().map(sum_and_name).collect();
+    let Some(sums) = sums.filter(|sums| !sums.is_empty()) else { return Ok(vec![SUMS.to_owned()]) };
+    let mut damaged = Vec::new();
+    for (sum, name) in sums {
+        if Some(name) == unread {
+            continue;
+        }
+        let found = file::digest_watched(&point.join(name), |_| call.check());
+        call.check()?;
+        if !found.is_ok_and(|(_, found)| found == sum) {
+            damaged.push(name.to_owned());
+        }
+    }
+    Ok(damaged)
+}
+
+/// A line of `sha256sum`.
+fn sum_and_name(line: &str) -> Option<(&str, &str)> {
+    let (sum, rest) = line.split_at_checked(64)?;
+    let name = rest.strip_prefix("  ").or_else(|| rest.strip_prefix(" *"))?;
+    let is_sum = sum.bytes().all(|byte| byte.is_ascii_hexdigit()) && !name.is_empty();
+    is_sum.then(|| (sum, name.strip_prefix("./").unwrap_or(name)))
+}
+
+/// The time that a run ID begins with.
+fn stamp(id: &str) -> Option<Timestamp> {
+    let time = DateTime::strptime("%Y%m%dt%H%M%Sz", id.get(..16)?).ok()?;
+    Offset::UTC.to_timestamp(time).ok()
+}
+
+/// The kind that a run ID says: `20261120t020003z-backup-nightly`, `20261120t020003z-upgrade-2.0.1`.
+fn kind_of(id: &str) -> Option<String> {
+    let name = id.parse::<RunId>().ok()?.as_str().get(17..)?.to_owned();
+    let name = name.strip_prefix("backup-").unwrap_or(&name);
+    ["manual", "nightly", "upgrade"].into_iter().find(|kind| name.starts_with(kind)).map(str::to_owned)
+}
+
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(data) if data.is_dir() => size(&entry.path()),
+        Ok(data) => data.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+/// A number of bytes, for people.
+pub fn human(bytes: u64) -> String {
+    let tenths = |unit: u64| format!("{}.{}", bytes / unit, bytes % unit * 10 / unit);
+    match bytes {
+        0..0x10_0000 => format!("{} kB", bytes.div_ceil(1024)),
+        0x10_0000..0x4000_0000 => format!("{} MB", tenths(0x10_0000)),
+        _ => format!("{} GB", tenths(0x4000_0000)),
+    }
+}

@@ -1,0 +1,127 @@
+//! `remove`: what a run has made of a restore point goes, where it was not finalized.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::file::{self, Existing};
+use svc_step::journal::Journal;
+use svc_step::run_id::RunId;
+use svc_step::{Call, Failure, Status, StepResult};
+
+use crate::point::SUMS;
+use crate::snap;
+
+/// Arguments of `svc-point remove`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: in a run, by what its journal says of the steps `dump` and `snapshot`
+  svc-point remove --snapshot snapshot_svc_1 /var/backups/svc/20261120t020003z-backup-manual
+
+A restore point that is finalized stays, with its snapshot: svc-point delete removes it.")]
+pub struct RemoveArgs {
+    /// The folder, named by the ID of its run
+    dir: PathBuf,
+    /// Delete this snapshot too, if the run has begun to create it
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+    /// Keep the dump or the snapshot if it is valid, with its document; the result is no restore point
+    #[arg(long)]
+    keep_valid: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// What has become of an incomplete restore point.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Removed {
+    /// Its folder.
+    pub path: String,
+    /// The folder, if a valid dump or snapshot is kept; it is no restore point.
+    pub incomplete_point: Option<String>,
+    /// What is kept, as a sentence for the message of the run.
+    pub kept: Option<String>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
+    let dir = file::absolute(&args.dir)?;
+    let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut removed = Removed { path: dir.display().to_string(), incomplete_point: None, kept: None, plan: Vec::new() };
+    // Whatever else has no sums is not ours to remove.
+    if id.parse::<RunId>().is_err() || dir.is_symlink() {
+        let message = format!("{} is no folder of a restore point: its name is no run ID, or it is a link.", dir.display());
+        return Err(Failure::refused("point_not_found", message).hint("svc-point list shows the restore points.").into());
+    }
+    if dir.join(SUMS).exists() {
+        call.warn("point_finalized", format!("{} is finalized and stays. To remove it: svc-point delete {id}", dir.display()));
+        return Ok(removed);
+    }
+    let journal = Journal::at(call.state_dir().join("runs").join(&id));
+    // All of it was there and is in another folder now, or on a disk that is not mounted: its snapshot may be that of a valid point.
+    if !dir.exists() && journal.is_done("unit-after") {
+        return Ok(removed);
+    }
+    let dump = args.keep_valid && journal.is_done("dump");
+    let snapshot = args.keep_valid
+        && journal.is_done("snapshot")
+        && (journal.is_done("verify-snapshot") || !journal.has_begun("verify-snapshot"));
+    if !snapshot {
+        delete_snapshot(args, call, &journal, &mut removed);
+    }
+    if (dump || snapshot) && dir.exists() {
+        keep(call, &journal, &dir, [(dump, "dump", "pgdump.json"), (snapshot, "snapshot", "snapshot.json")], args.dry)?;
+        let what = [(dump, "The dump is valid and kept."), (snapshot, "The snapshot is valid and kept.")];
+        let what: Vec<&str> = what.iter().filter(|(is_kept, _)| *is_kept).map(|(_, sentence)| *sentence).collect();
+        removed.kept = Some(format!("{} See {}, which is no restore point.", what.join(" "), dir.display()));
+        removed.incomplete_point = Some(dir.display().to_string());
+    } else if dir.exists() {
+        removed.plan.push(Action::file(&dir, "remove"));
+        if !args.dry.dry_run {
+            call.effects().happened();
+            let gone = fs::remove_dir_all(&dir).map_err(|error| Failure::io("remove the incomplete restore point", &dir, &error));
+            if let Err(failure) = gone.and_then(|()| file::sync_folder_of(&dir)) {
+                return Err(call.stopped(failure, removed));
+            }
+        }
+    }
+    Ok(removed)
+}
+
+/// One that the run has not begun, or that was refused, does not exist. One that stays takes disk space, and harms nobody.
+fn delete_snapshot(args: &RemoveArgs, call: &Call, journal: &Journal, removed: &mut Removed) {
+    let Some((name, attempt)) = args.snapshot.as_ref().zip(journal.attempt("snapshot")) else { return };
+    if attempt.document.is_some_and(|document| document.changed == Some(false)) {
+        return;
+    }
+    let command = ["svc-snap", "delete", name, "--cancel"].map(str::to_owned);
+    removed.plan.push(Action::command(command.clone()));
+    if args.dry.dry_run {
+        return;
+    }
+    let attempt = call.effects().attempt();
+    match snap::run(call, &command) {
+        Ok(_) => attempt.happened(),
+        Err(failure) if failure.status == Status::NotFound => attempt.refused(),
+        Err(failure) => {
+            let message = format!(
+                "The snapshot of the incomplete restore point was not deleted: {failure} To delete it: svc-snap delete {name}"
+            );
+            call.review("snapshot_left", message);
+        }
+    }
+}
+
+fn keep(call: &Call, journal: &Journal, dir: &Path, kept: [(bool, &str, &str); 2], dry: DryRun) -> Result<(), Failure> {
+    for (_, step, name) in kept.into_iter().filter(|(is_kept, ..)| *is_kept && !dry.dry_run) {
+        let Some(attempt) = journal.attempt(step) else { continue };
+        let path = attempt.document_path();
+        let text = fs::read(&path).map_err(|error| Failure::io("read the document", &path, &error))?;
+        file::write_whole(&dir.join(name), &text, 0o600, Existing::Replace)?;
+        call.effects().happened();
+    }
+    Ok(())
+}

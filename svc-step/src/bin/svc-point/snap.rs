@@ -1,0 +1,51 @@
+//! `svc-snap`, called for the snapshot of a restore point.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use svc_step::document::Document;
+use svc_step::{Call, Failure, Status, child};
+
+/// The name of the snapshot of a run.
+pub fn name_of(service: &str, id: &str, kind: &str) -> String {
+    format!("snapshot_{service}_{}_{id}_{kind}", id.get(..8).unwrap_or(id))
+}
+
+/// The command that deletes the snapshot of a restore point: by its document, or by the name that its run has given it.
+pub fn delete_command(point: &Path, by_name: &str) -> Vec<String> {
+    let document = point.join("snapshot.json");
+    let which = match svc_step::journal::document_in(&document) {
+        Some(said) if said.ok => vec!["--from".to_owned(), document.display().to_string()],
+        _ => vec![by_name.to_owned()],
+    };
+    let command = ["svc-snap", "delete"].map(str::to_owned).into_iter();
+    command.chain(which).chain(["--cancel".to_owned()]).collect()
+}
+
+/// Runs a command of `svc-snap`, in this call's run.
+///
+/// # Errors
+/// As its document says; without one, `svc_snap_failed` (1).
+pub fn run(call: &Call, command: &[String]) -> Result<Option<bool>, Failure> {
+    let (program, args) = command.split_first().ok_or_else(|| Failure::failed("svc_snap_failed", "No command is given."))?;
+    let mut process = Command::new(program);
+    process.args(args).env("SVC_RUN_ID", call.run_id().as_str()).env("SVC_STATE_DIR", call.state_dir());
+    call.people().detail(&command.join(" "));
+    let ended = child::capture(call, &mut process)?;
+    let Ok(document) = serde_json::from_slice::<Document<Value>>(&ended.stdout) else {
+        let message = format!("`{}` ended with {} and left no document.", command.join(" "), ended.status);
+        return Err(Failure::failed("svc_snap_failed", message)
+            .hint("Run that command by hand, then run the same command again.")
+            .cause(ended.stderr));
+    };
+    for warning in document.warnings {
+        call.warn(&warning.code, warning.message);
+    }
+    let Some(error) = document.error else { return Ok(document.changed) };
+    let status = Status::ALL.into_iter().find(|status| ended.status.code() == Some(status.code().into()));
+    let mut failure = Failure::new(status.unwrap_or(Status::Failed), &error.code, error.message).retryable(error.retryable);
+    failure.hint = error.hint;
+    failure.causes = error.causes;
+    Err(failure)
+}

@@ -1,0 +1,178 @@
+//! `space`: whether the disks have enough space for a restore point, by what was measured.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{AccessFlags, access};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use svc_step::{Call, Failure, StepResult, file, journal};
+
+use crate::point::{BackupDir, human};
+
+/// With less than this nothing can be backed up, whatever was measured (tables that nobody has analysed).
+const LEAST: u64 = 16 * 1024 * 1024;
+
+/// Arguments of `svc-point space`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  svc-snap health > search.json; svc-snap verify > repository.json
+  svc-pgdump --dbname svc_db --output /var/backups/svc/next.sql --dry-run > database.json
+  svc-point space --search search.json --repository repository.json --database database.json
+
+A document that is absent, or of a step that failed, says nothing.")]
+pub struct SpaceArgs {
+    /// The folder of the restore point, or its first parent that exists; default: SVC_BACKUP_DIR
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// The document of svc-snap health
+    #[arg(long, value_name = "FILE")]
+    search: Option<PathBuf>,
+    /// The document of svc-snap verify
+    #[arg(long, value_name = "FILE")]
+    repository: Option<PathBuf>,
+    /// The document of svc-pgdump --dry-run
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+    #[command(flatten)]
+    dir: BackupDir,
+}
+
+/// The disk space that a restore point needs and finds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Space {
+    /// The folder that was measured: that of the restore points, or its first parent that exists.
+    pub folder: String,
+    /// What is free on its disk.
+    pub free_bytes: u64,
+    /// What a dump takes, as an estimate.
+    pub dump_bytes: Option<u64>,
+    /// The folder of the repository, if it is on this host.
+    pub repository: Option<String>,
+    /// What is free on the disk of the repository.
+    pub repository_free_bytes: Option<u64>,
+    /// The size of the indices.
+    pub indices_bytes: Option<u64>,
+    /// What a snapshot takes, if it is the first one; later ones store only what no earlier one has.
+    pub snapshot_bytes: Option<u64>,
+    /// Whether both folders are on one disk.
+    pub one_disk: bool,
+    /// Nodes whose disks are past their flood stage: their indices take no writes, which an installer needs.
+    pub flooded_nodes: Vec<String>,
+    /// The same as a sentence.
+    pub summary: String,
+}
+
+/// What is read of `svc-snap health`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Health {
+    indices_bytes: Option<u64>,
+    disks: Vec<Disk>,
+    repository: Option<Repository>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Disk {
+    node: String,
+    level: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Repository {
+    location: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Verified {
+    snapshots_count: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Dump {
+    expected_bytes: Option<u64>,
+}
+
+pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
+    let wanted = args.folder.as_ref().map_or_else(|| args.dir.dir(), |folder| crate::point::real(folder));
+    let folder = wanted.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    if !folder.is_dir() || access(folder, AccessFlags::W_OK).is_err() {
+        let message = format!(
+            "Restore points cannot be made in {}: {} is no folder that can be written to.",
+            wanted.display(),
+            folder.display()
+        );
+        let failure = Failure::refused("backup_dir_unusable", message);
+        return Err(failure.hint("Run the command as root, or set SVC_BACKUP_DIR.").into());
+    }
+    let space = measure(args, folder);
+    if space.is_too_little() {
+        let message = format!("There is too little disk space: {}.", space.summary);
+        let hint = "Free disk space there, or set SVC_BACKUP_DIR to a folder on another disk.";
+        return Err(Failure::refused("no_room", message).hint(hint).into());
+    }
+    if space.may_be_too_little() {
+        call.warn("little_room", format!("There may be too little disk space: {}.", space.summary));
+    }
+    Ok(space)
+}
+
+fn result<T: DeserializeOwned + Default>(document: Option<&PathBuf>) -> T {
+    let result = document.and_then(|path| journal::document_in(path)?.result);
+    result.and_then(|result| serde_json::from_value(result).ok()).unwrap_or_default()
+}
+
+fn measure(args: &SpaceArgs, folder: &Path) -> Space {
+    let (health, verified): (Health, Verified) = (result(args.search.as_ref()), result(args.repository.as_ref()));
+    let repository = health.repository.and_then(|repository| repository.location).filter(|location| location.is_dir());
+    let device = |folder: &Path| fs::metadata(folder).ok().map(|data| data.dev());
+    let mut space = Space {
+        folder: folder.display().to_string(),
+        free_bytes: file::free_bytes(folder).unwrap_or(u64::MAX),
+        dump_bytes: result::<Dump>(args.database.as_ref()).expected_bytes,
+        repository_free_bytes: repository.as_deref().and_then(file::free_bytes),
+        one_disk: repository.as_deref().is_some_and(|repository| device(repository) == device(folder)),
+        repository: repository.map(|repository| repository.display().to_string()),
+        indices_bytes: health.indices_bytes,
+        snapshot_bytes: health.indices_bytes.filter(|_| verified.snapshots_count == Some(0)),
+        flooded_nodes: health.disks.into_iter().filter(|disk| disk.level == "past_flood_stage").map(|disk| disk.node).collect(),
+        summary: String::new(),
+    };
+    space.summary = space.sentence();
+    space
+}
+
+impl Space {
+    fn is_too_little(&self) -> bool {
+        self.free_bytes < LEAST || self.repository_free_bytes.is_some_and(|free| free < LEAST) || !self.flooded_nodes.is_empty()
+    }
+
+    fn may_be_too_little(&self) -> bool {
+        let (dump, snapshot) = (self.dump_bytes.unwrap_or(0), self.snapshot_bytes.unwrap_or(0));
+        self.free_bytes < dump
+            || self.repository_free_bytes.is_some_and(|free| free < snapshot)
+            || (self.one_disk && self.free_bytes < dump.saturating_add(snapshot))
+    }
+
+    fn sentence(&self) -> String {
+        let dump = self.dump_bytes.map_or(String::new(), |bytes| format!(", a dump takes about {}", human(bytes)));
+        let mut parts = vec![format!("{} free in {}{dump}", human(self.free_bytes), self.folder)];
+        if let Some((free, repository)) = self.repository_free_bytes.zip(self.repository.as_ref()) {
+            let takes = match (self.snapshot_bytes, self.indices_bytes) {
+                (Some(first), _) => format!(", a first snapshot takes {}", human(first)),
+                (None, Some(indices)) => format!(", for what is new of {}", human(indices)),
+                (None, None) => String::new(),
+            };
+            parts.push(format!("{} free in {repository}{takes}", human(free)));
+        }
+        parts.extend(self.flooded_nodes.iter().map(|node| format!("the disk of {node} is past its flood stage")));
+        parts.join("; ")
+    }
+}

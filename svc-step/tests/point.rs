@@ -1,0 +1,458 @@
+//! `svc-point` as a script calls it, with restore points and journals made by hand, and a `svc-snap` that says what a test wants.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, clippy::type_complexity)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+/// The folders of a host.
+struct Host {
+    dir: tempfile::TempDir,
+}
+
+/// What a call has left.
+struct Ran {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ran {
+    fn doc(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("{}\n{}", self.stdout, self.stderr))
+    }
+
+    fn result(&self) -> Value {
+        self.doc()["result"].clone()
+    }
+
+    /// The exit status and the code of the failure.
+    fn code(&self) -> (i32, String) {
+        (self.status, self.doc()["error"]["code"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// A key of each restore point.
+    fn each(&self, key: &str) -> Vec<String> {
+        self.result()["points"].as_array().unwrap().iter().map(|one| one[key].as_str().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+/// A document of a tool.
+fn document(schema: &str, ok: bool, result: &Value) -> Value {
+    let error = json!({"code": "snapshot_not_found", "message": "No.", "hint": null, "retryable": false, "causes": []});
+    json!({"schema": schema, "tool": "t", "step": "s", "ok": ok, "changed": ok, "dry_run": false, "run_id": "r", "host": "h",
+        "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z", "duration_ms": 1, "result": result,
+        "warnings": [], "error": if ok { Value::Null } else { error }})
+}
+
+fn ago(days: i64) -> jiff::Timestamp {
+    jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * days)
+}
+
+impl Host {
+    fn new() -> Self {
+        let host = Self { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(host.path("bin")).unwrap();
+        fs::create_dir_all(host.path("state/runs")).unwrap();
+        host.snap(0, &document("svc-snap.show/1", true, &json!({})));
+        host
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// What `svc-snap` is to say from now on.
+    fn snap(&self, status: i32, document: &Value) {
+        let (log, stub) = (self.path("snap.log"), self.path("bin/svc-snap"));
+        fs::write(self.path("snap.json"), document.to_string()).unwrap();
+        let text =
+            format!("#!/bin/sh\necho \"$@\" >>'{}'\ncat '{}'\nexit {status}\n", log.display(), self.path("snap.json").display());
+        fs::write(&stub, text).unwrap();
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn calls(&self) -> String {
+        fs::read_to_string(self.path("snap.log")).unwrap_or_default()
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.run_in("20261120t020003z-test", args)
+    }
+
+    fn run_in(&self, run: &str, args: &[&str]) -> Ran {
+        let path = format!("{}:/usr/bin:/bin", self.path("bin").display());
+        let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_svc-point"))
+            .args(args)
+            .env_clear()
+            .env("PATH", path)
+            .env("SVC_ENVIRONMENT_FILE", "/nowhere")
+            .env("SVC_STATE_DIR", self.path("state"))
+            .env("SVC_BACKUP_DIR", self.path("backups"))
+            .env("SVC_RUN_ID", run)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ran { status: status.code().unwrap(), stdout: text(stdout), stderr: text(stderr) }
+    }
+
+    /// A restore point of a kind, made so many days ago.
+    fn point(&self, kind: &str, days: i64, quiesced: bool) -> PathBuf {
+        let id = format!("{}-{kind}-2.0.1", ago(days).strftime("%Y%m%dt%H%M%Sz"));
+        let point = self.path("backups").join(&id);
+        fs::create_dir_all(&point).unwrap();
+        let made = ago(days).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let about = json!({"schema": "svc-restore-point/1", "id": id, "kind": kind, "made_at": made, "version": "1.15.5",
+            "database": "svc_db", "quiesced": quiesced});
+        fs::write(point.join("restore-point.json"), about.to_string()).unwrap();
+        fs::write(point.join("svc_db.backup.sql"), "dump").unwrap();
+        let dump = document("svc-pgdump.dump/1", true, &json!({"size_bytes": 4}));
+        fs::write(point.join("pgdump.json"), dump.to_string()).unwrap();
+        fs::write(point.join("snapshot.json"), document("svc-snap.create/1", true, &json!({})).to_string()).unwrap();
+        seal(&point);
+        point
+    }
+
+    /// A run of a script, with steps that were begun; how it has ended, if it has.
+    fn journal(&self, id: &str, script: &str, parent: Option<&str>, steps: &[&str], ended: Option<(bool, Value)>) -> PathBuf {
+        let run = self.path("state/runs").join(id);
+        fs::create_dir_all(&run).unwrap();
+        let plan = json!({"script": script, "parent": parent, "settings": {"SVC_BACKUP_DIR": self.path("backups")}});
+        fs::write(run.join("plan.json"), plan.to_string()).unwrap();
+        for (at, step) in steps.iter().enumerate() {
+            fs::write(run.join(format!("{:02}-{step}.started", at + 1)), "step\n").unwrap();
+        }
+        if let Some((ok, result)) = ended {
+            let schema = format!("{script}.run/1");
+            fs::write(run.join("document.json"), document(&schema, ok, &result).to_string()).unwrap();
+        }
+        run
+    }
+}
+
+fn seal(point: &Path) {
+    let sums = "find . -type f ! -name 'SHA256SUMS*' -print0 | xargs -0 sha256sum >SHA256SUMS.new; mv SHA256SUMS.new SHA256SUMS";
+    assert!(Command::new("sh").args(["-c", sums]).current_dir(point).status().unwrap().success());
+}
+
+fn id(point: &Path) -> String {
+    point.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_restore_point_of_the_last_upgrade_is_chosen_unless_something_has_happened_since() {
+    let host = Host::new();
+    assert_eq!(host.run(&["choose"]).code(), (4, "point_not_found".to_owned()));
+    let point = host.point("upgrade", 10, true);
+    let upgrade = id(&point);
+    let run = host.journal(
+        &upgrade,
+        "svc-upgrade",
+        Some("20000101t000000z-hops"),
+        &["new", "stop", "installer"],
+        Some((true, json!({}))),
+    );
+    let chosen = host.run(&["choose"]).result();
+    assert_eq!((&chosen["path"], &chosen["upgrade_run"]), (&json!(point), &json!(run)));
+    assert_eq!(
+        (&chosen["version"], &chosen["database"], &chosen["kind"]),
+        (&json!("1.15.5"), &json!("svc_db"), &json!("upgrade"))
+    );
+    // A plan that a power cut has emptied: the run is known by its folder.
+    let plan = fs::read(run.join("plan.json")).unwrap();
+    fs::write(run.join("plan.json"), "").unwrap();
+    assert_eq!(host.run(&["choose"]).result()["path"], json!(point));
+    fs::write(run.join("plan.json"), plan).unwrap();
+
+    let at = |days: i64, name: &str| format!("{}-{name}", ago(days).strftime("%Y%m%dt%H%M%Sz"));
+    let other = json!({"restore_point": "/elsewhere/20000101t000000z-upgrade-1.0.0"});
+    let this = json!({"restore_point": format!("/elsewhere/{upgrade}")});
+    let table: [(&str, &str, Option<&str>, &[&str], _, Option<&str>); 9] = [
+        ("svc-rollback", "rollback", None, &["point", "stop"], None, Some("rollback_unfinished")),
+        ("svc-rollback", "rollback", None, &["point", "stop"], Some((false, json!({}))), Some("rollback_unfinished")),
+        ("svc-rollback", "rollback", None, &["point"], None, None),
+        ("svc-rollback", "rollback", None, &["stop"], Some((true, this)), Some("rolled_back_already")),
+        ("svc-rollback", "rollback", None, &["stop"], Some((true, other)), None),
+        ("svc-upgrade", "upgrade-2.0.2", None, &["present", "new"], Some((false, json!({}))), Some("nothing_to_roll_back")),
+        ("svc-upgrade", "upgrade-hops", None, &["way"], Some((false, json!({}))), Some("nothing_to_roll_back")),
+        ("svc-upgrade", "upgrade-2.0.2", Some("20000101t000000z-hops"), &["new"], Some((false, json!({}))), None),
+        ("svc-upgrade", "upgrade-2.0.2", None, &["present"], Some((false, json!({}))), None),
+    ];
+    for (script, name, parent, steps, ended, code) in table {
+        let later = host.journal(&at(2, name), script, parent, steps, ended.clone());
+        let expected = code.map_or((0, String::new()), |code| (3, code.to_owned()));
+        let ran = host.run(&["choose"]);
+        assert_eq!(ran.code(), expected, "{script} {steps:?} {ended:?}");
+        // Whoever names it means it.
+        assert_eq!(host.run(&["choose", &upgrade]).status, 0);
+        fs::remove_dir_all(later).unwrap();
+    }
+    // A later upgrade's installer makes it another one's turn; the earlier one is no more the upgrade that is rolled back.
+    host.journal(&at(1, "upgrade-2.0.2"), "svc-upgrade", None, &["new", "installer"], None);
+    assert_eq!(host.run(&["choose"]).code(), (4, "point_not_found".to_owned()));
+    assert_eq!(host.run(&["choose", &upgrade]).result()["upgrade_run"], Value::Null);
+}
+
+#[test]
+fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
+    let host = Host::new();
+    let point = host.point("nightly", 1, false);
+    let name = id(&point);
+    let choose = |more: &[&str]| host.run(&[&["choose", &name][..], more].concat());
+    assert_eq!(choose(&[]).code(), (3, "point_unquiesced".to_owned()));
+    assert_eq!(choose(&["--accept-unquiesced"]).result()["quiesced"], json!(false));
+    let rehearsed = host.run(&["choose", "--rehearse"]);
+    assert_eq!(
+        (rehearsed.result()["path"].clone(), &rehearsed.doc()["warnings"][0]["code"]),
+        (json!(point), &json!("point_unquiesced"))
+    );
+    assert_eq!(host.run(&["choose", "--rehearse", "--version", "1.15.5", "--max-age", "26h"]).status, 0);
+    for other in [["--version", "1.15.6"], ["--max-age", "1h"]] {
+        assert_eq!(host.run(&[&["choose", "--rehearse"][..], &other].concat()).code(), (4, "point_not_found".to_owned()));
+    }
+    // The dump is read by whoever restores it.
+    fs::write(point.join("svc_db.backup.sql"), "DUMP").unwrap();
+    assert_eq!(choose(&["--accept-unquiesced"]).status, 0);
+    fs::write(point.join("snapshot.json"), "{}").unwrap();
+    let damaged = choose(&["--accept-unquiesced"]);
+    assert_eq!(damaged.code(), (7, "point_damaged".to_owned()));
+    assert!(damaged.stderr.contains("snapshot.json is not what"), "{}", damaged.stderr);
+    fs::remove_file(point.join("SHA256SUMS")).unwrap();
+    assert_eq!(choose(&["--accept-unquiesced"]).code(), (4, "point_not_found".to_owned()));
+}
+
+#[test]
+fn the_list_says_the_state_of_each_and_the_age_is_that_of_the_newest_valid_one() {
+    let host = Host::new();
+    assert_eq!(host.run(&["list"]).result()["points"], json!([]));
+    let none = host.run(&["age", "--max-age", "26h", "--table"]);
+    assert!(none.status == 7 && none.stdout.starts_with("There is no valid restore point in "), "{}", none.stdout);
+    let changed = host.point("manual", 5, true);
+    fs::write(changed.join("svc_db.backup.sql"), "DUMP").unwrap();
+    host.point("nightly", 4, true);
+    let cut = host.point("nightly", 3, true);
+    fs::remove_file(cut.join("SHA256SUMS")).unwrap();
+    let short = host.point("nightly", 2, true);
+    fs::write(short.join("svc_db.backup.sql"), "d").unwrap();
+    let empty = host.point("upgrade", 1, true);
+    fs::write(empty.join("SHA256SUMS"), "").unwrap();
+    let running = host.path("backups").join(format!("{}-backup-nightly", ago(0).strftime("%Y%m%dt%H%M%Sz")));
+    fs::create_dir(&running).unwrap();
+    fs::create_dir(host.path("backups/lost+found")).unwrap();
+    host.journal(&id(&running), "svc-backup", Some("20260101t000000z-nightly"), &[], None);
+    host.journal("20260101t000000z-nightly", "svc-nightly", None, &[], None);
+    let lock = fs::File::create(host.path("state/lock")).unwrap();
+    fs::write(host.path("state/lock"), "20260101t000000z-nightly\n").unwrap();
+    lock.lock().unwrap();
+
+    let ran = host.run(&["list"]);
+    assert_eq!(ran.each("state"), ["valid", "valid", "incomplete", "damaged", "damaged", "running"]);
+    assert_eq!(ran.each("kind"), ["manual", "nightly", "nightly", "nightly", "upgrade", "nightly"]);
+    let damaged: Vec<Value> = ran.result()["points"].as_array().unwrap().iter().map(|one| one["damaged_files"].clone()).collect();
+    assert_eq!(damaged[3..5], [json!(["svc_db.backup.sql"]), json!(["SHA256SUMS"])]);
+    assert_eq!(host.run(&["list", "--read-all"]).each("state")[0], "damaged");
+    drop(lock);
+    assert_eq!(host.run(&["list"]).each("state")[5], "incomplete");
+    let table = host.run(&["list", "--table"]).stdout;
+    assert!(table.lines().count() == 6 && table.contains("quiesced") && table.contains("damaged: SHA256SUMS"), "{table}");
+
+    let old = host.run(&["age", "--max-age", "26h", "--table"]);
+    assert!(old.status == 7 && old.stdout.ends_with(" is 96 h 0 min old.\n") && old.stderr.contains("hint: "), "{}", old.stdout);
+    assert_eq!(host.run(&["age", "--max-age", "5d"]).status, 0);
+}
+
+#[test]
+fn prune_and_delete_remove_a_restore_point_as_a_whole_or_finish_it_the_next_time() {
+    let host = Host::new();
+    let (old, newest) = (host.point("nightly", 40, true), host.point("nightly", 1, true));
+    let manual = host.point("manual", 50, true);
+    let prune = || host.run(&["prune", "--min-count", "1"]);
+    // Nothing is known of the newest one's snapshot, or it does not exist.
+    for (status, reason) in [(5, None), (4, Some(["other_kind", "none_verified", "none_verified"]))] {
+        host.snap(status, &document("svc-snap.show/1", false, &Value::Null));
+        let ran = prune();
+        assert_eq!((ran.status, ran.doc()["changed"].clone()), (if reason.is_some() { 0 } else { 5 }, json!(false)));
+        if let Some(reason) = reason {
+            assert_eq!(ran.each("reason"), reason);
+        }
+    }
+    host.snap(0, &document("svc-snap.show/1", true, &json!({})));
+    let dry = host.run(&["prune", "--min-count", "1", "--dry-run"]);
+    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 3);
+    assert!(old.join("SHA256SUMS").exists() && !host.calls().contains("delete"));
+    let ran = prune();
+    assert_eq!(
+        (ran.each("reason"), ran.each("fate")),
+        (["other_kind", "max_age", "newest"].map(str::to_owned).into(), ["stays", "goes", "stays"].map(str::to_owned).into())
+    );
+    assert_eq!(ran.result()["removed"], json!([id(&old)]));
+    assert!(!old.exists() && host.calls().contains(&format!("delete --from {}/snapshot.json --cancel", old.display())));
+    assert_eq!(prune().doc()["changed"], json!(false));
+
+    assert_eq!(host.run(&["delete", &id(&newest)]).code(), (3, "newest_point".to_owned()));
+    assert_eq!(host.run(&["delete", &id(&manual), "20260101t000000z-x"]).code(), (4, "point_not_found".to_owned()));
+    let mut down = document("svc-snap.delete/1", false, &Value::Null);
+    down["error"]["code"] = json!("search_unreachable");
+    host.snap(5, &down);
+    let ran = host.run(&["delete", &id(&manual)]);
+    assert_eq!((ran.code(), ran.doc()["changed"].clone()), ((5, "search_unreachable".to_owned()), json!(true)));
+    assert_eq!(ran.result()["half_removed"], json!(id(&manual)));
+    assert!(manual.exists() && !manual.join("SHA256SUMS").exists());
+    // One whose snapshot is of another cluster goes, and the snapshot stays.
+    down["error"]["code"] = json!("other_server");
+    host.snap(3, &down);
+    let ran = host.run(&["delete", &id(&manual)]);
+    assert_eq!(
+        (ran.status, &ran.doc()["warnings"][0]["code"], &ran.result()["half_removed"]),
+        (0, &json!("snapshot_stays"), &Value::Null)
+    );
+    assert!(!manual.exists() && newest.exists());
+}
+
+#[test]
+fn run_directories_go_that_are_old_and_that_nothing_needs() {
+    let host = Host::new();
+    let pointed = host.point("upgrade", 1200, true);
+    let ok = || Some((true, json!({})));
+    let stay = [
+        host.journal(&id(&pointed), "svc-upgrade", None, &["installer"], ok()),
+        host.journal("20250101t000000z-hops", "svc-upgrade", None, &["way"], ok()),
+        host.journal("20250102t000000z-upgrade-2.0.1", "svc-upgrade", Some("20250101t000000z-hops"), &["installer"], ok()),
+        host.journal("20240101t000000z-rollback", "svc-rollback", None, &["stop"], ok()),
+        host.journal("20250104t000000z-nightly", "svc-nightly", None, &["backup"], None),
+    ];
+    let go = [
+        host.journal("20230101t000000z-upgrade-1.15.5", "svc-upgrade", None, &["installer"], ok()),
+        host.journal("20240102t000000z-backup-manual", "svc-backup", None, &["dump"], Some((false, json!({})))),
+        host.journal("20240103t000000z-prune", "svc-backup", None, &[], ok()),
+    ];
+    let copies = host.path("state/swaps/20240101t000000z-rollback.svc-snap.json");
+    fs::create_dir_all(host.path("state/swaps")).unwrap();
+    fs::write(&copies, "{}").unwrap();
+    fs::create_dir_all(host.path("state/runs/by-hand")).unwrap();
+    fs::create_dir_all(host.path("state/runs/.pruned-20230101t000000z-x")).unwrap();
+    let young = host.journal("20240104t000000z-prune", "svc-backup", None, &[], ok());
+    for run in fs::read_dir(host.path("state/runs")).unwrap().map(|run| run.unwrap().path()).filter(|run| *run != young) {
+        assert!(Command::new("touch").args(["-d", "100 days ago"]).arg(run).status().unwrap().success());
+    }
+    assert_eq!(host.run(&["prune", "--keep-runs", "none"]).doc()["changed"], json!(false));
+    let ran = host.run(&["prune"]);
+    assert_eq!(ran.result()["removed_runs"], json!(go.each_ref().map(|run| id(run))), "{}", ran.stdout);
+    assert!(stay.iter().all(|run| run.exists()) && young.exists() && host.path("state/runs/by-hand").exists());
+    assert!(!host.path("state/runs/.pruned-20230101t000000z-x").exists());
+    fs::remove_file(copies).unwrap();
+    assert_eq!(host.run(&["prune"]).result()["removed_runs"], json!(["20240101t000000z-rollback"]));
+}
+
+/// A run that has made a restore point as far as `finalize`.
+fn begun(host: &Host, run: &str) -> PathBuf {
+    let point = host.path("backups").join(run);
+    let created = host.run_in(run, &["create", point.to_str().unwrap()]);
+    assert_eq!((created.status, created.doc()["changed"].clone()), (0, json!(true)), "{}", created.stderr);
+    let dir = host.journal(run, "svc-backup", None, &["configuration", "version", "snapshot", "dump", "unit-after"], None);
+    fs::write(point.join("svc_db.backup.sql"), "dump").unwrap();
+    let sum = "e0a6d5f9d3e5b0b8ff0a5ae5f1e1b5c27ba5e1f0d8ef0d4e7b8a8a1e3c6f2b11";
+    let dump = json!({"path": point.join("svc_db.backup.sql"), "database": "svc_db", "size_bytes": 4, "sha256": sum});
+    let unit = |state: &str| json!({"after": {"active_state": state, "job_pending": false}});
+    for (name, schema, result) in [
+        ("01-configuration", "svc-confsave.save/1", json!({})),
+        ("02-version", "svc-version.current/1", json!({"version": "1.15.5"})),
+        ("03-snapshot", "svc-snap.create/1", json!({"name": "s"})),
+        ("04-dump", "svc-pgdump.dump/1", dump),
+        ("05-unit-after", "svc-unit.status/1", unit("inactive")),
+        ("active", "svc-unit.status/1", unit("active")),
+    ] {
+        fs::write(dir.join(format!("{name}.json")), document(schema, true, &result).to_string()).unwrap();
+    }
+    point
+}
+
+#[test]
+fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_not_goes() {
+    let host = Host::new();
+    let run = "20261120t020003z-upgrade-2.0.1";
+    let point = begun(&host, run);
+    assert_eq!(fs::metadata(&point).unwrap().permissions().mode() & 0o777, 0o700);
+    let unit = |name: &str| host.path("state/runs").join(run).join(name).display().to_string();
+    let (down, active) = (unit("05-unit-after.json"), unit("active.json"));
+    let finalize = |kind: &str, last: &str| {
+        host.run_in(run, &["finalize", point.to_str().unwrap(), "--kind", kind, "--unit", &down, "--unit", last])
+    };
+    let started = finalize("upgrade", &active);
+    assert_eq!((started.code(), started.doc()["changed"].clone()), ((1, "service_started".to_owned()), json!(false)));
+    assert_eq!(finalize("manual", &active).result()["quiesced"], json!(false));
+    let done = finalize("upgrade", &down);
+    let result = done.result();
+    assert_eq!(
+        (&result["quiesced"], &result["version"], &result["id"]),
+        (&json!(true), &json!("1.15.5"), &json!(run)),
+        "{}",
+        done.stderr
+    );
+    let sums = fs::read_to_string(point.join("SHA256SUMS")).unwrap();
+    let names: Vec<&str> = sums.lines().map(|line| &line[66..]).collect();
+    let wanted =
+        ["./svc_db.backup.sql", "./confsave.json", "./pgdump.json", "./restore-point.json", "./snapshot.json", "./version.json"];
+    assert_eq!(names, wanted);
+    assert_eq!(host.run(&["list"]).each("state"), ["valid"]);
+    // The undo list of a run that was killed just then removes neither it nor its snapshot.
+    let remove = |more: &[&str]| host.run_in(run, &[&["remove", "--snapshot", "s", point.to_str().unwrap()][..], more].concat());
+    let stays = remove(&[]);
+    assert_eq!((stays.status, stays.doc()["changed"].clone(), host.calls()), (0, json!(false), String::new()));
+
+    fs::remove_file(point.join("SHA256SUMS")).unwrap();
+    let gone = remove(&[]);
+    assert!(gone.status == 0 && !point.exists() && host.calls() == "delete s --cancel\n", "{}", gone.stderr);
+    // It may be in another folder now, and its snapshot that of a valid restore point.
+    assert_eq!((remove(&[]).doc()["changed"].clone(), host.calls().lines().count()), (json!(false), 1));
+    assert_eq!(host.run(&["remove", host.path("state").to_str().unwrap()]).code(), (3, "point_not_found".to_owned()));
+}
+
+#[test]
+fn of_a_night_whose_dump_or_snapshot_failed_the_other_is_kept() {
+    for (fails, sentence, calls) in [
+        ("04-dump", "The snapshot is valid and kept. See ", ""),
+        ("03-snapshot", "The dump is valid and kept. See ", "delete s --cancel\n"),
+    ] {
+        let host = Host::new();
+        let run = "20261120t020003z-backup-nightly";
+        let point = begun(&host, run);
+        let mut failed = document("t.s/1", false, &Value::Null);
+        failed["changed"] = Value::Null;
+        fs::write(host.path("state/runs").join(run).join(format!("{fails}.json")), failed.to_string()).unwrap();
+        let ran = host.run_in(run, &["remove", "--keep-valid", "--snapshot", "s", point.to_str().unwrap()]);
+        assert!(ran.result()["kept"].as_str().unwrap().starts_with(sentence), "{}", ran.stdout);
+        assert_eq!((ran.result()["incomplete_point"].clone(), host.calls().as_str()), (json!(point), calls));
+        assert_eq!(point.join("pgdump.json").exists(), fails != "04-dump");
+        assert_eq!(host.run(&["list"]).each("state"), ["incomplete"]);
+    }
+}
+
+#[test]
+fn disk_space_that_may_not_suffice_is_a_warning_and_what_surely_fails_is_refused() {
+    let host = Host::new();
+    let write = |name: &str, result: Value| {
+        fs::write(host.path(name), document("t.s/1", true, &result).to_string()).unwrap();
+        host.path(name).display().to_string()
+    };
+    let disk = |level: &str| json!({"indices_bytes": 5000, "disks": [{"node": "n1", "level": level}], "repository": {"location": host.path("state")}});
+    let (free, flooded) = (write("free", disk("free")), write("flooded", disk("past_flood_stage")));
+    let (none, some) = (write("none", json!({"snapshots_count": 0})), write("some", json!({"snapshots_count": 3})));
+    let (small, large) =
+        (write("small", json!({"expected_bytes": 2048})), write("large", json!({"expected_bytes": u64::MAX / 2})));
+    let space = |search: &str, repository: &str, database: &str| {
+        host.run(&["space", "--search", search, "--repository", repository, "--database", database])
+    };
+    let ran = space(&free, &none, &small);
+    let summary = ran.result()["summary"].as_str().unwrap().to_owned();
+    assert!(summary.contains("a dump takes about 2 kB") && summary.contains("a first snapshot takes 5 kB"), "{summary}");
+    assert_eq!((ran.doc()["warnings"].clone(), &ran.result()["one_disk"]), (json!([]), &json!(true)));
+    assert_eq!(space(&free, &some, &small).result()["snapshot_bytes"], Value::Null);
+    assert_eq!(space(&free, &none, &large).doc()["warnings"][0]["code"], json!("little_room"));
+    assert_eq!(space(&flooded, &some, &small).code(), (3, "no_room".to_owned()));
+    assert_eq!(host.run(&["space", "--search", "/nowhere"]).status, 0);
+}
