@@ -165,6 +165,38 @@ fn a_wrong_command_line_is_2_in_plain_text_and_help_and_version_are_0() {
     }
 }
 
+#[test]
+fn every_tool_reads_the_settings_file_which_the_environment_wins_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("environment");
+    let with = |text: &str, mode: u32| svc_tests::os::file(&file, text, mode, None).unwrap();
+    svc_tests::os::folder(folder.path(), 0o755, None).unwrap();
+    for (tool, args, status) in FAILING {
+        let call = || failing(tool, args).env("SVC_ENVIRONMENT_FILE", &file);
+        with("export SVC_RUN_ID='20261120t020003z-file'\nSVC_TIMEOUT=\n", 0o644);
+        let run_id = |tool: Tool| tool.run().doc()["run_id"].as_str().unwrap().to_owned();
+        assert_eq!(run_id(call()), "20261120t020003z-file");
+        assert_eq!(run_id(call().env("SVC_RUN_ID", "")), "20261120t020003z-file");
+        assert_eq!(run_id(call().env("SVC_RUN_ID", "20261120t020003z-own")), "20261120t020003z-own");
+        // What does not fit is named, with its place.
+        with("SVC_TIMEOUT=soon\n", 0o644);
+        let ran = call().run();
+        assert!(ran.status == 2 && ran.stderr.contains(&format!("SVC_TIMEOUT in {}", file.display())), "{ran}");
+        assert_eq!(call().env("SVC_TIMEOUT", "5s").run().status, status);
+        with("SVC_TIMEOUT = 5s\n", 0o644);
+        let ran = call().run();
+        assert!(ran.status == 2 && ran.stderr.contains("Line 1") && ran.stderr.contains(&*file.to_string_lossy()), "{ran}");
+        // Nobody may read it but root; the help is for everybody.
+        with("SVC_TIMEOUT=5s\n", 0o600);
+        let ran = call().as_user("daemon").run();
+        assert!(ran.status == 3 && ran.stderr.contains("hint: ") && ran.stdout.is_empty(), "{ran}");
+        for (arg, status) in [("--help", 0), ("--version", 0), ("--no-such-flag", 3)] {
+            let ran = Tool::new(tool).arg(arg).env("SVC_ENVIRONMENT_FILE", &file).as_user("daemon").run();
+            assert_eq!(ran.status, status, "{ran}");
+        }
+    }
+}
+
 /// A step of each tool that can be run without a server, and fails.
 const FAILING: [(&str, &[&str], i32); 6] = [
     ("svc-version", &["current", "--install-dir", "/nonexistent"], 4),
@@ -309,9 +341,7 @@ fn a_signal_ends_a_step_that_waits_for_its_document() {
 
 #[test]
 fn every_setting_of_a_tool_or_a_script_is_noted_in_the_plan_of_a_run() {
-    let print = ". scripts/lib/journal.sh; printf '%s\\n' \"${known_settings[@]}\"";
-    let noted = std::process::Command::new("bash").args(["-c", print]).current_dir(root()).output().unwrap();
-    let noted: BTreeSet<&str> = std::str::from_utf8(&noted.stdout).unwrap().lines().collect();
+    let noted = svc_step::settings::KNOWN;
     let of = |command: &clap::Command| -> Vec<String> {
         command.get_arguments().filter_map(|arg| arg.get_env()).map(|name| name.to_string_lossy().into_owned()).collect()
     };
@@ -334,6 +364,6 @@ fn every_setting_of_a_tool_or_a_script_is_noted_in_the_plan_of_a_run() {
     // What the scripts hand to one another and to hooks is nobody's setting.
     let handed = ["SVC_LOCK_FD", "SVC_FOLLOWED", "SVC_VERSION"];
     let forgotten: Vec<&String> =
-        known.iter().filter(|name| !noted.contains(name.as_str()) && !handed.contains(&name.as_str())).collect();
-    assert!(forgotten.is_empty(), "known_settings in scripts/lib/journal.sh lacks {forgotten:?}");
+        known.iter().filter(|name| !noted.contains(&name.as_str()) && !handed.contains(&name.as_str())).collect();
+    assert!(forgotten.is_empty(), "svc_step::settings::KNOWN lacks {forgotten:?}");
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use svc_step::settings::{ServiceArg, database_of};
+use svc_step::settings::{self, ServiceArg, database_of};
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
@@ -73,23 +73,24 @@ pub(crate) fn database_name(dbname: Option<&str>, product: &str) -> Result<Strin
     Ok(name)
 }
 
-/// The server and who connects, by pg_dump's flag names.
+/// The server and who connects, by pg_dump's flag names. The settings `SVC_DB_…` come before libpq's, which may be there for
+/// others.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct ConnectionArgs {
     /// The server's host, or the folder of its socket; default: PGHOST, else /var/run/postgresql
-    #[arg(short = 'h', long, value_name = "HOST")]
+    #[arg(short = 'h', long, value_name = "HOST", env = "SVC_DB_HOST")]
     pub host: Option<String>,
     /// Its port; default: PGPORT, else 5432
-    #[arg(short, long, value_name = "PORT")]
+    #[arg(short, long, value_name = "PORT", env = "SVC_DB_PORT")]
     pub port: Option<u16>,
     /// The database user; default: PGUSER, else the product's (SVC_DB_USER, else SVC_NAME)
     #[arg(short = 'U', long, value_name = "ROLE")]
     pub username: Option<String>,
     /// Connect as this user of the host, over the socket (peer authentication; needs root)
-    #[arg(long = "as", value_name = "USER")]
+    #[arg(long = "as", value_name = "USER", env = "SVC_DB_AS")]
     pub as_user: Option<String>,
-    /// Read the password from the first line of this file
+    /// Read the password from the first line of this file; default: SVC_DB_PASSWORD_FILE, unless it is asked for
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Ask for the password on the terminal
@@ -104,8 +105,10 @@ impl ConnectionArgs {
     /// The same as plain settings.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let password = match (&self.password_file, self.password, self.no_password) {
-            (Some(file), ..) => PasswordSource::File(file.clone()),
+        // Not by clap, for which --password and a setting of the environment would be in conflict.
+        let set = || settings::variable("SVC_DB_PASSWORD_FILE").filter(|_| !self.password).map(PathBuf::from);
+        let password = match (self.password_file.clone().or_else(set), self.password, self.no_password) {
+            (Some(file), ..) => PasswordSource::File(file),
             (None, true, _) => PasswordSource::Prompt,
             (None, false, true) => PasswordSource::PlacesOnly,
             (None, false, false) => PasswordSource::Places,
@@ -144,7 +147,8 @@ pub enum PasswordSource {
     Prompt,
 }
 
-/// What was asked for, whichever names its flags had: `None` is left to libpq's environment, then to the default.
+/// What was asked for, whichever names its flags had: `None` is left to `SVC_DB_HOST` and `SVC_DB_PORT`, then to libpq's
+/// environment, then to the default.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// A host name, an address, or the folder of the socket.
@@ -154,7 +158,7 @@ pub struct Settings {
     /// The database user.
     pub user: Option<String>,
     /// The user of this host to connect as, over the socket. `PGUSER`, `PGPASSWORD`, `PGPASSFILE` and `PGSERVICE` are not
-    /// used then, and `PGHOST` only if it is a folder.
+    /// used then, and `SVC_DB_HOST` and `PGHOST` only if they are folders.
     pub as_user: Option<String>,
     /// The database user where nothing else says who; without, the user of this host, as libpq does.
     pub default_user: Option<String>,
@@ -182,7 +186,10 @@ impl Settings {
         }
         let port = match self.port {
             Some(port) => port,
-            None => env.value("PGPORT")?.unwrap_or(PORT),
+            None => match env.value("SVC_DB_PORT")? {
+                Some(port) => port,
+                None => env.value("PGPORT")?.unwrap_or(PORT),
+            },
         };
         let user = self.user(env, os_user.as_ref())?;
         let passwords = Passwords::find(&self.password, env, os_user.as_ref(), call)?;
@@ -206,12 +213,14 @@ impl Settings {
     /// Where the server is, and the address to find it at where that is another thing than its name.
     fn place(&self, env: &Environment, as_os_user: bool) -> Result<(Place, Option<IpAddr>), Failure> {
         let flag = given(self.host.as_deref()).map(str::to_owned);
+        let own = env.text("SVC_DB_HOST").filter(|host| !as_os_user || is_folder(host));
         let (host, address) = match (flag, as_os_user) {
             (Some(host), true) if !is_folder(&host) => {
                 return Err(Failure::usage("as_needs_socket", "A user of this host is known to the server over the socket only.")
-                    .hint("With --as, give --host the folder of the socket, or leave it out; or connect with --username and a password."));
+                    .hint("With --as (SVC_DB_AS), give --host (SVC_DB_HOST) the folder of the socket, or leave it out; or connect with --username and a password."));
             }
             (Some(host), _) => (Some(host), None),
+            (None, _) if own.is_some() => (own, None),
             (None, true) => (env.text("PGHOST").filter(|host| is_folder(host)), None),
             (None, false) => match (env.text("PGHOST"), env.text("PGHOSTADDR")) {
                 // As in libpq, the name is what the certificate and the password file are about.
@@ -226,7 +235,7 @@ impl Settings {
                 "several_hosts",
                 format!("`{host}` names several hosts, and a step is about one server."),
             )
-            .hint("Name one host with --host."));
+            .hint("Name one host with --host, or in SVC_DB_HOST."));
         }
         Ok((if is_folder(&host) { Place::Socket(PathBuf::from(host)) } else { Place::Host(host) }, address))
     }
@@ -287,6 +296,19 @@ mod tests {
         for pairs in [&[("PGHOSTADDR", "::1")][..], &[("PGHOST", "/tmp"), ("PGHOSTADDR", "::1")]] {
             assert_eq!(place(&Settings::default(), pairs).unwrap(), Place::Host("::1".into()));
         }
+    }
+
+    #[test]
+    fn the_settings_of_the_dump_win_over_libpqs() {
+        let both = [("SVC_DB_HOST", "db1"), ("PGHOST", "db2"), ("PGHOSTADDR", "::1")];
+        assert_eq!(Settings::default().place(&env(&both), false).unwrap(), (Place::Host("db1".into()), None));
+        assert_eq!(place(&Settings::default(), &[("SVC_DB_HOST", ""), ("PGHOST", "db2")]).unwrap(), Place::Host("db2".into()));
+        let flag = Settings { host: Some("db3".into()), ..Settings::default() };
+        assert_eq!(place(&flag, &both).unwrap(), Place::Host("db3".into()));
+        // An administrator becomes a user of this host: he is let in over the socket only.
+        let admin = Settings { as_user: Some("root".into()), ..Settings::default() };
+        assert_eq!(place(&admin, &both).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
+        assert_eq!(place(&admin, &[("SVC_DB_HOST", "/tmp/s"), ("PGHOST", "/tmp/t")]).unwrap(), Place::Socket("/tmp/s".into()));
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub(crate) fn no_answer(target: &Target, time: Duration) -> Failure {
 
 fn unreachable(target: &Target) -> Failure {
     Failure::unavailable("postgres_unreachable", format!("PostgreSQL cannot be reached at {}.", target.place()))
-        .hint("Look whether it runs (pg_lsclusters), and check --host and --port (PGHOST, PGPORT).")
+        .hint("Look whether it runs (pg_lsclusters), and check --host and --port (SVC_DB_HOST, SVC_DB_PORT).")
 }
 
 fn busy(place: &str) -> Failure {

@@ -1,8 +1,21 @@
-//! The settings that several tools share: flag, then environment, then default. What one tool alone needs is its own.
+//! The settings that several tools share: flag, then environment, then [`environment_file`], then default. What one tool alone
+//! needs is its own.
+
+mod environment_file;
+mod service;
 
 use std::path::PathBuf;
 
 use clap::Args;
+
+pub use environment_file::{environment_file, load};
+pub use service::{KNOWN, service_settings};
+
+/// A variable of the environment; one that is empty is not set.
+#[must_use]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
 
 /// The product's name: every other name that is not set is derived from it.
 #[derive(Debug, Clone, Args)]

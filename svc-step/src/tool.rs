@@ -5,9 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 
 use crate::call::{Call, Finished};
 use crate::common::Common;
+use crate::people::{self, People};
+use crate::settings;
 use crate::signals::{self, Signals};
 use crate::status::Status;
 
@@ -53,18 +56,35 @@ fn without_empty_settings(command: clap::Command) -> clap::Command {
 /// What `main` of every tool calls.
 #[must_use]
 pub fn main<T: Tool>() -> ExitCode {
-    let cli = match command::<T>().try_get_matches().and_then(|matches| T::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(text) => {
+    // First of all: clap reads the environment, and no other thread may exist while the file is read into it.
+    let loaded = settings::load();
+    let command = command::<T>();
+    let parsed = command.clone().try_get_matches().and_then(|matches| T::from_arg_matches(&matches));
+    let cli = match (parsed, loaded) {
+        (Ok(cli), Ok(_)) => cli,
+        (Ok(cli), Err(failure)) => {
+            People::new(T::NAME, cli.common()).failure(&failure);
+            return ExitCode::from(failure.exit_code());
+        }
+        // What the command line lacks may be in the file.
+        (Err(text), Err(failure)) if text.use_stderr() => {
+            people::write_line(&format!("{}: {}", T::NAME, failure.message));
+            people::write_line(&format!("hint: {}", failure.hint.unwrap_or_default()));
+            return ExitCode::from(failure.status.code());
+        }
+        (Err(text), loaded) => {
             // --help and --version come this way too; a closed pipe is no failure of theirs.
             let _ = text.print();
+            if let Some(hint) = named_setting(&command, &text, &loaded.unwrap_or_default()) {
+                people::write_line(&hint);
+            }
             return ExitCode::from(u8::try_from(text.exit_code()).unwrap_or(Status::Usage.code()));
         }
     };
     let signals = match Signals::catch() {
         Ok(signals) => signals,
         Err(error) => {
-            crate::people::write_line(&format!("{}: signals cannot be caught: {error}", T::NAME));
+            people::write_line(&format!("{}: signals cannot be caught: {error}", T::NAME));
             return ExitCode::from(Status::Failed.code());
         }
     };
@@ -83,11 +103,34 @@ pub fn main<T: Tool>() -> ExitCode {
     match printed {
         // A reader that has gone (`| head`) is no failure; a document that could not be written otherwise is one.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            crate::people::write_line(&format!("{}: the document could not be written: {error}", T::NAME));
+            people::write_line(&format!("{}: the document could not be written: {error}", T::NAME));
             ExitCode::from(Status::Failed.code())
         }
         _ => ExitCode::from(finished.exit_code),
     }
+}
+
+/// Which setting has the value that clap refuses, and where it stands: clap names the flag alone.
+fn named_setting(command: &clap::Command, error: &clap::Error, from_file: &[String]) -> Option<String> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (flag, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
+    let name = setting_of(command, flag).filter(|name| settings::variable(name).as_deref() == Some(value))?;
+    let place = if from_file.contains(&name) {
+        settings::environment_file().display().to_string()
+    } else {
+        "the environment".to_owned()
+    };
+    Some(format!("hint: That is the value of {name} in {place}."))
+}
+
+/// The variable of a flag, as clap writes the flag in its errors.
+fn setting_of(command: &clap::Command, flag: &str) -> Option<String> {
+    let own = command.get_arguments().filter(|arg| arg.to_string() == flag).find_map(clap::Arg::get_env);
+    let own = own.map(|name| name.to_string_lossy().into_owned());
+    own.or_else(|| command.get_subcommands().find_map(|step| setting_of(step, flag)))
 }
 
 fn print(document: &str, pretty: bool) -> std::io::Result<()> {

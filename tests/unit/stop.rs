@@ -65,3 +65,14 @@ fn a_start_that_the_stop_cuts_short_is_a_warning() {
     let ran = unit.tool("stop").run().ok().changed().warns("start_cut_short");
     assert_eq!((after(&ran, "result"), after(&ran, "active_state")), (&json!("signal"), &json!("failed")), "{ran}");
 }
+
+#[test]
+fn the_unit_of_the_settings_file_is_the_one_that_is_stopped() {
+    let unit = Own::new("by-file", SIMPLE);
+    unit.start().run().ok();
+    let settings = tempfile::NamedTempFile::new().unwrap();
+    fs::write(settings.path(), format!("SVC_UNIT=user:{}\n", unit.name)).unwrap();
+    let ran = tool(&unit.systemd, "stop").env("SVC_ENVIRONMENT_FILE", settings.path()).run().ok().changed();
+    assert_eq!(ran.result()["unit"], *unit.name);
+    assert!(!unit.systemd.is_active(&unit.name));
+}

@@ -18,10 +18,10 @@ const POSTGRES: &str = "postgres";
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct AdminArgs {
-    /// The server's host, or the folder of its socket; default: PGHOST, else /var/run/postgresql
+    /// The server's host, or the folder of its socket; default: SVC_DB_HOST, else PGHOST, else /var/run/postgresql
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Its port; default: PGPORT, else 5432
+    /// Its port; default: SVC_DB_PORT, else PGPORT, else 5432
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
     /// Become this user of the host, and connect over the socket; default: SVC_PG_ADMIN, else postgres when root

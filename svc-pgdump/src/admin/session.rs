@@ -64,7 +64,7 @@ impl Admin {
     /// It is another one, and `--other-server` was not said (3).
     pub fn is_meant(&self, other: OtherServer, spoken_of: &str) -> Result<(), Failure> {
         let place = format!("the one at {}", self.target.place());
-        other.check(spoken_of, &self.server.system_identifier, &place, "--host and --port (PGHOST, PGPORT)")
+        other.check(spoken_of, &self.server.system_identifier, &place, "--host and --port (SVC_DB_HOST, SVC_DB_PORT)")
     }
 
     /// Takes the lock of one database of this server, on this host and on the server; a dry run takes none, and leaves no trace of

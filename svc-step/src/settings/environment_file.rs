@@ -1,0 +1,136 @@
+//! `/etc/svc-tools/environment`: the settings of this host. Every program of ours reads it, so that a command means the same by
+//! hand, by cron, by a unit and by a script.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::file;
+
+const FILE: &str = "/etc/svc-tools/environment";
+/// The variable that names another file.
+const NAMED_BY: &str = "SVC_ENVIRONMENT_FILE";
+/// In bytes: a larger file is none of ours.
+const LARGEST: u64 = 1024 * 1024;
+
+/// The file that [`load`] reads.
+#[must_use]
+pub fn environment_file() -> PathBuf {
+    super::variable(NAMED_BY).map_or_else(|| FILE.into(), PathBuf::from)
+}
+
+/// Reads the file into the environment of this process, and returns the names of the settings that came from it. A variable that
+/// is set and not empty wins over the file. No file is no setting.
+///
+/// To be called first in `main`: no other thread may exist yet.
+///
+/// # Errors
+/// The file cannot be read (3), or a line of it is no setting (2).
+pub fn load() -> Result<Vec<String>, Failure> {
+    let path = environment_file();
+    let mut names = Vec::new();
+    for (name, value) in read(&path)? {
+        if super::variable(&name).is_none() {
+            set(&name, &value);
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// clap and libpq's variables are read from the environment, in many places.
+#[allow(unsafe_code)]
+fn set(name: &str, value: &str) {
+    // SAFETY: `main` calls `load` before it starts a thread, so nothing reads the environment at the same time. Neither name nor
+    // value holds a NUL, and the name no `=`: `parse` refuses them.
+    unsafe { std::env::set_var(name, value) }
+}
+
+fn read(path: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let action = "read the settings";
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(path).cause(error.to_string())),
+    };
+    parse(&file::text_of(file, action, path, LARGEST)?, path)
+}
+
+fn unreadable(path: &Path) -> Failure {
+    Failure::refused("settings_unreadable", format!("The settings in {} cannot be read.", path.display()))
+        .hint(format!("Run the command as root (sudo), or name a file that you can read in {NAMED_BY}."))
+}
+
+/// The settings of a file that have a value, in their order. Nothing in a value is expanded or executed.
+fn parse(text: &str, path: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let mut settings = Vec::new();
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((name, value)) = setting(line) else {
+            // Without the line: a secret may be in it.
+            return Err(Failure::usage(
+                "settings_invalid",
+                format!("Line {number} of the settings in {} is not KEY=value.", path.display()),
+            )
+            .hint("Write one setting on each line, without blanks around the =; a comment begins with #."));
+        };
+        if !value.is_empty() {
+            settings.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    Ok(settings)
+}
+
+fn setting(line: &str) -> Option<(&str, &str)> {
+    let line = line.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t'])).map_or(line, str::trim_start);
+    let (name, value) = line.split_once('=')?;
+    let is_name = !name.starts_with(|first: char| first.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.is_empty();
+    let value = value.trim();
+    let quoted = |quote| value.strip_prefix(quote).and_then(|rest: &str| rest.strip_suffix(quote));
+    (is_name && !value.contains('\0')).then(|| (name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_setting_whose_value_is_taken_as_it_stands() {
+        let text = "# ours\n\nSVC_NAME=app\n export  SVC_UNIT=app@1.service \r\nA='$HOME `id` $(id)'\nB=\"it's\"\nC=a b # c\nD=\nE=''\n\
+            F=\"half\nexported=1\nG=it's\n";
+        let read = parse(text, Path::new("/f")).unwrap();
+        let wanted = [
+            ("SVC_NAME", "app"),
+            ("SVC_UNIT", "app@1.service"),
+            ("A", "$HOME `id` $(id)"),
+            ("B", "it's"),
+            ("C", "a b # c"),
+            ("F", "\"half"),
+            ("exported", "1"),
+            ("G", "it's"),
+        ];
+        assert_eq!(read, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn a_line_that_is_no_setting_is_an_error_that_names_file_and_line() {
+        for line in ["SVC_UNIT = x", "SVC_UNIT", "=x", "1A=x", "set -a", "A-B=x", "A=x\0y"] {
+            let failure = parse(&format!("A=secret\n{line}"), Path::new("/etc/f")).unwrap_err();
+            assert_eq!((failure.status.code(), failure.code.as_str()), (2, "settings_invalid"), "{line}");
+            assert_eq!(failure.message, "Line 2 of the settings in /etc/f is not KEY=value.");
+        }
+    }
+
+    #[test]
+    fn no_file_is_no_setting_and_one_that_cannot_be_read_is_an_error() {
+        assert_eq!(read(Path::new("/nowhere/environment")).unwrap(), []);
+        assert_eq!(read(Path::new("/dev/null")).unwrap(), []);
+        assert_eq!(read(Path::new("/proc/self/mem/environment")).unwrap(), []);
+        assert_eq!(read(Path::new("/etc")).unwrap_err().status.code(), 1);
+    }
+}
