@@ -25,7 +25,7 @@ Example:\n  svc-version current | svc-version find --from - --beside /srv/instal
 )]
 pub struct FindArgs {
     /// The version; default: that of the --from document, or of the --for document
-    #[arg(value_name = "X.Y.Z", required_unless_present_any = ["from", "for"], conflicts_with = "from")]
+    #[arg(value_name = "X.Y.Z", required_unless_present_any = ["from", "point"], conflicts_with = "from")]
     version: Option<Version>,
     #[command(flatten)]
     from: FromArg,
