@@ -188,10 +188,11 @@ fn every_tool_reads_the_settings_file_which_the_environment_wins_over() {
         assert!(ran.status == 2 && ran.stderr.contains("Line 1") && ran.stderr.contains(&*file.to_string_lossy()), "{ran}");
         // Nobody may read it but root; the help is for everybody.
         with("SVC_TIMEOUT=5s\n", 0o600);
-        let ran = call().as_user("daemon").run();
+        let by_daemon = || Tool::new(tool).env("SVC_ENVIRONMENT_FILE", &file).as_user("daemon");
+        let ran = by_daemon().args(args.iter().copied()).run();
         assert!(ran.status == 3 && ran.stderr.contains("hint: ") && ran.stdout.is_empty(), "{ran}");
         for (arg, status) in [("--help", 0), ("--version", 0), ("--no-such-flag", 3)] {
-            let ran = Tool::new(tool).arg(arg).env("SVC_ENVIRONMENT_FILE", &file).as_user("daemon").run();
+            let ran = by_daemon().arg(arg).run();
             assert_eq!(ran.status, status, "{ran}");
         }
     }

@@ -44,7 +44,10 @@ fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
     tool(&case).args(["--run-id", &run]).run().ok().unchanged();
     // What comes later is not in it.
     case.sql("DELETE FROM public.notes; CREATE TABLE public.later (a int)");
+    let unused = || case.tool().args(["swap", "--unused", "--dry-run", "--from"]).arg(&document).run();
+    unused().ok().unchanged();
     let swapped = case.tool().args(["swap", "--from"]).arg(&document).run().ok().changed();
+    unused().refused("clones_used").unchanged();
     assert_eq!((case.text(), about(&case.database)), (before.0.clone(), before.2.clone()));
     let kept = swapped.result()["kept"]["name"].as_str().unwrap().to_owned();
     assert_eq!(case.copies(), kept);
@@ -52,6 +55,8 @@ fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
     let first = case.keep("swapped.json", &swapped);
     let back = case.tool().args(["swap", "--from"]).arg(first).run().ok().changed();
     assert!(case.text().contains("CREATE TABLE public.later") && case.oid(&case.database) == before.1);
+    // Clients have written to it while it was live.
+    unused().refused("clones_used").unchanged();
     let again = case.keep("back.json", &back);
     case.tool().args(["swap", "--from"]).arg(&again).run().ok().changed();
     assert_eq!(case.text(), before.0);

@@ -61,10 +61,14 @@ fn what_is_set_aside_is_swapped_in_again_and_back_and_removed() {
     sandbox.ask("DELETE", &format!("/{b}"), None);
     sandbox.simple("c", 3);
     let upgraded = sandbox.content();
+    let unused = || sandbox.from(&["swap", "--exact", "--unused", "--dry-run"], &aside);
+    unused().ok().unchanged();
     let swapped = sandbox.from(&["swap", "--exact"], &aside).ok().changed();
     assert_eq!(sandbox.content(), before);
+    unused().refused("clones_used").unchanged();
     let back = sandbox.from(&["swap"], &swapped).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
+    unused().refused("swap_taken_back").unchanged();
     sandbox.from(&["unstage"], &back).ok().changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), upgraded));
 }

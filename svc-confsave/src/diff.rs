@@ -8,16 +8,18 @@ use svc_step::{Call, StepResult};
 use crate::config::{Config, ConfigFile};
 use crate::content::Content;
 use crate::key::shown;
-use crate::layout::ConfigArgs;
+use crate::layout::{ConfigArgs, Layout};
 use crate::redact::Redactor;
-use crate::saved::SavedArgs;
+use crate::saved::{Copy, SavedArgs};
 use crate::text::Format;
 use crate::text_diff::{self, Side};
 use crate::tree::{Path, Tree, render};
 
 /// Arguments of `svc-confsave diff`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  svc-confsave diff --from saved.json | jq -r .result.text_diff")]
+#[command(after_help = "Examples:
+  svc-confsave diff --from saved.json | jq -r .result.text_diff
+  svc-confsave diff --from saved.json --expect same    9 where it was changed since")]
 pub struct DiffArgs {
     #[command(flatten)]
     saved: SavedArgs,
@@ -26,6 +28,16 @@ pub struct DiffArgs {
     /// Show passwords, keys and tokens as they are
     #[arg(long)]
     show_secrets: bool,
+    /// A person must look (9) where the two do not say the same
+    #[arg(long, value_name = "same", value_enum)]
+    expect: Option<Expected>,
+}
+
+/// What the caller relies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Expected {
+    /// Both say the same
+    Same,
 }
 
 /// How two configurations differ. Formatting, order and comments are no difference.
@@ -37,7 +49,8 @@ pub struct Diff {
     pub new: ConfigFile,
     /// Whether both say the same.
     pub same: bool,
-    /// Whether they were compared by key; `false`: as text, since one of them has lines that are not understood.
+    /// Whether they were compared by key; `false`: as text, since one of them has lines that are not understood, or as bytes
+    /// (`--expect same`, and they are the same).
     pub by_key: bool,
     /// Keys that both have, with different values.
     pub changed: Vec<Difference>,
@@ -67,9 +80,16 @@ pub struct Difference {
 }
 
 pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
-    let (saved, config) = args.saved.read(call, &args.config)?;
-    let (path, layout) = config.find(args.saved.decides().then_some(saved.text.layout()))?;
-    let new = Config::read(Content::read("read the configuration", &path)?, layout)?;
+    let copy = args.saved.copy(call, &args.config)?;
+    let config = args.config.of_saved(copy.saved.as_ref());
+    let (path, layout) = config.find(args.saved.decides().then_some(copy.layout))?;
+    let new = Content::read("read the configuration", &path)?;
+    // The same bytes are the same, whatever they say.
+    if args.expect.is_some() && copy.content.bytes == new.bytes {
+        return Ok(same_bytes(args, &copy, &new, layout));
+    }
+    let saved = Config::read(copy.content, copy.layout)?;
+    let new = Config::read(new, layout)?;
     call.check()?;
     let redactor = Redactor::new(args.show_secrets, &[saved.text.flat(), new.text.flat()]);
     let by_key = saved.text.format() != Format::Text && new.text.format() != Format::Text;
@@ -87,7 +107,33 @@ pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
     if by_key {
         compare(&saved, &new, &redactor, &mut diff);
     }
+    if args.expect.is_some() && !diff.same {
+        let (path, saved) = (&diff.new.path, &diff.saved.path);
+        call.review("configuration_changed_since", format!("The configuration {path} was changed since {saved} was saved."));
+    }
     Ok(diff)
+}
+
+fn same_bytes(args: &DiffArgs, copy: &Copy, new: &Content, layout: Layout) -> Diff {
+    let file = |content: &Content, layout| ConfigFile {
+        path: content.path.display().to_string(),
+        layout,
+        format: Format::Text,
+        unknown_line: None,
+        sha256: content.sha256(),
+        size_bytes: content.bytes.len() as u64,
+    };
+    Diff {
+        saved: file(&copy.content, copy.layout),
+        new: file(new, layout),
+        same: true,
+        by_key: false,
+        changed: Vec::new(),
+        only_saved: Vec::new(),
+        only_new: Vec::new(),
+        text_diff: String::new(),
+        secrets_shown: args.show_secrets,
+    }
 }
 
 /// A file as one side of a text diff.

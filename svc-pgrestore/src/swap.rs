@@ -35,6 +35,9 @@ pub struct SwapArgs {
     /// Go back: what the swap replaced becomes live again
     #[arg(long)]
     back: bool,
+    /// Fail (3) where a swap has made the copy live before: what is live is written to
+    #[arg(long, conflicts_with = "back")]
+    unused: bool,
     #[command(flatten)]
     old: DropOld,
     #[command(flatten)]
@@ -63,8 +66,25 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     admin.is_meant(args.other, &exchange.system_identifier)?;
     exchange.system_identifier.clone_from(&admin.server.system_identifier);
     let _lock = admin.lock(call, &exchange.database, args.dry.dry_run)?;
+    if args.unused {
+        is_unused(&mut admin, call, &exchange)?;
+    }
     let note = |swapped: &Swapped| notes::write(call, &exchange.run, "swap", &swapped.database, swapped);
     perform(&mut admin, call, &exchange, args.old.drop_old, args.dry.dry_run, &note)
+}
+
+/// By the server's own list, and by what is noted of a swap that was taken back since.
+///
+/// # Errors
+/// A swap has made the copy live before (3), or it is not there any more (4).
+fn is_unused(admin: &mut Admin, call: &Call, exchange: &Exchange) -> Result<(), Failure> {
+    let standing = exchange.standing(&databases(&mut admin.client)?)?;
+    let was_live = noted(call, &exchange.run).is_some_and(|noted| noted.swapped || noted.back);
+    if matches!(standing, Standing::Ready { .. }) && !was_live {
+        return Ok(());
+    }
+    Err(Failure::refused("clones_used", format!("A swap has made the copy {} live before.", exchange.incoming.name))
+        .hint("Restore the dump: svc-pgrestore stage --from DOCUMENT; or leave --unused out, to take the copy as it is now."))
 }
 
 /// The exchange that a document or a note asks for.
@@ -188,11 +208,15 @@ pub(crate) fn perform(
 
 /// The OID of what an exchange that took place has replaced, as it was noted before.
 fn noted_kept(call: &Call, exchange: &Exchange) -> Option<u32> {
-    let received = swaps::read(call, &exchange.run, &[SWAP, RESTORE]).ok()?;
-    let noted: Swapped =
-        if received.step() == "swap" { received.result().ok()? } else { received.result::<Restored>().ok()?.swap? };
+    let noted = noted(call, &exchange.run)?;
     // The note may be of the way back.
     if noted.incoming.oid == exchange.incoming.oid { noted.kept?.oid } else { noted.incoming.oid }
+}
+
+/// The swap that is noted of a run.
+fn noted(call: &Call, run: &RunId) -> Option<Swapped> {
+    let received = swaps::read(call, run, &[SWAP, RESTORE]).ok()?;
+    if received.step() == "swap" { received.result().ok() } else { received.result::<Restored>().ok()?.swap }
 }
 
 /// Drops what was replaced, under the name that it has now; `known` says that it is that one, not another of its name.

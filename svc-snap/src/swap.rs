@@ -38,6 +38,9 @@ pub struct SwapArgs {
     /// Put back what the swap replaced, whether it is finished or not
     #[arg(long)]
     back: bool,
+    /// Fail (3) where a swap has begun to make the copies live before: what is live is written to
+    #[arg(long, conflicts_with = "back")]
+    unused: bool,
     #[command(flatten)]
     how: HowArgs,
     #[command(flatten)]

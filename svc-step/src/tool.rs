@@ -75,7 +75,7 @@ pub fn main<T: Tool>() -> ExitCode {
         (Err(text), loaded) => {
             // --help and --version come this way too; a closed pipe is no failure of theirs.
             let _ = text.print();
-            if let Some(hint) = named_setting(&command, &text, &loaded.unwrap_or_default()) {
+            if let Some(hint) = named_setting(command, &text, &loaded.unwrap_or_default()) {
                 people::write_line(&hint);
             }
             return ExitCode::from(u8::try_from(text.exit_code()).unwrap_or(Status::Usage.code()));
@@ -114,13 +114,14 @@ pub fn main<T: Tool>() -> ExitCode {
 }
 
 /// Which setting has the value that clap refuses, and where it stands: clap names the flag alone.
-fn named_setting(command: &clap::Command, error: &clap::Error, from_file: &[String]) -> Option<String> {
+fn named_setting(mut command: clap::Command, error: &clap::Error, from_file: &[String]) -> Option<String> {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
     let (flag, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
-    let name = setting_of(command, flag).filter(|name| settings::variable(name).as_deref() == Some(value))?;
+    command.build();
+    let name = setting_of(&command, flag).filter(|name| settings::variable(name).as_deref() == Some(value))?;
     let place =
         if from_file.contains(&name) { settings::environment_file().display().to_string() } else { "the environment".to_owned() };
     Some(format!("hint: That is the value of {name} in {place}."))

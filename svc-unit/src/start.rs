@@ -22,6 +22,9 @@ pub struct StartArgs {
     unit: UnitArgs,
     #[command(flatten)]
     from: FromArg,
+    /// Start only what ran along with the unit when the --from document was made, and is down now
+    #[arg(long, requires = "from")]
+    dependents: bool,
     #[command(flatten)]
     settle: SettleArgs,
     #[command(flatten)]
@@ -34,6 +37,9 @@ pub(crate) fn run(args: &StartArgs, call: &Call) -> StepResult<Report> {
     let Wanted { unit, is_wanted, dependents } = wanted(args, call)?;
     let began = Moment::now();
     let mut report = Report::new(&unit, manager::state(call, &unit)?);
+    if args.dependents {
+        return start_dependents(args, call, report, &dependents);
+    }
     if !is_wanted {
         return Ok(report.skip(Skipped::WasNotRunning));
     }
@@ -53,6 +59,31 @@ pub(crate) fn run(args: &StartArgs, call: &Call) -> StepResult<Report> {
         return Ok(report);
     }
     let mut report = finish(call, report, began, "start", &args.settle, &args.ready)?;
+    match dependents::start(call, &mut report, down) {
+        Ok(()) => Ok(report),
+        Err(failure) => Err(report.stop(failure)),
+    }
+}
+
+/// Only those: the unit itself was started by others, and has settled.
+fn start_dependents(args: &StartArgs, call: &Call, mut report: Report, dependents: &[String]) -> StepResult<Report> {
+    let down = dependents::down(call, report.manager, dependents)?;
+    if down.is_empty() {
+        return Ok(report.skip(Skipped::AlreadySo));
+    }
+    // The start of what requires it would start it too.
+    if !report.before.is_active() && !report.before.has_done_its_work() {
+        let (unit, state) = (report.unit(), report.before.phrase());
+        let failure = Failure::refused(
+            "service_inactive",
+            format!("The unit {} is {state}, so what ran along with it is not started.", unit.name),
+        );
+        return Err(report.stop(failure.hint(format!("svc-unit start {unit}"))));
+    }
+    dependents::plan(&mut report, &down);
+    if args.dry.dry_run {
+        return Ok(report);
+    }
     match dependents::start(call, &mut report, down) {
         Ok(()) => Ok(report),
         Err(failure) => Err(report.stop(failure)),

@@ -46,14 +46,19 @@ pub struct Checked {
 
 pub(crate) fn run(args: &CheckArgs, call: &Call) -> StepResult<Checked> {
     let (installed, to) = way(args, call)?;
+    let rule = supported(installed, to, &args.releases, args.marker.product_name())?;
+    Ok(Checked { installed, to, supported: true, rule })
+}
+
+/// The rule by which the upgrade is supported.
+///
+/// # Errors
+/// It is not, or nobody can say (3); the list of releases cannot be read.
+pub(crate) fn supported(installed: Version, to: Version, releases: &ReleaseArgs, product: &str) -> Result<Rule, Failure> {
     // The last minor matters on the way to another major only: a list that cannot be read is no obstacle to a patch.
     let majors = if to.major > installed.major { installed.major..installed.major.saturating_add(1) } else { 0..0 };
-    let last_minors = args.releases.last_minors(args.marker.product_name(), majors)?;
-    let last_minor = last_minors.of(installed.major);
-    match judge(installed, to, last_minor) {
-        Ok(rule) => Ok(Checked { installed, to, supported: true, rule }),
-        Err(why) => Err(refusal(installed, to, why, last_minor).into()),
-    }
+    let last_minor = releases.last_minors(product, majors)?.of(installed.major);
+    judge(installed, to, last_minor).map_err(|why| refusal(installed, to, why, last_minor))
 }
 
 /// From where to where. A document of an installer says where to; one of a marker that was forgotten says where from.

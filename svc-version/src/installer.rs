@@ -41,23 +41,30 @@ pub struct Installer {
 }
 
 pub(crate) fn run(args: &InstallerArgs, call: &Call) -> StepResult<Installer> {
-    let path = file::absolute(&args.installer)?;
-    let version = version_of(&path, args.product.name())?;
-    let meta = std::fs::metadata(&path).map_err(|error| Failure::io("read the installer", &path, &error))?;
+    read(&file::absolute(&args.installer)?, args.product.name(), call)
+}
+
+/// The installer at an absolute path.
+///
+/// # Errors
+/// Its name has no version (3), it is not there (4), cannot be executed (3), or is empty or not what its checksum file says (7).
+pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Installer> {
+    let version = version_of(path, product)?;
+    let meta = std::fs::metadata(path).map_err(|error| Failure::io("read the installer", path, &error))?;
     if !meta.is_file() || meta.len() == 0 {
         let what = if meta.is_file() { "empty" } else { "no regular file" };
         return Err(Failure::invalid("installer_unusable", format!("The installer {} is {what}.", path.display()))
             .hint("Fetch the installer again.")
             .into());
     }
-    let (size_bytes, sha256) = hash(call, &path, meta.len())?;
-    let checksum_verified = checksum::compare(&path, &sha256)?;
+    let (size_bytes, sha256) = hash(call, path, meta.len())?;
+    let checksum_verified = checksum::compare(path, &sha256)?;
     if !checksum_verified {
         call.people().detail("there is no .sha256 file beside the installer, so nothing was compared");
     }
     let executable = meta.permissions().mode() & 0o111 != 0;
     let installer = Installer { path: path.display().to_string(), version, size_bytes, sha256, checksum_verified, executable };
-    if executable { Ok(installer) } else { Err(Stopped::with(not_executable(&path), installer)) }
+    if executable { Ok(installer) } else { Err(Stopped::with(not_executable(path), installer)) }
 }
 
 /// Found out before the service is stopped for it.

@@ -8,6 +8,7 @@ mod chain;
 mod check;
 mod checksum;
 mod current;
+mod find;
 mod folder;
 mod forget;
 mod installer;
@@ -28,6 +29,7 @@ use svc_step::tool::Tool;
 pub use chain::{Blocked, Chain, chain};
 pub use check::{CheckArgs, Checked};
 pub use current::{Current, CurrentArgs};
+pub use find::FindArgs;
 pub use forget::{ForgetArgs, Forgotten};
 pub use installer::{Installer, InstallerArgs};
 pub use plan::{Hop, PlanArgs, Planned};
@@ -57,10 +59,11 @@ enum Step {
     Current(CurrentArgs),
     /// Print the version, size and checksum of an installer
     Installer(InstallerArgs),
-    // `plan`, the chain of hops through a folder of installers, comes here.
+    /// Find the installer of a version
+    Find(FindArgs),
     /// Say whether an upgrade is supported, and by which rule
     Check(CheckArgs),
-    /// List the upgrades that lead to a version, through the installers of a folder
+    /// List the upgrades that lead to a version, through the installers of a folder or those that are named
     Plan(PlanArgs),
     /// Delete the version marker, and keep its content in the document
     Forget(ForgetArgs),
@@ -80,6 +83,7 @@ impl Tool for Cli {
         match self.step {
             Step::Current(args) => call.step("current", false, |call| current::run(&args, call)),
             Step::Installer(args) => call.step("installer", false, |call| installer::run(&args, call)),
+            Step::Find(args) => call.step("find", false, |call| find::run(&args, call)),
             Step::Check(args) => call.step("check", false, |call| check::run(&args, call)),
             Step::Plan(args) => call.step("plan", false, |call| plan::run(&args, call)),
             Step::Forget(args) => call.step("forget", args.dry.dry_run, |call| forget::run(&args, call)),
@@ -100,6 +104,7 @@ pub fn schemas() -> Vec<(String, Schema)> {
     vec![
         svc_step::schema::of::<Current>(Cli::NAME, "current"),
         svc_step::schema::of::<Installer>(Cli::NAME, "installer"),
+        svc_step::schema::of::<Installer>(Cli::NAME, "find"),
         svc_step::schema::of::<Checked>(Cli::NAME, "check"),
         svc_step::schema::of::<Planned>(Cli::NAME, "plan"),
         svc_step::schema::of::<Forgotten>(Cli::NAME, "forget"),

@@ -1,14 +1,16 @@
 //! `plan`: the chain of upgrades through the installers of a folder (procedure, section 8).
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
 use crate::chain::{Blocked, Chain, chain};
+use crate::check::supported;
 use crate::folder;
+use crate::installer;
 use crate::marker::MarkerArgs;
 use crate::refusal::{not_the_last, refusal, undecided};
 use crate::releases::ReleaseArgs;
@@ -17,11 +19,16 @@ use crate::version::Version;
 
 /// Arguments of `svc-version plan`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  svc-version plan --to 2.1.0 --last-minor 1.15 | jq -r '.result.hops[].installer'")]
+#[command(after_help = "Examples:
+  svc-version plan --to 2.1.0 --last-minor 1.15 | jq -r '.result.hops[].installer'
+  svc-version plan --through svc-1.15.5.run --through svc-2.0.1.run --last-minor 1.15")]
 pub struct PlanArgs {
     /// The folder of installers
-    #[arg(value_name = "DIR", env = "SVC_INSTALLER_DIR")]
-    folder: PathBuf,
+    #[arg(value_name = "DIR", env = "SVC_INSTALLER_DIR", required_unless_present = "through")]
+    folder: Option<PathBuf>,
+    /// Go through these installers in their order (may be repeated), and look into no folder
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    through: Vec<PathBuf>,
     /// The installed version; default: what the marker says
     #[arg(long, value_name = "X.Y.Z")]
     installed: Option<Version>,
@@ -41,9 +48,10 @@ pub struct Planned {
     pub installed: Version,
     /// What it is to become.
     pub to: Version,
-    /// The folder of installers.
-    pub folder: String,
-    /// The upgrades in their order; empty where the folder has nothing higher. After a failure: those up to the first gap.
+    /// The folder of installers; `null` where they were named.
+    pub folder: Option<String>,
+    /// The upgrades in their order; empty where the folder has nothing higher. After a failure: those up to the first gap, or up to
+    /// the first that is not supported.
     pub hops: Vec<Hop>,
     /// What the folder lacks, `1.16.Z` for any patch of 1.16; at most 20, and empty where the way can be gone.
     pub missing: Vec<String>,
@@ -65,7 +73,10 @@ pub struct Hop {
 pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
     let installed = args.installed.map_or_else(|| args.marker.version(), Ok)?;
     let product = args.marker.product_name();
-    let folder = file::absolute(&args.folder)?;
+    let folder = match &args.folder {
+        Some(folder) if args.through.is_empty() => file::absolute(folder)?,
+        _ => return through(args, call, installed),
+    };
     let (installers, unusable) = folder::installers(&folder, product)?;
     for path in &unusable {
         call.warn("installer_unusable", format!("{} is empty or no regular file, and counts as missing.", path.display()));
@@ -83,19 +94,41 @@ pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
         let installer = installers.get(&to).map(|path| path.display().to_string()).unwrap_or_default();
         Hop { from, to, rule, installer }
     });
-    let planned = Planned { installed, to, folder: folder.display().to_string(), hops: hops.collect(), missing };
+    let planned = Planned { installed, to, folder: Some(folder.display().to_string()), hops: hops.collect(), missing };
     let failure = match (planned.missing.is_empty(), blocked) {
         (true, None) => return Ok(planned),
-        (false, _) => lacks(&planned, product),
+        (false, _) => lacks(&planned, &folder, product),
         (true, Some(Blocked::Unknown(at))) => undecided(at, to),
         (true, Some(Blocked::NotTheLast(version))) => not_the_last(version.major, &format!("There is a version {version}")),
     };
     Err(Stopped::with(failure, planned))
 }
 
+/// The way through the installers that were named; each of them is read, and each upgrade is checked.
+fn through(args: &PlanArgs, call: &Call, installed: Version) -> StepResult<Planned> {
+    let product = args.marker.product_name();
+    let mut planned = Planned { installed, to: installed, folder: None, hops: Vec::new(), missing: Vec::new() };
+    for path in &args.through {
+        match hop(args, call, planned.to, path, product) {
+            Ok(hop) => {
+                planned.to = hop.to;
+                planned.hops.push(hop);
+            }
+            Err(failure) => return Err(Stopped::with(failure, planned)),
+        }
+    }
+    Ok(planned)
+}
+
+fn hop(args: &PlanArgs, call: &Call, from: Version, path: &Path, product: &str) -> Result<Hop, Failure> {
+    let installer = installer::read(&file::absolute(path)?, product, call).map_err(|stopped| stopped.failure)?;
+    let rule = supported(from, installer.version, &args.releases, product)?;
+    Ok(Hop { from, to: installer.version, rule, installer: installer.path })
+}
+
 /// The refusal of a way that the folder has not all installers for.
-fn lacks(planned: &Planned, product: &str) -> Failure {
-    let (folder, missing) = (&planned.folder, planned.missing.join(", "));
+fn lacks(planned: &Planned, folder: &Path, product: &str) -> Failure {
+    let (folder, missing) = (folder.display(), planned.missing.join(", "));
     Failure::not_found(
         "installers_missing",
         format!("The way to {} needs installers that {folder} lacks: {missing}.", planned.to),

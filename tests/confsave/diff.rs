@@ -79,3 +79,19 @@ fn the_saved_copy_is_found_in_tmp_by_itself() {
     symlink(site.write("elsewhere", SHIPPED), product.saved("yaml")).unwrap();
     diff().run().refused("not_a_regular_file");
 }
+
+#[test]
+fn a_configuration_that_was_changed_since_is_for_a_person_to_look_at_where_it_was_expected_to_be_the_same() {
+    let site = Site::new();
+    // No YAML that could be compared by key: the same bytes are the same all the same.
+    fs::write(site.yaml(), "a: [\n").unwrap();
+    let saved = site.write("saved.yaml", "a: [\n");
+    let diff = || site.tool("diff").arg(&saved).args(["--expect", "same"]);
+    assert_eq!(diff().run().ok().unchanged().result()["same"], true);
+    fs::write(site.yaml(), "a: 1\n").unwrap();
+    diff().run().fails(7, "yaml_invalid").unchanged();
+    fs::write(&saved, "a: 1 # as it was\n").unwrap();
+    diff().run().ok();
+    fs::write(&saved, "a: 2\n").unwrap();
+    assert_eq!(diff().run().review("configuration_changed_since").unchanged().result()["same"], false);
+}

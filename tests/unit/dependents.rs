@@ -87,6 +87,16 @@ fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_brings_it
     assert!([&near, &far, &part].iter().all(|one| one.systemd.is_active(&one.name)));
     assert!(!asleep.systemd.is_active(&asleep.name), "it was not running then");
     assert_eq!(from().run().ok().unchanged().result()["dependents"], json!([]));
+
+    // Where others have started the unit, only what ran along with it is left to be started.
+    let only = || from().arg("--dependents");
+    only().run().ok().unchanged();
+    unit.tool("stop").run().ok();
+    only().run().refused("service_inactive").unchanged();
+    unit.start().run().ok();
+    assert_eq!(only().arg("--dry-run").run().ok().unchanged().result()["plan"].as_array().unwrap().len(), 3);
+    assert_eq!(only().run().ok().changed().result()["dependents"], json!(names));
+    assert!([&near, &far, &part].iter().all(|one| one.systemd.is_active(&one.name)) && !asleep.systemd.is_active(&asleep.name));
 }
 
 #[test]

@@ -104,3 +104,22 @@ fn nothing_higher_is_an_empty_plan_and_nothing_lower_is_ever_planned() {
     fs::remove_file(place.marker()).unwrap();
     plan(&place).run().fails(4, "marker_not_found");
 }
+
+#[test]
+fn a_plan_through_named_installers_keeps_their_order_and_checks_each() {
+    let place = shelf(&[]);
+    let [first, second, far] = ["1.15.5", "2.0.1", "2.2.0"].map(|version| place.installer(&format!("svc-{version}.run")));
+    let through = |files: &[&std::path::PathBuf]| {
+        let plan = place.tool("plan").args(["--last-minor", "1.15"]).env("SVC_INSTALLER_DIR", place.path("shelf"));
+        files.iter().fold(plan, |plan, file| plan.arg("--through").arg(*file)).run()
+    };
+    let ran = through(&[&first, &second]).ok().unchanged();
+    assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor", "1.15.5 2.0.1 next_major"]);
+    assert_eq!((&ran.result()["to"], &ran.result()["folder"]), (&json!("2.0.1"), &Value::Null));
+    assert_eq!(ran.result()["hops"][1]["installer"], second.to_str().unwrap());
+    let ran = through(&[&first, &second, &far]).refused("path_unsupported").unchanged();
+    assert_eq!(hops(&ran).len(), 2, "what is sure is told");
+    through(&[&second, &first]).refused("path_unsupported");
+    through(&[&first, &first]).refused("path_not_higher");
+    through(&[&first, &place.path("svc-2.0.0.run")]).fails(4, "file_not_found");
+}

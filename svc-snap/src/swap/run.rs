@@ -41,6 +41,9 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let run = given.run.clone();
     let Task { mut swapped, before } = task(args, call, &server, given)?;
+    if args.unused && before.is_none() {
+        return Err(clones_used(&swapped).into());
+    }
     let names = swapped.live_names();
     guard::refuse_outside(&args.scope.scope, names.iter().copied())?;
     if before.is_none() && swapped.is_finished() {
@@ -132,6 +135,12 @@ pub(crate) fn refuse_other_plan(planned: &Swapped, how: HowArgs, same: bool) -> 
         format!("The swap of the run {} was planned otherwise: {}.", planned.run, differing.join(", ")),
     )
     .hint(format!("svc-snap swap --run {} goes on with it as it was planned.", planned.run)))
+}
+
+/// A swap of these copies is noted: from its first request on, any of them may have been live.
+fn clones_used(noted: &Swapped) -> Failure {
+    Failure::refused("clones_used", format!("A swap of the run {} has made copies live before, or was about to.", noted.run))
+        .hint("Stage the snapshot: svc-snap stage --from DOCUMENT; or leave --unused out, to take the copies as they are now.")
 }
 
 fn taken_back(noted: &Swapped) -> Failure {

@@ -1,0 +1,79 @@
+//! The installer of a version, found in the places where an operator keeps installers.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::place::{Place, hint};
+
+/// A document as a tool prints it, of which only the result matters.
+fn document(place: &Place, name: &str, schema: &str, result: &serde_json::Value) -> std::path::PathBuf {
+    let (tool, step) = schema.split_once('.').unwrap();
+    let text = json!({
+        "schema": format!("{schema}/1"), "tool": format!("{tool} 0.1.0"), "step": step, "ok": true, "changed": false, "dry_run": false,
+        "run_id": "20261120t020003z-hand", "host": "app1", "started_at": "2026-11-20T02:00:03Z", "finished_at": "2026-11-20T02:00:04Z",
+        "duration_ms": 1, "result": result, "warnings": [], "error": null
+    });
+    place.file(name, text.to_string())
+}
+
+#[test]
+fn an_installer_is_found_in_the_first_of_its_places() {
+    let place = Place::saying("1.14.2\n");
+    for folder in ["here", "shelf", "beside", "seen", "run"] {
+        fs::create_dir(place.path(folder)).unwrap();
+    }
+    let seen = document(
+        &place,
+        "run/03-previous-installer.json",
+        "svc-version.find",
+        &json!({"path": place.path("seen/svc-1.14.2.run")}),
+    );
+    place.file("run/03-previous-installer.started", "check\n");
+    let point = document(
+        &place,
+        "point.json",
+        "svc-point.choose",
+        &json!({"path": "/p", "version": "1.14.2", "upgrade_run": place.path("run")}),
+    );
+    let find = || {
+        let find =
+            place.tool("find").dir(place.path("here")).env("SVC_INSTALLER_DIR", place.path("shelf")).arg("--for").arg(&point);
+        find.arg("--beside").arg(place.path("beside/svc-2.0.1.run")).run()
+    };
+    let missing = find().fails(4, "file_not_found").unchanged();
+    assert!(hint(&missing).contains("SVC_INSTALLER_DIR") && missing.stderr.contains("/shelf/svc-1.14.2.run"), "{missing}");
+    for folder in ["here", "seen", "beside", "shelf"] {
+        let installer = place.installer(&format!("{folder}/svc-1.14.2.run"));
+        let ran = find().ok().unchanged();
+        assert_eq!((&ran.result()["path"], &ran.result()["version"]), (&json!(installer), &json!("1.14.2")));
+    }
+    // What an upgrade has found under another name, or not found at all, is none of this version.
+    let by_point = || place.tool("find").dir(place.path("here")).args(["1.13.0", "--for"]).arg(&point).run();
+    by_point().fails(4, "file_not_found");
+    fs::remove_file(seen).unwrap();
+    let here = place.path("here/svc-1.14.2.run");
+    let found = place.tool("find").dir(place.path("here")).arg("--for").arg(&point).run().ok();
+    assert_eq!(found.result()["path"], json!(here));
+}
+
+#[test]
+fn an_installer_that_is_named_must_be_of_the_version() {
+    let place = Place::saying("1.14.2\n");
+    let (right, wrong) = (place.installer("svc-1.14.2.run"), place.installer("svc-1.15.0.run"));
+    let current = place.tool("current").run().ok().text();
+    let find = |named: &Path| {
+        let find = place.tool("find").args(["--from", "-", "--installer"]).arg(named).stdin(current.clone());
+        find.env("SVC_INSTALLER_DIR", place.0.path()).run()
+    };
+    assert_eq!(find(&right).ok().result()["path"], json!(right));
+    let ran = find(&wrong).refused("installer_version").unchanged();
+    assert!(hint(&ran).contains("svc-1.14.2.run"), "{ran}");
+    assert_eq!(ran.result()["version"], "1.15.0");
+    find(&place.path("svc-9.9.9.run")).fails(4, "file_not_found");
+    assert_eq!(place.tool("find").run().status, 2, "nothing says which version");
+    let without =
+        document(&place, "point.json", "svc-point.choose", &json!({"path": "/p", "version": null, "upgrade_run": null}));
+    place.tool("find").arg("--for").arg(without).run().fails(2, "version_missing");
+}
