@@ -1,0 +1,79 @@
+# What every script begins with: strict mode, its command line, and the run that svc-run keeps for it.
+# A step is one call of a tool. svc-run starts it, records it, keeps its document and passes signals on. The script ends at the
+# first step that fails; svc-run then runs what `undo` has registered, prints the last document and sets the exit status.
+# shellcheck shell=bash disable=SC2034 # the scripts' own
+
+set -euo pipefail
+shopt -s inherit_errexit nullglob
+
+script=$(basename -- "$0")
+PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+arguments=("$@") common=() flags=() taken=1
+
+check() { svc-run step --reads "$@"; }         # reads only; --dry-run makes it too
+preflight() { svc-run step --preflight "$@"; } # likewise; what fails is told by `verdict`
+step() { svc-run step "$@"; }                  # has an effect
+external() { svc-run step --external "$@"; }   # an installer, an uninstaller, a hook: no document of its own
+start() { svc-run start "$@"; }                # in parallel to what follows, until `finish` waits for it
+finish() { svc-run wait "$@"; }
+undo() { svc-run undo "$@"; }                  # what the run does if it fails before `svc-run commit`
+verdict() { svc-run verdict; }
+fail() { svc-run fail "$@"; }
+note() { svc-run note "$@"; }
+value() { svc-run value "$@"; }
+document() { svc-run document "$@"; }
+is_done() { svc-run is-done "$@"; }
+dry() { [[ -n ${SVC_DRY_RUN-} ]]; }
+
+# parse ARGUMENT...: hands each argument to the script's own `option`; `taken` says how many arguments it was.
+parse() {
+  local joined
+  while (($#)); do
+    taken=1 joined=false
+    if [[ $1 == --*=* ]]; then joined=true && set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
+    option "$@"
+    if $joined && ((taken == 1)); then usage_error "\`$1\` takes no value."; fi
+    shift "$taken" 2>/dev/null || usage_error "\`$1\` needs a value."
+  done
+}
+common_option() {
+  case $1 in
+    --status) exec svc-run status --script "$script" ${2:+"$2"} ;;
+    --resume)
+      common+=(--resume)
+      if [[ ${2-} =~ ^([^-].*/)?[0-9]{8}t[0-9]{6}z- ]]; then common[-1]+="=$2" && taken=2; fi
+      ;;
+    --rerun-installer | --attached | --dry-run | -v) common+=("$1") ;;
+    --verbose) common+=(-v) ;;
+    -h | --help)
+      sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    *) usage_error "There is no option \`$1\`." ;;
+  esac
+}
+given() { [[ " ${flags[*]} " == *" $1 "* ]]; }
+usage_error() {
+  printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2
+  exit 2
+}
+# first_call_only ARGUMENT...: what a resumed run knows already, and must not be told again.
+first_call_only() {
+  if (($#)) && [[ -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; then usage_error "--resume takes no \`$1\`: the run knows it."; fi
+}
+
+# in_run OPTION OF svc-run supervise...: continues as a child of svc-run, which holds the lock and owns the journal and the signals.
+in_run() {
+  if [[ ${SVC_SUPERVISOR-} != "$PPID" ]]; then
+    exec svc-run supervise "$@" "${common[@]}" -- "$(readlink -f -- "$0")" "${arguments[@]}"
+  fi
+}
+
+# run_hooks VERSION [OPTION OF svc-run step...]: those of post-install, in their order. (svc-run refuses unsafe ones.)
+run_hooks() {
+  local hooks name hook
+  hooks=$(svc-run hooks post-install)
+  while read -r name hook; do
+    if [[ -n $hook ]]; then external --retry "${@:2}" "$name" -- env "SVC_VERSION=$1" "$hook"; fi
+  done <<<"$hooks"
+}
