@@ -121,11 +121,8 @@ fn named_setting(command: &clap::Command, error: &clap::Error, from_file: &[Stri
     };
     let (flag, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
     let name = setting_of(command, flag).filter(|name| settings::variable(name).as_deref() == Some(value))?;
-    let place = if from_file.contains(&name) {
-        settings::environment_file().display().to_string()
-    } else {
-        "the environment".to_owned()
-    };
+    let place =
+        if from_file.contains(&name) { settings::environment_file().display().to_string() } else { "the environment".to_owned() };
     Some(format!("hint: That is the value of {name} in {place}."))
 }
 
