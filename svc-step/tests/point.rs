@@ -385,6 +385,7 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     let started = finalize("upgrade", &active);
     assert_eq!((started.code(), started.doc()["changed"].clone()), ((1, "service_started".to_owned()), json!(false)));
     assert_eq!(finalize("manual", &active).result()["quiesced"], json!(false));
+    fs::remove_file(point.join("SHA256SUMS")).unwrap();
     let done = finalize("upgrade", &down);
     let result = done.result();
     assert_eq!(
@@ -399,6 +400,8 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
         ["./svc_db.backup.sql", "./confsave.json", "./pgdump.json", "./restore-point.json", "./snapshot.json", "./version.json"];
     assert_eq!(names, wanted);
     assert_eq!(host.run(&["list"]).each("state"), ["valid"]);
+    let again = finalize("upgrade", &down);
+    assert_eq!((again.doc()["changed"].clone(), &again.result()["made_at"]), (json!(false), &result["made_at"]));
     // The undo list of a run that was killed just then removes neither it nor its snapshot.
     let remove = |more: &[&str]| host.run_in(run, &[&["remove", "--snapshot", "s", point.to_str().unwrap()][..], more].concat());
     let stays = remove(&[]);

@@ -121,7 +121,7 @@ fn newest_valid(args: &ChooseArgs, call: &Call) -> Result<PathBuf, Failure> {
         let version = args.version.as_ref().map_or(String::new(), |version| format!(" of version {version}"));
         let age = if args.max_age.is_some() { " that is young enough" } else { "" };
         let message = format!("There is no valid restore point{version}{age} in {}.", args.dir.dir().display());
-        Failure::not_found("point_not_found", message).hint("svc-backup --list shows what there is, svc-backup makes one.")
+        Failure::not_found("point_not_found", message).hint("To make one: svc-backup")
     })
 }
 

@@ -72,7 +72,7 @@ fn named<'a>(args: &DeleteArgs, dir: &Path, points: &'a [Point]) -> Result<Vec<&
     for id in &args.ids {
         let point = points.iter().find(|point| point.id == *id).ok_or_else(|| {
             Failure::not_found("point_not_found", format!("There is no restore point {id} in {}.", dir.display()))
-                .hint("svc-backup --list shows them.")
+                .hint("To list them: svc-backup --list")
         })?;
         if newest == Some(point) {
             return Err(Failure::refused("newest_point", format!("{id} is the newest valid restore point and stays."))

@@ -116,6 +116,10 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
                     prevent that, then run the same command again.";
         return Err(Failure::failed("service_started", message).hint(hint).into());
     }
+    // A call that was killed after its last effect.
+    if let Some(about) = About::read(&dir).filter(|about| about.id == call.run_id().as_str() && dir.join(SUMS).exists()) {
+        return Ok(of(about, args, &dir, Vec::new()));
+    }
     if args.dry.dry_run {
         return Ok(planned(args, call, &dir, quiesced));
     }
@@ -166,13 +170,7 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
     let sums = sums(call, dir, &dump)?;
     call.check()?;
     file::write_whole(&dir.join(SUMS), sums.as_bytes(), 0o600, Existing::Replace)?;
-    Ok(Finalized {
-        id: about.id,
-        version: about.version,
-        database: about.database,
-        made_at: about.made_at.unwrap_or_default(),
-        ..planned(args, call, dir, quiesced)
-    })
+    Ok(of(about, args, dir, plan(dir)))
 }
 
 /// Made durable with all the others, before the sums are written: the service is down meanwhile.
@@ -211,16 +209,25 @@ fn sums(call: &Call, dir: &Path, dump: &DumpResult) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn planned(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Finalized {
+fn plan(dir: &Path) -> Vec<Action> {
     let names = DOCUMENTS.map(|(_, name)| name).into_iter().chain([ABOUT, SUMS]);
+    names.map(|name| Action::file(&dir.join(name), "write")).collect()
+}
+
+fn planned(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Finalized {
+    let made_at = Some(Time::from(call.started_at()).as_str().to_owned());
+    of(About { id: call.run_id().to_string(), made_at, quiesced, ..About::default() }, args, dir, plan(dir))
+}
+
+fn of(about: About, args: &FinalizeArgs, dir: &Path, plan: Vec<Action>) -> Finalized {
     Finalized {
-        id: call.run_id().to_string(),
+        id: about.id,
         path: dir.display().to_string(),
-        kind: args.kind.name().to_owned(),
-        version: None,
-        database: String::new(),
-        quiesced,
-        made_at: Time::from(call.started_at()).as_str().to_owned(),
-        plan: names.map(|name| Action::file(&dir.join(name), "write")).collect(),
+        kind: about.kind.unwrap_or_else(|| args.kind.name().to_owned()),
+        version: about.version,
+        database: about.database,
+        quiesced: about.quiesced,
+        made_at: about.made_at.unwrap_or_default(),
+        plan,
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     // Whatever else has no sums is not ours to remove.
     if id.parse::<RunId>().is_err() || dir.is_symlink() {
         let message = format!("{} is no folder of a restore point: its name is no run ID, or it is a link.", dir.display());
-        return Err(Failure::refused("point_not_found", message).hint("svc-point list shows the restore points.").into());
+        return Err(Failure::refused("point_not_found", message).hint("To list the restore points: svc-point list").into());
     }
     if dir.join(SUMS).exists() {
         call.warn("point_finalized", format!("{} is finalized and stays. To remove it: svc-point delete {id}", dir.display()));
