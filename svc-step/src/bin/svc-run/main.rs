@@ -86,6 +86,9 @@ enum Verb {
         /// The fact is a list
         #[arg(long)]
         list: bool,
+        /// The value is a path in the document of this step
+        #[arg(long, value_name = "STEP", conflicts_with = "list")]
+        from: Option<String>,
         key: String,
         values: Vec<String>,
     },
@@ -119,6 +122,8 @@ enum Verb {
         #[arg(required = true)]
         steps: Vec<String>,
     },
+    /// Print a setting: of the environment, of the settings file, or its default
+    Setting { name: String },
     /// Print step and file of each hook of an event
     Hooks { event: String },
     /// Refuse where the last run of these scripts passed its point of no return and did not end well
@@ -164,7 +169,7 @@ fn main() -> ExitCode {
         }
         Verb::Commit { hint } => ask(&Request::Commit { hint }),
         Verb::Verdict => ask(&Request::Verdict),
-        Verb::Note { list, key, values } => ask(&Request::Note { key, values, list }),
+        Verb::Note { list, from, key, values } => ask(&Request::Note { key, values, list, from }),
         Verb::Warn { review, code, text } => ask(&Request::Warn { review, code, text }),
         Verb::Fail { status, code, text, hint } => ask(&Request::Fail { status, code, text, hint }),
         Verb::Document { run, step } => tell(
@@ -177,6 +182,10 @@ fn main() -> ExitCode {
             Ok(run) => ExitCode::from(u8::from(!steps.iter().all(|step| run.is_done(step)))),
             Err(failure) => console::failed("svc-run", &failure),
         },
+        Verb::Setting { name } => {
+            let known = settings::service_settings().into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
+            console::lines(&known.or_else(|| settings::variable(&name)).into_iter().collect::<Vec<_>>())
+        }
         Verb::Hooks { event } => tell(hooks_of(&event)),
         Verb::RefuseUnfinished { scripts } => refuse::unfinished(&scripts),
         Verb::Previous { run } => refuse::previous(run.as_deref()),

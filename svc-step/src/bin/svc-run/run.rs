@@ -109,6 +109,8 @@ pub struct State {
     pub failed_checks: Vec<Failed>,
     next_number: u32,
     busy: usize,
+    /// This call has come to the point of no return.
+    committed_now: bool,
 }
 
 impl Run {
@@ -373,6 +375,10 @@ impl Run {
     /// As [`Run::note_started`].
     pub fn register_undo(&self, undo: Undo) -> Result<(), Failure> {
         self.note(|state| {
+            // A resumed script comes by its earlier undos again: before the point of no return, which is behind it, none holds any more.
+            if state.notes.commit.is_some() && !state.committed_now && !undo.always {
+                return;
+            }
             state.undo.retain(|other| other.name != undo.name);
             state.undo.push(undo);
         })
@@ -390,6 +396,7 @@ impl Run {
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
         self.note(|state| {
             state.notes.commit = Some(hint.to_owned());
+            state.committed_now = true;
             state.undo.retain(|undo| undo.always);
         })
     }

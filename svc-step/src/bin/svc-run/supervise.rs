@@ -156,9 +156,7 @@ fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp)
     }
     make_runs(&state_dir)?;
     let (lock, parent) = lock_service(&state_dir)?;
-    if parent.is_none() {
-        recover::all(&state_dir, &caller, verbose)?;
-    }
+    let cleared = if parent.is_none() { recover::all(&state_dir, &caller, verbose)? } else { Vec::new() };
     if let Some(asked) = &args.resume {
         let resumed = resume::open(args, script, asked, &state_dir)?;
         let mut run = Run::new(
@@ -173,6 +171,7 @@ fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp)
         name_holder(&state_dir, &run.id, parent.as_ref());
         run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
         run.resumed = true;
+        run.adopt_undos();
         run.rerun_installer = args.rerun_installer;
         run.private = resumed.private;
         run.private_lost = resumed.private_lost;
@@ -215,6 +214,9 @@ fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp)
     name_holder(&state_dir, &id, parent.as_ref());
     run.say(&format!("run {id} in {}", dir.display()));
     log_call(&run, &plan);
+    if !cleared.is_empty() {
+        run.fact("cleared", Value::Array(cleared.into_iter().map(Value::String).collect()))?;
+    }
     Ok(Begun { run, command: args.script.clone(), directory: here(), settings: environment(Vec::new()), _lock: lock, _dry: None })
 }
 
@@ -464,10 +466,8 @@ fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
         Request::Undo(undo) => run.register_undo(undo).map(|()| 0),
         Request::Commit { hint } => run.commit(&hint).map(|()| 0),
         Request::Verdict => verdict(run).map(|()| 0),
-        Request::Note { key, values, list } => {
-            let text = Value::Array(values.iter().cloned().map(Value::String).collect());
-            let value = if list { text } else { values.into_iter().next().map_or(Value::Null, Value::String) };
-            run.fact(&key, value).map(|()| 0)
+        Request::Note { key, values, list, from } => {
+            noted(run, values, list, from).and_then(|value| run.fact(&key, value)).map(|()| 0)
         }
         Request::Warn { review, code, text } => run.warn(&code, text, review).map(|()| 0),
         Request::Fail { status, code, text, hint } => Err(Failure::new(super::run::status_of(status), &code, text).hint(hint)),
@@ -490,6 +490,24 @@ fn start(run: &Arc<Run>, wanted: protocol::Step) {
         run.state().started.insert(wanted.name, Some(ended));
         run.notify();
     });
+}
+
+/// The value of a fact.
+fn noted(run: &Run, values: Vec<String>, list: bool, from: Option<String>) -> Result<Value, Failure> {
+    let first = values.first().map_or("", String::as_str);
+    if let Some(step) = from {
+        let document =
+            run.journal().attempt(&step).and_then(|one| one.document).and_then(|document| serde_json::to_value(document).ok());
+        let found = document.as_ref().and_then(|document| document.pointer(&first.replace('.', "/")));
+        return Ok(found.cloned().unwrap_or(Value::Null));
+    }
+    Ok(match (list, first) {
+        (true, _) => Value::Array(values.into_iter().map(Value::String).collect()),
+        (false, "true") => Value::Bool(true),
+        (false, "false") => Value::Bool(false),
+        (false, "") => Value::Null,
+        (false, text) => Value::String(text.to_owned()),
+    })
 }
 
 /// Waits for all; the first that fails ends the others at once, unless all are to be finished.
