@@ -55,6 +55,27 @@ pub struct Notes {
     pub warnings: Vec<Warning>,
     /// Whether a person must look: exit status 9.
     pub review: bool,
+    /// What to run next, from the point of no return on; none before it.
+    pub commit: Option<String>,
+    /// What is to be undone where the run did not come to that point, in the order in which it was registered.
+    pub undo: Vec<Undo>,
+}
+
+/// One compensation of a run: what undoes a step of its.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// The step that it is when it is run.
+    pub name: String,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// It is not needed where that step is ok.
+    pub until: Option<String>,
+    /// It is run however the run ends, also after the point of no return.
+    pub always: bool,
+    /// It is not run where a signal or a kill ended the run; so it is not kept in the journal.
+    pub unless_interrupted: bool,
 }
 
 /// What a step was started as.

@@ -1,5 +1,10 @@
 //! `svc-run`: what the scripts leave to the contract's own library.
 
+#[cfg(test)]
+mod bench;
+#[allow(dead_code)]
+mod report;
+
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
