@@ -1,17 +1,25 @@
 //! `svc-run`: what the scripts leave to the contract's own library.
 
+#[allow(dead_code)]
+mod again;
 #[cfg(test)]
 mod bench;
 #[allow(dead_code)]
+mod console;
+mod redact;
+#[allow(dead_code)]
 mod report;
+#[allow(dead_code)]
+mod status;
+#[allow(dead_code)]
+mod terminal;
 
-use std::fs::OpenOptions;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use svc_step::line_secrets::{without_secrets, without_words};
+use svc_step::line_secrets::without_secrets;
 
 /// What the scripts leave to the contract's own library
 #[derive(Debug, Parser)]
@@ -34,7 +42,7 @@ enum Step {
 fn main() -> ExitCode {
     let Cli { step: Step::Redact { file } } = Cli::parse();
     let done = words().and_then(|words| match &file {
-        Some(file) => hide(file, &words),
+        Some(file) => redact::hide(file, &words),
         None => show(&words),
     });
     match done {
@@ -60,19 +68,4 @@ fn show(words: &[Vec<u8>]) -> io::Result<()> {
         write!(out, "{}\0", without_secrets(&String::from_utf8_lossy(word)))?;
     }
     out.flush()
-}
-
-/// In place: what still writes at its end goes on doing so, and what the disk keeps free for the file stays.
-fn hide(path: &Path, words: &[Vec<u8>]) -> io::Result<()> {
-    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
-    let shown = without_words(&text, words);
-    if shown != text {
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(&shown)?;
-        file.set_len(shown.len() as u64)?;
-        file.sync_all()?;
-    }
-    Ok(())
 }

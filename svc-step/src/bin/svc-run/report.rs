@@ -23,6 +23,8 @@ pub struct RunResult {
     pub downtime_ms: Option<u64>,
     /// The restore point that was made, restored, or rehearsed.
     pub restore_point: Option<String>,
+    /// The version that was installed before; null where nobody knows it.
+    pub from_version: Option<String>,
     /// The version that is installed when the run has ended well.
     pub version: Option<String>,
     /// The checks that were made before anything was changed.
@@ -204,6 +206,7 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     result.downtime_ms = downtime(&attempts);
     result.preflight_total = (!result.preflight.is_empty()).then(|| Total::of(&result.preflight));
     result.hops = hops(&attempts);
+    result.from_version = from_version(&attempts);
     if outcome.is_ok() && result.version.is_none() {
         result.version = result.hops.last().and_then(|hop| hop.version.clone());
     }
@@ -282,6 +285,12 @@ fn downtime(attempts: &[Attempt]) -> Option<u64> {
     };
     let up = result_of(attempts, "start")?.pointer("/after/active_enter_epoch_ms")?.as_u64()?;
     up.checked_sub(requested.or_else(seen)?)
+}
+
+/// An upgrade has read it; a rollback clears it; the first hop has it from its own run.
+fn from_version(attempts: &[Attempt]) -> Option<String> {
+    let of = |step, key| result_of(attempts, step)?.get(key)?.as_str().map(ToOwned::to_owned);
+    of("present", "version").or_else(|| of("hop-1", "from_version")).or_else(|| of("clear-marker", "version"))
 }
 
 /// Each hop once, by its newest document.

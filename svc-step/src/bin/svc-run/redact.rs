@@ -1,0 +1,26 @@
+//! Words that may stand in no file: the arguments of an installer, also where the installer repeats them.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use svc_step::line_secrets::without_words;
+
+/// Takes the words out of a file, in place: what still writes at its end goes on doing so, and the disk space that is kept for the
+/// file stays.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn hide(path: &Path, words: &[Vec<u8>]) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    let shown = without_words(&text, words);
+    if shown != text {
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&shown)?;
+        file.set_len(shown.len() as u64)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
