@@ -33,8 +33,8 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// What a supervisor asks first, since it leaves the terminal's session then. None where nobody follows it. Its children get
-    /// [`FOLLOWED`] no more.
+    /// What a supervisor asks first, since it leaves the terminal's session then. None where nobody follows it. The
+    /// caller removes [`FOLLOWED`] from the environment of what it starts.
     pub fn from_environment() -> Option<Self> {
         let folder = env::var_os(FOLLOWED).filter(|folder| !folder.is_empty())?;
         // Where it leads a session already, that is one of its own.
