@@ -1,22 +1,22 @@
-//! What people see: the only writer to stderr and stdout of svc-run.
+//! What people see on stderr: each step as it begins and ends, the checks, and how the run ended. Only texts are made here, save for
+//! the two functions that write them.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
 use svc_step::Failure;
-use svc_step::document::Document;
+use svc_step::document::{Document, ErrorPart};
 
-use super::report::RunResult;
-use super::run::{Check, Run};
+use crate::report::{Check, RunResult, Total};
 
-/// A line of a script.
+/// A line of a script. Whoever listened may be gone, or his disk be full: no reason to stop half-way.
 pub fn line(script: &str, text: &str) {
     plain(&format!("{script}: {text}"));
 }
 
-/// A line as it stands. Whoever listened may be gone.
+/// A line as it is.
 pub fn plain(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -31,87 +31,346 @@ pub fn lines(lines: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The two lines of a failure.
-pub fn failed(program: &str, failure: &Failure) -> ExitCode {
-    line(program, &failure.message);
-    if let Some(hint) = &failure.hint {
-        plain(&format!("hint: {hint}"));
-    }
-    ExitCode::from(failure.exit_code())
+/// The two lines of a failure, and its exit status.
+pub fn failed(program: &str, failed: &Failure) -> ExitCode {
+    plain(&failure(program, &ErrorPart::from(failed)));
+    ExitCode::from(failed.exit_code())
 }
 
-/// A step begins.
-pub fn begins(run: &Run, files: &Path) {
-    if run.verbose {
-        let name = files.file_name().unwrap_or_default().to_string_lossy().replacen('-', " ", 1);
-        line(&run.script, &format!("{name} …"));
+/// Commands, each on a line of its own.
+pub fn lines_of(commands: &[impl AsRef<str>]) -> String {
+    commands.iter().map(|command| format!("\n  {}", command.as_ref())).collect()
+}
+
+/// A number of bytes.
+#[expect(clippy::cast_precision_loss, reason = "it is shown to one place")]
+pub fn bytes(count: u64) -> String {
+    let tenths = |unit: f64| (count as f64 / unit * 10.0).floor() / 10.0;
+    match count {
+        0..1_048_576 => format!("{} kB", count.div_ceil(1024)),
+        1_048_576..1_073_741_824 => format!("{} MB", tenths(1_048_576.0)),
+        _ => format!("{} GB", tenths(1_073_741_824.0)),
     }
 }
 
-/// A step has ended.
-pub fn ended(run: &Run, files: &Path, document: Option<&Document<Value>>, failure: Option<&Failure>) {
-    let name = files
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .split_once('-')
-        .map(|(_, name)| name.to_owned())
-        .unwrap_or_default();
-    let mut text: Vec<String> =
-        document.iter().flat_map(|document| &document.warnings).map(|warning| format!("warning: {} ", warning.message)).collect();
-    text.push(match (failure, document) {
-        (Some(failure), _) => format!("failed: {}", failure.message),
+/// A number of milliseconds.
+pub fn duration(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 if ms % 1000 < 100 => format!("{} s", ms / 1000),
+        1000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        60_000..3_600_000 => format!("{} m {} s", ms / 60_000, ms % 60_000 / 1000),
+        _ => format!("{} h {} m", ms / 3_600_000, ms % 3_600_000 / 60_000),
+    }
+}
+
+/// `12/27 dump …`, when a step begins; without the total where that is not known. `files` is the path of the step's files without
+/// their endings.
+pub fn begins(files: &Path, total: Option<u32>) -> String {
+    let name = files.file_name().unwrap_or_default().to_string_lossy();
+    let (number, step) = name.split_once('-').unwrap_or(("", &name));
+    match total.filter(|total| number.parse().is_ok_and(|number: u32| number <= *total)) {
+        Some(total) => format!("{number}/{total} {step} …"),
+        None => format!("{number} {step} …"),
+    }
+}
+
+/// How many steps the newest run of this kind has made that ended well: what is to be expected of the next one.
+pub fn expected_total(state_dir: &Path, script: &str, run_id: &str) -> Option<u32> {
+    let kind = |id: &str| {
+        let name = id.split_once('-').map_or("", |(_, name)| name);
+        name.split('-')
+            .filter(|part| !part.starts_with(|first: char| first.is_ascii_digit()))
+            .map(ToOwned::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let like = |run: &svc_step::journal::Journal| kind(run.id()) == kind(run_id) && run.plan().script == script && run.is_ok();
+    let run = svc_step::journal::runs(state_dir).into_iter().find(|run| run.id() != run_id && like(run))?;
+    run.attempts().iter().map(|one| one.number).max()
+}
+
+/// `dump: ok, changed, 498 ms`, when a step has ended; `failed` says why it did not end well.
+pub fn ended(step: &str, document: Option<&Document<Value>>, failed: Option<(u8, &str)>) -> String {
+    match (failed, document) {
+        (Some((4, message)), _) => format!("{step}: not there: {message}"),
+        (Some((status, message)), _) => format!("{step}: failed with status {status}: {message}"),
         (None, Some(document)) => {
-            format!("ok, {}{} ms", if document.changed == Some(true) { "changed, " } else { "" }, document.duration_ms)
+            let warnings: String = document.warnings.iter().map(|one| format!("warning: {} ", one.message)).collect();
+            let changed = if document.changed == Some(true) { "changed, " } else { "" };
+            format!("{step}: {warnings}ok, {changed}{}", duration(document.duration_ms))
         }
-        (None, None) => "ok".to_owned(),
-    });
-    run.say(&format!("{name}: {}", text.concat()));
-}
-
-/// The checks of the preflight, each once.
-pub fn preflight(run: &Run, checks: &[Check]) {
-    let width = checks.iter().map(|check| check.check.len()).max().unwrap_or(0);
-    for Check { check, verdict, says } in checks {
-        run.say(&format!("preflight  {check:width$}  {verdict}  {says}"));
+        (None, None) => format!("{step}: ok"),
     }
-    let count = |verdict: &str| checks.iter().filter(|check| check.verdict == verdict).count();
-    run.say(&format!(
-        "preflight: {} checks: {} pass, {} warn, {} fail",
-        checks.len(),
-        count("pass"),
-        count("warn"),
-        count("fail")
-    ));
 }
 
-/// What a check has found, in a few words.
-pub fn found(_document: &Document<Value>) -> String {
-    String::new()
-}
-
-/// What helps after a step that failed, where its own hint names a flag that the scripts do not have.
-pub fn hint_of(_document: Option<&Document<Value>>) -> Option<String> {
-    None
-}
-
-/// The end of a run: its document, or a few lines on a terminal.
-pub fn last(run: &Run, document: &Document<RunResult>, silent: bool) {
-    if silent && document.ok && !document.dry_run {
-        return;
+/// The checks, each on one line, and how many ended in which way.
+pub fn preflight(checks: &[Check]) -> Vec<String> {
+    if checks.is_empty() {
+        return Vec::new();
     }
-    print(&run.script, document);
+    let width = checks.iter().map(|one| one.check.len()).max().unwrap_or(0);
+    let line =
+        |one: &Check| format!("preflight  {:width$}  {}  {}", one.check, one.verdict.word(), one.says).trim_end().to_owned();
+    let mut lines: Vec<String> = checks.iter().map(line).collect();
+    let Total { pass, warn, fail } = Total::of(checks);
+    lines.push(format!("preflight: {} checks: {pass} pass, {warn} warn, {fail} fail", checks.len()));
+    lines
 }
 
-/// The document, and the two lines of a failure.
-pub fn print(script: &str, document: &Document<RunResult>) {
-    let text =
-        if std::io::stdout().is_terminal() { serde_json::to_string_pretty(document) } else { serde_json::to_string(document) };
-    lines(&[text.unwrap_or_default()]);
-    if let Some(error) = &document.error {
-        line(script, &error.message);
-        if let Some(hint) = &error.hint {
-            plain(&format!("hint: {hint}"));
+/// What a check that is ok has found, in a few words; its warnings come first.
+pub fn found(document: &Document<Value>) -> String {
+    let found = document.result.as_ref().map(|result| says(&document.schema, result)).unwrap_or_default();
+    let warnings = document.warnings.iter().map(|one| one.message.as_str());
+    warnings.chain([found.as_str()].into_iter().filter(|text| !text.is_empty())).collect::<Vec<_>>().join(" ").replace('\n', " ")
+}
+
+fn says(schema: &str, result: &Value) -> String {
+    let text = |path: &str| match result.pointer(path) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
+        Some(value) => value.to_string(),
+    };
+    let count = |path: &str| result.pointer(path).and_then(Value::as_array).map_or(0, Vec::len);
+    let size = |path: &str| result.pointer(path).and_then(Value::as_u64).map(bytes);
+    match schema.split('/').next().unwrap_or_default() {
+        "svc-version.current" => format!("{} is installed", text("/version")),
+        "svc-version.installer" | "svc-version.find" => {
+            let verified = result.get("checksum_verified").and_then(Value::as_bool) == Some(true);
+            format!("{}{}", text("/version"), if verified { ", its checksum is right" } else { "" })
         }
+        "svc-version.check" => format!("{} to {}: {}", text("/installed"), text("/to"), text("/rule")),
+        "svc-unit.status" => format!("{} is {}", text("/unit"), text("/after/active_state")),
+        "svc-snap.health" => {
+            let disks = result.get("disks").and_then(Value::as_array).into_iter().flatten().map(disk).collect::<Vec<_>>();
+            format!("{} {}, {}; {}", text("/product"), text("/version"), text("/status"), disks.join("; "))
+        }
+        "svc-snap.verify" => {
+            let nodes =
+                result.get("nodes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
+            let snapshots = text("/snapshots_count");
+            format!("{} can be written by {}, and has {snapshots} snapshots", text("/repository"), nodes.join(", "))
+        }
+        "svc-pgdump.dump" => format!("PostgreSQL {}, pg_dump {}", text("/server_version"), text("/pg_dump_version")),
+        "svc-snap.clone" | "svc-snap.aside" => format!("{} indices can be cloned", count("/indices")),
+        "svc-pgrestore.clone" | "svc-pgdump.aside" => format!("{} can be cloned", size("/size_bytes").unwrap_or_default()),
+        "svc-confsave.save" => text("/source"),
+        "svc-confsave.restore" => format!("{} can be restored", text("/path")),
+        "svc-snap.stage" => {
+            let needed = size("/space/needed_bytes").or_else(|| size("/room/needed_bytes")).map(|size| format!(" of {size}"));
+            let free =
+                size("/space/free_bytes").or_else(|| size("/room/free_bytes")).map(|size| format!(", {size} free for them"));
+            let space = needed.map(|needed| needed + &free.unwrap_or_default()).unwrap_or_default();
+            format!("{}: {} indices{space}", text("/snapshot"), count("/indices"))
+        }
+        "svc-snap.restore" => {
+            let indices = if result.pointer("/swap/indices").is_some() { "/swap/indices" } else { "/indices" };
+            format!("{} indices can be swapped", count(indices))
+        }
+        "svc-pgrestore.stage" => {
+            let space = if result.get("space").is_some_and(Value::is_object) { "/space" } else { "/room" };
+            let of = |key: &str| size(&format!("{space}/{key}"));
+            let needed = of("needed_bytes").zip(of("free_bytes"));
+            let needed =
+                needed.map(|(needed, free)| format!(": about {needed}, {free} free in {}", text(&format!("{space}/folder"))));
+            format!("{}{}", text("/dump/path"), needed.unwrap_or_default())
+        }
+        // A tool that has words of its own for it.
+        _ => text("/says"),
+    }
+}
+
+fn disk(disk: &Value) -> String {
+    let text = |key: &str| disk.get(key).and_then(Value::as_str).unwrap_or_default();
+    let free = disk.get("available_bytes").and_then(Value::as_u64).map(bytes).unwrap_or_default();
+    let level = if text("level") == "free" { "no watermark passed".to_owned() } else { text("level").replace('_', " ") };
+    format!("{}: {free} free, {level}", text("node"))
+}
+
+/// What helps after a step that failed. A tool's hint may name an option that the scripts do not have; then it is in words of theirs.
+pub fn hint_of(document: Option<&Document<Value>>) -> Option<String> {
+    let document = document?;
+    let error = document.error.as_ref()?;
+    let schema = document.schema.split('/').next().unwrap_or_default();
+    let own = match (error.code.as_str(), schema) {
+        ("no_room" | "disk_full" | "out_of_space", "svc-pgdump.dump") => {
+            "Free disk space, or set SVC_BACKUP_DIR to a folder on another disk."
+        }
+        ("no_room" | "disk_full" | "out_of_space", "svc-pgdump.aside" | "svc-pgrestore.clone") => {
+            "Free space on the disk of PostgreSQL, or omit --clone."
+        }
+        ("no_room" | "disk_full" | "out_of_space", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
+        ("data_streams", _) => {
+            "Leave the data streams out of SVC_INDICES ('*,-NAME'), and restore them by hand:\n  svc-snap restore --streams-in-place"
+        }
+        ("live_index_red", _) => {
+            "Repair the index (GET /_cluster/allocation/explain), or let its data go:\n  svc-rollback --discard-current"
+        }
+        ("dump_not_kept", _) => {
+            "Check the disk and the memory of this host (dmesg), or set SVC_BACKUP_DIR to a folder on another disk."
+        }
+        ("copy_exists", _) => "Move the copy to another place, then resume the run.",
+        _ => return error.hint.clone(),
+    };
+    Some(own.to_owned())
+}
+
+/// The two lines of a failure: what happened, what to do.
+pub fn failure(script: &str, error: &ErrorPart) -> String {
+    let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    format!("{script}: {}{hint}", error.message)
+}
+
+/// The five lines at the end of a run on a terminal: from what to what, the downtime, the restore point, what to run next, where the
+/// document is. None where the run failed: the two lines of that are all.
+pub fn summary(document: &Document<RunResult>) -> Option<String> {
+    let result = document.result.as_ref().filter(|_| document.ok && !document.dry_run)?;
+    let script = document.tool.split(' ').next().unwrap_or_default();
+    let version = |one: &Option<String>| one.clone().unwrap_or_else(|| "an unknown version".to_owned());
+    let (from, to) = (version(&result.from_version), version(&result.version));
+    let swapped = result.previous.is_some() || !result.swap_back.is_empty();
+    let mut lines = vec![match script {
+        "svc-upgrade" if result.downtime_ms.is_some() || !result.hops.is_empty() => format!("upgraded from {from} to {to}"),
+        "svc-rollback" if result.version.is_some() => format!("rolled back from {from} to {to}"),
+        _ => "ended well".to_owned(),
+    }];
+    let downtime: Option<u64> =
+        if result.hops.is_empty() { result.downtime_ms } else { result.hops.iter().map(|hop| hop.downtime_ms).sum() };
+    lines.extend(downtime.map(|ms| format!("the service was down for {}", duration(ms))));
+    let point = result.restore_point.as_ref().or_else(|| result.hops.last()?.restore_point.as_ref());
+    lines.extend(point.map(|point| format!("restore point: {point}")));
+    match script {
+        "svc-upgrade" if point.is_some() => lines.push("to go back:\n  svc-rollback".to_owned()),
+        "svc-rollback" if swapped => {
+            lines.push("to discard the data that was replaced:\n  svc-rollback --discard-previous".to_owned())
+        }
+        _ => {}
+    }
+    if !document.warnings.is_empty() {
+        lines.push(format!("warnings to read: {}", document.warnings.len()));
+    }
+    lines.extend(result.run_dir.as_ref().map(|dir| format!("document: {dir}/document.json")));
+    Some(lines.iter().map(|line| format!("{script}: {line}")).collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::bench;
+    use crate::report::Verdict;
+
+    fn document(differs: &Value) -> Document<Value> {
+        serde_json::from_value(bench::document(differs)).unwrap()
+    }
+
+    #[test]
+    fn a_check_tells_what_it_found() {
+        let disks = json!([{"node": "n1", "available_bytes": 5_368_709_120_u64, "level": "free"}, {"node": "n2", "available_bytes": 1, "level": "past_flood_stage"}]);
+        for (schema, result, expected) in [
+            ("svc-version.current", json!({"version": "1.15.5"}), "1.15.5 is installed"),
+            ("svc-version.installer", json!({"version": "2.0.1", "checksum_verified": true}), "2.0.1, its checksum is right"),
+            ("svc-version.find", json!({"version": "2.0.1", "checksum_verified": null}), "2.0.1"),
+            (
+                "svc-version.check",
+                json!({"installed": "1.15.5", "to": "2.0.1", "rule": "the next major"}),
+                "1.15.5 to 2.0.1: the next major",
+            ),
+            ("svc-unit.status", json!({"unit": "svc.service", "after": {"active_state": "active"}}), "svc.service is active"),
+            (
+                "svc-snap.health",
+                json!({"product": "opensearch", "version": "2.19.0", "status": "green", "disks": disks}),
+                "opensearch 2.19.0, green; n1: 5 GB free, no watermark passed; n2: 1 kB free, past flood stage",
+            ),
+            (
+                "svc-snap.verify",
+                json!({"repository": "svc", "nodes": ["a", "b"], "snapshots_count": 3}),
+                "svc can be written by a, b, and has 3 snapshots",
+            ),
+            ("svc-pgdump.dump", json!({"server_version": "17.2", "pg_dump_version": "17.4"}), "PostgreSQL 17.2, pg_dump 17.4"),
+            ("svc-snap.clone", json!({"indices": [1, 2]}), "2 indices can be cloned"),
+            ("svc-pgrestore.clone", json!({"size_bytes": 2_621_440}), "2.5 MB can be cloned"),
+            ("svc-confsave.save", json!({"source": "/etc/svc.yaml"}), "/etc/svc.yaml"),
+            ("svc-confsave.restore", json!({"path": "/etc/svc.yaml"}), "/etc/svc.yaml can be restored"),
+            (
+                "svc-snap.stage",
+                json!({"snapshot": "s", "indices": [1], "space": {"needed_bytes": 1024, "free_bytes": 2048}}),
+                "s: 1 indices of 1 kB, 2 kB free for them",
+            ),
+            ("svc-snap.stage", json!({"snapshot": "s", "indices": [1], "space": null}), "s: 1 indices"),
+            ("svc-snap.restore", json!({"swap": {"indices": [1, 2, 3]}, "indices": []}), "3 indices can be swapped"),
+            (
+                "svc-pgrestore.stage",
+                json!({"dump": {"path": "/d.sql"}, "space": {"needed_bytes": 1024, "free_bytes": 2048, "folder": "/pg"}}),
+                "/d.sql: about 1 kB, 2 kB free in /pg",
+            ),
+            ("svc-pgrestore.stage", json!({"dump": {"path": "/d.sql"}, "space": null}), "/d.sql"),
+            ("svc-point.space", json!({"says": "9 GB free in /b"}), "9 GB free in /b"),
+            ("mine.anything", json!({}), ""),
+        ] {
+            let mut it = document(&json!({"schema": format!("{schema}/1"), "result": result}));
+            assert_eq!(found(&it), expected);
+            it.warnings.push(svc_step::document::Warning { code: "x".to_owned(), message: "Look\nhere.".to_owned() });
+            assert_eq!(found(&it), format!("Look here. {expected}").trim_end());
+        }
+    }
+
+    #[test]
+    fn the_checks_are_shown_once_with_their_total() {
+        let check = |check: &str, verdict, says: &str| Check { check: check.to_owned(), verdict, says: says.to_owned() };
+        assert_eq!(preflight(&[]), [""; 0]);
+        assert_eq!(
+            preflight(&[check("unit", Verdict::Pass, "active"), check("repository", Verdict::Fail, "It is not there.")]),
+            [
+                "preflight  unit        pass  active",
+                "preflight  repository  fail  It is not there.",
+                "preflight: 2 checks: 1 pass, 0 warn, 1 fail"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_step_has_a_line_when_it_begins_and_one_when_it_ends() {
+        let files = Path::new("/var/lib/svc-tools/runs/x/12-dump.2");
+        for (total, expected) in [(None, "12 dump.2 …"), (Some(27), "12/27 dump.2 …"), (Some(7), "12 dump.2 …")] {
+            assert_eq!(begins(files, total), expected);
+        }
+        let it = document(&json!({"changed": true, "warnings": [{"code": "x", "message": "It is slow."}]}));
+        assert_eq!(ended("dump", Some(&it), None), "dump: warning: It is slow. ok, changed, 1 s");
+        assert_eq!(ended("dump", Some(&it), Some((4, "It is gone."))), "dump: not there: It is gone.");
+        assert_eq!(ended("dump", None, Some((1, "It failed."))), "dump: failed with status 1: It failed.");
+    }
+
+    #[test]
+    fn what_is_expected_of_a_run_is_what_the_last_one_of_its_kind_did() {
+        let made = bench::Made::new("svc-upgrade");
+        let total = |id: &str| expected_total(made.state(), "svc-upgrade", id);
+        let last = made.another("20261120t030003z-upgrade-2.0.1", "svc-upgrade", None);
+        last.step("07-start", "step", &json!({}));
+        assert_eq!(total("20261121t030003z-upgrade-2.0.2"), None);
+        last.ended(&json!({}));
+        assert_eq!([total("20261121t030003z-upgrade-2.0.2"), total("20261121t030003z-upgrade-hops")], [Some(7), None]);
+    }
+
+    #[test]
+    fn a_run_ends_with_what_a_person_needs() {
+        let of = |script: &str, result: Value| {
+            let result: RunResult = serde_json::from_value(result).unwrap();
+            let it = document(&json!({"tool": format!("{script} 0.1.0"), "result": null}));
+            let text = serde_json::to_value(&it).unwrap();
+            let mut it: Document<RunResult> = serde_json::from_value(text).unwrap();
+            it.result = Some(result);
+            it
+        };
+        let upgrade =
+            json!({"from_version": "1.15.5", "version": "2.0.1", "downtime_ms": 4210, "restore_point": "/b/p", "run_dir": "/r"});
+        let expected = "svc-upgrade: upgraded from 1.15.5 to 2.0.1\nsvc-upgrade: the service was down for 4.2 s\nsvc-upgrade: restore point: /b/p\nsvc-upgrade: to go back:\n  svc-rollback\nsvc-upgrade: document: /r/document.json";
+        assert_eq!(summary(&of("svc-upgrade", upgrade)).unwrap(), expected);
+        let rollback = json!({"version": "1.15.5", "previous": {"run": "r"}, "swap_back": ["svc-unit stop"]});
+        let expected = "svc-rollback: rolled back from an unknown version to 1.15.5\nsvc-rollback: to discard the data that was replaced:\n  svc-rollback --discard-previous";
+        assert_eq!(summary(&of("svc-rollback", rollback)).unwrap(), expected);
+        let mut failed = of("svc-upgrade", json!({}));
+        failed.ok = false;
+        assert_eq!(summary(&failed), None);
     }
 }

@@ -18,8 +18,9 @@ use svc_step::file::{self, Existing};
 use svc_step::journal::{Attempt, Kind};
 use svc_step::line_secrets::without_secrets;
 
+use super::again::quoted;
 use super::protocol::Step;
-use super::run::{Run, quoted, with_ending};
+use super::run::{Run, with_ending};
 
 /// How much of the journal's disk must be free for a command's output.
 const ROOM: u64 = 8 * 1024 * 1024;
@@ -66,7 +67,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     run.note_started(&files, Kind::External)?;
     // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
-    super::console::begins(run, &files);
+    super::step::tell_begin(run, &files);
     hold(run, step, &files, lock)?;
     outcome(run, step, &files)
 }
@@ -119,12 +120,7 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
     match status {
         Some(status) => {
             let document = write_document(run, step, files, status);
-            super::console::ended(
-                run,
-                files,
-                serde_json::to_value(&document).ok().and_then(|value| serde_json::from_value(value).ok()).as_ref(),
-                None,
-            );
+            run.say(&format!("{}: ended with status {status}", step.name));
             judge(run, step, &document)
         }
         None if with_ending(files, "out").exists() => Err(unknown(run, step)),

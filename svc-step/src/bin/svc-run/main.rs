@@ -1,5 +1,8 @@
 //! `svc-run`: the run of a script, and what the script asks of it.
 
+mod again;
+#[cfg(test)]
+mod bench;
 mod console;
 mod external;
 mod hold;
@@ -131,7 +134,7 @@ enum Verb {
     /// Find what the last rollback, or that one, replaced and left in place
     Previous { run: Option<String> },
     /// Print where a run stands, and what to run next
-    Status(status::StatusArgs),
+    Status(status::Arguments),
     /// Undo what killed runs have left
     Recover,
     #[command(hide = true)]
@@ -189,7 +192,7 @@ fn main() -> ExitCode {
         Verb::Hooks { event } => tell(hooks_of(&event)),
         Verb::RefuseUnfinished { scripts } => refuse::unfinished(&scripts),
         Verb::Previous { run } => refuse::previous(run.as_deref()),
-        Verb::Status(args) => status::run(&args),
+        Verb::Status(args) => show_status(&args),
         Verb::Recover => refuse::recover(&caller),
         Verb::Hold(_) => ExitCode::SUCCESS,
     }
@@ -203,6 +206,18 @@ fn hooks_of(event: &str) -> Result<Vec<String>, Failure> {
         .unwrap_or_default();
     let hooks = hooks::of(std::path::Path::new(&folder), event)?;
     Ok(hooks.iter().map(|hook| format!("{} {}", hooks::step_of(hook), hook.display())).collect())
+}
+
+fn show_status(args: &status::Arguments) -> ExitCode {
+    let started = jiff::Timestamp::now();
+    match status::status(&query::state_dir(), args) {
+        Ok(found) if args.json => {
+            let document = status::document(env!("CARGO_PKG_VERSION"), started, found);
+            console::lines(&[serde_json::to_string(&document).unwrap_or_default()])
+        }
+        Ok(found) => console::lines(&[status::text(&found).trim_end().to_owned()]),
+        Err(failure) => console::failed(args.script.as_deref().unwrap_or("svc-run"), &failure),
+    }
 }
 
 /// In a run the supervisor runs it; outside one it is the command alone, so that a line of a script can be typed as it stands.

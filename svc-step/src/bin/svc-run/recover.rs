@@ -59,7 +59,10 @@ fn one(journal: Journal, state_dir: &Path, caller: &Caller, verbose: bool) -> Re
         started: Timestamp::now(),
         code: "interrupted".to_owned(),
         message: "The run was killed, and a later call has undone what it had done.".to_owned(),
-        hint: Some(format!("Nothing was changed.\nRun the same command again:\n  {}", super::status::command_line(&plan))),
+        hint: Some(format!(
+            "Nothing was changed.\nRun the same command again:\n  {}",
+            super::again::command(&plan).map(|again| again.line).unwrap_or_default()
+        )),
         undone,
         ..Outcome::default()
     };

@@ -1,4 +1,4 @@
-//! Arguments that are written nowhere are taken out of what a command printed.
+//! Words that may stand in no file: the arguments of an installer, also where the installer repeats them.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use svc_step::line_secrets::without_words;
 
-/// Takes these words out of a file, in place: whoever still appends to it goes on doing so.
+/// Takes the words out of a file, in place: what still writes at its end goes on doing so, and the disk space that is kept for the
+/// file stays.
 ///
 /// # Errors
 /// The file cannot be read or written.

@@ -420,7 +420,8 @@ mod tests {
 
     #[test]
     fn changed_tells_what_this_call_has_changed() {
-        let cases: [(&[(&str, &str, Option<Value>)], Value, &[&str], Option<bool>); 9] = [
+        type Case<'a> = (&'a [(&'a str, &'a str, Option<Value>)], Value, &'a [&'a str], Option<bool>);
+        let cases: [Case; 9] = [
             (&[], json!({}), &[], Some(false)),
             (&[("01-a", "step", Some(json!({"changed": false})))], json!({}), &[], Some(false)),
             (&[("01-a", "step", Some(json!({"changed": true}))), ("02-b", "step", None)], json!({}), &[], Some(true)),

@@ -8,7 +8,7 @@ use svc_step::journal::{self, Journal, Plan};
 
 use super::run::REDACTED;
 use super::supervise::{Resumable, SuperviseArgs};
-use super::{external, status};
+use super::{again, status};
 
 /// A run that is to be resumed.
 pub struct Resumed {
@@ -55,7 +55,7 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
             "nothing_to_resume",
             format!("The run {id} ended before its point of no return: nothing was changed, and nothing is left to resume."),
         )
-        .hint(format!("Run it again:\n  {}", status::command_line(&plan))));
+        .hint(format!("Run it again:\n  {}", again::command(&plan).map(|again| again.line).unwrap_or_default())));
     }
     let plans = journal.plans();
     let had_private = plans
@@ -63,8 +63,7 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
         .flat_map(|plan| &plan.arguments)
         .any(|word| word.contains(REDACTED) && word.starts_with("--") || word == REDACTED);
     let now = args.script.get(1..).unwrap_or_default();
-    let mut arguments: Vec<OsString> =
-        plans.iter().flat_map(|plan| without_private(&plan.arguments)).map(OsString::from).collect();
+    let mut arguments: Vec<OsString> = plans.iter().flat_map(without_private).map(OsString::from).collect();
     arguments.extend(now.iter().map(|word| absolute(word)));
     let private = super::supervise::private_values(&args.script, &args.private);
     Ok(Resumed {
@@ -102,17 +101,24 @@ fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure>
     Ok(outer.filter(|outer| !outer.is_ok()).unwrap_or(newest).clone())
 }
 
-/// The recorded arguments without those whose values were not written.
-fn without_private(words: &[String]) -> Vec<String> {
+/// The recorded arguments without those whose values were not written; a file has its whole path.
+fn without_private(plan: &Plan) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
-    for word in words {
+    for word in again::absolute(plan) {
         if word == REDACTED {
             kept.pop();
         } else if !word.contains(REDACTED) {
-            kept.push(word.clone());
+            kept.push(word);
         }
     }
     kept
+}
+
+/// Whether the run that is to be resumed stayed on its terminal: its installer may ask again.
+pub fn stays_attached(args: &SuperviseArgs, script: &str) -> bool {
+    let asked = args.resume.as_ref();
+    let run = asked.and_then(|asked| find(script, asked, &super::query::state_dir()).ok());
+    run.is_some_and(|run| run.plan().arguments.iter().any(|word| word == "--attached"))
 }
 
 /// A file that is named now is named from where the caller stands now; the script runs where it was called first.
@@ -137,11 +143,4 @@ fn settings(plan: &Plan) -> Vec<(String, String)> {
     let recorded = plan.settings.iter().filter(|(name, _)| *name != "SVC_STATE_DIR" && missing(name));
     let values = recorded.map(|(name, value)| (name.clone(), value.replace(&format!("{REDACTED}@"), "")));
     values.filter(|(_, value)| !value.contains(REDACTED)).collect()
-}
-
-/// The recorded words of a run, for whoever types them again.
-pub fn words(plan: &Plan) -> Vec<String> {
-    let mut words = vec![plan.script.clone()];
-    words.extend(external::words(&without_private(&plan.arguments).into_iter().map(OsString::from).collect::<Vec<_>>()));
-    words
 }

@@ -12,13 +12,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::document::Warning;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{Journal, Kind, Notes, Undo};
 use svc_step::line_secrets::without_secrets;
 use svc_step::{Failure, Status};
+
+use super::report::Check;
 
 /// What an argument of an installer is in the journal.
 pub const REDACTED: &str = "<redacted>";
@@ -60,14 +61,6 @@ impl Caller {
     }
 }
 
-/// A check of the preflight.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Check {
-    pub check: String,
-    pub verdict: String,
-    pub says: String,
-}
-
 /// The run. It is shared by the threads that serve the script.
 pub struct Run {
     pub script: String,
@@ -86,6 +79,8 @@ pub struct Run {
     pub caller: Caller,
     /// The lock of the service, which the tools inherit.
     pub lock_fd: Option<i32>,
+    /// How many steps are to be expected.
+    pub expected: Option<u32>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -145,6 +140,7 @@ impl Run {
             private_lost: false,
             caller,
             lock_fd: None,
+            expected: None,
             state: Mutex::new(state),
             changed: Condvar::new(),
         }
@@ -470,12 +466,6 @@ pub fn with_ending(files: &Path, ending: &str) -> PathBuf {
     name.push(".");
     name.push(ending);
     name.into()
-}
-
-/// A command as it is typed.
-pub fn quoted(words: &[impl AsRef<str>]) -> String {
-    let quoted = words.iter().map(|word| shlex::try_quote(word.as_ref()).unwrap_or_else(|_| word.as_ref().into()));
-    quoted.collect::<Vec<_>>().join(" ")
 }
 
 impl From<&Failure> for Failed {

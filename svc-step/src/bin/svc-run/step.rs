@@ -13,10 +13,12 @@ use svc_step::document::Document;
 use svc_step::journal::{self, Journal, Kind};
 use svc_step::{Failure, Status};
 
+use super::again::quoted;
 use super::console;
 use super::external;
 use super::protocol::Step;
-use super::run::{Check, Failed, Run, quoted, with_ending};
+use super::report::{Check, Verdict};
+use super::run::{Failed, Run, with_ending};
 
 /// How a step ended that is not a failure of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub fn run(run: &Run, step: &Step) -> Result<Went, Failure> {
     // What a signal ended says nothing of what it was doing.
     if run.signal().is_none() {
         if options.preflight {
-            check(run, &step.name, "fail", failure.message.clone());
+            check(run, &step.name, Verdict::Fail, failure.message.clone());
             run.state().failed_checks.push(failed(&step.name, &failure));
             return Ok(Went::NotedFailure);
         }
@@ -70,15 +72,15 @@ fn failed(step: &str, failure: &Failure) -> Failed {
     failed
 }
 
-fn check(run: &Run, name: &str, verdict: &str, says: String) {
+fn check(run: &Run, name: &str, verdict: Verdict, says: String) {
     let mut state = run.state();
     state.checks.retain(|other| other.check != name);
-    state.checks.push(Check { check: name.to_owned(), verdict: verdict.to_owned(), says });
+    state.checks.push(Check { check: name.to_owned(), verdict, says });
 }
 
 fn checked(run: &Run, step: &Step) {
     let Some(document) = run.journal().attempt(&step.name).and_then(|one| one.document) else { return };
-    let verdict = if document.warnings.is_empty() { "pass" } else { "warn" };
+    let verdict = if document.warnings.is_empty() { Verdict::Pass } else { Verdict::Warn };
     check(run, &step.name, verdict, console::found(&document));
 }
 
@@ -118,9 +120,16 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let shown = quoted(&run.shown(&command));
     run.log(&format!("{} {}: {shown}", if reads { "check" } else { "step" }, step.name));
     run.note_started(&files, if reads { Kind::Check } else { Kind::Step })?;
-    console::begins(run, &files);
+    tell_begin(run, &files);
     let status = wait(run, step, &command, &files)?;
     judge(run, step, &files, status)
+}
+
+/// Tells a person that a step begins.
+pub fn tell_begin(run: &Run, files: &Path) {
+    if run.verbose {
+        console::line(&run.script, &console::begins(files, run.expected));
+    }
 }
 
 /// What a dry run prints: lines that can be typed in any folder, where the documents are `<step>.json`.
@@ -184,7 +193,8 @@ fn judge(run: &Run, step: &Step, files: &Path, status: i32) -> Result<(), Failur
         Some(_) if step.options.ok == Some(status) => Ok(()),
         _ => Err(failure_of(run, step, document.as_ref(), status)),
     };
-    console::ended(run, files, document.as_ref(), outcome.as_ref().err());
+    let failed = outcome.as_ref().err().map(|failure| (failure.exit_code(), failure.message.as_str()));
+    run.say(&console::ended(&step.name, document.as_ref(), failed));
     outcome?;
     kept.map_err(|failure| run.journal_full(&failure))
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixListener;
@@ -24,8 +24,9 @@ use svc_step::{Failure, settings, signals};
 
 use super::protocol::{self, Reply, Request};
 use super::report::{self, Outcome};
-use super::run::{Caller, Failed, REDACTED, Run, quoted};
-use super::{console, external, recover, resume, step, terminal, undo};
+use super::run::{Caller, Failed, REDACTED, Run};
+use super::terminal::{FOLLOWED, Followed};
+use super::{again, console, external, recover, resume, step, terminal, undo};
 
 /// How long another run may still hold the lock that is about to end, or that only looks (`svc-run status`).
 const SHORTLY: Duration = Duration::from_secs(1);
@@ -95,25 +96,42 @@ pub struct Begun {
 pub fn supervise(args: &SuperviseArgs, caller: Caller) -> ExitCode {
     let started = Timestamp::now();
     let script = name_of(&args.script);
-    if !args.dry_run
-        && !args.attached
-        && parent().is_none()
-        && let Some(code) = terminal::leave(&script)
+    let followed = Followed::from_environment();
+    let stay = args.dry_run || args.attached || parent().is_some() || resume::stays_attached(args, &script);
+    let this: Vec<OsString> = std::env::args_os().collect();
+    if followed.is_none()
+        && let Some(code) = terminal::leave(&script, &this, stay, false)
     {
         return code;
     }
-    let begun = match begin(args, caller, &script, started) {
+    let code = watched(args, caller, &script, started, followed.is_some());
+    if let Some(followed) = followed {
+        followed.finish();
+    }
+    match code {
+        End::Code(code) => code,
+        End::Signal(signal) => {
+            signals::die_of(signal);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How the process ends.
+enum End {
+    Code(ExitCode),
+    Signal(i32),
+}
+
+fn watched(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp, followed: bool) -> End {
+    let begun = match begin(args, caller, script, started, followed) {
         Ok(begun) => begun,
-        Err(failure) => return never_begun(args, &script, started, &failure),
+        Err(failure) => return End::Code(never_begun(args, script, started, &failure)),
     };
     let run = Arc::new(begun.run);
     if let Err(error) = watch_signals(&run) {
-        return never_begun(
-            args,
-            &script,
-            started,
-            &Failure::failed("signals_lost", format!("Signals cannot be handled: {error}.")),
-        );
+        let failure = Failure::failed("signals_lost", format!("Signals cannot be handled: {error}."));
+        return End::Code(never_begun(args, script, started, &failure));
     }
     let ended = serve(&run, &begun.command, &begun.directory, &begun.settings);
     finish(&run, args, started, ended, &begun.settings)
@@ -125,13 +143,13 @@ fn name_of(script: &[OsString]) -> String {
 
 // The begin.
 
-fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp) -> Result<Begun, Failure> {
+fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp, followed: bool) -> Result<Begun, Failure> {
     let settings = settings::service_settings();
     let state_dir = super::query::state_dir();
     let environment = |extra: Vec<(String, String)>| {
         settings.iter().cloned().chain(extra).map(|(name, value)| (name.into(), value.into())).collect()
     };
-    let verbose = args.verbose || std::io::stderr().is_terminal() || terminal::is_followed();
+    let verbose = args.verbose || std::io::stderr().is_terminal() || followed;
     if args.dry_run {
         if args.resume.is_some() {
             return Err(Failure::usage("resume_dry_run", "--resume has no dry run.").hint(format!("{script} --status")));
@@ -205,6 +223,7 @@ fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp)
     make_dir(&dir)?;
     let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, args.attached);
     run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
+    run.expected = console::expected_total(&state_dir, script, &run.id);
     run.private = private_values(&args.script, &args.private);
     let plan = plan(args, &run, &parent, started);
     if let Err(failure) = write_plan(&run, &plan, 1) {
@@ -363,12 +382,12 @@ fn write_plan(run: &Run, plan: &Plan, time: u32) -> Result<(), Failure> {
 fn log_call(run: &Run, plan: &Plan) {
     let mut words = vec![plan.script.clone()];
     words.extend(plan.arguments.iter().cloned());
-    run.log(&format!("typed: {} ({}, in {})", quoted(&words), plan.user, plan.directory));
+    run.log(&format!("typed: {} ({}, in {})", again::quoted(&words), plan.user, plan.directory));
     if let Some(parent) = &plan.parent {
         let log = run.state_dir.join("runs").join(parent).join("log");
         external::append(
             &log,
-            &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, quoted(&words)),
+            &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, again::quoted(&words)),
         );
     }
 }
@@ -397,7 +416,7 @@ fn serve(
     let [script, arguments @ ..] = command else { return Err(Failure::usage("script_missing", "No script is named.")) };
     let mut child = Command::new(script);
     child.args(arguments).current_dir(directory).envs(settings.iter().cloned());
-    child.envs(own_settings(run));
+    child.envs(own_settings(run)).env_remove(FOLLOWED);
     child.stdin(Stdio::null());
     // Stdout is the last document's alone.
     child.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from));
@@ -541,7 +560,7 @@ fn verdict(run: &Run) -> Result<(), Failure> {
         (state.checks.clone(), std::mem::take(&mut state.failed_checks))
     };
     run.fact("preflight", serde_json::to_value(&checks).unwrap_or_default())?;
-    console::preflight(run, &checks);
+    console::preflight(&checks).iter().for_each(|line| run.say(line));
     match failed.into_iter().next() {
         None => Ok(()),
         Some(failed) => {
@@ -564,7 +583,7 @@ fn finish(
     started: Timestamp,
     ended: Result<std::process::ExitStatus, Failure>,
     settings: &[(OsString, OsString)],
-) -> ExitCode {
+) -> End {
     let signal = run.signal();
     let (mut failed, deferred) = {
         let mut state = run.state();
@@ -664,7 +683,7 @@ fn hint(run: &Run, failed: &Failed, committed: Option<&str>, undone: bool, args:
 fn run_again(run: &Run, args: &SuperviseArgs) -> String {
     let mut words = vec![run.script.clone()];
     words.extend(recorded(&external::words(args.script.get(1..).unwrap_or_default()), &args.private));
-    quoted(&words)
+    again::quoted(&words)
 }
 
 /// The environment of the steps of the end, which no script hands over.
@@ -672,11 +691,12 @@ fn step_environment(run: &Run, settings: &[(OsString, OsString)]) -> Vec<(OsStri
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     environment.extend(settings.iter().cloned());
     environment.extend(own_settings(run));
+    environment.retain(|(name, _)| name != FOLLOWED);
     environment
 }
 
 /// Writes the last document into the journal and on stdout, tells a person, and ends.
-fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option<i32>) -> ExitCode {
+fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option<i32>) -> End {
     let mut document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
     if !run.dry_run {
         let path = run.journal().document_path();
@@ -691,11 +711,24 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
         }
     }
     run.log(&format!("ended with status {}", outcome.status));
-    console::last(run, &document, args.silent);
-    if let Some(signal) = signal {
-        signals::die_of(signal);
+    if !(args.silent && document.ok && !run.dry_run) {
+        print(&run.script, &document);
     }
-    ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))
+    match signal {
+        Some(signal) => End::Signal(signal),
+        None => End::Code(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))),
+    }
+}
+
+/// The document on stdout, or its summary where a person looks; the two lines of a failure. A reader that has gone is no failure.
+fn print(script: &str, document: &svc_step::document::Document<report::RunResult>) {
+    match console::summary(document).filter(|_| std::io::stdout().is_terminal()) {
+        Some(summary) => console::plain(&summary),
+        None => drop(console::lines(&[serde_json::to_string(document).unwrap_or_default()])),
+    }
+    if let Some(error) = &document.error {
+        console::plain(&console::failure(script, error));
+    }
 }
 
 /// A run that ended before it had a directory.
@@ -713,7 +746,6 @@ fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failure: 
         ..Outcome::default()
     };
     let document = report::document(None, &journal::Notes::default(), &outcome);
-    console::print(script, &document);
-    let _ = std::io::stdout().flush();
+    print(script, &document);
     ExitCode::from(failure.exit_code())
 }

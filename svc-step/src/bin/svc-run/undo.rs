@@ -11,7 +11,7 @@ use super::run::Run;
 
 /// The command of an undo as it is typed.
 pub fn typed(undo: &Undo) -> String {
-    super::run::quoted(&undo.command)
+    super::again::quoted(&undo.command)
 }
 
 /// Runs what is registered, the last first, and gives the ones that failed. `failed`: the run did not end well.

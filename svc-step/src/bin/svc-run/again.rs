@@ -1,0 +1,115 @@
+//! The command line of a run, as it is typed again in whatever folder.
+
+use std::path::Path;
+
+use svc_step::journal::Plan;
+
+/// What a word is in a plan that is not recorded.
+const REDACTED: &str = "<redacted>";
+
+/// Options whose value is no file.
+const NO_FILE: [&str; 11] = [
+    "--to",
+    "--last-minor",
+    "--layout",
+    "--uninstall",
+    "--resume",
+    "--kind",
+    "--because",
+    "--delete",
+    "--min-count",
+    "--keep-runs",
+    "--max-",
+];
+
+/// A command line.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Again {
+    /// As it is typed.
+    pub line: String,
+    /// Whether some of its words are recorded nowhere.
+    pub lost: bool,
+}
+
+/// Words as a shell takes them.
+pub fn quoted(words: &[impl AsRef<str>]) -> String {
+    let plain =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte));
+    let quote = |word: &str| {
+        if plain(word) { word.to_owned() } else { shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into) }
+    };
+    words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
+}
+
+/// The command line of a run; none where its plan was lost.
+pub fn command(plan: &Plan) -> Option<Again> {
+    if plan.script.is_empty() {
+        return None;
+    }
+    let mut lost = false;
+    let mut words = vec![plan.script.clone()];
+    for word in absolute(plan) {
+        if word == REDACTED {
+            // Without the option whose value it is.
+            words.pop();
+            lost = true;
+        } else if word.starts_with("--installer-arg=") || word.contains(REDACTED) && word.starts_with("--") {
+            lost = true;
+        } else {
+            words.push(word);
+        }
+    }
+    Some(Again { line: quoted(&words), lost })
+}
+
+/// The arguments of a run; a file that was named from the folder of the call has its whole path.
+pub fn absolute(plan: &Plan) -> Vec<String> {
+    let mut before = "";
+    let mut words = Vec::new();
+    for argument in &plan.arguments {
+        let joined = argument.strip_prefix("--").and_then(|_| argument.split_once('='));
+        let (option, value) = joined.unwrap_or((before, argument));
+        let prefix = joined.map_or_else(String::new, |(option, _)| format!("{option}="));
+        let is_named = NO_FILE.iter().any(|no| if no.ends_with('-') { option.starts_with(no) } else { option == *no });
+        let is_word = value.is_empty() || value.starts_with(['-', '/']) || plan.directory.is_empty();
+        let path = Path::new(&plan.directory).join(value);
+        words.push(if !is_named && !is_word && path.exists() { format!("{prefix}{}", path.display()) } else { argument.clone() });
+        before = argument;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_their_whole_path_and_what_is_not_recorded_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["2.0.1", "there", "a b.run", "remove", "nightly"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        for (words, expected, lost) in [
+            (
+                &["--to", "2.0.1", "--uninstall", "remove", "--from-dir", "there"][..],
+                "--to 2.0.1 --uninstall remove --from-dir THEN/there",
+                false,
+            ),
+            (
+                &["--to=2.0.1", "--from-dir=there", "--clone", "there", "missing"],
+                "--to=2.0.1 --from-dir=THEN/there --clone THEN/there missing",
+                false,
+            ),
+            (&["--kind", "nightly", "a b.run"], "--kind nightly 'THEN/a b.run'", false),
+            (&["--installer-arg", REDACTED, "--clone", "--installer-arg=<redacted>", "there"], "--clone THEN/there", true),
+        ] {
+            let arguments = words.iter().map(ToString::to_string).collect();
+            let plan =
+                Plan { script: "svc-x".to_owned(), directory: folder.path().display().to_string(), arguments, ..Plan::default() };
+            let again = command(&plan).unwrap();
+            let line = again.line.replace(&folder.path().display().to_string(), "THEN");
+            assert_eq!((line, again.lost), (format!("svc-x {expected}"), lost));
+        }
+        assert_eq!(command(&Plan::default()), None);
+    }
+}
