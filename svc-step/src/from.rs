@@ -81,6 +81,7 @@ struct Envelope {
     ok: Value,
     dry_run: Value,
     result: Option<IgnoredAny>,
+    warnings: Value,
     error: Value,
 }
 
@@ -144,6 +145,13 @@ impl Received {
     #[must_use]
     pub fn run_id(&self) -> &str {
         self.envelope.run_id.as_str().unwrap_or_default()
+    }
+
+    /// Whether it holds a warning of that code.
+    #[must_use]
+    pub fn has_warning(&self, code: &str) -> bool {
+        let warnings = self.envelope.warnings.as_array().map(Vec::as_slice).unwrap_or_default();
+        warnings.iter().any(|warning| warning.get("code").is_some_and(|one| one == code))
     }
 
     /// Its result; keys that the reader does not know are passed over.

@@ -459,3 +459,59 @@ fn disk_space_that_may_not_suffice_is_a_warning_and_what_surely_fails_is_refused
     assert_eq!(space(&flooded, &some, &small).code(), (3, "no_room".to_owned()));
     assert_eq!(host.run(&["space", "--search", "/nowhere"]).status, 0);
 }
+
+#[test]
+fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
+    let host = Host::new();
+    let point = host.point("nightly", 1, false);
+    let dump = json!({"row_count": 9, "tables": [{"table": "public.b", "row_count": 3}, {"table": "public.a", "row_count": 2},
+        {"table": "public.b", "row_count": 4}]});
+    fs::write(point.join("pgdump.json"), document("svc-pgdump.dump/1", true, &dump).to_string()).unwrap();
+    let run = "20261120t020003z-rehearse";
+    let begun = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(60);
+    // One begins 10 s after the run and takes 20 s, the other begins 1 s later and takes 5 s.
+    let steps = [("check-point", 0, 1), ("stage-search", 10, 20_000), ("stage-database", 11, 5000)];
+    let folder = host.journal(run, "svc-rehearse", None, &steps.map(|(step, ..)| step), None);
+    let index = |found: u64, expected: Option<u64>| json!({"index": "i", "docs_count": found, "docs_expected": expected});
+    let stage = |search: Value, warnings: Value| {
+        for (at, (step, seconds, duration)) in steps.into_iter().enumerate() {
+            let name = format!("{:02}-{step}", at + 1);
+            let file = fs::File::options().write(true).open(folder.join(format!("{name}.started"))).unwrap();
+            file.set_modified((begun + jiff::SignedDuration::from_secs(seconds)).into()).unwrap();
+            let mut said = match step {
+                "stage-search" => document("svc-snap.stage/1", true, &json!({"indices": [index(5, Some(5)), search.clone()]})),
+                "stage-database" => document("svc-pgrestore.stage/1", true, &json!({"proof": {"rows_count": 9}})),
+                _ => document("t.s/1", true, &json!({})),
+            };
+            said["duration_ms"] = json!(duration);
+            said["warnings"] = warnings.clone();
+            fs::write(folder.join(format!("{name}.json")), said.to_string()).unwrap();
+        }
+    };
+    let (search, database) = (folder.join("02-stage-search.json"), folder.join("03-stage-database.json"));
+    let documents = ["--search", search.to_str().unwrap(), "--database", database.to_str().unwrap()];
+    let args = |more: &[&'static str]| [&["rehearsal", point.to_str().unwrap()], &documents[..], more].concat();
+
+    let not_counted = json!([{"code": "rows_not_counted", "message": "No."}]);
+    for (search, warnings, verified) in [
+        (index(2, Some(2)), json!([]), true),
+        (index(2, Some(3)), json!([]), false),
+        (index(2, None), json!([]), false),
+        (index(2, Some(2)), not_counted, false),
+    ] {
+        stage(search, warnings);
+        let ran = host.run_in(run, &args(&["-v"]));
+        let found = ran.result();
+        assert_eq!((ran.status, &found["counts_verified"]), (0, &json!(verified)), "{}", ran.stdout);
+        let tables = json!([{"table": "public.a", "rows_expected": 2}, {"table": "public.b", "rows_expected": 7}]);
+        assert_eq!((&found["docs_count"], &found["tables"]), (&json!(7), &tables));
+        assert_eq!((&found["rows_count"], &found["rows_expected"], &found["kind"]), (&json!(9), &json!(9), &json!("nightly")));
+        let before = found["before_stop_ms"].as_u64().unwrap();
+        assert_eq!((&found["staging_ms"], (60_000..600_000).contains(&before)), (&json!(20_000), true), "{before}");
+        assert_eq!((&found["whole_known_ms"], &found["downtime_known_ms"]), (&json!(before), &json!(0)));
+        assert_eq!(found["downtime_not_known"].as_array().unwrap().len(), 6);
+        assert!(ran.stderr.starts_with("svc-point: verified: 7 documents in 2 indices, 9 rows in 2 tables. "), "{}", ran.stderr);
+    }
+    assert_eq!(host.run(&args(&[])).code(), (4, "staging_not_found".to_owned()));
+    assert_eq!(host.run(&args(&["--begun-run", run])).result()["staging_ms"], json!(20_000));
+}

@@ -5,7 +5,7 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-use crate::{age, choose, create, delete, finalize, list, prune, remove, space};
+use crate::{age, choose, create, delete, finalize, list, prune, rehearsal, remove, space};
 
 /// Make, find and remove restore points
 ///
@@ -46,6 +46,8 @@ enum Step {
     Delete(delete::DeleteArgs),
     /// Check whether a restore point has enough disk space
     Space(space::SpaceArgs),
+    /// Say what a rehearsal has found, and how long a rollback takes
+    Rehearsal(rehearsal::RehearsalArgs),
 }
 
 impl Tool for Cli {
@@ -67,6 +69,7 @@ impl Tool for Cli {
             Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
             Step::Space(args) => call.step("space", false, |call| space::run(&args, call)),
+            Step::Rehearsal(args) => call.step("rehearsal", false, |call| rehearsal::run(&args, call)),
         }
     }
 }
@@ -96,6 +99,7 @@ mod tests {
             of::<prune::Pruned>("prune"),
             of::<delete::Deleted>("delete"),
             of::<space::Space>("space"),
+            of::<rehearsal::Rehearsal>("rehearsal"),
         ];
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
         for (step, schema) in schemas {
