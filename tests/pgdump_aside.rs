@@ -4,6 +4,7 @@ use std::process::Child;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use svc_tests::os;
 use svc_tests::postgres::{identifier, literal};
 use svc_tests::relational::Case;
 use svc_tests::tool::{Ran, Tool};
@@ -63,6 +64,29 @@ fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
     case.tool().args(["unstage", "--run", &run]).run().ok().changed();
     assert_eq!((case.copies(), case.text()), (String::new(), before.0));
     assert!(!std::fs::read_dir(case.dir.path().join("state/swaps")).unwrap().any(|_| true), "its notes are gone too");
+}
+
+#[test]
+fn the_connections_own_settings_win_over_libpqs_and_lead_the_administrator_to_the_same_server() {
+    let (case, _) = Case::filled("pga_own");
+    let elsewhere = |tool: Tool| {
+        let own = tool.env("PGHOST", "db.invalid").env("PGHOSTADDR", "192.0.2.1").env("PGPORT", "1");
+        own.env("SVC_DB_HOST", &case.pg.socket_dir).env("SVC_DB_PORT", case.pg.port.to_string())
+    };
+    let dump = || elsewhere(case.dumper()).arg("--pg-dump").arg(case.pg.bin_dir.join("pg_dump")).arg("--force");
+    dump().env("SVC_DB_AS", "postgres").run().ok().changed();
+    // The file's word is the password, unless somebody is to be asked.
+    let file = case.dir.path().join("password");
+    os::file(&file, "wrong\n", 0o600, None).unwrap();
+    dump().env("SVC_DB_PASSWORD_FILE", &file).run().refused("postgres_access_denied").unchanged();
+    let copy = elsewhere(tool(&case)).run().ok().changed();
+    let run = copy.result()["run"].as_str().unwrap().to_owned();
+    elsewhere(case.tool()).args(["unstage", "--run", &run]).run().ok().changed();
+    // An OS user's way is the socket: another host is an error, not another server.
+    let remote = dump().env("SVC_DB_AS", "postgres").env("SVC_DB_HOST", "127.0.0.1").run();
+    remote.fails(2, "as_needs_socket").unchanged();
+    let wrong = dump().env("SVC_DB_PORT", "x").run();
+    assert!(wrong.status == 2 && wrong.stderr.contains("SVC_DB_PORT in the environment"), "{wrong}");
 }
 
 #[test]
