@@ -21,7 +21,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     again().run().fails(2, "installer_args_missing");
     again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
 
-    let ran = hops().arg("--anew").run();
+    let ran = hops().arg("--ignore-unfinished").run();
     let ran = ran.fails(1, "command_failed").changed();
     let hops = ran.result()["hops"].as_array().unwrap();
     let of = |key: &str| hops.iter().map(|hop| hop[key].clone()).collect::<Vec<_>>();

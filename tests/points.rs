@@ -119,9 +119,9 @@ fn points_are_listed_as_they_are_and_go_as_a_whole() {
     assert_eq!(snapshots(&product).len(), before + 1 - 2, "their snapshots are to go too");
     backup(&product, &["--prune", "--min-count", "2"]).run().ok().unchanged();
 
-    backup(&product, &["--forget", &id(&newest)]).run().refused("newest_point");
-    backup(&product, &["--forget", "20260101t000000z-x"]).run().fails(4, "point_not_found").unchanged();
-    backup(&product, &["--forget", &id(&manual), "--forget", &id(&damaged)]).run().ok().changed();
+    backup(&product, &["--delete", &id(&newest)]).run().refused("newest_point");
+    backup(&product, &["--delete", "20260101t000000z-x"]).run().fails(4, "point_not_found").unchanged();
+    backup(&product, &["--delete", &id(&manual), "--delete", &id(&damaged)]).run().ok().changed();
     assert!(!manual.exists() && !damaged.exists());
     assert!(product.backup_dir().join("lost+found").exists());
 }
@@ -147,7 +147,7 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     let said = fs::read_to_string(upgrade.join("restore-point.json")).unwrap();
     fs::write(upgrade.join("restore-point.json"), said.replace(&id(&manual), &id(&upgrade))).unwrap();
     seal(&upgrade);
-    let forget = || backup(&product, &["--forget", &id(&upgrade)]);
+    let forget = || backup(&product, &["--delete", &id(&upgrade)]);
     let down = forget().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").changed();
     assert_eq!(down.result()["half_removed"], json!(id(&upgrade)), "{down}");
     let ran = forget().run().ok().changed();

@@ -221,7 +221,7 @@ fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_nex
 #[ignore = "many minutes: ended and killed at each step"]
 fn a_rehearsal_ended_or_killed_at_any_step_leaves_nothing() {
     let (product, before) = installed("rhall");
-    let upgrade = product.tool("svc-upgrade").arg("--aside").arg(product.installer("2.0.1")).run().ok();
+    let upgrade = product.tool("svc-upgrade").arg("--clone").arg(product.installer("2.0.1")).run().ok();
     let point = point_of(&upgrade);
     product.tool("svc-rollback").run().ok();
     let whole = rehearse(&product).run().ok();

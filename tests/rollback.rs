@@ -178,7 +178,7 @@ fn while_looking_at_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl F
 #[test]
 fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_forgotten() {
     let (product, _, _) = upgraded("rbkept");
-    product.tool("svc-rollback").arg("--forget").run().fails(4, "nothing_kept").unchanged();
+    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "nothing_kept").unchanged();
     product.tool("svc-unit").arg("stop").run().ok();
     let newer = product.content().unwrap();
     let ran = product.tool("svc-rollback").run().ok().changed();
@@ -187,7 +187,7 @@ fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_f
     let named: Vec<&str> =
         ["indices", "databases"].iter().flat_map(|key| kept[key].as_array().unwrap()).map(|one| one.as_str().unwrap()).collect();
     assert_eq!(copies(), named.iter().map(|one| (*one).to_owned()).collect(), "{ran}");
-    assert_eq!(ran.result()["remove_kept"].as_array().unwrap().len(), 2, "{ran}");
+    assert_eq!(ran.result()["discard_previous"].as_array().unwrap().len(), 2, "{ran}");
 
     // The content comes back first, and then the version that it belongs to.
     let lines: Vec<&str> = ran.result()["swap_back"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
@@ -201,7 +201,7 @@ fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_f
     assert!(product.is_active());
 
     assert!(!copies().is_empty());
-    let forget = || product.tool("svc-rollback").arg("--forget");
+    let forget = || product.tool("svc-rollback").arg("--discard-previous");
     let planned = forget().arg("--dry-run").talks().run().ok().unchanged();
     assert_eq!(planned.result()["plan"].as_array().unwrap().len(), 2, "{planned}");
     forget().run().ok().changed();
@@ -235,8 +235,8 @@ fn hook_that_hangs_once(product: &Product) -> PathBuf {
 #[test]
 fn standing_copies_bring_everything_back_without_the_restore_point() {
     let (product, before) = installed("rbaside");
-    let upgrade = product.tool("svc-upgrade").arg("--aside").arg(product.installer("2.0.1")).run().ok();
-    assert_eq!(upgrade.result()["remove_kept"].as_array().unwrap().len(), 2, "{upgrade}");
+    let upgrade = product.tool("svc-upgrade").arg("--clone").arg(product.installer("2.0.1")).run().ok();
+    assert_eq!(upgrade.result()["discard_previous"].as_array().unwrap().len(), 2, "{upgrade}");
     // Cut behind the swaps, it needs what it has kept.
     let hook = hook_that_hangs_once(&product);
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
@@ -248,19 +248,19 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     for pid in pids.split_whitespace() {
         kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
     }
-    let unseen = once_free(|| rollback().arg("--resume")).fails(3, "end_unknown").changed();
+    let unseen = once_free(|| rollback().arg("--resume")).fails(3, "outcome_unknown").changed();
     assert!(unseen.doc()["error"]["hint"].as_str().unwrap().contains("--rerun-installer"), "{unseen}");
     assert!(product.is_active() && product.marker() == "1.15.5", "a hook whose end nobody saw keeps the service down");
     let failed = rollback().args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
     assert!(failed.doc()["error"]["message"].as_str().unwrap().contains("hook-10-fails"), "{failed}");
     assert!(product.is_active() && product.marker() == "1.15.5", "a hook that fails keeps the service down");
-    rollback().arg("--forget").run().refused("rollback_unfinished");
+    rollback().arg("--discard-previous").run().refused("rollback_unfinished");
     fs::remove_file(&hook).unwrap();
     // Whoever mends it may stop the service meanwhile.
     product.tool("svc-unit").arg("stop").run().ok();
     let ran = rollback().arg("--resume").run().ok();
     assert!(product.is_active(), "it has ended well, and the service is down");
-    assert_eq!(ran.result()["standing_copies"], true, "{ran}");
+    assert_eq!(ran.result()["clones"], true, "{ran}");
     let steps = ran.result()["steps"].as_array().unwrap();
     assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{ran}");
     assert_back(&product, &before);
@@ -270,11 +270,11 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     // The copies are live now, and were written to: once more, it is the restore point that brings everything back.
     product.host.postgres.sql(&product.database(), "DELETE FROM items").unwrap();
     let again = rollback().arg(point_of(&upgrade).join("")).run().ok().changed();
-    assert_eq!(again.result()["standing_copies"], false, "{again}");
+    assert_eq!(again.result()["clones"], false, "{again}");
     // Which upgrade that takes back is known, however the point is named.
     assert!(again.result()["swap_back"].to_string().contains("svc-version forget"), "{again}");
     assert_back(&product, &before);
-    for command in [&ran, &again].into_iter().flat_map(|ran| ran.result()["remove_kept"].as_array().unwrap()) {
+    for command in [&ran, &again].into_iter().flat_map(|ran| ran.result()["discard_previous"].as_array().unwrap()) {
         product.typed(command.as_str().unwrap());
     }
     assert!(copies_of(&product).is_empty(), "{:?}", copies_of(&product));
@@ -296,8 +296,8 @@ fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run
     again().run().refused("installer_failed");
     fs::write(product.path("go"), "").unwrap();
     let ran = again().arg("--rerun-installer").run().ok();
-    assert_eq!(ran.result()["remove_kept"].as_array().unwrap().len(), 0);
-    product.tool("svc-rollback").arg("--forget").run().fails(4, "nothing_kept").unchanged();
+    assert_eq!(ran.result()["discard_previous"].as_array().unwrap().len(), 0);
+    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "nothing_kept").unchanged();
     let left =
         product.host.postgres.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'rbdiscard_db_%'").unwrap();
     assert_eq!(left.trim(), "0");

@@ -202,7 +202,7 @@ fn the_command_that_is_to_be_typed_again_has_no_argument_that_only_stands_for_on
     fs::write(run.join("plan.json"), plan).unwrap();
     let status = Tool::script("svc-upgrade").arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
     let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();
-    let wanted = "Type the same again: svc-upgrade --aside svc-2.0.1.run (and the arguments of its installer";
+    let wanted = "Run the same command again: svc-upgrade --aside svc-2.0.1.run (and the arguments of its installer";
     assert!(status.stdout.contains(wanted), "{status}");
 }
 
@@ -221,7 +221,7 @@ fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_not
         fs::write(run.join("plan.json"), plan.to_string()).unwrap();
         let status = Tool::script(script).arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
         let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();
-        let hint = status.stdout.split_once("Type the same again: ").unwrap_or_else(|| panic!("{status}")).1.trim().to_owned();
+        let hint = status.stdout.split_once("Run the same command again: ").unwrap_or_else(|| panic!("{status}")).1.trim().to_owned();
         hint.replace(&format!("{}/", then.display()), "THEN/")
     };
     fs::write(then.join("a.run"), "").unwrap();
@@ -242,7 +242,7 @@ fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_not
 #[test]
 fn more_restore_points_than_a_run_has_numbers_for_are_not_forgotten_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
-    let forget = Tool::script("svc-backup").args((0..61).flat_map(|number| ["--forget".to_owned(), format!("point-{number}")]));
+    let forget = Tool::script("svc-backup").args((0..61).flat_map(|number| ["--delete".to_owned(), format!("point-{number}")]));
     let forget = forget.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", folder.path().join("state"));
     forget.env("SVC_BACKUP_DIR", folder.path().join("backups")).run().fails(2, "too_many_points").unchanged();
 }
@@ -253,7 +253,7 @@ fn an_installers_own_status_is_never_taken_for_one_of_the_contract() {
     product.install("1.15.5", 20).unwrap();
     for status in [9, 3, 8] {
         let installer = installer_that(&product, &format!("exit {status}"));
-        let ran = product.tool("svc-upgrade").arg("--anew").arg(&installer).run().fails(1, "command_failed");
+        let ran = product.tool("svc-upgrade").arg("--ignore-unfinished").arg(&installer).run().fails(1, "command_failed");
         let run_dir = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
         assert!(holds(&run_dir, &format!("\"exit_status\":{status}")), "{ran}");
     }
@@ -381,7 +381,7 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
     assert!(error["message"].as_str().unwrap().contains("still at work"), "{ran}");
     let last = ran.result()["steps"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&last["step"], &last["changed"]), (&"installer".into(), &serde_json::Value::Null), "{ran}");
-    product.tool("svc-backup").run().fails(8, "foreign_at_work").unchanged();
+    product.tool("svc-backup").run().fails(8, "external_running").unchanged();
 
     fs::write(&go, "").unwrap();
     let rc = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());

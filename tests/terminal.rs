@@ -84,7 +84,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
     terminal.signal_all(Signal::SIGTERM);
     let document = ended(&product, "upgrade");
     assert!(document["error"]["message"].as_str().unwrap().contains("still at work"), "{document:#}");
-    product.tool("svc-backup").run().fails(8, "foreign_at_work").unchanged();
+    product.tool("svc-backup").run().fails(8, "external_running").unchanged();
     fs::write(&go, "").unwrap();
     let run = PathBuf::from(document["result"]["run_dir"].as_str().unwrap());
     let file = |ending: &str| journal(&run).into_iter().find(|name| name.ends_with(ending)).map(|name| run.join(name));

@@ -205,7 +205,7 @@ fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
     assert!(product.is_active());
 
     // People see each with what it has found, and the total.
-    let ran = product.tool("svc-upgrade").args(["-v", "--dry-run", "--aside"]).arg(product.installer("2.0.1")).talks().run().ok();
+    let ran = product.tool("svc-upgrade").args(["-v", "--dry-run", "--clone"]).arg(product.installer("2.0.1")).talks().run().ok();
     let total = &ran.result()["preflight_total"];
     let checks = ran.result()["preflight"].as_array().unwrap();
     assert_eq!(total["pass"].as_u64().unwrap() + total["warn"].as_u64().unwrap(), checks.len() as u64, "{ran}");
@@ -216,7 +216,7 @@ fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
     }
     let names: Vec<&str> = checks.iter().map(|check| check["check"].as_str().unwrap()).collect();
     let wanted = ["path", "previous-installer", "unit", "search", "repository", "database", "room", "configuration-present"];
-    for wanted in wanted.into_iter().chain(["aside-search-possible", "aside-database-possible"]) {
+    for wanted in wanted.into_iter().chain(["clone-search-possible", "clone-database-possible"]) {
         assert!(names.contains(&wanted), "{wanted} is not in {names:?}");
     }
     assert!(ran.stderr.contains(&format!("preflight: {} checks: ", checks.len())), "{ran}");

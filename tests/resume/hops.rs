@@ -44,7 +44,7 @@ fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
     let now = product.content().unwrap();
     assert_eq!(now.dump, before.dump);
     assert_eq!(now.indices, before.indices);
-    for command in [&back, &again].iter().flat_map(|ran| ran.result()["remove_kept"].as_array().unwrap()) {
+    for command in [&back, &again].iter().flat_map(|ran| ran.result()["discard_previous"].as_array().unwrap()) {
         let mut words = command.as_str().unwrap().split(' ');
         product.tool(words.next().unwrap()).args(words).run().ok();
     }

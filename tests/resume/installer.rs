@@ -18,7 +18,7 @@ fn resume(product: &Product, script: &str) -> Ran {
     wait::until("the run to be free to go on with", A_WHILE, || {
         let ran = product.tool(script).arg("--resume").run();
         if ran.status == 8 {
-            assert!(["foreign_at_work", "locked"].contains(&ran.doc()["error"]["code"].as_str().unwrap()), "{ran}");
+            assert!(["external_running", "locked"].contains(&ran.doc()["error"]["code"].as_str().unwrap()), "{ran}");
             return None;
         }
         Some(ran)
@@ -59,13 +59,13 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);
     status(&product, "svc-upgrade", "a command that it has started is still at work");
-    product.tool("svc-upgrade").arg("--resume").run().fails(8, "foreign_at_work");
+    product.tool("svc-upgrade").arg("--resume").run().fails(8, "external_running");
 
     // As where the host stops: the installer, and what waits for it.
     for pid in pids.split_whitespace() {
         kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
     }
-    let unknown = resume(&product, "svc-upgrade").refused("end_unknown");
+    let unknown = resume(&product, "svc-upgrade").refused("outcome_unknown");
     let hint = unknown.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer"), "{unknown}");
     fs::write(product.path("go"), "").unwrap();
@@ -73,7 +73,7 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     // Not while the service is at work: what it writes is in no restore point.
     product.tool("svc-unit").arg("start").run().ok();
     let active = again().run().refused("service_active");
-    assert!(active.doc()["error"]["hint"].as_str().unwrap().contains("svc-upgrade --anew"), "{active}");
+    assert!(active.doc()["error"]["hint"].as_str().unwrap().contains("svc-upgrade --ignore-unfinished"), "{active}");
     product.tool("svc-unit").arg("stop").run().ok();
     again().run().ok();
     assert_eq!(product.marker(), "2.0.1");

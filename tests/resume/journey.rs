@@ -107,7 +107,7 @@ impl Journey {
             return product.tool("svc-upgrade").arg("--resume");
         }
         let said = next(product, "svc-upgrade");
-        let wanted = if names_room(cut, how) { "room" } else { "Type the same again: svc-upgrade" };
+        let wanted = if names_room(cut, how) { "room" } else { "Run the same command again: svc-upgrade" };
         assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
         assert_eq!(product.marker(), "1.15.5");
         let stopped = has(&cut.run, "stop.started");
@@ -181,7 +181,7 @@ impl Journey {
         assert_nothing_twice(Path::new(ran.result()["run_dir"].as_str().unwrap()), &[]);
         assert_back(product, &self.before);
         self.assert_kept(&written);
-        for command in ran.result()["remove_kept"].as_array().unwrap() {
+        for command in ran.result()["discard_previous"].as_array().unwrap() {
             let mut words = command.as_str().unwrap().split(' ');
             product.tool(words.next().unwrap()).args(words).run().ok();
         }
@@ -207,13 +207,13 @@ impl Journey {
         // Without room for its last document nobody knows that it has ended in order.
         let noted = how.fills().is_none() || is_noted(&cut.run);
         if how.in_order() && noted {
-            let wanted = if names_room(cut, how) { "room" } else { "Type the same again: svc-rollback" };
+            let wanted = if names_room(cut, how) { "room" } else { "Run the same command again: svc-rollback" };
             assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
             let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("aside")).collect();
             assert_eq!(staged, Vec::<String>::new(), "cut off at {}", cut.point);
             return self.rollback();
         }
-        if said.contains("Type the same again: svc-rollback") {
+        if said.contains("Run the same command again: svc-rollback") {
             let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("aside")).collect();
             assert!(staged.is_empty() || !has(&cut.run, "stage-search.started"), "{said} {staged:?}");
             return self.rollback();
@@ -311,7 +311,7 @@ pub fn assert_nothing_twice(run: &Path, once: &[&str]) {
         let step = files[3..].split('.').next().unwrap().to_owned();
         let began = run.join(format!("{files}.out")).exists();
         let done = document["ok"] == true && document["changed"] == true;
-        if (kind.trim() == "foreign" && began) || (kind.trim() == "step" && done) {
+        if (kind.trim() == "external" && began) || (kind.trim() == "step" && done) {
             *effects.entry(step).or_default() += 1;
         }
     }

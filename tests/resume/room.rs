@@ -65,7 +65,7 @@ fn a_rollback_that_had_no_room_to_note_that_its_copies_are_gone_again_is_begun_a
     assert!(status.stdout.contains(&format!("next: To go on: svc-rollback --resume {id}")), "{status}");
     fs::remove_file(state.join(format!("swaps/{id}.svc-pgrestore.json"))).unwrap();
     let status = rollback("--status");
-    assert!(status.stdout.contains("next: Nothing was altered. Type the same again: svc-rollback"), "{status}");
+    assert!(status.stdout.contains("next: Nothing was altered. Run the same command again: svc-rollback"), "{status}");
     rollback("--resume").refused("nothing_to_resume");
 }
 

@@ -26,7 +26,7 @@ pub struct Took {
 /// `svc-upgrade`, from a service that runs.
 pub fn upgrade(ground: &Ground, aside: bool) -> Result<Took> {
     let installer = ground.product.installer(AFTER).display().to_string();
-    let words: Vec<&str> = aside.then_some("--aside").into_iter().chain([installer.as_str()]).collect();
+    let words: Vec<&str> = aside.then_some("--clone").into_iter().chain([installer.as_str()]).collect();
     took(ground, "svc-upgrade", &words)
 }
 
@@ -67,7 +67,7 @@ fn took(ground: &Ground, script: &str, words: &[&str]) -> Result<Took> {
         downtime: down.seconds() - own_down,
         whole: whole.seconds() - own_whole,
         entries: entries(&steps, whole, stop, start),
-        remove_kept: result["remove_kept"]
+        remove_kept: result["discard_previous"]
             .as_array()
             .into_iter()
             .flatten()

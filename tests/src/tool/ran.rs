@@ -69,7 +69,7 @@ impl Ran {
         assert!(document["ok"] == good, "the exit status and `ok` disagree\n{self}");
         assert!(document["error"].is_null() == good, "the exit status and `error` disagree\n{self}");
         // A script ends with the status of the step that stopped it, whatever the steps before that have done.
-        if self.status == 3 && !schema_file.starts_with(root().join("scripts")) {
+        if self.status == 3 && !schema_file.ends_with("svc-run.run.json") {
             assert!(document["changed"] == false, "status 3 says that nothing was changed\n{self}");
         }
         if self.status == 9 {
@@ -161,7 +161,8 @@ impl Ran {
     }
 }
 
-/// Where the schema of a document lies: `svc-snap.create/1` beside the tool, that of a script in `scripts/schema`.
+/// Where the schema of a document lies: `svc-snap.create/1` beside the tool; those of svc-run and svc-point, and that of every script's
+/// last document, in `svc-step/schema`.
 fn schema_file(name: &str) -> PathBuf {
     let (tool_and_step, _major) = name.split_once('/').unwrap_or((name, ""));
     let (tool, step) = tool_and_step.split_once('.').unwrap_or((tool_and_step, ""));
@@ -169,7 +170,6 @@ fn schema_file(name: &str) -> PathBuf {
     if of_tool.join("Cargo.toml").exists() {
         return of_tool.join("schema").join(format!("{step}.json"));
     }
-    let scripts = root().join("scripts/schema");
-    let of_step = scripts.join(format!("{tool_and_step}.json"));
-    if of_step.exists() { of_step } else { scripts.join(format!("{tool}.json")) }
+    let name = if step == "run" { "svc-run.run" } else { tool_and_step };
+    root().join("svc-step/schema").join(format!("{name}.json"))
 }

@@ -262,3 +262,42 @@ fn tell(found: Result<Vec<String>, Failure>) -> ExitCode {
         Err(failure) => console::failed("svc-run", &failure),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+    use svc_step::schema;
+
+    use super::*;
+
+    /// `SVC_UPDATE_SCHEMAS=1` writes them again.
+    #[test]
+    fn the_schema_files_are_those_of_the_result_types() {
+        let mut of_a_script = schema::of::<report::RunResult>("svc-run", "run").1;
+        *of_a_script.pointer_mut("/properties/schema").unwrap() = json!({"type": "string", "pattern": "^[a-z0-9.-]+\\.run/1$"});
+        let schemas = [
+            ("run".to_owned(), of_a_script),
+            schema::of::<external::CommandResult>("svc-run", "command"),
+            schema::of::<status::StatusResult>("svc-run", "status"),
+            schema::of::<refuse::Found>("svc-run", "refuse-unfinished"),
+            schema::of::<refuse::Found>("svc-run", "previous"),
+            schema::of::<refuse::Found>("svc-run", "recover"),
+        ];
+        for (step, schema) in schemas {
+            let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/svc-run.{step}.json"));
+            if std::env::var_os("SVC_UPDATE_SCHEMAS").is_some() {
+                std::fs::write(&file, &text).unwrap();
+            }
+            let found = std::fs::read_to_string(&file).unwrap_or_default();
+            assert!(found == text, "{} is not the schema of the type; SVC_UPDATE_SCHEMAS=1 writes it", file.display());
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}
