@@ -221,7 +221,8 @@ fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_not
         fs::write(run.join("plan.json"), plan.to_string()).unwrap();
         let status = Tool::script(script).arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
         let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();
-        let hint = status.stdout.split_once("Run the same command again: ").unwrap_or_else(|| panic!("{status}")).1.trim().to_owned();
+        let hint =
+            status.stdout.split_once("Run the same command again: ").unwrap_or_else(|| panic!("{status}")).1.trim().to_owned();
         hint.replace(&format!("{}/", then.display()), "THEN/")
     };
     fs::write(then.join("a.run"), "").unwrap();

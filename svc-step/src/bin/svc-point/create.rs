@@ -34,6 +34,9 @@ pub struct Created {
 pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let dir = file::absolute(&args.dir)?;
     let created = Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the folder, mode 0700")] };
+    if args.dry.dry_run {
+        crate::point::usable(file::folder_of(&dir))?;
+    }
     if args.dry.dry_run || is_empty(&dir) {
         return Ok(created);
     }

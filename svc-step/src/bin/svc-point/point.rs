@@ -8,6 +8,7 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
+use nix::unistd::{AccessFlags, access};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::journal::{self, Journal};
@@ -54,6 +55,23 @@ impl BackupDir {
 /// The path without links; where it does not exist, as it stands.
 pub fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The folder, or its first parent that exists: restore points can be made there.
+///
+/// # Errors
+/// It is no folder that can be written to (3 `backup_dir_unusable`).
+pub fn usable(wanted: &Path) -> Result<&Path, Failure> {
+    let folder = wanted.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    if folder.is_dir() && access(folder, AccessFlags::W_OK).is_ok() {
+        return Ok(folder);
+    }
+    let message = format!(
+        "Restore points cannot be made in {}: {} is no folder that can be written to.",
+        wanted.display(),
+        folder.display()
+    );
+    Err(Failure::refused("backup_dir_unusable", message).hint("Run the command as root, or set SVC_BACKUP_DIR."))
 }
 
 /// `restore-point.json`.

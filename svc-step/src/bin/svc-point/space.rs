@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{AccessFlags, access};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
@@ -102,16 +101,7 @@ struct Dump {
 
 pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
     let wanted = args.folder.as_ref().map_or_else(|| args.dir.dir(), |folder| crate::point::real(folder));
-    let folder = wanted.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-    if !folder.is_dir() || access(folder, AccessFlags::W_OK).is_err() {
-        let message = format!(
-            "Restore points cannot be made in {}: {} is no folder that can be written to.",
-            wanted.display(),
-            folder.display()
-        );
-        let failure = Failure::refused("backup_dir_unusable", message);
-        return Err(failure.hint("Run the command as root, or set SVC_BACKUP_DIR.").into());
-    }
+    let folder = crate::point::usable(&wanted)?;
     let space = measure(args, folder);
     if space.is_too_little() {
         let message = format!("There is too little disk space: {}.", space.summary);

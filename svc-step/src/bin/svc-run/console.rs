@@ -174,7 +174,9 @@ fn says(schema: &str, result: &Value) -> String {
                 needed.map(|(needed, free)| format!(": about {needed}, {free} free in {}", text(&format!("{space}/folder"))));
             format!("{}{}", text("/dump/path"), needed.unwrap_or_default())
         }
+        "svc-point.create" => format!("{} can be made", text("/path")),
         // A tool that has words of its own for it.
+        "svc-point.space" => text("/summary"),
         _ => text("/says"),
     }
 }
@@ -305,7 +307,8 @@ mod tests {
                 "/d.sql: about 1 kB, 2 kB free in /pg",
             ),
             ("svc-pgrestore.stage", json!({"dump": {"path": "/d.sql"}, "space": null}), "/d.sql"),
-            ("svc-point.space", json!({"says": "9 GB free in /b"}), "9 GB free in /b"),
+            ("svc-point.create", json!({"path": "/b/p"}), "/b/p can be made"),
+            ("svc-point.space", json!({"summary": "9 GB free in /b"}), "9 GB free in /b"),
             ("mine.anything", json!({}), ""),
         ] {
             let mut it = document(&json!({"schema": format!("{schema}/1"), "result": result}));

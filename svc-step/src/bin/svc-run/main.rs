@@ -189,7 +189,13 @@ fn main() -> ExitCode {
             let known = settings::service_settings().into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
             console::lines(&known.or_else(|| settings::variable(&name)).into_iter().collect::<Vec<_>>())
         }
-        Verb::Hooks { event } => tell(hooks_of(&event)),
+        Verb::Hooks { event } => match hooks_of(&event) {
+            // The run ends with what is wrong with the hook.
+            Err(Failure { code, message, hint, status, .. }) if std::env::var_os("SVC_RUN_DIR").is_some() => {
+                ask(&Request::Fail { status: status.code(), code, text: message, hint: hint.unwrap_or_default() })
+            }
+            hooks => tell(hooks),
+        },
         Verb::RefuseUnfinished { scripts } => refuse::unfinished(&scripts),
         Verb::Previous { run } => refuse::previous(run.as_deref()),
         Verb::Status(args) => show_status(&args),

@@ -56,7 +56,7 @@ pub struct RunResult {
     /// The run directories that `svc-backup --prune` has removed; null where it was not to remove any.
     pub removed_runs: Option<Vec<String>>,
     /// Where a failed nightly backup left what it could back up; it is no restore point.
-    pub half_point: Option<String>,
+    pub incomplete_point: Option<String>,
     /// What an operator's own script has noted (`svc-run note KEY VALUE`).
     #[serde(flatten)]
     pub noted: Map<String, Value>,
@@ -209,6 +209,10 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     result.from_version = from_version(&attempts);
     if outcome.is_ok() && result.version.is_none() {
         result.version = result.hops.last().and_then(|hop| hop.version.clone());
+    }
+    if let Some(removed) = result_of(&attempts, "remove-incomplete-point") {
+        result.restore_point = None;
+        result.incomplete_point = removed.get("incomplete_point").and_then(Value::as_str).map(ToOwned::to_owned);
     }
     name_previous(&mut result, &attempts, !outcome.is_ok() && notes.commit.is_none());
     result.plan.clone_from(&outcome.plan);

@@ -150,6 +150,12 @@ fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp,
         settings.iter().cloned().chain(extra).map(|(name, value)| (name.into(), value.into())).collect()
     };
     let verbose = args.verbose || std::io::stderr().is_terminal() || followed;
+    // It was copied from a journal; the installer would get it as it stands.
+    if private_values(&args.script, &args.private).iter().any(|value| value == REDACTED) {
+        let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
+        return Err(Failure::usage("installer_args_missing", message)
+            .hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG")));
+    }
     if args.dry_run {
         if args.resume.is_some() {
             return Err(Failure::usage("resume_dry_run", "--resume has no dry run.").hint(format!("{script} --status")));
@@ -561,9 +567,13 @@ fn verdict(run: &Run) -> Result<(), Failure> {
     };
     run.fact("preflight", serde_json::to_value(&checks).unwrap_or_default())?;
     console::preflight(&checks).iter().for_each(|line| run.say(line));
+    let count = failed.len();
     match failed.into_iter().next() {
         None => Ok(()),
-        Some(failed) => {
+        Some(mut failed) => {
+            if count > 1 {
+                failed.message = format!("{count} checks failed. {}", failed.message);
+            }
             let failure = Failure::new(
                 super::run::status_of(u8::try_from(failed.status).unwrap_or(1)),
                 &failed.code,
