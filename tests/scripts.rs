@@ -1,4 +1,4 @@
-//! What all scripts keep alike (`scripts/lib/run.sh`), whatever they are for: run directories, locks, signals, statuses.
+//! What all scripts keep alike (`scripts/lib/script.sh` and svc-run), whatever they are for: run directories, locks, signals, statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -49,30 +49,6 @@ fn help_is_text_for_everybody_and_a_wrong_word_is_2() {
         // `=no` would be taken for yes.
         let wrong = Tool::script(script).args(["--dry-run=no"]).run();
         assert!(wrong.status == 2 && wrong.stderr.contains("takes no value"), "{wrong}");
-    }
-}
-
-#[test]
-fn what_is_said_to_help_names_no_flag_that_the_scripts_do_not_have() {
-    let steps = [
-        ("svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
-        ("svc-pgdump.aside", "no_room", "--ignore-room", "leave --aside out"),
-        ("svc-pgrestore.stage", "no_room", "--ignore-room", "room"),
-        ("svc-snap.swap", "live_index_red", "--drop-old", "svc-rollback --discard-current"),
-        ("svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
-        ("svc-confsave.save", "copy_exists", "--force", "Move it"),
-        ("svc-snap.stage", "no_room", "--force", "as the tool says it: --force"),
-    ];
-    let folder = tempfile::tempdir().unwrap();
-    for (step, code, flag, helps) in steps {
-        let document = folder.path().join("document.json");
-        let error = serde_json::json!({"code": code, "hint": format!("as the tool says it: {flag}")});
-        fs::write(&document, serde_json::json!({"schema": format!("{step}/1"), "error": error}).to_string()).unwrap();
-        let mut hint = Command::new("jq");
-        hint.args(["-r", "-f", "lib/hint.jq"]).arg(&document);
-        let said = hint.current_dir(svc_tests::tool::root().join("scripts")).output().unwrap().stdout;
-        let said = String::from_utf8(said).unwrap();
-        assert!(said.contains(helps) && (said.contains(flag) == helps.contains(flag)), "{step} {code}: {said}");
     }
 }
 
@@ -158,16 +134,34 @@ fn the_page_of_the_scripts_names_each_code() {
     assert!(found > 50, "only {found} were found");
 }
 
-/// Bash 5.2 loses a signal that comes while the first of two `$(…)` is waited for, unless the trap is written for that.
+/// An operator's own script, which is waiting for a command of its own when the signal comes.
 #[test]
 fn a_signal_is_heard_whatever_the_script_is_at() {
-    for (name, at) in [("HUP", "sleep 2"), ("INT", ": \"$(sleep 2)\" \"$(:)\""), ("TERM", ": \"$(sleep 2)\" \"$(:)\"")] {
-        let script = format!(
-            ". '{}'; set +e; on_signal() {{ heard=$1; }}; catch_signals; (sleep 0.1; kill -s {name} $$) & {at}\necho \"$heard\"",
-            svc_tests::tool::root().join("scripts/lib/run.sh").display()
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("mine");
+    let lib = svc_tests::tool::root().join("scripts/lib/script.sh");
+    for (signal, at) in [
+        (Signal::SIGHUP, "sleep 2"),
+        (Signal::SIGINT, ": \"$(sleep 2)\" \"$(:)\""),
+        (Signal::SIGTERM, ": \"$(sleep 2)\" \"$(:)\""),
+    ] {
+        let (ready, after) = (folder.path().join(signal.as_str()), folder.path().join("after"));
+        let text = format!(
+            "#!/bin/bash\n. '{}'\nin_run --kind mine\ntouch '{}'\n{at}\nstep after -- touch '{}'\n",
+            lib.display(),
+            ready.display(),
+            after.display()
         );
-        let ran = Command::new("env").args(["--default-signal=HUP,INT,TERM", "bash", "-c", &script]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), name, "{}", String::from_utf8_lossy(&ran.stderr));
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let run = Tool::program(&script).env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+        let run = run.env("SVC_STATE_DIR", folder.path().join("state")).spawn();
+        wait::until("the script to be on its way", A_WHILE, || ready.exists().then_some(())).unwrap();
+        run.signal(signal);
+        let ran = run.wait();
+        assert_eq!(ran.status, 128 + signal as i32, "{ran}");
+        assert_eq!(ran.doc()["error"]["code"], "interrupted", "{ran}");
+        assert!(!after.exists(), "a step was begun after the signal\n{ran}");
     }
 }
 
@@ -198,12 +192,12 @@ fn the_command_that_is_to_be_typed_again_has_no_argument_that_only_stands_for_on
     let plan =
         r#"{"script":"svc-upgrade","run_id":"20261121t020000z-upgrade","parent":null,"started_at":"2026-11-21T02:00:00Z","#;
     let plan =
-        format!(r#"{plan}"arguments":["--installer-arg","<redacted>","--aside","--installer-arg=<redacted>","svc-2.0.1.run"]}}"#);
+        format!(r#"{plan}"arguments":["--installer-arg","<redacted>","--clone","--installer-arg=<redacted>","svc-2.0.1.run"]}}"#);
     fs::write(run.join("plan.json"), plan).unwrap();
     let status = Tool::script("svc-upgrade").arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
     let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();
-    let wanted = "Run the same command again: svc-upgrade --aside svc-2.0.1.run (and the arguments of its installer";
-    assert!(status.stdout.contains(wanted), "{status}");
+    let wanted = "Run the same command again, with its --installer-arg or other secrets, which are not recorded:\n";
+    assert!(status.stdout.contains(&format!("{wanted}  svc-upgrade --clone svc-2.0.1.run\n")), "{status}");
 }
 
 #[test]
@@ -222,18 +216,18 @@ fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_not
         let status = Tool::script(script).arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
         let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();
         let hint =
-            status.stdout.split_once("Run the same command again: ").unwrap_or_else(|| panic!("{status}")).1.trim().to_owned();
+            status.stdout.split_once("Run the same command again:\n  ").unwrap_or_else(|| panic!("{status}")).1.trim().to_owned();
         hint.replace(&format!("{}/", then.display()), "THEN/")
     };
     fs::write(then.join("a.run"), "").unwrap();
     let upgrade = ["--last-minor", "1.15", "--layout", "yaml", "--to", "2.0.1", "--uninstall", "remove", "--from-dir", "there"];
     let wanted = "svc-upgrade --last-minor 1.15 --layout yaml --to 2.0.1 --uninstall remove --from-dir THEN/there";
     assert_eq!(again("svc-upgrade", &upgrade), wanted);
-    let upgrade = ["--layout=yaml", "--aside", "there", "--from-dir=there", "not-there.run"];
+    let upgrade = ["--layout=yaml", "--clone", "there", "--from-dir=there", "not-there.run"];
     fs::write(then.join("not-there.run"), "").unwrap();
     assert_eq!(
         again("svc-upgrade", &upgrade),
-        "svc-upgrade --layout=yaml --aside THEN/there --from-dir=THEN/there THEN/not-there.run"
+        "svc-upgrade --layout=yaml --clone THEN/there --from-dir=THEN/there THEN/not-there.run"
     );
     assert_eq!(again("svc-rollback", &["--installer", "a.run", "point"]), "svc-rollback --installer THEN/a.run THEN/point");
     let backup = ["--kind", "nightly", "--because", "reason"];
@@ -241,11 +235,14 @@ fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_not
 }
 
 #[test]
-fn more_restore_points_than_a_run_has_numbers_for_are_not_forgotten_at_a_time() {
+fn however_many_restore_points_are_named_none_is_deleted_where_one_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
-    let forget = Tool::script("svc-backup").args((0..61).flat_map(|number| ["--delete".to_owned(), format!("point-{number}")]));
-    let forget = forget.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", folder.path().join("state"));
-    forget.env("SVC_BACKUP_DIR", folder.path().join("backups")).run().fails(2, "too_many_points").unchanged();
+    let ids = || (10..71).map(|number| format!("202601{number}t020000z-backup-manual"));
+    ids().take(60).for_each(|id| fs::create_dir_all(folder.path().join("backups").join(id)).unwrap());
+    let delete = Tool::script("svc-backup").args(ids().flat_map(|id| ["--delete".to_owned(), id]));
+    let delete = delete.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", folder.path().join("state"));
+    delete.env("SVC_BACKUP_DIR", folder.path().join("backups")).run().fails(4, "point_not_found").unchanged();
+    assert_eq!(fs::read_dir(folder.path().join("backups")).unwrap().count(), 60);
 }
 
 #[test]
@@ -374,12 +371,12 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
     let does = format!("touch '{}'; until [ -e '{}' ]; do sleep 0.1; done", begun.display(), go.display());
     let does = does + "; rm \"$SVC_BACKUP_DIR\"/*-upgrade-*/SHA256SUMS; exit 1";
     let script = product.tool("svc-upgrade").arg("--auto-rollback").arg(installer_that(&product, &does)).spawn();
-    wait::until("the installer to be at work", A_WHILE, || begun.exists().then_some(())).unwrap();
+    wait::until("the installer to be running", A_WHILE, || begun.exists().then_some(())).unwrap();
     script.signal_group(Signal::SIGTERM);
     let ran = script.wait();
     assert_eq!(ran.status, 143, "{ran}");
     let error = &ran.doc()["error"];
-    assert!(error["message"].as_str().unwrap().contains("still at work"), "{ran}");
+    assert!(error["message"].as_str().unwrap().contains("is still running"), "{ran}");
     let last = ran.result()["steps"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&last["step"], &last["changed"]), (&"installer".into(), &serde_json::Value::Null), "{ran}");
     product.tool("svc-backup").run().fails(8, "external_running").unchanged();
@@ -395,8 +392,8 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
     // It has failed meanwhile, and what was asked for then holds; there is no point to go back to, so nothing is altered.
     let ran = product.tool("svc-upgrade").arg("--resume").run().fails(3, "installer_failed");
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
-    assert!(hint.starts_with("It was to be rolled back, and that failed too: "), "{ran}");
-    assert!(hint.contains("To go back to the version before: svc-rollback "), "{ran}");
+    assert!(hint.starts_with("It was to be rolled back, and that failed too.\n"), "{ran}");
+    assert!(hint.contains("To go back to the version before:\n  svc-rollback"), "{ran}");
 }
 
 #[test]
@@ -419,21 +416,19 @@ fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
             assert!(!step["schema"].is_null(), "{} left no document\n{ran}", step["step"]);
         }
         let left = fs::read_dir(product.backup_dir()).map(|found| found.count()).unwrap_or(0);
-        assert_eq!(left, 0, "a half restore point is left");
+        assert_eq!(left, 0, "an incomplete restore point is left");
     }
 
-    // It comes while the script asks whether a step's document is ok (one that was written anew, which it cannot read by itself),
-    // and says nothing about that.
+    // It comes while the script asks for a step's document, and says nothing about that.
     let asked = product.path("asked");
-    let does = format!("case $* in *-configuration.json) mkdir '{}' 2>&- && kill -s HUP 0 ;; esac", asked.display());
-    let backup = product.tool("svc-backup").stub(&product.path("stub/of tool"), "svc-confsave", "printf ' '");
-    let ran = backup.stub(&product.path("stub/of jq"), "jq", &does).run();
+    let does = format!("case $* in 'document snapshot') mkdir '{}' 2>&- && kill -s HUP 0 ;; esac", asked.display());
+    let ran = product.tool("svc-backup").stub(&product.path("stub"), "svc-run", &does).run();
     assert!(asked.exists() && ran.status == 129, "{ran}");
     assert_eq!(ran.doc()["error"]["message"], "The run was ended by HUP.", "{ran}");
 }
 
 #[test]
-fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where_room_is_short() {
+fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where_disk_space_is_short() {
     use svc_tests::host::search_env;
     use svc_tests::search::Settings;
     let product = Product::new("scsetup").unwrap();
@@ -462,7 +457,7 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
     assert!(planned.result()["plan"].to_string().contains("svc-unit restart "), "{planned}");
     assert_eq!(process(), second);
 
-    // What an upgrade would find here: a disk of the search database's past its watermarks, and no room for a dump.
+    // What an upgrade would find here: a disk of the search database's past its watermarks, and no disk space for a dump.
     let limits =
         ["low", "high", "flood_stage"].map(|stage| (format!("cluster.routing.allocation.disk.watermark.{stage}"), "99tb"));
     let mut limits: BTreeMap<String, &str> = limits.into_iter().collect();
@@ -486,7 +481,7 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
     assert_eq!((&verdict("database")["verdict"], &verdict("search")["verdict"]), (&"fail".into(), &"warn".into()), "{ran}");
     assert!(verdict("search")["says"].as_str().unwrap().contains("flood stage"), "{ran}");
     // Indices that take no writes would end an installer half-way.
-    assert_eq!((&verdict("room")["verdict"], &ran.result()["preflight_total"]["fail"]), (&"fail".into(), &2.into()), "{ran}");
-    assert!(verdict("room")["says"].as_str().unwrap().contains("flood stage"), "{ran}");
+    assert_eq!((&verdict("space")["verdict"], &ran.result()["preflight_total"]["fail"]), (&"fail".into(), &2.into()), "{ran}");
+    assert!(verdict("space")["says"].as_str().unwrap().contains("flood stage"), "{ran}");
     assert_eq!(host.systemd.property(&product.unit(), "MainPID").unwrap(), active);
 }

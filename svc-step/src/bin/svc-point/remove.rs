@@ -61,6 +61,13 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
         return Ok(removed);
     }
     let journal = Journal::at(call.state_dir().join("runs").join(&id));
+    // A run that did not come to make it, or was refused, has nothing to remove.
+    if !journal
+        .attempt("point")
+        .is_some_and(|point| point.document.is_none_or(|document| document.ok || document.changed != Some(false)))
+    {
+        return Ok(removed);
+    }
     // All of it was there and is in another folder now, or on a disk that is not mounted: its snapshot may be that of a valid point.
     if !dir.exists() && journal.is_done("unit-after") {
         return Ok(removed);

@@ -319,6 +319,24 @@ mod tests {
     }
 
     #[test]
+    fn a_hint_names_no_option_that_the_scripts_do_not_have() {
+        for (step, code, flag, helps) in [
+            ("svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
+            ("svc-pgdump.aside", "no_room", "--ignore-room", "omit --clone"),
+            ("svc-pgrestore.stage", "no_room", "--ignore-room", "space"),
+            ("svc-snap.swap", "live_index_red", "--drop-old", "svc-rollback --discard-current"),
+            ("svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
+            ("svc-confsave.save", "copy_exists", "--force", "Move the copy"),
+            ("svc-snap.stage", "no_room", "--force", "as the tool has it: --force"),
+        ] {
+            let error = json!({"code": code, "message": "", "hint": format!("as the tool has it: {flag}"), "retryable": false, "causes": []});
+            let it = document(&json!({"schema": format!("{step}/1"), "ok": false, "error": error}));
+            let hint = hint_of(Some(&it)).unwrap();
+            assert!(hint.contains(helps) && hint.contains(flag) == helps.contains(flag), "{step} {code}: {hint}");
+        }
+    }
+
+    #[test]
     fn the_checks_are_shown_once_with_their_total() {
         let check = |check: &str, verdict, says: &str| Check { check: check.to_owned(), verdict, says: says.to_owned() };
         assert_eq!(preflight(&[]), [""; 0]);

@@ -746,7 +746,7 @@ fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failure: 
     let outcome = Outcome {
         script: script.to_owned(),
         version: VERSION.to_owned(),
-        run_id: format!("{}-{}", started.strftime("%Y%m%dt%H%M%Sz"), args.kind),
+        run_id: svc_step::run_id::RunId::by_hand(started).to_string(),
         status: i32::from(failure.exit_code()),
         dry_run: args.dry_run,
         started,
