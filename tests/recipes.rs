@@ -1,9 +1,10 @@
 //! The recipes of `scripts/README.md` that one host is enough for, run as they stand there. (The others: `snap_lines.rs`.)
 
-use svc_tests::journey::{assert_back, installed, point_of};
+use nix::sys::signal::Signal;
+use svc_tests::journey::{assert_back, installed, once_free, point_of, signal_at};
 use svc_tests::page;
 use svc_tests::product::Product;
-use svc_tests::tool::{root, search_path};
+use svc_tests::tool::{Tool, root, search_path};
 
 /// Runs a recipe in the product's own folder `documents`; what it printed.
 fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
@@ -54,4 +55,26 @@ fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_looked_at() {
     }
     assert_eq!(copies(&product), 0);
     assert_eq!(product.content().unwrap(), before);
+}
+
+#[test]
+fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resumed_after_it() {
+    let (product, _) = installed("rcown");
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    recipe(&product, "my-own-run", &[]);
+    let script = product.path("documents/my-own-run");
+    let own = || Tool::program(&script).envs(product.env()).env("SVC_LIB", root().join("scripts/lib").display().to_string());
+    // The supervisor is killed alone, before the commit: the next call of any script starts the service again first.
+    signal_at(&product, own(), (Signal::SIGKILL, false), "stop.json");
+    once_free(|| product.tool("svc-run").arg("recover"));
+    assert!(product.is_active());
+    own().arg("--resume").run().refused("nothing_to_resume");
+    // After it: it is resumed.
+    let (run, _) = signal_at(&product, own(), (Signal::SIGKILL, true), "start.started");
+    let status = product.tool("svc-run").arg("status").run();
+    assert!(status.stdout.contains(&format!("my-own-run --resume {}", run.file_name().unwrap().to_string_lossy())), "{status}");
+    let ran = once_free(|| own().arg("--resume")).ok();
+    let snapshots = ran.result()["steps"].as_array().unwrap().iter().filter(|step| step["step"] == "snapshot").count();
+    assert_eq!(snapshots, 1, "{ran}");
+    assert!(product.is_active());
 }
