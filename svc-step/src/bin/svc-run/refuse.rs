@@ -1,5 +1,6 @@
 //! The verbs of svc-run that are steps themselves: each prints a document.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -77,7 +78,8 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
 /// Undoes what killed runs have left, under the lock of the service.
 pub fn recover(caller: &Caller) -> ExitCode {
     let state_dir = state_dir();
-    let undone = super::supervise::lock_service(&state_dir).and_then(|_lock| recover::all(&state_dir, caller, true));
+    let undone = super::supervise::lock_service(&state_dir)
+        .and_then(|_lock| recover::all(&state_dir, caller, std::io::stderr().is_terminal()));
     let changed = undone.as_ref().is_ok_and(|undone| !undone.is_empty());
     answer("recover", undone.map(|undone| Found { run: None, undone }), changed)
 }
