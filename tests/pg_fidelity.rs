@@ -119,7 +119,7 @@ fn settings_that_decide_what_is_in_it_hold_while_it_is_loaded() {
 }
 
 /// What a database can be set to that changes what is read from a dump, or what a materialized view is filled with.
-const DECIDING: [&str; 22] = [
+const DECIDING: [&str; 28] = [
     "datestyle TO 'SQL, DMY'",
     "intervalstyle TO 'sql_standard'",
     "\"TimeZone\" TO 'Asia/Tokyo'",
@@ -142,7 +142,28 @@ const DECIDING: [&str; 22] = [
     "app.tenant TO 'it''s; ours'",
     "row_security TO off",
     "default_transaction_read_only TO on",
+    "default_transaction_isolation TO 'serializable'",
+    "session_replication_role TO 'replica'",
+    "check_function_bodies TO on",
+    "default_table_access_method TO 'heap'",
+    "statement_timeout TO '3s'",
+    "lock_timeout TO '1ms'",
 ];
+/// From 17 on.
+const DECIDING_17: &str = "transaction_timeout TO '3s'";
+
+/// Takes off, for what the test itself asks, what the database is set to.
+const UNLIMITED: &str = "SET default_transaction_read_only TO off; SET transaction_read_only TO off; SET statement_timeout TO 0; SET lock_timeout TO 0; \
+    SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'";
+
+/// What takes longer to load than the limits above allow, a body that is wrong by itself, and a trigger that must not see the rows.
+const AT_ODDS: &str = "CREATE MATERIALIZED VIEW public.slow AS SELECT 1 AS a FROM pg_sleep(3.5); \
+    SET check_function_bodies TO off; CREATE FUNCTION public.odd() RETURNS int LANGUAGE sql AS 'SELECT a FROM nowhere'; \
+    CREATE TABLE public.parent (a int PRIMARY KEY); CREATE TABLE public.child (a int REFERENCES public.parent); \
+    INSERT INTO public.parent VALUES (1); INSERT INTO public.child VALUES (1); \
+    CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
+    CREATE TRIGGER no BEFORE INSERT ON public.child FOR EACH ROW EXECUTE FUNCTION public.no(); \
+    ALTER TABLE public.child ENABLE REPLICA TRIGGER no";
 
 /// Columns of text that a materialized view reads as the database's settings have it.
 const READ: &str = "CREATE TABLE public.said (day text, span text, at timestamptz, zone text, number float8, bytes bytea, body text, list text, names text[]); \
@@ -168,18 +189,25 @@ fn every_setting_that_changes_what_is_loaded_holds_while_it_is_loaded() {
     own.sql("postgres", "SELECT pg_reload_conf()").unwrap();
     for settings in [&[][..], &DECIDING] {
         let case = Case::on(own.clone(), format!("pgf_all_{}", settings.len()));
-        for setting in settings {
+        let is_17 = case.admin("SELECT current_setting('server_version_num')::int >= 170000") == "t";
+        for setting in settings.iter().copied().chain((is_17 && !settings.is_empty()).then_some(DECIDING_17)) {
             case.admin(&format!("ALTER DATABASE {} SET {setting}", identifier(&case.database)));
         }
-        case.sql(&format!("SET transaction_read_only TO off; {READ}"));
-        let (content, properties_before) = (case.sql(CONTENT), properties(&case));
+        let sql = |sql: &str| case.sql(&format!("{UNLIMITED}; {sql}"));
+        sql(READ);
+        if !settings.is_empty() {
+            sql(AT_ODDS);
+        }
+        let before = case.text();
+        let (content, properties_before) = (sql(CONTENT), properties(&case));
         assert!(content.contains("\"day\": \"2020-02-03\""), "{content}");
         let document = case.backup();
         for loader in ["fast", "psql"] {
             let run = format!("20300101t000000z-{loader}");
             let ran = case.tool().args(["--drop-old", "--loader", loader, "--run-id", &run, "--from"]).arg(&document).run();
             ran.ok().changed();
-            assert_eq!(case.sql(CONTENT), content, "{loader}, {} settings", settings.len());
+            assert_eq!(sql(CONTENT), content, "{loader}, {} settings", settings.len());
+            assert_eq!(case.text(), before, "{loader}, {} settings", settings.len());
             assert_eq!(properties(&case), properties_before, "{loader}");
         }
     }

@@ -11,6 +11,7 @@ use svc_tests::postgres::{identifier, literal};
 use svc_tests::relational::Case;
 use svc_tests::rounds;
 use svc_tests::terminal::on_terminal;
+use svc_tests::tool::Ran;
 
 const LOADERS: [&str; 2] = ["fast", "psql"];
 /// One of every kind of object.
@@ -200,6 +201,64 @@ fn no_dump_runs_a_command_on_this_host() {
             assert_eq!(case.copies(), "", "{what}, {how}");
         }
     }
+}
+
+/// Restores the dump by both loaders where they take it; says of each how it ended. Nothing of the dump may run on this host.
+fn restored_and_not_run(case: &Case, dump: &Path, marker: &Path, what: &str) -> Vec<Ran> {
+    let restored = |loader: &str| {
+        let ran = case.tool().args(["stage", "--loader", loader]).arg(dump).run();
+        assert!(!marker.exists(), "{what}, {loader}: {ran}");
+        if let Some(name) = ran.result()["staged"]["name"].as_str().filter(|_| ran.status == 0) {
+            let text = of_copy(&case.pg, name, || postgres_dump(&case.pg, name)).unwrap();
+            assert_eq!(text, case.text(), "{what}, {loader}");
+            case.pg.drop_database(name).unwrap();
+        }
+        assert_eq!(case.copies(), "", "{what}, {loader}");
+        ran
+    };
+    LOADERS.map(restored).into()
+}
+
+#[test]
+fn a_hostile_server_runs_no_command_where_its_dump_is_restored() {
+    let case = Case::new("pgl_hostile");
+    let marker = case.dir.path().join("marker");
+    fs::set_permissions(case.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let run = format!("\\! : > {}", marker.display());
+    // Wherever a text of the server's owner comes into a dump, pg_dump quotes it, and it comes back as it is.
+    let text = literal(&format!("-- x\r{run}\n{run}\n\\.\n{run}\r\n"));
+    let body = format!("$f$ SELECT 1 -- x\n{run}\n -- \r{run}\n$f$");
+    let name = identifier(&format!("x\n{run}"));
+    case.sql(&format!(
+        "SET check_function_bodies = off; CREATE TABLE {name} (a text DEFAULT {text}, {name} text CHECK ({name} <> {text})); \
+         INSERT INTO {name} VALUES ({text}, NULL); COMMENT ON TABLE {name} IS {text}; COMMENT ON COLUMN {name}.a IS {text}; \
+         CREATE VIEW v AS SELECT {text}::text AS {name} FROM {name}; COMMENT ON VIEW v IS {text}; \
+         CREATE FUNCTION f() RETURNS int LANGUAGE sql AS {body}; COMMENT ON FUNCTION f() IS {text}; \
+         CREATE FUNCTION g() RETURNS int LANGUAGE plpgsql AS {text}"
+    ));
+    case.dumper().args(["--as", "postgres", "--output", "quoted.sql"]).run().ok();
+    for ran in restored_and_not_run(&case, &case.dir.path().join("quoted.sql"), &marker, "quoted") {
+        ran.ok();
+    }
+    // A view's definition is what the server says: here, one that ends the statement, and goes on with a trap.
+    case.sql("DROP VIEW v; CREATE VIEW v AS SELECT 1 AS a; ALTER FUNCTION pg_catalog.pg_get_viewdef(oid) RENAME TO true_viewdef");
+    let mut dumps = 0;
+    for (what, trap) in traps().into_iter().filter(|(_, trap)| !trap.contains('\0')) {
+        let definition = literal(&format!("SELECT 1 AS a;\n{}", trap.replace("RUN", &run)));
+        case.sql(&format!(
+            "CREATE OR REPLACE FUNCTION pg_catalog.pg_get_viewdef(oid) RETURNS text LANGUAGE sql AS $sly_def$ SELECT {definition}::text $sly_def$"
+        ));
+        let ran = case.dumper().args(["--as", "postgres", "--force", "--output", "sly.sql"]).run();
+        assert!(!marker.exists(), "{what}: {ran}");
+        dumps += usize::from(ran.status == 0);
+        // One that svc-pgdump does not publish is tried as pg_dump itself writes it.
+        let dump = if ran.status == 0 { case.dir.path().join("sly.sql") } else { case.dump() };
+        assert!(fs::read_to_string(&dump).unwrap().contains(marker.to_str().unwrap()) || !trap.contains("RUN"), "{what}");
+        for ran in restored_and_not_run(&case, &dump, &marker, what) {
+            assert_ne!(ran.status, 0, "{what}: {ran}");
+        }
+    }
+    assert!(dumps > 0, "svc-pgdump published none of them");
 }
 
 #[test]

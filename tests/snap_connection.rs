@@ -343,7 +343,7 @@ fn a_certificate_of_opensearch_that_expires_at_work_is_named() {
     let known = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
     let location = server.repo_root.join("backup").display().to_string();
     known(&["register", "--location", &location]).run().ok().changed();
-    let expired = || Some(known(&["create", "t"]).arg("--dry-run").run()).filter(|ran| ran.status != 0);
+    let expired = || Some(known(&["list"]).run()).filter(|ran| ran.status != 0);
     silent(wait::until("the end of the certificate", svc_tests::wait::HANG, expired).unwrap())
         .refused("search_certificate_expired");
     silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_verified");

@@ -83,7 +83,9 @@ impl Hosts {
 fn told(ran: &Ran) {
     if ran.status != 0 {
         let error = &ran.doc()["error"];
-        assert!((3..=8).contains(&ran.status), "{ran}");
+        // OpenSearch 3 loses its way over an index that goes while it is asked about, and says so in words of its own.
+        let lost = ran.status == 1 && error["causes"][0] == "HTTP 500 null_pointer_exception";
+        assert!(lost || (3..=8).contains(&ran.status), "{ran}");
         assert!(error["message"].as_str().unwrap().ends_with('.') && error["hint"].is_string(), "{ran}");
     }
 }

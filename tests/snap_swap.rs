@@ -333,6 +333,31 @@ fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_witho
 }
 
 #[test]
+fn an_index_with_a_lifecycle_policy_is_given_the_date_of_its_creation_unless_it_rolls_over() {
+    let sandbox = Sandbox::new("ages");
+    let docs = sandbox.simple("docs", 10);
+    // What a server with lifecycle management shows of it: the servers of the tests have none.
+    let mut shown = sandbox.ask("GET", &format!("/{docs}?flat_settings=true"), None);
+    let born = shown[&docs]["settings"]["index.creation_date"].clone();
+    shown[&docs]["settings"]["index.lifecycle.name"] = json!("month");
+    let mut rolls = shown.clone();
+    rolls[&docs]["settings"]["index.lifecycle.rollover_alias"] = json!("logs");
+    for (snapshot, shown, date) in [("s1", &shown, &born), ("s2", &rolls, &Value::Null)] {
+        let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("GET /{docs}?"), 100, 200, shown);
+        let created = sandbox.tool(&["create", snapshot]).env("SVC_SEARCH_URL", gate.url()).run().ok();
+        let gate = Gate::to(&sandbox.search.url).unwrap();
+        let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
+        let restored = restore.run().review("policy_not_attached");
+        let bodies = gate.bodies(&format!("/{docs}/_settings"));
+        let set = bodies
+            .iter()
+            .find(|body| body["index.lifecycle.name"] == "month")
+            .unwrap_or_else(|| panic!("{bodies:?}\n{restored}"));
+        assert_eq!(&set["index.lifecycle.origination_date"], date, "{restored}");
+    }
+}
+
+#[test]
 fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are_swapped_together() {
     let sandbox = Sandbox::new("lifecycles");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));

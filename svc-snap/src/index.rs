@@ -58,7 +58,8 @@ pub(crate) fn look(server: &Server, names: &[&str]) -> Result<BTreeMap<String, I
         for (name, shown, settings) in shown {
             let aliases = shown.get("aliases").and_then(Value::as_object);
             let health = health.get("indices").and_then(|indices| indices.get(name));
-            found.insert(name.clone(), index(settings, aliases, health));
+            let is_in_stream = shown.get("data_stream").is_some();
+            found.insert(name.clone(), index(settings, aliases, is_in_stream, health));
         }
     }
     Ok(found)
@@ -70,7 +71,8 @@ pub(crate) fn only(seen: &BTreeMap<String, Index>, names: &[&str]) -> BTreeMap<S
 }
 
 /// An index without its mapping, which may be large.
-const SHOWN: &str = "flat_settings=true&ignore_unavailable=true&expand_wildcards=all&filter_path=*.settings,*.aliases";
+const SHOWN: &str =
+    "flat_settings=true&ignore_unavailable=true&expand_wildcards=all&filter_path=*.settings,*.aliases,*.data_stream";
 /// What says whether an index is whole.
 const HEALTH: &str = "level=indices&timeout=1s&filter_path=indices.*.number_of_shards,indices.*.active_primary_shards";
 
@@ -100,7 +102,12 @@ pub(crate) fn batches<'a, T>(items: &'a [T], names: impl Fn(&'a T) -> Vec<&'a st
     batches
 }
 
-fn index(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, health: Option<&Value>) -> Index {
+fn index(
+    settings: &Map<String, Value>,
+    aliases: Option<&Map<String, Value>>,
+    is_in_stream: bool,
+    health: Option<&Value>,
+) -> Index {
     let text = |name: &str| settings.get(name).and_then(Value::as_str).unwrap_or_default();
     let shards = |pointer: &str| number(health?, pointer);
     // A yellow index may have no primary yet: a restore that has not begun is yellow.
@@ -109,7 +116,7 @@ fn index(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, he
         uuid: text("index.uuid").to_owned(),
         closed: text("index.verified_before_close") == "true",
         whole,
-        shape: Shape::read(settings, aliases),
+        shape: Shape::read(settings, aliases, is_in_stream),
     }
 }
 

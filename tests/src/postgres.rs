@@ -95,11 +95,12 @@ impl Postgres {
         // Where messages of other languages are, beside the locales that the system has.
         let locales = locales.display();
         let (bin_dir, data_dir, log) = (self.server_dir.display(), self.data_dir.display(), self.log_file.display());
+        let limit = START.as_secs();
         format!(
             "[Unit]\nDescription=PostgreSQL of the throw-away host\n\n[Service]\nType={kind}\n\
              Environment=LOCPATH={locales}:/usr/lib/locale\n\
              ExecStart=/usr/bin/setpriv {run_as} {bin_dir}/postgres -D {data_dir}\n\
-             KillMode=mixed\nKillSignal=SIGINT\nTimeoutStartSec=60\nTimeoutStopSec=60\n\
+             KillMode=mixed\nKillSignal=SIGINT\nTimeoutStartSec={limit}\nTimeoutStopSec=60\n\
              StandardOutput=append:{log}\nStandardError=append:{log}\n"
         )
     }

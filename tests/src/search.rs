@@ -317,11 +317,12 @@ impl Search {
         let env: String = self.env().iter().map(|(name, value)| format!("Environment={name}={value}\n")).collect();
         let (product, version, home, dir, log) =
             (self.product, &self.version, self.home.display(), dir.display(), self.log_dir.display());
+        let limit = crate::wait::HANG.as_secs();
         // 143 is how Java leaves when it is asked to.
         format!(
             "[Unit]\nDescription={product} {version} of the throw-away host\n\n[Service]\nType=simple\n{env}\
              WorkingDirectory={dir}\nExecStart=/usr/bin/setpriv {run_as} {home}/bin/{product}\nExecStartPost={dir}/ready\n\
-             KillMode=mixed\nSuccessExitStatus=143\nTimeoutStartSec=180\nTimeoutStopSec=60\nLimitNOFILE=65535\n\
+             KillMode=mixed\nSuccessExitStatus=143\nTimeoutStartSec={limit}\nTimeoutStopSec=60\nLimitNOFILE=65535\n\
              StandardOutput=append:{log}/output.log\nStandardError=append:{log}/output.log\n"
         )
     }

@@ -4,7 +4,7 @@
 use svc_pgdump::discreet::Said;
 use svc_step::Failure;
 
-use super::failures::{lost, refused};
+use super::failures::{lost, told};
 
 /// One answer of the server that psql reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +23,6 @@ const LOST: i32 = 2;
 const SUCCESS: &str = "00";
 /// Warnings, and "no data".
 const WARNINGS: [&str; 2] = ["01", "02"];
-/// The server ends sessions, or a connection is gone.
-const ENDS: [&str; 5] = ["57P01", "57P02", "57P03", "57P04", "57P05"];
 
 /// Every answer in psql's stderr.
 fn all(stderr: &str) -> Vec<Complaint> {
@@ -110,11 +108,7 @@ pub(crate) fn failure(exit_code: Option<i32>, stderr: &str) -> Failure {
         )
         .hint("Look at the server's log; then run the same command again.");
     };
-    let is_lost = exit_code == Some(LOST) || said.code.starts_with("08") || ENDS.contains(&said.code.as_str());
-    let mut failure = if is_lost { lost(line, &said.message()) } else { refused(line, &said.message()) };
-    failure.causes.push(format!("ERROR ({})", said.code));
-    failure.causes.extend(said.more());
-    failure
+    told(line, &said, "ERROR", exit_code == Some(LOST))
 }
 
 #[cfg(test)]

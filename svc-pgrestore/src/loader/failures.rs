@@ -1,9 +1,29 @@
 //! How a load fails, whichever loader it is: the server says no to a line of the dump, or goes away at one.
 
+use svc_pgdump::discreet::Said;
 use svc_step::Failure;
 
+/// With these SQLSTATEs the server ends the session: it says nothing of the statement. Class 08 is none of them: a function that connects to
+/// another server says it, and the session goes on.
+const ENDED: [&str; 7] = ["25P03", "25P04", "57P01", "57P02", "57P03", "57P04", "57P05"];
+/// The server's disk is full.
+const DISK_FULL: &str = "53100";
+
+/// What the server said at that line of the dump: it ended the session, where the client saw that or the SQLSTATE says so, or it said no.
+pub(crate) fn told(line: Option<u64>, said: &Said, severity: &str, is_lost: bool) -> Failure {
+    let message = said.message();
+    let mut failure = match said.code.as_str() {
+        code if is_lost || ENDED.contains(&code) => lost(line, &message),
+        DISK_FULL => refused(line, &message).hint("Free some room on the server's disk, and run the same command again."),
+        _ => refused(line, &message),
+    };
+    failure.causes.push(format!("{severity} ({})", said.code));
+    failure.causes.extend(said.more());
+    failure
+}
+
 /// The server says no to what stands in that line of the dump.
-pub(crate) fn refused(line: Option<u64>, words: &str) -> Failure {
+fn refused(line: Option<u64>, words: &str) -> Failure {
     Failure::failed("load_failed", format!("The dump could not be loaded{}: {}.", place(line), words.trim_end_matches('.')))
         .hint("Look at that line of the dump and at the causes; when what it needs is there, run the same command again.")
 }
@@ -20,4 +40,33 @@ pub(crate) fn lost(line: Option<u64>, words: &str) -> Failure {
 
 fn place(line: Option<u64>) -> String {
     line.map(|line| format!(" (line {line} of the dump)")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_the_server_ends_is_told_from_a_statement_that_it_refuses() {
+        for (code, is_lost, status, failure) in [
+            ("57P01", false, 5, "connection_lost"),
+            ("57P02", false, 5, "connection_lost"),
+            ("57P03", false, 5, "connection_lost"),
+            ("57P04", false, 5, "connection_lost"),
+            ("57P05", false, 5, "connection_lost"),
+            ("25P03", false, 5, "connection_lost"),
+            ("25P04", false, 5, "connection_lost"),
+            ("42P01", true, 5, "connection_lost"),
+            // A statement that was too long for a limit, or was cancelled; another server that cannot be reached; a full disk.
+            ("57014", false, 1, "load_failed"),
+            ("08001", false, 1, "load_failed"),
+            ("53100", false, 1, "load_failed"),
+            ("42P01", false, 1, "load_failed"),
+        ] {
+            let said = Said { code: code.to_owned(), message: "no".to_owned(), ..Said::default() };
+            let told = told(Some(7), &said, "FATAL", is_lost);
+            assert_eq!((told.status.code(), told.code.as_str()), (status, failure), "{code}");
+            assert_eq!(told.causes, [format!("FATAL ({code})")]);
+        }
+    }
 }

@@ -169,7 +169,8 @@ fn command(target: &Target, database: &str) -> Result<Command, Failure> {
     command.args(rest);
     target.child_env(&mut command, database);
     own_user(target)?.iter().for_each(|user| run_as(&mut command, user));
-    // Sentences are read from its stderr, so it is to speak English.
+    // SQLSTATE decides, in whatever language the server speaks; but psql's own labels of the fields (TABLE NAME, CONTEXT, …), by which
+    // values of rows are left out, come in the language of psql: English.
     command.env("LC_ALL", "C.UTF-8").env_remove("PSQLRC");
     command.args(words()).stdin(Stdio::piped());
     Ok(command)

@@ -20,8 +20,8 @@ pub struct Shape {
     pub hidden: bool,
     /// Its blocks (`index.blocks.*`), such as `write` and `read_only`.
     pub blocks: BTreeSet<String>,
-    /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, `index.lifecycle.origination_date` is the
-    /// date of its creation: a copy has a new one, from which every `min_age` would start again.
+    /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, and no rollover does,
+    /// `index.lifecycle.origination_date` is the date of its creation: a copy has a new one, from which every `min_age` would start again.
     pub lifecycle: BTreeMap<String, String>,
     /// The policy of OpenSearch's index state management that it is attached to, or `null`. The server keeps it by the index's `uuid`,
     /// and a copy has a new one.
@@ -32,6 +32,11 @@ pub struct Shape {
 /// Settings whose names start so bind an index to a lifecycle policy.
 const LIFECYCLE: [&str; 3] =
     ["index.lifecycle.", "index.plugins.index_state_management.", "index.opendistro.index_state_management."];
+
+/// Settings of an index that rolls over. It ages from its rollover on, of which no setting holds the date, and an origination date would
+/// take the place of that: it would be deleted too early. So its copy has none, and ages from the beginning: it is kept longer, never
+/// shorter.
+const ROLLS_OVER: [&str; 2] = ["index.lifecycle.rollover_alias", "index.lifecycle.indexing_complete"];
 
 /// What the names of blocks start with.
 const BLOCKS: &str = "index.blocks.";
@@ -55,15 +60,19 @@ pub(crate) fn block_patterns() -> Vec<String> {
 }
 
 impl Shape {
-    /// Reads it from flat settings and from aliases as `GET /<index>/_settings` and `/_alias` give them.
-    pub(crate) fn read(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>) -> Self {
+    /// Reads it from flat settings and from aliases as `GET /<index>` gives them; `is_in_stream` where a data stream keeps its documents
+    /// there.
+    pub(crate) fn read(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, is_in_stream: bool) -> Self {
         let text = |name: &str| settings.get(name).and_then(Value::as_str);
         let lifecycle = settings
             .iter()
             .filter(|(name, _)| LIFECYCLE.iter().any(|prefix| name.starts_with(prefix)))
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
         let mut lifecycle: BTreeMap<String, String> = lifecycle.collect();
-        if let Some(created) = text("index.creation_date").filter(|_| lifecycle.contains_key("index.lifecycle.name")) {
+        let is_policy_of_age = lifecycle.contains_key("index.lifecycle.name")
+            && !is_in_stream
+            && !ROLLS_OVER.iter().any(|name| lifecycle.contains_key(*name));
+        if let Some(created) = text("index.creation_date").filter(|_| is_policy_of_age) {
             lifecycle.entry("index.lifecycle.origination_date".to_owned()).or_insert_with(|| created.to_owned());
         }
         let blocks = settings.iter().filter(|(_, value)| value.as_str() == Some("true"));
@@ -187,7 +196,7 @@ mod tests {
         let settings = json!({"index.number_of_replicas": "2", "index.auto_expand_replicas": "false", "index.hidden": null,
             "index.blocks.write": "true", "index.lifecycle.name": "month"});
         let aliases = json!({"all": {}, "some": {"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true}});
-        let shape = Shape::read(settings.as_object().unwrap(), aliases.as_object());
+        let shape = Shape::read(settings.as_object().unwrap(), aliases.as_object(), false);
         assert_eq!((shape.number_of_replicas, shape.hidden, shape.write_block()), (2, false, true));
         assert_eq!(shape.auto_expand_replicas, None);
         assert!(is_write_index(&shape.aliases["some"]) && !is_write_index(&shape.aliases["all"]));
@@ -198,15 +207,26 @@ mod tests {
     }
 
     #[test]
-    fn an_index_with_a_lifecycle_policy_ages_from_its_creation_on_unless_a_setting_says_otherwise() {
-        let aged = |more: Value| {
-            let mut settings = json!({"index.creation_date": "1700000000000"}).as_object().unwrap().clone();
-            settings.extend(more.as_object().unwrap().clone());
-            Shape::read(&settings, None).settle()["index.lifecycle.origination_date"].clone()
-        };
-        assert_eq!(aged(json!({"index.lifecycle.name": "month"})), "1700000000000");
-        assert_eq!(aged(json!({"index.lifecycle.name": "month", "index.lifecycle.origination_date": "5"})), "5");
-        assert_eq!(aged(json!({})), Value::Null);
+    fn an_index_with_a_lifecycle_policy_ages_from_its_creation_on_unless_it_rolls_over_or_says_otherwise() {
+        let (created, own) = (Some("1700000000000"), Some("5"));
+        let (alias, complete, date) =
+            ("index.lifecycle.rollover_alias", "index.lifecycle.indexing_complete", "index.lifecycle.origination_date");
+        for (settings, is_in_stream, aged) in [
+            (json!({"index.lifecycle.name": "month"}), false, created),
+            (json!({"index.lifecycle.name": "month", date: "5"}), false, own),
+            (json!({"index.lifecycle.name": "month", alias: "logs"}), false, None),
+            (json!({"index.lifecycle.name": "month", alias: "logs", complete: "true"}), false, None),
+            (json!({"index.lifecycle.name": "month", complete: "true"}), false, None),
+            (json!({"index.lifecycle.name": "month", alias: "logs", date: "5"}), false, own),
+            (json!({"index.lifecycle.name": "month"}), true, None),
+            (json!({"index.lifecycle.name": "month", date: "5"}), true, own),
+            (json!({}), false, None),
+        ] {
+            let mut all = settings.as_object().unwrap().clone();
+            all.insert("index.creation_date".to_owned(), json!("1700000000000"));
+            let settled = Shape::read(&all, None, is_in_stream).settle();
+            assert_eq!(settled.get(date).and_then(Value::as_str), aged, "{settings}, {is_in_stream}");
+        }
     }
 
     #[test]

@@ -6,11 +6,7 @@ use svc_pgdump::discreet::{self, Said};
 use svc_pgdump::lexer::Position;
 use svc_step::Failure;
 
-use super::super::failures::{lost, refused};
-
-/// The server ended the session, and did not say no to the statement.
-const ENDED: [SqlState; 4] =
-    [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW, SqlState::DATABASE_DROPPED];
+use super::super::failures::{lost, told};
 
 /// The failure of a statement that begins at that place.
 pub(super) fn statement(error: &Error, sql: &str, at: Position) -> Failure {
@@ -33,15 +29,7 @@ fn failure(error: &Error, line: u64) -> Failure {
     let Some(said) = error.as_db_error() else {
         return lost(Some(line), &error.to_string()).cause(format!("{:#}", Chain(error)));
     };
-    let told = Said::from(said);
-    let message = told.message();
-    let mut failure = if ENDED.contains(said.code()) { lost(Some(line), &message) } else { refused(Some(line), &message) };
-    if *said.code() == SqlState::DISK_FULL {
-        failure = failure.hint("Free some room on the server's disk, and run the same command again.");
-    }
-    failure.causes.push(format!("{} ({})", discreet::severity(said), told.code));
-    failure.causes.extend(told.more());
-    failure
+    told(Some(line), &Said::from(said), &discreet::severity(said), false)
 }
 
 /// Where in the statement the server found it.
