@@ -110,7 +110,7 @@ pub fn listen(run: &Path) -> Result<UnixListener, Failure> {
     let fault = |error: std::io::Error| Failure::io("open the socket of the run", &run.join(SOCKET), &error);
     let folder = File::open(run).map_err(fault)?;
     match std::fs::remove_file(run.join(SOCKET)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(fault(error)),
         _ => UnixListener::bind(address(&folder)).map_err(fault),
     }
 }

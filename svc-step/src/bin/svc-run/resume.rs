@@ -64,7 +64,7 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
         .any(|word| word.contains(REDACTED) && word.starts_with("--") || word == REDACTED);
     let now = args.script.get(1..).unwrap_or_default();
     let mut arguments: Vec<OsString> = plans.iter().flat_map(without_private).map(OsString::from).collect();
-    arguments.extend(now.iter().map(|word| absolute(word)));
+    arguments.extend(now.iter().map(absolute));
     let private = super::supervise::private_values(&args.script, &args.private);
     Ok(Resumed {
         directory: Some(PathBuf::from(&plan.directory))

@@ -110,7 +110,6 @@ pub struct State {
 
 impl Run {
     /// A run whose directory is there and empty, or is that of a resumed run.
-    #[expect(clippy::too_many_arguments, reason = "each is what the caller has decided")]
     pub fn new(
         script: String,
         journal: Journal,
