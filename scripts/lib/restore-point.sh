@@ -29,5 +29,6 @@ fill_restore_point() {
   if [[ $1 == nightly ]]; then finish --all dump snapshot; else finish dump snapshot; fi
   step verify-snapshot -- svc-snap show --from "$(document snapshot)"
   step unit-after -- svc-unit status
-  step finalize -- svc-point finalize "$point" --kind "$1" --unit "$(document "$3")" --unit "$(document unit-after)"
+  step finalize -- svc-point finalize "$point" --kind "$1" --unit "$(document "$3")" --unit "$(document unit-after)" \
+    "$(document configuration)" "$(document version)" "$(document snapshot)" "$(document dump)"
 }

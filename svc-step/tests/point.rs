@@ -353,7 +353,8 @@ fn begun(host: &Host, run: &str) -> PathBuf {
     let point = host.path("backups").join(run);
     let created = host.run_in(run, &["create", point.to_str().unwrap()]);
     assert_eq!((created.status, created.doc()["changed"].clone()), (0, json!(true)), "{}", created.stderr);
-    let dir = host.journal(run, "svc-backup", None, &["configuration", "version", "snapshot", "dump", "unit-after"], None);
+    let dir =
+        host.journal(run, "svc-backup", None, &["configuration", "version", "snapshot", "dump", "unit-after", "point"], None);
     fs::write(point.join("svc_db.backup.sql"), "dump").unwrap();
     let sum = "e0a6d5f9d3e5b0b8ff0a5ae5f1e1b5c27ba5e1f0d8ef0d4e7b8a8a1e3c6f2b11";
     let dump = json!({"path": point.join("svc_db.backup.sql"), "database": "svc_db", "size_bytes": 4, "sha256": sum});
@@ -380,7 +381,10 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     let unit = |name: &str| host.path("state/runs").join(run).join(name).display().to_string();
     let (down, active) = (unit("05-unit-after.json"), unit("active.json"));
     let finalize = |kind: &str, last: &str| {
-        host.run_in(run, &["finalize", point.to_str().unwrap(), "--kind", kind, "--unit", &down, "--unit", last])
+        let documents = ["01-configuration", "02-version", "03-snapshot", "04-dump"].map(|name| unit(&format!("{name}.json")));
+        let documents = documents.each_ref().map(String::as_str);
+        let call = ["finalize", point.to_str().unwrap(), "--kind", kind, "--unit", &down, "--unit", last];
+        host.run_in(run, &[&call[..], &documents].concat())
     };
     let started = finalize("upgrade", &active);
     assert_eq!((started.code(), started.doc()["changed"].clone()), ((1, "service_started".to_owned()), json!(false)));

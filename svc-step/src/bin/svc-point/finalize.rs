@@ -13,24 +13,29 @@ use svc_step::common::DryRun;
 use svc_step::document::Time;
 use svc_step::file::{self, Existing};
 use svc_step::from::{Accept, Received};
-use svc_step::journal::Journal;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::point::{ABOUT, About, SCHEMA, SUMS, dump_of};
 
-/// The steps of the run whose documents go into the restore point, and their names there.
-const DOCUMENTS: [(&str, &str); 4] =
-    [("configuration", "confsave.json"), ("version", "version.json"), ("snapshot", "snapshot.json"), ("dump", "pgdump.json")];
+/// The documents that go into the restore point, by their schemas, and their names there.
+const DOCUMENTS: [(&str, &str); 4] = [
+    ("svc-confsave.save/1", "confsave.json"),
+    ("svc-version.current/1", "version.json"),
+    ("svc-snap.create/1", "snapshot.json"),
+    ("svc-pgdump.dump/1", "pgdump.json"),
+];
 
 /// Arguments of `svc-point finalize`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: at the end of a backup's run
-  svc-point finalize \"$point\" --kind manual --unit \"$(svc-run document unit-before)\" --unit \"$(svc-run document unit-after)\"
-
-The documents are those of the steps configuration, version, snapshot and dump of the run SVC_RUN_ID.")]
+  svc-point finalize --kind manual --unit before.json --unit after.json /var/backups/svc/20261120t020003z-backup-manual \\
+    configuration.json version.json snapshot.json dump.json")]
 pub struct FinalizeArgs {
-    /// The folder
+    /// The folder, named by the ID of its run
     dir: PathBuf,
+    /// The documents of svc-confsave save, svc-version current, svc-snap create and svc-pgdump
+    #[arg(required = true)]
+    documents: Vec<PathBuf>,
     /// What it is for
     #[arg(long, value_enum)]
     kind: Kind,
@@ -117,7 +122,7 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
         return Err(Failure::failed("service_started", message).hint(hint).into());
     }
     // A call that was killed after its last effect.
-    if let Some(about) = About::read(&dir).filter(|about| about.id == call.run_id().as_str() && dir.join(SUMS).exists()) {
+    if let Some(about) = About::read(&dir).filter(|about| about.id == id_of(&dir) && dir.join(SUMS).exists()) {
         return Ok(of(about, args, &dir, Vec::new()));
     }
     if args.dry.dry_run {
@@ -127,6 +132,10 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
     call.check()?;
     finalize(args, call, &dir, quiesced)
         .map_err(|error| call.stopped(unfinished(&dir, error), planned(args, call, &dir, quiesced)))
+}
+
+fn id_of(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Whether the unit is down, and nothing is about to start it.
@@ -144,21 +153,23 @@ fn unfinished(dir: &Path, failure: Failure) -> Failure {
 }
 
 fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Result<Finalized, Failure> {
-    let journal = Journal::at(call.state_dir().join("runs").join(call.run_id().as_str()));
-    for (step, name) in DOCUMENTS {
-        let attempt = journal.attempt(step).filter(svc_step::journal::Attempt::is_ok).ok_or_else(|| {
-            Failure::failed("step_missing", format!("The step {step} of the run {} has no document that is ok.", journal.id()))
-                .hint("Run the whole backup again: svc-backup")
+    let mut given = Vec::new();
+    for path in &args.documents {
+        given.push((Received::read(call, path, &DOCUMENTS.map(|(schema, _)| schema), Accept::Good)?.schema().to_owned(), path));
+    }
+    for (schema, name) in DOCUMENTS {
+        let (_, path) = given.iter().find(|(given, _)| given == schema).ok_or_else(|| {
+            Failure::usage("document_missing", format!("No document {schema} is given for the restore point."))
+                .hint("svc-point finalize --help")
         })?;
-        let path = attempt.document_path();
-        let text = fs::read(&path).map_err(|error| Failure::io("read the document", &path, &error))?;
+        let text = fs::read(path).map_err(|error| Failure::io("read the document", path, &error))?;
         call.effects().happened();
         write(&dir.join(name), &text)?;
     }
     let dump: DumpResult = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Good)?.result()?;
     let about = About {
         schema: SCHEMA.to_owned(),
-        id: call.run_id().to_string(),
+        id: id_of(dir),
         kind: Some(args.kind.name().to_owned()),
         made_at: Some(Time::from(jiff::Timestamp::now()).as_str().to_owned()),
         version: version(dir),
@@ -216,7 +227,7 @@ fn plan(dir: &Path) -> Vec<Action> {
 
 fn planned(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Finalized {
     let made_at = Some(Time::from(call.started_at()).as_str().to_owned());
-    of(About { id: call.run_id().to_string(), made_at, quiesced, ..About::default() }, args, dir, plan(dir))
+    of(About { id: id_of(dir), made_at, quiesced, ..About::default() }, args, dir, plan(dir))
 }
 
 fn of(about: About, args: &FinalizeArgs, dir: &Path, plan: Vec<Action>) -> Finalized {

@@ -99,7 +99,10 @@ pub struct State {
     signal: Option<i32>,
     /// The script has ended: no further step is begun, but those of the end.
     ended: bool,
+    /// The plan of a dry run.
     pub plan: Vec<String>,
+    /// In a dry run: the documents of its checks, the names that they have in the plan, and the lines that write them.
+    pub checked: BTreeMap<PathBuf, (String, String)>,
     pub checks: Vec<Check>,
     pub failed_checks: Vec<Failed>,
     next_number: u32,

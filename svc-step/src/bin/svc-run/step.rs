@@ -122,6 +122,10 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     run.note_started(&files, if reads { Kind::Check } else { Kind::Step })?;
     tell_begin(run, &files);
     let status = wait(run, step, &command, &files)?;
+    if run.dry_run {
+        let document = with_ending(&files, "json").file_name().unwrap_or_default().into();
+        run.state().checked.insert(document, (format!("{}.json", step.name), typed(run, step, &command)));
+    }
     judge(run, step, &files, status)
 }
 
@@ -132,14 +136,35 @@ pub fn tell_begin(run: &Run, files: &Path) {
     }
 }
 
-/// What a dry run prints: lines that can be typed in any folder, where the documents are `<step>.json`.
+/// A line of the plan of a dry run, which can be typed in any folder, where the documents are `<step>.json`. A check whose document it
+/// needs comes first of all.
 fn plan(run: &Run, step: &Step) {
-    let mut line = quoted(&run.shown(&step.command)).replace(&format!("{}/", run.dir().display()), "");
-    if step.command.first().is_some_and(|program| program.to_string_lossy().starts_with("svc-")) {
+    let mut command = step.command.clone();
+    for word in &mut command {
+        let Some(name) = Path::new(word).strip_prefix(run.dir()).ok().map(Path::to_owned) else { continue };
+        let checked = run.state().checked.get(&name).cloned();
+        if let Some((file, line)) = checked {
+            *word = file.into();
+            let mut state = run.state();
+            if !state.plan.contains(&line) {
+                state.plan.insert(0, line);
+            }
+        } else if name.as_os_str().is_empty() {
+            *word = ".".into();
+        } else {
+            *word = name.into();
+        }
+    }
+    let line = typed(run, step, &command);
+    run.state().plan.push(line);
+}
+
+fn typed(run: &Run, step: &Step, command: &[OsString]) -> String {
+    let mut line = quoted(&run.shown(command));
+    if command.first().is_some_and(|program| program.to_string_lossy().starts_with("svc-")) {
         line.push_str(&format!(" > {}.json", step.name));
     }
-    console::plain(&line);
-    run.state().plan.push(line);
+    line
 }
 
 /// Starts the tool with its document under `.partial`, and waits; the exit status as a shell gives it.

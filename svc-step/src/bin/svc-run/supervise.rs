@@ -615,6 +615,7 @@ fn finish(
         let _ = run.warn("undo_failed", format!("Not everything was undone. What is left to run by hand:\n{commands}"), true);
     }
     let undone = failed.is_some() && committed.is_none() && left.is_empty();
+    run.state().plan.iter().for_each(|line| console::plain(line));
     let outcome = Outcome {
         script: run.script.clone(),
         version: VERSION.to_owned(),
