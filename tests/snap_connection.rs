@@ -678,15 +678,12 @@ fn what_a_setting_may_say_is_what_the_page_says() {
     }
 }
 
-/// The first line of what an operator reads is what a script reads too.
 #[test]
-fn the_settings_of_the_environment_reach_the_tool_through_the_scripts() {
+fn the_settings_of_the_file_reach_the_tool() {
     let dir = tempfile::tempdir().unwrap();
     let key = secret(&dir, "key", "id:key\n");
     let settings = secret(&dir, "environment", &format!("SVC_SEARCH_API_KEY_FILE={key}\nSVC_SEARCH_BEARER_FILE=\"{key}\"\n"));
-    let lib = svc_tests::tool::root().join("scripts/lib/settings.sh");
-    let script = format!("script=test; . '{}'; exec svc-snap list --url http://127.0.0.1:1", lib.display());
-    let ran = Tool::program("/bin/bash").args(["-c", &script]).env("SVC_ENVIRONMENT_FILE", settings).run();
+    let ran = Tool::new("svc-snap").args(["list", "--url", "http://127.0.0.1:1"]).env("SVC_ENVIRONMENT_FILE", settings).run();
     let ran = ran.fails(2, "search_credentials_ambiguous");
     let error: &Value = &ran.doc()["error"];
     assert!(error["message"].as_str().unwrap().contains("SVC_SEARCH_BEARER_FILE"), "{ran}");
