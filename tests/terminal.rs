@@ -12,7 +12,7 @@ use svc_tests::terminal::{A_WHILE, Terminal, ended, player};
 use svc_tests::wait;
 
 /// What is said where a script goes on by itself.
-const OF_ITS_OWN: &str = "goes on in a session of its own";
+const OF_ITS_OWN: &str = "continues in a session of its own";
 
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
@@ -41,7 +41,7 @@ fn neither_a_control_c_nor_the_end_of_the_terminal_ends_a_run() {
     let run = process_of(&terminal);
     terminal.interrupt();
     terminal.wait_for("a prompt");
-    assert!(terminal.shows().contains("the run goes on"), "{}", terminal.shows());
+    assert!(terminal.shows().contains("the run continues"), "{}", terminal.shows());
     assert!(!ignores(run, Signal::SIGINT), "`kill -INT` would not end it");
     assert_eq!(ended(&product, "upgrade")["ok"], true);
     assert_eq!(product.marker(), "2.0.1");
@@ -65,7 +65,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
     terminal.wait();
     let screen = terminal.shows();
     assert!(screen.contains(OF_ITS_OWN), "{screen}");
-    assert!(screen.contains("\"file_not_found\"") && screen.contains("status 4"), "{screen}");
+    assert!(screen.contains("svc-upgrade: The step new failed") && screen.contains("status 4"), "{screen}");
 
     // An installer that asks, on the terminal that was kept for it; what it says is also kept. It minds no signal, and while it
     // is at work nothing else is, although its script was ended with all that is on the terminal.
@@ -83,7 +83,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
         .unwrap();
     terminal.signal_all(Signal::SIGTERM);
     let document = ended(&product, "upgrade");
-    assert!(document["error"]["message"].as_str().unwrap().contains("still at work"), "{document:#}");
+    assert!(document["error"]["message"].as_str().unwrap().contains("still running"), "{document:#}");
     product.tool("svc-backup").run().fails(8, "external_running").unchanged();
     fs::write(&go, "").unwrap();
     let run = PathBuf::from(document["result"]["run_dir"].as_str().unwrap());

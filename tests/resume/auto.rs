@@ -8,8 +8,8 @@ use nix::sys::signal::Signal;
 use svc_tests::journey::{assert_back, installed, runs};
 use svc_tests::product::Product;
 
-use crate::cut::{How, cut, has};
-use crate::journey::{next, wait_until_free};
+use crate::cut::{How, cut};
+use crate::journey::{is_committed, next, wait_until_free};
 
 /// An installer in a folder of its own that wants its licence accepted, does that, and is another one then.
 fn asking_installer(product: &Product, version: &str, does: &str, real: &Path) -> PathBuf {
@@ -54,7 +54,7 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
     if how == How::Alone {
         // The script of the rollback has gone on.
         assert!(said.contains(&format!("It was rolled back by the run {id}")), "{said}");
-    } else if has(&run, "stop.started") {
+    } else if is_committed(&run) {
         assert!(said.contains(&format!("svc-rollback --resume {id}")), "{said}");
         product.tool("svc-rollback").args(["--resume", &id]).run().ok();
     } else {

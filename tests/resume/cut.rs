@@ -12,6 +12,7 @@ use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
+use crate::journey::is_committed;
 use crate::power::{self, Loss};
 
 /// How long a test waits for what it has caused.
@@ -22,7 +23,7 @@ pub const A_WHILE: Duration = svc_tests::wait::HANG;
 pub enum How {
     /// `kill -9` of its process group: the tools that it has started die too.
     Killed,
-    /// `kill -9` of the script alone: its tools go on.
+    /// `kill -9` of the supervisor alone: its tools go on.
     Alone,
     /// The host loses its power: everything dies at once, and the journals are what was synced of them.
     Lost(Loss),
@@ -80,12 +81,15 @@ pub struct Cut {
     pub run: PathBuf,
     /// The point: `dump.started` or `dump.json`.
     pub point: String,
+    /// It was cut off while it undid what an earlier run had left.
+    pub recovering: bool,
 }
 
 /// Runs a script and cuts it off as soon as its journal, or that of a script that it calls, comes to a point that `wanted` likes
 /// (by its run directory and its name). The error is how it ended where it was not cut off.
 pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
+    let known = runs(product);
     let tool = if matches!(how, How::Lost(_)) { power::noting_syncs(product, tool) } else { tool };
     let mut script = tool.may_be_killed().spawn();
     let probe = || {
@@ -131,7 +135,9 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         let _ = fs::remove_dir_all(folder.join(FILLER));
     }
     match found {
-        Some((run, point)) if how.ended_so(ran.status) => Ok(Cut { run, point }),
+        Some((run, point)) if how.ended_so(ran.status) => {
+            Ok(Cut { recovering: known.contains(&run) && !is_committed(&run), run, point })
+        }
         _ => Err(Box::new(ran)),
     }
 }

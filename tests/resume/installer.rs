@@ -1,4 +1,4 @@
-//! The installer of an upgrade: one that fails, one whose end nobody saw, one that is still at work.
+//! The installer of an upgrade: one that fails, one whose end nobody saw, one that is still running.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -53,12 +53,12 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     let script = product.tool("svc-upgrade").arg(&installer).spawn();
     let pids = wait::until("the installer to be at work", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
 
-    status(&product, "svc-upgrade", "It is at work.");
+    status(&product, "svc-upgrade", "It is running.");
     product.tool("svc-upgrade").arg(&installer).run().fails(8, "locked").unchanged();
     product.tool("svc-upgrade").arg("--resume").run().fails(8, "locked");
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);
-    status(&product, "svc-upgrade", "a command that it has started is still at work");
+    status(&product, "svc-upgrade", "a command that it has started is still running");
     product.tool("svc-upgrade").arg("--resume").run().fails(8, "external_running");
 
     // As where the host stops: the installer, and what waits for it.

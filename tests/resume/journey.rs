@@ -95,34 +95,34 @@ impl Journey {
 
     /// What is next after an upgrade that was cut off.
     fn after_upgrade_was_cut(&mut self, cut: &Cut, how: How) -> Tool {
-        let installer_begun = has(&cut.run, "installer.started");
+        let committed = is_committed(&cut.run);
         let product = &self.product;
-        if !installer_begun && product.is_active() {
+        if !committed && product.is_active() {
             // A client goes on meanwhile.
             product.seed(3).unwrap();
         }
         wait_until_free(product, "svc-upgrade");
-        if installer_begun {
-            assert!(next(product, "svc-upgrade").contains("svc-upgrade --resume"));
+        if committed {
+            let said = next(product, "svc-upgrade");
+            assert!(said.contains("svc-upgrade --resume"), "cut off at {}: {said}", cut.point);
             return product.tool("svc-upgrade").arg("--resume");
         }
         let said = next(product, "svc-upgrade");
-        let wanted = if names_room(cut, how) { "room" } else { "Run the same command again: svc-upgrade" };
+        let wanted = if names_room(cut, how) { "disk space" } else { "Run the same command again: svc-upgrade" };
         assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
         assert_eq!(product.marker(), "1.15.5");
         let stopped = has(&cut.run, "stop.started");
         if !how.in_order() && stopped && cut.point.ends_with(".json") {
             product.tool("svc-upgrade").arg("--resume").run().fails(3, "nothing_to_resume");
         }
-        if how.in_order() || (stopped && cut.point.ends_with(".json")) {
+        if (how.in_order() && !cut.recovering) || (stopped && cut.point.ends_with(".json")) {
             assert!(product.is_active(), "cut off at {}, it was not started again", cut.point);
         }
-        // What one that was killed has left is there still where the next one is cut off while it clears that up.
-        let all_is_cleared_up = has(&cut.run, "present.started");
-        if (how.in_order() && all_is_cleared_up) || (stopped && cut.point.ends_with(".json")) {
+        // What one that was killed has left is there still where the next one is cut off while it undoes that.
+        if (how.in_order() && !cut.recovering) || (stopped && cut.point.ends_with(".json")) {
             assert_eq!(self.leftovers(), Vec::<String>::new(), "cut off at {}", cut.point);
             let log = fs::read_to_string(cut.run.join("log")).unwrap();
-            self.assert_no_half_point(&format!("cut off at {}\n{log}", cut.point));
+            self.assert_no_incomplete_point(&format!("cut off at {}\n{log}", cut.point));
             self.forget_old_runs();
         }
         self.before = product.content().unwrap();
@@ -134,8 +134,8 @@ impl Journey {
         assert_eq!(product.marker(), "2.0.1");
         assert!(product.is_active());
         let status = product.tool("svc-upgrade").arg("--status").run();
-        assert!(status.stdout.contains("It has ended well."), "{status}");
-        self.assert_no_half_point(ran);
+        assert!(status.stdout.contains("It ended well."), "{status}");
+        self.assert_no_incomplete_point(ran);
         let (rows, stored) = items(product, &product.database(), &format!("{}-items-000002", product.name));
         let wanted: BTreeSet<String> =
             self.before.indices[&format!("{}-items-000001", product.name)].documents.keys().cloned().collect();
@@ -143,13 +143,13 @@ impl Journey {
     }
 
     /// Every restore point is whole and has its snapshot, and no other snapshot is left.
-    fn assert_no_half_point(&self, context: &dyn std::fmt::Display) {
+    fn assert_no_incomplete_point(&self, context: &dyn std::fmt::Display) {
         let product = &self.product;
         let points: Vec<_> =
             fs::read_dir(product.backup_dir()).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         assert!(
             points.iter().all(|point| point.join("SHA256SUMS").exists()),
-            "a half restore point is left: {points:?}\n{context}"
+            "an incomplete restore point is left: {points:?}\n{context}"
         );
         // Each restore point has its snapshot, and no other one is left.
         let named = |point: &std::path::PathBuf| -> String {
@@ -194,8 +194,8 @@ impl Journey {
         let product = &self.product;
         wait_until_free(product, "svc-rollback");
         let said = next(product, "svc-rollback");
-        if has(&cut.run, "stop.started") {
-            assert!(said.contains("svc-rollback --resume"), "{said}");
+        if is_committed(&cut.run) {
+            assert!(said.contains("svc-rollback --resume"), "cut off at {}: {said}", cut.point);
             if first {
                 self.rollback().run().refused("rollback_unfinished");
                 self.upgrade().run().refused("run_unfinished");
@@ -206,21 +206,18 @@ impl Journey {
         assert!(product.is_active());
         // Without room for its last document nobody knows that it has ended in order.
         let noted = how.fills().is_none() || is_noted(&cut.run);
-        if how.in_order() && noted {
-            let wanted = if names_room(cut, how) { "room" } else { "Run the same command again: svc-rollback" };
-            assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
+        let wanted = if names_room(cut, how) { "disk space" } else { "Run the same command again: svc-rollback" };
+        assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
+        let in_order = how.in_order() && noted && !cut.recovering;
+        // The next call of any script undoes what a killed one has left.
+        if !in_order && cut.point.ends_with(".json") {
+            self.rollback().arg("--resume").run().fails(3, "nothing_to_resume");
+        }
+        if in_order || cut.point.ends_with(".json") {
             let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("aside")).collect();
             assert_eq!(staged, Vec::<String>::new(), "cut off at {}", cut.point);
-            return self.rollback();
         }
-        if said.contains("Run the same command again: svc-rollback") {
-            let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("aside")).collect();
-            assert!(staged.is_empty() || !has(&cut.run, "stage-search.started"), "{said} {staged:?}");
-            return self.rollback();
-        }
-        assert!(said.contains("svc-rollback --resume"), "{said}");
-        // Both ways lead on.
-        if cut.point.ends_with(".json") { self.rollback() } else { self.rollback().arg("--resume") }
+        self.rollback()
     }
 
     /// What was written until the rollback is in what it has kept: the rows, and all but the last one's document.
@@ -258,6 +255,12 @@ impl Journey {
     }
 }
 
+/// Whether a run has passed its point of no return.
+pub fn is_committed(run: &Path) -> bool {
+    let notes = fs::read_to_string(run.join("notes.json")).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    notes.is_some_and(|notes| notes["commit"].is_string())
+}
+
 /// Whether it had no room, and could say so in its last document: what there is no room for is named then.
 fn names_room(cut: &Cut, how: How) -> bool {
     how.fills().is_some() && is_noted(&cut.run)
@@ -278,19 +281,20 @@ fn items(product: &Product, database: &str, index: &str) -> (BTreeSet<String>, B
     (rows.lines().map(ToOwned::to_owned).collect(), stored.collect())
 }
 
-/// What `--status` says is to be typed next.
+/// What `--status` says is to be typed next, on one line.
 pub fn next(product: &Product, script: &str) -> String {
     let ran = product.tool(script).arg("--status").run();
-    let next = ran.stdout.lines().find_map(|line| line.strip_prefix("next: "));
-    next.unwrap_or_else(|| panic!("nothing is next\n{}{}", ran.stdout, ran.stderr)).to_owned()
+    let next = ran.stdout.split_once("\nnext: ").map(|(_, rest)| rest.split("\nThe next call of any script").next().unwrap());
+    let next = next.unwrap_or_else(|| panic!("nothing is next\n{}{}", ran.stdout, ran.stderr));
+    next.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Waits until the last run has neither a tool nor an installer left that is at work.
+/// Waits until the last run has neither a tool nor an installer left that is running.
 pub fn wait_until_free(product: &Product, script: &str) {
     wait::until("what the script has left behind to end", A_WHILE, || {
         let ran = product.tool(script).arg("--status").run();
         assert_eq!(ran.status, 0, "{ran}");
-        let busy = |line: &str| line == "It is at work." || line.starts_with("Its script is gone;");
+        let busy = |line: &str| line == "It is running." || line.starts_with("Its supervisor is gone;");
         (!ran.stdout.lines().any(busy)).then_some(())
     })
     .unwrap();

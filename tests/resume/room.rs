@@ -39,34 +39,34 @@ fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or
 }
 
 #[test]
-fn a_rollback_that_had_no_room_to_note_that_its_copies_are_gone_again_is_begun_anew() {
+fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_which_need_not_be_a_good_one() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let id = "20260101t000000z-rollback";
     let run = state.join("runs").join(id);
     fs::create_dir_all(&run).unwrap();
-    fs::create_dir(state.join("swaps")).unwrap();
+    fs::write(folder.path().join("current-version"), "2.0.1\n").unwrap();
     let plan = json!({"script": "svc-rollback", "run_id": id, "started_at": "", "arguments": [], "settings": {}});
     fs::write(run.join("plan.json"), plan.to_string()).unwrap();
-    fs::write(run.join("notes.json"), json!({"facts": {"restore_point": "/not/there"}, "warnings": []}).to_string()).unwrap();
-    for step in ["06-stage-search", "07-stage-database"] {
-        fs::write(run.join(format!("{step}.started")), "step\n").unwrap();
-        fs::write(run.join(format!("{step}.json")), json!({"ok": true, "changed": true, "duration_ms": 1}).to_string()).unwrap();
-    }
+    // In the place of the command that removes the staged copies.
+    let undo = json!({"name": "unstage-search", "command": ["svc-version", "current"], "directory": "/", "until": null,
+        "always": false, "unless_interrupted": false});
+    fs::write(run.join("notes.json"), json!({"facts": {}, "warnings": [], "undo": [undo]}).to_string()).unwrap();
+    fs::write(run.join("06-stage-search.started"), "step\n").unwrap();
     let rollback = |word: &str| {
         let tool = Tool::script("svc-rollback").arg(word).env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+        let tool = tool.env("SVC_INSTALL_DIR", folder.path()).env("SVC_UNINSTALL", "true");
         tool.env("SVC_STATE_DIR", &state).env("SVC_BACKUP_DIR", folder.path().join("backups")).run()
     };
-    // What a tool has made, it notes there.
-    for tool in ["svc-snap", "svc-pgrestore"] {
-        fs::write(state.join(format!("swaps/{id}.{tool}.json")), "{}").unwrap();
+    let status = rollback("--status");
+    assert!(status.stdout.contains("next: Nothing was changed. Run the same command again:\n  svc-rollback\n"), "{status}");
+    assert!(status.stdout.contains("first undoes what the run has left:\n  svc-version current\n"), "{status}");
+    for _ in 0..2 {
+        rollback("--resume").refused("nothing_to_resume");
+        assert!(run.join("07-unstage-search.json").exists() && run.join("document.json").exists());
+        assert!(!run.join("07-unstage-search.2.started").exists(), "it was undone twice");
     }
-    let status = rollback("--status");
-    assert!(status.stdout.contains(&format!("next: To go on: svc-rollback --resume {id}")), "{status}");
-    fs::remove_file(state.join(format!("swaps/{id}.svc-pgrestore.json"))).unwrap();
-    let status = rollback("--status");
-    assert!(status.stdout.contains("next: Nothing was altered. Run the same command again: svc-rollback"), "{status}");
-    rollback("--resume").refused("nothing_to_resume");
+    assert!(!rollback("--status").stdout.contains("first undoes"));
 }
 
 #[test]
@@ -77,48 +77,45 @@ fn a_disk_of_the_restore_points_that_becomes_full_at_any_step_leaves_the_service
     assert!(there.contains("unit-after.started"), "{there:?}");
 }
 
-#[test]
-fn a_command_that_could_not_be_begun_for_want_of_room_is_told_as_that_and_is_run_when_there_is_room() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let hook = path("hooks/post-install/10-modules");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, format!("#!/bin/sh\n: >'{}'\n", path("ran").display())).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+/// A service with a disk of its own for its state, and two hooks: what the first does, and one that leaves the file `ran`.
+fn hooks(folder: &Path, first: &str) -> (SmallDisk, Tool) {
+    let path = |name: &str| folder.join(name);
+    let state = path("state");
+    for (name, does) in [("05-first", first), ("10-modules", &format!(": >'{}'", path("ran").display()))] {
+        let hook = path("hooks/post-install").join(name);
+        fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        fs::write(&hook, format!("#!/bin/sh\ncd '{}'\n{does}\n", state.display())).unwrap();
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    }
     fs::write(path("current-version"), "2.0.1\n").unwrap();
-    fs::create_dir(path("state")).unwrap();
-    let _disk = SmallDisk::at(&path("state"), 16).unwrap();
-    let hooks = || {
-        let tool = Tool::script("svc-upgrade").arg("--hooks-only").env("SVC_ENVIRONMENT_FILE", path("none"));
-        let tool = tool.env("SVC_INSTALL_DIR", folder.path()).env("SVC_HOOKS_DIR", path("hooks"));
-        tool.env("SVC_STATE_DIR", path("state")).env("SVC_BACKUP_DIR", path("backups"))
-    };
-    // Between the script's own look at the room, and the moment at which the command's is taken.
-    let fills = format!("cat /dev/zero >'{}' 2>/dev/null", path("state/filler").display());
-    let ran = hooks().stub(&path("stub"), "fallocate", &fills).run().fails(1, "command_not_begun").unchanged();
-    assert!(!path("ran").exists(), "{ran}");
+    fs::create_dir(&state).unwrap();
+    let disk = SmallDisk::at(&state, 16).unwrap();
+    let tool = Tool::script("svc-upgrade").arg("--hooks-only").env("SVC_ENVIRONMENT_FILE", path("none"));
+    let tool = tool.env("SVC_INSTALL_DIR", folder).env("SVC_HOOKS_DIR", path("hooks"));
+    (disk, tool.env("SVC_STATE_DIR", state).env("SVC_BACKUP_DIR", path("backups")))
+}
+
+#[test]
+fn a_command_that_could_not_be_begun_is_told_as_that_and_is_run_by_the_next_call() {
+    let folder = tempfile::tempdir().unwrap();
+    // Where the holder of the next command takes room for what that prints, it finds none.
+    let (_disk, hooks) = hooks(folder.path(), "mkdir runs/*/03-hook-10-modules.out.partial");
+    let ran = hooks.clone().run().fails(1, "command_not_begun");
+    assert!(!folder.path().join("ran").exists(), "{ran}");
     let steps = ran.result()["steps"].as_array().unwrap();
     assert!(!steps.iter().any(|step| step["step"] == "hook-10-modules"), "{ran}");
-    fs::remove_file(path("state/filler")).unwrap();
-    hooks().run().ok();
-    assert!(path("ran").exists());
+    fs::write(folder.path().join("hooks/post-install/05-first"), "#!/bin/sh\n").unwrap();
+    hooks.run().ok();
+    assert!(folder.path().join("ran").exists());
 }
 
 #[test]
 fn a_command_whose_note_the_disk_does_not_take_is_not_begun() {
     let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let hook = path("hooks/post-install/10-modules");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, format!("#!/bin/sh\n: >'{}'\n", path("ran").display())).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(path("current-version"), "2.0.1\n").unwrap();
-    let tool = Tool::script("svc-upgrade").arg("--hooks-only").env("SVC_ENVIRONMENT_FILE", path("none"));
-    let tool = tool.env("SVC_INSTALL_DIR", folder.path()).env("SVC_HOOKS_DIR", path("hooks"));
-    let tool = tool.env("SVC_STATE_DIR", path("state")).env("SVC_BACKUP_DIR", path("backups"));
-    let fails = "case $* in *hook-10-modules.started*) exit 1 ;; esac";
-    let ran = tool.stub(&path("stub"), "sync", fails).run().fails(1, "journal_full").unchanged();
-    assert!(!path("ran").exists(), "{ran}");
+    // No file more, although there are blocks.
+    let (_disk, hooks) = hooks(folder.path(), "mkdir full; n=0; while : 2>/dev/null >full/$n; do n=$((n+1)); done");
+    let ran = hooks.run().fails(1, "journal_full");
+    assert!(!folder.path().join("ran").exists(), "{ran}");
 }
 
 #[test]
@@ -128,14 +125,14 @@ fn an_installer_can_say_what_it_does_and_how_it_ended_although_the_disk_of_the_j
     let file = |name: &str| folder.path().join(name);
     // As the test's own filler does it, to the last block.
     let does = format!("cat /dev/zero >'{}' 2>/dev/null; echo it is done && exit 7", file("filler").display());
-    let mut foreign = Command::new("bash");
-    let lock = tempfile::NamedTempFile::new().unwrap();
-    foreign.arg(root().join("scripts/lib/foreign.sh")).arg(lock.path()).args([file("installer.rc"), file("installer.out")]);
-    let ended = foreign.args(["/dev/null", "0", "sh", "-c", &does]).status();
+    let mut holder = Command::new(program("svc-run"));
+    let lock = tempfile::tempfile().unwrap();
+    holder.args(["hold", "--private", "0", "--files"]).arg(file("installer")).stdin(lock);
+    let ended = holder.args(["--", "sh", "-c", &does]).status();
     assert_eq!(ended.unwrap().code(), Some(7));
     assert_eq!(fs::read_to_string(file("installer.rc")).unwrap(), "7\n");
     assert_eq!(fs::read_to_string(file("installer.out")).unwrap(), "it is done\n");
     fs::remove_file(file("filler")).unwrap();
     let left = fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 2, "something else is left than the two");
+    assert_eq!(left, 3, "something else is left than the two, and which process it was");
 }
