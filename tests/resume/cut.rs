@@ -25,7 +25,7 @@ pub enum How {
     Killed,
     /// `kill -9` of the supervisor alone: its tools go on.
     Alone,
-    /// The host loses its power: everything dies at once, and the journals are what was synced of them.
+    /// The host loses its power: everything dies at once, and the journals and restore points are what was synced of them.
     Lost(Loss),
     /// A signal to the script alone, which sends it on.
     Asked(Signal),
@@ -90,7 +90,6 @@ pub struct Cut {
 pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
     let known = runs(product);
-    let tool = if matches!(how, How::Lost(_)) { power::noting_syncs(product, tool) } else { tool };
     let mut script = tool.may_be_killed().spawn();
     let probe = || {
         let ended = !script.is_running();

@@ -65,7 +65,7 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     for pid in pids.split_whitespace() {
         kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
     }
-    let unknown = resume(&product, "svc-upgrade").refused("outcome_unknown");
+    let unknown = resume(&product, "svc-upgrade").fails(3, "outcome_unknown");
     let hint = unknown.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer"), "{unknown}");
     fs::write(product.path("go"), "").unwrap();
@@ -73,7 +73,7 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     // Not while the service is at work: what it writes is in no restore point.
     product.tool("svc-unit").arg("start").run().ok();
     let active = again().run().refused("service_active");
-    assert!(active.doc()["error"]["hint"].as_str().unwrap().contains("svc-upgrade --ignore-unfinished"), "{active}");
+    assert!(active.doc()["error"]["hint"].as_str().unwrap().contains("svc-unit stop"), "{active}");
     product.tool("svc-unit").arg("stop").run().ok();
     again().run().ok();
     assert_eq!(product.marker(), "2.0.1");

@@ -13,11 +13,12 @@ use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
 use crate::cut::{A_WHILE, Cut, How, cut, has};
+use crate::power;
 
 /// A service that is upgraded and rolled back.
 pub struct Journey {
-    /// It goes before the product's folder does.
-    _disk: Option<SmallDisk>,
+    /// They go before the product's folder does.
+    _disks: Vec<SmallDisk>,
     pub product: Product,
     /// What both databases held when the last restore point was made.
     before: Content,
@@ -27,22 +28,29 @@ pub struct Journey {
 impl Journey {
     /// The service runs as 1.15.5; `options` are those of its upgrades.
     pub fn new(name: &str, options: &[&str]) -> Self {
-        Self::with_disk(Product::new(name).unwrap(), None, options)
+        Self::with_disks(Product::new(name).unwrap(), Vec::new(), options)
     }
 
     /// The same with a disk of its own for a folder of the product.
     pub fn on_small_disk(product: Product, folder: &Path) -> Self {
         fs::create_dir_all(folder).unwrap();
         let disk = SmallDisk::at(folder, 48).unwrap();
-        Self::with_disk(product, Some(disk), &[])
+        Self::with_disks(product, vec![disk], &[])
     }
 
-    fn with_disk(product: Product, disk: Option<SmallDisk>, options: &[&str]) -> Self {
+    /// The same with disks of its own for its journals and restore points, which can lose their power.
+    pub fn that_loses_power(name: &str) -> Self {
+        let product = Product::new(name).unwrap();
+        let disks = power::with_disks(&product);
+        Self::with_disks(product, disks, &[])
+    }
+
+    fn with_disks(product: Product, disks: Vec<SmallDisk>, options: &[&str]) -> Self {
         let before = product.install_still("1.15.5", 400).unwrap();
         product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
         let mut upgrade: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         upgrade.push(product.installer("2.0.1").display().to_string());
-        Self { _disk: disk, product, before, upgrade }
+        Self { _disks: disks, product, before, upgrade }
     }
 
     /// What came to its end by itself; the log of a run that did not says why.

@@ -1,80 +1,54 @@
-//! A host that loses its power: of the journal there is what was synced, and not a byte more.
+//! A host that loses its power: of the journal and of the restore points there is what was synced, and not a byte more.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use svc_tests::disk::SmallDisk;
 use svc_tests::journey::runs;
 use svc_tests::product::Product;
-use svc_tests::tool::Tool;
 
 use crate::cut::How;
 use crate::cut::in_turn;
 use crate::journey::Journey;
 
-/// What is there of that which was not synced.
+/// What is lost besides the power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Files that hold nothing.
-    Empty,
-    /// Not even their names.
-    Gone,
-    /// As the first, and the notes and the documents of steps with an effect are empty although they were synced: a disk that did not
-    /// do what it said.
+    /// What was not synced.
+    Unsynced,
+    /// The same, and the notes and the documents of steps with an effect are empty although they were synced: a disk that did not do
+    /// what it said.
     Documents,
 }
 
-/// Has a script note what it syncs: the content of files by their inode, the names in folders by theirs.
-pub fn noting_syncs(product: &Product, script: Tool) -> Tool {
-    let folder = synced(product);
-    fs::create_dir_all(&folder).unwrap();
-    let does = format!(
-        "for one; do
-  [ -e \"$one\" ] || continue
-  to='{}'/$(stat -c %i \"$one\")
-  if [ -d \"$one\" ]; then ls -A \"$one\" >\"$to.$$\"; else cat \"$one\" >\"$to.$$\"; fi
-  mv \"$to.$$\" \"$to\"
-done",
-        folder.display()
-    );
-    script.stub(&product.path("power/bin"), "sync", &does)
+/// Where the run directories and the restore points are, and the images of their disks.
+fn disks(product: &Product) -> [(PathBuf, PathBuf); 2] {
+    [(product.state_dir(), product.path("state.image")), (product.backup_dir(), product.path("backup.image"))]
 }
 
-fn synced(product: &Product) -> PathBuf {
-    product.path("power/synced")
+/// Gives the product disks that can lose their power.
+pub fn with_disks(product: &Product) -> Vec<SmallDisk> {
+    let disk = |(folder, image): (PathBuf, PathBuf)| {
+        fs::create_dir_all(&folder).unwrap();
+        SmallDisk::of_image(&folder, &image, 128).unwrap()
+    };
+    disks(product).map(disk).into()
 }
 
-/// The power is lost: every process that works for the product dies, and the journals are what was synced of them.
+/// The power is lost: every process that works for the product dies, and its disks hold what was synced.
 pub fn lose(product: &Product, loss: Loss) {
     kill_all_of(product);
-    let kept = |path: &Path| fs::read(synced(product).join(fs::metadata(path).unwrap().ino().to_string())).ok();
-    let lost = |folder: &Path, path: &Path| {
-        let names = String::from_utf8(kept(folder).unwrap_or_default()).unwrap();
-        loss == Loss::Gone && !names.lines().any(|name| Some(name.as_ref()) == path.file_name())
-    };
-    for run in runs(product) {
-        if lost(run.parent().unwrap(), &run) {
-            fs::remove_dir_all(&run).unwrap();
-            continue;
-        }
-        for file in fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path()) {
-            // The copies of the configuration are the tools', which sync by themselves.
-            if [Some("yaml"), Some("conf")].contains(&file.extension().and_then(|ending| ending.to_str())) {
-                continue;
-            }
-            let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            let is_check = fs::read_to_string(file.with_extension("started")).is_ok_and(|kind| kind.trim() == "check");
-            if loss == Loss::Documents && name.ends_with(".json") && !name.starts_with("plan") && !is_check {
-                fs::write(&file, "").unwrap();
-            } else if lost(&run, &file) {
-                fs::remove_file(&file).unwrap();
-            } else {
-                let content = kept(&file).unwrap_or_default();
-                let now = fs::read(&file).unwrap();
-                fs::write(&file, if now.starts_with(&content) { content } else { Vec::new() }).unwrap();
-            }
+    for (folder, image) in disks(product) {
+        SmallDisk::lose_power(&folder, &image).unwrap();
+    }
+    let files = runs(product).into_iter().flat_map(|run| fs::read_dir(run).unwrap()).map(|entry| entry.unwrap().path());
+    for file in files.filter(|_| loss == Loss::Documents) {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let is_check = fs::read_to_string(file.with_extension("started")).is_ok_and(|kind| kind.trim() == "check");
+        if name.ends_with(".json") && !name.starts_with("plan") && !is_check {
+            fs::write(&file, "").unwrap();
         }
     }
 }
@@ -102,20 +76,20 @@ fn kill_all_of(product: &Product) {
 
 #[test]
 fn an_upgrade_that_loses_its_power_comes_to_an_end_old_or_new() {
-    let mut journey = Journey::new("relosthere", &[]);
-    for (loss, points) in [(Loss::Empty, ["unit-after.started", "start.started"]), (Loss::Gone, ["dump.json", "installer.json"])]
-    {
-        assert_eq!(journey.there(How::Lost(loss), in_turn(&points)), points.len());
-        journey.back(How::Lost(loss), |_| false);
+    let mut journey = Journey::that_loses_power("relosthere");
+    let how = How::Lost(Loss::Unsynced);
+    for points in [["unit-after.started", "start.started"], ["dump.json", "installer.json"]] {
+        assert_eq!(journey.there(how, in_turn(&points)), points.len());
+        journey.back(how, |_| false);
     }
 }
 
 #[test]
 fn a_rollback_that_loses_its_power_comes_to_an_end_old_or_new() {
-    let mut journey = Journey::new("relostback", &[]);
+    let mut journey = Journey::that_loses_power("relostback");
     for (loss, points) in [
-        (Loss::Empty, ["stage-database.json", "swap-database.json"]),
-        (Loss::Gone, ["swap-database.started", "installer.json"]),
+        (Loss::Unsynced, ["stage-database.json", "swap-database.json"]),
+        (Loss::Unsynced, ["swap-database.started", "installer.json"]),
         (Loss::Documents, ["swap-database.started", "installer.json"]),
     ] {
         journey.there(How::Lost(loss), |_| false);

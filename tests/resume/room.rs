@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::json;
 use svc_tests::disk::SmallDisk;
 use svc_tests::product::Product;
-use svc_tests::tool::{Tool, root};
+use svc_tests::tool::{Tool, bin_dir};
 
 use crate::cut::How;
 use crate::journey::Journey;
@@ -99,7 +99,7 @@ fn hooks(folder: &Path, first: &str) -> (SmallDisk, Tool) {
 fn a_command_that_could_not_be_begun_is_told_as_that_and_is_run_by_the_next_call() {
     let folder = tempfile::tempdir().unwrap();
     // Where the holder of the next command takes room for what that prints, it finds none.
-    let (_disk, hooks) = hooks(folder.path(), "mkdir runs/*/03-hook-10-modules.out.partial");
+    let (_disk, hooks) = hooks(folder.path(), "cd runs/*; mkdir 03-hook-10-modules.out.partial");
     let ran = hooks.clone().run().fails(1, "command_not_begun");
     assert!(!folder.path().join("ran").exists(), "{ran}");
     let steps = ran.result()["steps"].as_array().unwrap();
@@ -113,7 +113,7 @@ fn a_command_that_could_not_be_begun_is_told_as_that_and_is_run_by_the_next_call
 fn a_command_whose_note_the_disk_does_not_take_is_not_begun() {
     let folder = tempfile::tempdir().unwrap();
     // No file more, although there are blocks.
-    let (_disk, hooks) = hooks(folder.path(), "mkdir full; n=0; while : 2>/dev/null >full/$n; do n=$((n+1)); done");
+    let (_disk, hooks) = hooks(folder.path(), "mkdir full; n=0; while true 2>/dev/null >full/$n; do n=$((n+1)); done");
     let ran = hooks.run().fails(1, "journal_full");
     assert!(!folder.path().join("ran").exists(), "{ran}");
 }
@@ -125,7 +125,7 @@ fn an_installer_can_say_what_it_does_and_how_it_ended_although_the_disk_of_the_j
     let file = |name: &str| folder.path().join(name);
     // As the test's own filler does it, to the last block.
     let does = format!("cat /dev/zero >'{}' 2>/dev/null; echo it is done && exit 7", file("filler").display());
-    let mut holder = Command::new(program("svc-run"));
+    let mut holder = Command::new(bin_dir().join("svc-run"));
     let lock = tempfile::tempfile().unwrap();
     holder.args(["hold", "--private", "0", "--files"]).arg(file("installer")).stdin(lock);
     let ended = holder.args(["--", "sh", "-c", &does]).status();

@@ -95,12 +95,15 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure>
             Ok(Some(_)) => return Ok(()),
             Ok(None) if run.signal().is_some() => {
                 let rc = with_ending(files, "rc");
-                return Err(Failure::failed("interrupted", format!("The command of the step {} is still running.", step.name))
-                    .hint(format!(
-                        "Wait until {} says how it ended; it prints to {}.",
-                        rc.display(),
-                        with_ending(files, "out").display()
-                    )));
+                return Err(Failure::failed(
+                    "external_running",
+                    format!("The command of the step {} is still running.", step.name),
+                )
+                .hint(format!(
+                    "Wait until {} says how it ended; it prints to {}.",
+                    rc.display(),
+                    with_ending(files, "out").display()
+                )));
             }
             Ok(None) => std::thread::sleep(Duration::from_millis(2)),
             Err(error) => return Err(not_begun(step, &error)),

@@ -121,6 +121,10 @@ fn run_command(args: &HoldArgs, output: &File) -> io::Result<i32> {
         None => command.stdin(Stdio::null()).stdout(output.try_clone()?),
     };
     command.stderr(output.try_clone()?);
+    // Its room is taken before: the command may fill the disk at once.
+    let process_file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(with_ending(&args.files, "process"))?;
+    process_file.write_all_at(&[b'\n'; 64], 0)?;
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -130,7 +134,7 @@ fn run_command(args: &HoldArgs, output: &File) -> io::Result<i32> {
     };
     let process = child.id().to_string();
     if let Some(started) = started_at(&process) {
-        fs::write(with_ending(&args.files, "process"), format!("{process} {started}\n"))?;
+        let _ = process_file.write_all_at(format!("{process} {started}\n").as_bytes(), 0);
     }
     if let (Some(mut terminal), Some(mut printed)) = (terminal, child.stdout.take()) {
         let mut both = output.try_clone()?;

@@ -43,7 +43,7 @@ fn one(journal: Journal, state_dir: &Path, caller: &Caller, verbose: bool) -> Re
     for undo in &left {
         super::console::line(
             &run.script,
-            &format!("warning: {} of the run {} failed. Run it by hand:\n  {}", undo.name, run.id, undo::typed(undo)),
+            &format!("warning: {} of the run {} failed. Run it by hand:\n  {}", undo.name, run.id, undo::typed(&run, undo)),
         );
     }
     // After its point of no return it is still to be resumed; and what is left is tried again.

@@ -95,6 +95,7 @@ fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure>
     let newest = of_script
         .iter()
         .find(|run| run.notes().commit.is_some())
+        .filter(|run| !run.is_ok())
         .or_else(|| of_script.first())
         .ok_or_else(|| missing(&format!("of {script}")))?;
     let outer = newest.plan().parent.and_then(|parent| of_script.iter().find(|run| run.id() == parent));

@@ -111,6 +111,13 @@ pub struct State {
     committed_now: bool,
 }
 
+impl State {
+    /// Whether a step is an undo that no signal ends. (A rollback ends in order.)
+    pub fn is_undo(&self, step: &str) -> bool {
+        self.ended && !self.undo.iter().any(|undo| undo.unless_interrupted && undo.name == step)
+    }
+}
+
 impl Run {
     /// A run whose directory is there and empty, or is that of a resumed run.
     pub fn new(
@@ -173,12 +180,13 @@ impl Run {
         self.state().signal
     }
 
-    /// A signal came to the supervisor: each running tool gets it, and no further step is begun. External commands are left alone.
+    /// A signal came to the supervisor: each running tool gets it, and no further step is begun. External commands and undos are left alone.
     pub fn interrupt(&self, signal: i32) {
         self.log(&format!("{} came", svc_step::signals::name(signal)));
         let mut state = self.state();
         state.signal.get_or_insert(signal);
-        send_to(&state.running, signal);
+        let told = state.running.iter().filter(|(_, step)| !state.is_undo(step));
+        send_to(&told.map(|(process, step)| (*process, step.clone())).collect(), signal);
         drop(state);
         self.notify();
     }

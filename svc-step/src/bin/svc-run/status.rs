@@ -323,6 +323,9 @@ impl<'a> Runs<'a> {
     }
 
     fn rolled_back_by(&self, run: &Journal) -> Option<Journal> {
+        if script_of(run) != "svc-upgrade" {
+            return None;
+        }
         let point = restore_point(run).unwrap_or_else(|| run.id().to_owned());
         let goes_back = |other: &&Journal| {
             script_of(other) == "svc-rollback" && other.has_begun("stop") && restore_point(other).as_ref() == Some(&point)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::IsTerminal;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -189,6 +189,10 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     child.args(arguments).current_dir(&step.directory).env_clear().envs(step.environment.iter().cloned());
     // A script that is called as a step is a run of its own.
     child.env_remove("SVC_SUPERVISOR");
+    if run.state().is_undo(&step.name) {
+        // Nor does one that a terminal sends to all of its process group.
+        child.process_group(0);
+    }
     child.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let mut child = child.spawn().map_err(|error| {
         let program = program.to_string_lossy();

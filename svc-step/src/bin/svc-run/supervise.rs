@@ -594,7 +594,7 @@ fn finish(
     ended: Result<std::process::ExitStatus, Failure>,
     settings: &[(OsString, OsString)],
 ) -> End {
-    let signal = run.signal();
+    let mut signal = run.signal();
     let (mut failed, deferred) = {
         let mut state = run.state();
         (state.failed.take(), state.deferred.take())
@@ -610,8 +610,13 @@ fn finish(
     let committed = run.committed();
     let environment = step_environment(run, settings);
     let left = undo::run_all(run, &environment, failed.is_some());
+    // One that came while a rollback was running has ended that; a run that had ended well has ended well.
+    if let (None, Some(late), true) = (signal, run.signal(), failed.is_some()) {
+        signal = Some(late);
+        failed = Some(interrupted(late, failed));
+    }
     if !left.is_empty() {
-        let commands = left.iter().map(|undo| format!("  {}", undo::typed(undo))).collect::<Vec<_>>().join("\n");
+        let commands = left.iter().map(|undo| format!("  {}", undo::typed(run, undo))).collect::<Vec<_>>().join("\n");
         let _ = run.warn("undo_failed", format!("Not everything was undone. What is left to run by hand:\n{commands}"), true);
     }
     let undone = failed.is_some() && committed.is_none() && left.is_empty();
@@ -660,13 +665,17 @@ fn script_failed(ended: &std::process::ExitStatus) -> Failed {
 }
 
 fn interrupted(signal: i32, failed: Option<Failed>) -> Failed {
-    let during = failed.as_ref().and_then(|failed| failed.step.as_ref()).map(|step| format!(" The step {step} was running."));
+    let external = failed.as_ref().is_some_and(|failed| failed.code == "external_running");
+    let how = if external { "is still" } else { "was" };
+    let during = failed.as_ref().and_then(|failed| failed.step.as_ref()).map(|step| format!(" The step {step} {how} running."));
     Failed {
         status: 128 + signal,
         step: failed.as_ref().and_then(|failed| failed.step.clone()),
         code: "interrupted".to_owned(),
         message: format!("The run was ended by {}.{}", signals::name(signal), during.unwrap_or_default()),
-        hint: failed.filter(|failed| failed.code == "interrupted").and_then(|failed| failed.hint),
+        hint: failed
+            .filter(|failed| ["interrupted", "external_running"].contains(&failed.code.as_str()))
+            .and_then(|failed| failed.hint),
     }
 }
 

@@ -9,9 +9,9 @@ use svc_step::journal::Undo;
 use super::protocol::{Options, Step};
 use super::run::Run;
 
-/// The command of an undo as it is typed.
-pub fn typed(undo: &Undo) -> String {
-    super::again::quoted(&undo.command)
+/// The command of an undo as it is typed, without private arguments.
+pub fn typed(run: &Run, undo: &Undo) -> String {
+    super::again::quoted(&run.shown(&undo.command.iter().map(OsString::from).collect::<Vec<_>>()))
 }
 
 /// Runs what is registered, the last first, and gives the ones that failed. `failed`: the run did not end well.
