@@ -128,6 +128,12 @@ fn every_flag_that_a_hint_names_is_there() {
         of(tool, &known);
         all.extend(known);
     }
+    // What svc-run and svc-point name is also the scripts'.
+    for entry in fs::read_dir(root().join("scripts")).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let text = fs::read_to_string(entry).unwrap();
+        let words = text.split(|letter: char| !letter.is_ascii_lowercase() && letter != '-');
+        all.extend(words.filter_map(|word| word.strip_prefix("--")).filter(|flag| !flag.is_empty()).map(str::to_owned));
+    }
     of("svc-step", &all);
 }
 
@@ -363,7 +369,7 @@ fn every_setting_of_a_tool_or_a_script_is_noted_in_the_plan_of_a_run() {
     }
     assert!(known.len() > 30, "{known:?}");
     // What the scripts hand to one another and to hooks is nobody's setting.
-    let handed = ["SVC_LOCK_FD", "SVC_FOLLOWED", "SVC_VERSION"];
+    let handed = ["SVC_LOCK_FD", "SVC_FOLLOWED", "SVC_VERSION", "SVC_RUN_DIR", "SVC_SUPERVISOR", "SVC_RESUMED", "SVC_DRY_RUN"];
     let forgotten: Vec<&String> =
         known.iter().filter(|name| !noted.contains(&name.as_str()) && !handed.contains(&name.as_str())).collect();
     assert!(forgotten.is_empty(), "svc_step::settings::KNOWN lacks {forgotten:?}");

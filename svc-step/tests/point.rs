@@ -517,5 +517,5 @@ fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
         assert!(ran.stderr.starts_with("svc-point: verified: 7 documents in 2 indices, 9 rows in 2 tables. "), "{}", ran.stderr);
     }
     assert_eq!(host.run(&args(&[])).code(), (4, "staging_not_found".to_owned()));
-    assert_eq!(host.run(&args(&["--begun-run", run])).result()["staging_ms"], json!(20_000));
+    assert_eq!(host.run(&args(&["--run-id", run])).result()["staging_ms"], json!(20_000));
 }

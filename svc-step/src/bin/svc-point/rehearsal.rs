@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, Received};
 use svc_step::journal::{Attempt, Journal};
-use svc_step::run_id::RunId;
 use svc_step::settings::variable;
 use svc_step::{Call, Failure, StepResult};
 
@@ -30,9 +29,6 @@ pub struct RehearsalArgs {
     /// The document of svc-pgrestore stage
     #[arg(long, value_name = "FILE")]
     database: PathBuf,
-    /// The run that staged both; default: SVC_RUN_ID
-    #[arg(long, value_name = "RUN")]
-    begun_run: Option<RunId>,
 }
 
 /// What a rehearsal of a rollback has found.
@@ -130,8 +126,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
     let database: Database = staged.result()?;
     let dump: Dump = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Good)?.result()?;
 
-    let run = args.begun_run.as_ref().unwrap_or(call.run_id());
-    let times = times(&Journal::at(call.state_dir().join("runs").join(run.as_str())))?;
+    let times = times(&Journal::at(call.state_dir().join("runs").join(call.run_id().as_str())))?;
     let parts = downtime::parts(call.state_dir(), about.version.as_deref(), variable("SVC_PG_UNIT").is_some());
     let downtime_known_ms = parts.iter().filter_map(|part| part.ms).sum();
     let are_same = indices.iter().all(|one| one.docs_expected.is_some() && one.docs_count == one.docs_expected);
@@ -172,7 +167,7 @@ fn times(run: &Journal) -> Result<Times, Failure> {
     let from = staging.iter().map(|one| one.begun_ms).min();
     let Some(((first, from), to)) = first.zip(from).zip(staging.iter().filter_map(end).max()) else {
         let message = format!("The run {} has no finished steps stage-search and stage-database.", run.id());
-        return Err(Failure::not_found("staging_not_found", message).hint("Name the run that staged both with --begun-run RUN."));
+        return Err(Failure::not_found("staging_not_found", message).hint("Name the run that staged both with --run-id."));
     };
     let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
     Ok(Times { before_stop_ms: now.saturating_sub(first), staging_ms: to.saturating_sub(from) })
