@@ -1,4 +1,4 @@
-//! Restore points as one thing: `svc-backup --list`, `--prune` and `--forget`, and `svc-nightly`, which makes and prunes them.
+//! Restore points as one thing: `svc-backup --list`, `--prune` and `--delete`, and `svc-nightly`, which makes and prunes them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,9 +55,8 @@ fn snapshots(product: &Product) -> Vec<String> {
 #[test]
 fn what_was_made_while_a_signal_came_is_no_point() {
     let (product, _) = installed("ptsignal");
-    // The last look at the unit, when all else is done: the script is told to end, tells it to end too, and it ends well all the same.
+    // The last look at the unit, when all else is done: the run is told to end, tells it to end too, and it ends well all the same.
     let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
-                until grep -q error \"$SVC_STATE_DIR\"/runs/*/*-verify-snapshot.json.partial; do sleep 0.01; done\n\
                 trap told=yes TERM; kill -TERM $PPID; until [ $told ]; do sleep 0.01; done; trap - TERM; fi ;; esac";
     let ran = backup(&product, &[]).stub(&product.path("stub"), "svc-unit", last).may_be_killed().run();
     eprintln!("{}", fs::read_to_string(newest_run(&product).join("log")).unwrap_or_default());
@@ -90,10 +89,10 @@ fn points_are_listed_as_they_are_and_go_as_a_whole() {
 
     let ran = backup(&product, &["--list"]).run().ok().unchanged();
     let states: Vec<String> = told(&ran, "state").into_iter().map(|(_, state)| state).collect();
-    assert_eq!(states, ["good", "good", "half", "good", "damaged", "good"], "{ran}");
+    assert_eq!(states, ["valid", "valid", "incomplete", "valid", "damaged", "valid"], "{ran}");
     let ran = backup(&product, &["--list", "--read-all"]).run().ok();
     assert_eq!(told(&ran, "state")[5], (id(&worse), "damaged".to_owned()));
-    assert_eq!(ran.result()["points"][5]["altered"], json!(["ptprune_db.backup.sql"]));
+    assert_eq!(ran.result()["points"][5]["damaged_files"], json!(["ptprune_db.backup.sql"]));
 
     // The newest that says it is good is not: it protects nothing that is older.
     let ran = backup(&product, &["--prune", "--max-count", "1", "--min-count", "1", "--dry-run"]).talks().run().ok().unchanged();
@@ -107,7 +106,7 @@ fn points_are_listed_as_they_are_and_go_as_a_whole() {
     let expected = [
         (&manual, "other_kind"),
         (&old, "max_age"),
-        (&cut, "half"),
+        (&cut, "incomplete"),
         (&lost, "max_age"),
         (&damaged, "damaged"),
         (&worse, "min_count"),
@@ -167,7 +166,7 @@ fn a_prune_that_cannot_prove_the_newest_removes_nothing() {
     // With the snapshot of the newest gone, the one before it is the newest good one.
     product.tool("svc-snap").arg("delete").arg("--from").arg(newest.join("snapshot.json")).run().ok();
     let ran = backup(&product, &["--prune", "--min-count", "1"]).run().ok().unchanged();
-    assert_eq!(told(&ran, "reason"), [(id(&old), "newest".to_owned()), (id(&newest), "not_proven".to_owned())], "{ran}");
+    assert_eq!(told(&ran, "reason"), [(id(&old), "newest".to_owned()), (id(&newest), "not_verified".to_owned())], "{ran}");
     assert!(old.join("SHA256SUMS").exists());
 }
 
@@ -203,19 +202,19 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
     let (product, _) = installed("ptnight");
     product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
     let none = nightly(&product, &[]).args(["--max-age", "26h"]).run();
-    assert!(none.status == 7 && none.stdout.starts_with("There is no good restore point in "), "{none}");
+    assert!(none.status == 7 && none.stdout.starts_with("There is no valid restore point in "), "{none}");
 
     // The search database does not answer; the dump is there.
     let (_, document) = bad_night(&product, &[("SVC_SEARCH_URL", "http://127.0.0.1:9")], 5);
-    let with_dump = PathBuf::from(document["result"]["half_point"].as_str().unwrap());
+    let with_dump = PathBuf::from(document["result"]["incomplete_point"].as_str().unwrap());
     assert!(with_dump.join("ptnight_db.backup.sql").exists() && with_dump.join("pgdump.json").exists());
     // The relational database does not; the snapshot is there.
     let (_, document) = bad_night(&product, &[("PGPORT", "9")], 5);
-    let with_snapshot = PathBuf::from(document["result"]["half_point"].as_str().unwrap());
+    let with_snapshot = PathBuf::from(document["result"]["incomplete_point"].as_str().unwrap());
     product.tool("svc-snap").arg("show").arg("--from").arg(with_snapshot.join("snapshot.json")).run().ok();
     assert_eq!(snapshots(&product).len(), 1);
     let ran = backup(&product, &["--list"]).run().ok();
-    assert_eq!(told(&ran, "state"), [(id(&with_dump), "half".to_owned()), (id(&with_snapshot), "half".to_owned())]);
+    assert_eq!(told(&ran, "state"), [(id(&with_dump), "incomplete".to_owned()), (id(&with_snapshot), "incomplete".to_owned())]);
 
     // Two nights at once: the second finds the first at work, however long that takes, and does nothing.
     let known = runs(&product).len();
@@ -235,7 +234,7 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
     assert!(document.is_ok(), "a night leaves its document in its run directory");
     let list = backup(&product, &["--list"]).run().ok();
     let points = list.result()["points"].as_array().unwrap();
-    assert!(points.len() == 1 && points[0]["state"] == "good" && points[0]["quiesced"] == false, "{list}");
+    assert!(points.len() == 1 && points[0]["state"] == "valid" && points[0]["quiesced"] == false, "{list}");
     assert_eq!(snapshots(&product).len(), 1);
     assert!(product.is_active());
 
@@ -250,7 +249,7 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
     drop(disk);
 
     let young = nightly(&product, &[]).args(["--max-age", "26h"]).run();
-    assert!(young.status == 0 && young.stdout.starts_with("The newest good restore point, "), "{young}");
+    assert!(young.status == 0 && young.stdout.starts_with("The newest valid restore point, "), "{young}");
     let point = PathBuf::from(points[0]["path"].as_str().unwrap());
     let about = point.join("restore-point.json");
     let text = fs::read_to_string(&about).unwrap();
@@ -288,9 +287,9 @@ fn old_runs_go_unless_something_needs_them() {
         run
     };
     let before = journal("20250101t000000z-upgrade-1.15.5", "svc-upgrade", &json!({}), Some(true));
-    let keeps = journal("20250102t000000z-rollback", "svc-rollback", &json!({"kept": {"run": "20250101t000000z-x"}}), Some(true));
+    let keeps = journal("20250102t000000z-rollback", "svc-rollback", &json!({"previous": {"run": "20250101t000000z-x"}}), Some(true));
     let last = journal("20250103t000000z-upgrade-2.0.1", "svc-upgrade", &json!({}), Some(true));
-    fs::write(last.join("09-installer.started"), "foreign\n").unwrap();
+    fs::write(last.join("09-installer.started"), "external\n").unwrap();
     let killed = journal("20250104t000000z-nightly", "svc-nightly", &json!({}), None);
     let foreign = runs.join("by-hand");
     fs::create_dir(&foreign).unwrap();

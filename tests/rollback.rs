@@ -114,7 +114,7 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
     let names = [&old, &new].map(|installer| installer.file_name().unwrap().to_str().unwrap());
     let may = |program: &str| {
         let name = program.rsplit('/').next().unwrap();
-        program == uninstall || names.contains(&name) || ["svc-upgrade", "svc-rollback", "foreign.sh"].contains(&name)
+        program == uninstall || names.contains(&name) || ["svc-upgrade", "svc-rollback", "svc-run"].contains(&name)
     };
     let others: Vec<&Vec<String>> = seen.iter().filter(|words| !may(program_of(words))).collect();
     assert!(others.is_empty(), "{others:#?}");
@@ -183,7 +183,7 @@ fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_f
     let newer = product.content().unwrap();
     let ran = product.tool("svc-rollback").run().ok().changed();
     let copies = || copies_of(&product);
-    let kept = &ran.result()["kept"];
+    let kept = &ran.result()["previous"];
     let named: Vec<&str> =
         ["indices", "databases"].iter().flat_map(|key| kept[key].as_array().unwrap()).map(|one| one.as_str().unwrap()).collect();
     assert_eq!(copies(), named.iter().map(|one| (*one).to_owned()).collect(), "{ran}");
@@ -265,7 +265,7 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{ran}");
     assert_back(&product, &before);
     // What it replaced is kept under the name of the upgrade, whose copies these were.
-    assert_eq!(ran.result()["kept"]["run"], upgrade.doc()["run_id"], "{ran}");
+    assert_eq!(ran.result()["previous"]["run"], upgrade.doc()["run_id"], "{ran}");
 
     // The copies are live now, and were written to: once more, it is the restore point that brings everything back.
     product.host.postgres.sql(&product.database(), "DELETE FROM items").unwrap();

@@ -46,7 +46,7 @@ fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_fr
     fs::write(&script, does).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let rollback = || product.tool("svc-rollback").arg("--uninstall").arg(format!("'{}'", script.display()));
-    let ran = rollback().run().fails(1, "command_failed").changed();
+    let ran = rollback().run().fails(3, "service_active").changed().warns("uninstall_failed");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("svc-rollback --resume"), "{ran}");
     assert!(product.is_active(), "what failed left it running, and it is not stopped over that");
     product.tool("svc-rollback").arg("--resume").run().ok().changed().warns("uninstall_failed");
@@ -115,9 +115,15 @@ fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_o
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("--other-server"), "{refused}");
     assert!(product.is_active() && product.marker() == "2.0.1");
 
-    // Its folder is away for a while when both databases are staged: it goes on from what is staged.
-    let rollback = product.tool("svc-rollback").arg("--other-server").arg(&moved);
-    signal_at(&product, rollback, (Signal::SIGKILL, true), "swap-search-possible.started");
+    // Killed before its point of no return, it leaves nothing: the next call removes what it has staged.
+    let rollback = || product.tool("svc-rollback").arg("--other-server").arg(&moved);
+    signal_at(&product, rollback(), (Signal::SIGKILL, true), "swap-search-possible.started");
+    once_free(|| product.tool("svc-rollback").arg("--resume")).fails(3, "nothing_to_resume");
+    assert_eq!(staged(&product), "0", "a staged database is left");
+
+    // Its folder is away for a while when it is killed behind that point: it is resumed with what is staged.
+    signal_at(&product, rollback(), (Signal::SIGKILL, true), "stop.started");
+    assert_eq!(staged(&product), "1", "nothing is staged, so this shows nothing");
     let away = product.path("away");
     fs::rename(&moved, &away).unwrap();
     let comes_back = format!("[ \"$1\" = stop ] && [ -e '{0}' ] && mv -T '{0}' '{1}'", away.display(), moved.display());
@@ -132,6 +138,12 @@ fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_o
     product.tool("svc-rollback").run().refused("rolled_back_already");
 }
 
+/// How many staged databases there are.
+fn staged(product: &Product) -> String {
+    let like = format!("SELECT count(*) FROM pg_database WHERE datname LIKE '{}_staged%'", product.database());
+    product.host.postgres.sql("postgres", &like).unwrap().trim().to_owned()
+}
+
 /// As where an upgrade is killed when its restore point is all but sealed, and the folder of the point is elsewhere by the time that
 /// this is cleared up: the snapshot of the point stays. The upgrade itself had ended well, and has its journal again afterwards.
 fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
@@ -141,12 +153,22 @@ fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
     let names = journal(&run);
     let last = names.iter().find(|name| name.ends_with("-unit-after.json")).unwrap()[..2].to_owned();
     for name in names {
-        if name == "document.json" || (name[..2] > *last && name.as_bytes()[2] == b'-') {
+        // In the notes stands what it would undo.
+        if name == "notes.json" {
+            let folder = point_of(upgrade);
+            let snapshot = fs::read_to_string(point.join("snapshot.json")).unwrap();
+            let snapshot: serde_json::Value = serde_json::from_str(&snapshot).unwrap();
+            let command = json!(["svc-point", "remove", folder, "--snapshot", snapshot["result"]["name"]]);
+            let undo = json!({"name": "remove-incomplete-point", "command": command, "directory": "/", "until": "finalize",
+                "always": false, "unless_interrupted": false});
+            fs::write(run.join(name), json!({"facts": {}, "undo": [undo]}).to_string()).unwrap();
+        } else if name == "document.json" || (name[..2] > *last && name.as_bytes()[2] == b'-') {
             fs::remove_file(run.join(name)).unwrap();
         }
     }
     let resume = product.tool("svc-upgrade").arg("--resume").arg(run.file_name().unwrap());
     resume.run().fails(3, "nothing_to_resume");
+    assert!(journal(&run).iter().any(|name| name.ends_with("-remove-incomplete-point.json")), "nothing was undone");
     product.tool("svc-snap").args(["show", "--from"]).arg(point.join("snapshot.json")).run().ok();
     fs::remove_dir_all(&run).unwrap();
     fs::rename(whole, run).unwrap();
@@ -158,7 +180,9 @@ fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had
     let path = |name: &str| folder.path().join(name);
     for name in ["named", "beside", "here"] {
         fs::create_dir(path(name)).unwrap();
-        fs::write(path(name).join("svc-1.15.5.run"), "").unwrap();
+        let installer = path(name).join("svc-1.15.5.run");
+        fs::write(&installer, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(installer, fs::Permissions::from_mode(0o755)).unwrap();
     }
     // An upgrade as far as it is read: its preflight had found the installer beside the new one.
     let id = "20260101t000000z-upgrade-2.0.1";
@@ -171,7 +195,7 @@ fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had
         (run.join("plan.json"), json!({"script": "svc-upgrade", "settings": {"SVC_BACKUP_DIR": path("backups")}}).to_string()),
         (run.join("04-previous-installer.started"), "check\n".to_owned()),
         (run.join("04-previous-installer.json"), found.to_string()),
-        (run.join("09-installer.started"), "foreign\n".to_owned()),
+        (run.join("09-installer.started"), "external\n".to_owned()),
         (point.join("restore-point.json"), said.to_string()),
     ] {
         fs::write(file, text).unwrap();
@@ -182,9 +206,10 @@ fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had
         let rollback = Tool::script("svc-rollback").arg("--no-uninstall").env("SVC_ENVIRONMENT_FILE", path("none"));
         let rollback = rollback.env("SVC_STATE_DIR", path("state")).env("SVC_BACKUP_DIR", path("backups")).dir(path(dir));
         let ran = rollback.envs(installers.map(|name| ("SVC_INSTALLER_DIR", path(name)))).run().unchanged();
-        let log = fs::read_to_string(Path::new(ran.result()["run_dir"].as_str().unwrap()).join("log")).unwrap();
-        let installer = log.lines().find_map(|line| line.split_once(" installer-file: svc-version installer "));
-        PathBuf::from(installer.unwrap_or_else(|| panic!("{log}\n{ran}")).1)
+        let run = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+        let found = journal(&run).into_iter().find(|name| name.ends_with("-installer-file.json")).unwrap();
+        let found: serde_json::Value = serde_json::from_str(&fs::read_to_string(run.join(found)).unwrap()).unwrap();
+        PathBuf::from(found["result"]["path"].as_str().unwrap_or_else(|| panic!("{found}\n{ran}")))
     };
     assert_eq!(looked_at(Some("named"), "here"), path("named/svc-1.15.5.run"));
     for installers in [None, Some("state")] {

@@ -183,7 +183,11 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
         error: (status != 0).then(|| ErrorPart {
             code: "command_failed".to_owned(),
             message: format!("The command of the step {} ended with status {status}.", step.name),
-            hint: Some(format!("Read {}.", output.display())),
+            hint: Some(if step.options.retry {
+                format!("Read {}.", output.display())
+            } else {
+                format!("Read {}. {}", output.display(), rerun_hint(run))
+            }),
             retryable: false,
             causes,
         }),

@@ -82,6 +82,9 @@ pub struct Options {
     /// A failure is this warning, and a person must look (9)
     #[arg(long, value_name = "CODE", conflicts_with = "defer")]
     pub or_review: Option<String>,
+    /// A failure of one of these codes is a warning of that code; any other is a failure
+    #[arg(long, value_name = "CODE,...", value_delimiter = ',', conflicts_with_all = ["or_warn", "or_review", "defer"])]
+    pub warn_if: Vec<String>,
     /// A failure ends the run only when the script has ended
     #[arg(long)]
     pub defer: bool,

@@ -29,6 +29,14 @@ pub fn all(state_dir: &Path, caller: &Caller, verbose: bool) -> Result<Vec<Strin
     Ok(done)
 }
 
+/// What [`all`] would run, for a dry run.
+pub fn plan(run: &Run) {
+    let killed = journal::runs(&run.state_dir).into_iter().filter(|other| other.last_document().is_none() && !other.is_running());
+    for undo in killed.flat_map(|other| super::status::pending(&other)) {
+        run.state().plan.push(undo.command);
+    }
+}
+
 fn one(journal: Journal, state_dir: &Path, caller: &Caller, verbose: bool) -> Result<(), Failure> {
     let plan = journal.plan();
     let run = Run::new(plan.script.clone(), journal, state_dir.to_owned(), caller.clone(), false, verbose, false);

@@ -200,7 +200,9 @@ impl Outcome {
 /// The last document of a run: of its journal (none where it ended before it had one), of its notes, and of how it ended.
 pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Document<RunResult> {
     let attempts = run.map(Journal::attempts).unwrap_or_default();
-    let mut result = with_facts(&notes.facts);
+    let mut facts = notes.facts.clone();
+    let kept = of_restore_points(&mut facts, &attempts, outcome);
+    let mut result = with_facts(&facts);
     result.run_dir = run.filter(|_| !outcome.dry_run).map(|run| run.dir().display().to_string());
     result.steps = attempts.iter().map(line).collect();
     result.downtime_ms = downtime(&attempts);
@@ -231,9 +233,29 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
         finished_at: finished.into(),
         duration_ms: u64::try_from(finished.as_millisecond() - outcome.started.as_millisecond()).unwrap_or(0),
         warnings: own.chain(attempts.iter().flat_map(warnings_of)).collect(),
-        error: (!outcome.is_ok()).then(|| error(&attempts, outcome)),
+        error: (!outcome.is_ok()).then(|| error(&attempts, outcome, kept)),
         result: Some(result),
     }
+}
+
+/// What svc-point has found and removed, also where it failed: its documents say it. Gives what is kept of an incomplete restore point, as
+/// a sentence for the message.
+fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt], outcome: &Outcome) -> Option<String> {
+    let mut sentence = None;
+    for attempt in attempts.iter().filter(|_| !outcome.dry_run) {
+        let Some((document, result)) = attempt.document.as_ref().and_then(|one| Some((one, one.result.as_ref()?))) else { continue };
+        let keys: &[&str] = match document.schema.as_str() {
+            "svc-point.prune/1" => &["points", "removed", "removed_runs", "half_removed"],
+            "svc-point.delete/1" => &["points", "removed", "half_removed"],
+            "svc-point.remove/1" => {
+                sentence = result.get("kept").and_then(Value::as_str).map(ToOwned::to_owned);
+                &[]
+            }
+            _ => &[],
+        };
+        facts.extend(keys.iter().filter_map(|key| Some(((*key).to_owned(), result.get(*key)?.clone()))));
+    }
+    sentence
 }
 
 /// A fact of the wrong type is left out: the document must come whatever a script has noted.
@@ -345,7 +367,7 @@ fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Optio
     let own = attempts.iter().filter(|one| one.begun_ms >= since && !outcome.undone.contains(&one.step));
     let steps: Vec<Option<bool>> = own.map(|one| line(one).changed).collect();
     let removed = [&result.removed, &result.removed_runs].into_iter().flatten().any(|list| !list.is_empty());
-    if removed || result.half_removed.is_some() || steps.contains(&Some(true)) {
+    if removed || !result.cleared.is_empty() || result.half_removed.is_some() || steps.contains(&Some(true)) {
         Some(true)
     } else if steps.contains(&None) {
         None
@@ -359,7 +381,7 @@ fn warnings_of(attempt: &Attempt) -> impl Iterator<Item = Warning> {
     warnings.map(|one| Warning { code: one.code.clone(), message: format!("{}: {}", attempt.step, one.message) })
 }
 
-fn error(attempts: &[Attempt], outcome: &Outcome) -> ErrorPart {
+fn error(attempts: &[Attempt], outcome: &Outcome, kept: Option<String>) -> ErrorPart {
     let failed = outcome.failed_step.as_ref().and_then(|step| newest(attempts, step));
     let cause = failed.and_then(|one| one.document.as_ref()?.error.as_ref());
     let code = match cause {
@@ -370,7 +392,7 @@ fn error(attempts: &[Attempt], outcome: &Outcome) -> ErrorPart {
     };
     ErrorPart {
         code,
-        message: outcome.message.clone(),
+        message: kept.map_or_else(|| outcome.message.clone(), |kept| format!("{} {kept}", outcome.message)),
         hint: outcome.hint.clone(),
         retryable: cause.is_some_and(|cause| cause.retryable),
         causes: cause.map(|cause| cause.causes.clone()).unwrap_or_default(),

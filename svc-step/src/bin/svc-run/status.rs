@@ -400,7 +400,7 @@ fn how_it_ended(document: Option<&Document<Value>>) -> String {
 }
 
 /// What would be undone first, the last registered first.
-fn pending(run: &Journal) -> Vec<Pending> {
+pub fn pending(run: &Journal) -> Vec<Pending> {
     let notes = run.notes();
     let needed = notes.undo.iter().rev().filter(|undo| {
         (undo.always || notes.commit.is_none())

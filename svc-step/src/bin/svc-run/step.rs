@@ -51,7 +51,8 @@ pub fn run(run: &Run, step: &Step) -> Result<Went, Failure> {
             run.state().failed_checks.push(failed(&step.name, &failure));
             return Ok(Went::NotedFailure);
         }
-        let warning = options.or_warn.as_ref().or(options.or_review.as_ref());
+        let tolerated = options.warn_if.iter().find(|code| **code == failure.code);
+        let warning = options.or_warn.as_ref().or(options.or_review.as_ref()).or(tolerated);
         if let Some(code) = warning {
             run.warn(code, format!("{} failed: {}", step.name, failure.message), options.or_review.is_some())?;
             return Ok(Went::NotedFailure);

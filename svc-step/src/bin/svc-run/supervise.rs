@@ -168,6 +168,9 @@ fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp,
         let run_dir = dir.path().join(id);
         make_dir(&run_dir)?;
         let run = Run::new(script.to_owned(), Journal::at(run_dir), state_dir, caller, true, verbose, false);
+        if parent().is_none() {
+            recover::plan(&run);
+        }
         let directory = here();
         return Ok(Begun {
             run,
@@ -609,6 +612,8 @@ fn finish(
     }
     let committed = run.committed();
     let environment = step_environment(run, settings);
+    // Where all that the run did is undone however it ends, nothing is left of it.
+    let for_its_time = run.undo_list().iter().all(|undo| undo.always) && !run.undo_list().is_empty();
     let left = undo::run_all(run, &environment, failed.is_some());
     // One that came while a rollback was running has ended that; a run that had ended well has ended well.
     if let (None, Some(late), true) = (signal, run.signal(), failed.is_some()) {
@@ -632,7 +637,7 @@ fn finish(
         code: failed.as_ref().map(|failed| failed.code.clone()).unwrap_or_default(),
         message: failed.as_ref().map(|failed| failed.message.clone()).unwrap_or_default(),
         hint: failed.as_ref().map(|failed| hint(run, failed, committed.as_deref(), undone, args)),
-        undone: if undone { own_steps(run) } else { Vec::new() },
+        undone: if undone || (for_its_time && committed.is_none() && left.is_empty()) { own_steps(run) } else { Vec::new() },
         plan: run.state().plan.clone(),
     };
     publish(run, args, outcome, signal)
