@@ -287,7 +287,8 @@ fn old_runs_go_unless_something_needs_them() {
         run
     };
     let before = journal("20250101t000000z-upgrade-1.15.5", "svc-upgrade", &json!({}), Some(true));
-    let keeps = journal("20250102t000000z-rollback", "svc-rollback", &json!({"previous": {"run": "20250101t000000z-x"}}), Some(true));
+    let keeps =
+        journal("20250102t000000z-rollback", "svc-rollback", &json!({"previous": {"run": "20250101t000000z-x"}}), Some(true));
     let last = journal("20250103t000000z-upgrade-2.0.1", "svc-upgrade", &json!({}), Some(true));
     fs::write(last.join("09-installer.started"), "external\n").unwrap();
     let killed = journal("20250104t000000z-nightly", "svc-nightly", &json!({}), None);

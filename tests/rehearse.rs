@@ -206,7 +206,10 @@ fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_nex
     let (cut, _) = signal_at(&product, rehearse(&product), (Signal::SIGKILL, true), "swap-database-possible.started");
     assert!(traces(&product).len() > 2, "nothing is left, so this shows nothing");
     let status = rehearse(&product).arg("--status").run();
-    assert!(status.stdout.contains("first undoes what the run has left:") && status.stdout.contains("  svc-run recover\n"), "{status}");
+    assert!(
+        status.stdout.contains("first undoes what the run has left:") && status.stdout.contains("  svc-run recover\n"),
+        "{status}"
+    );
     let clean = || rehearse(&product).arg("--clean");
     let dry = once_free(|| clean().arg("--dry-run").talks()).ok().unchanged();
     assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 2, "{dry}");

@@ -243,7 +243,9 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
 fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt], outcome: &Outcome) -> Option<String> {
     let mut sentence = None;
     for attempt in attempts.iter().filter(|_| !outcome.dry_run) {
-        let Some((document, result)) = attempt.document.as_ref().and_then(|one| Some((one, one.result.as_ref()?))) else { continue };
+        let Some((document, result)) = attempt.document.as_ref().and_then(|one| Some((one, one.result.as_ref()?))) else {
+            continue;
+        };
         let keys: &[&str] = match document.schema.as_str() {
             "svc-point.prune/1" => &["points", "removed", "removed_runs", "half_removed"],
             "svc-point.delete/1" => &["points", "removed", "half_removed"],
