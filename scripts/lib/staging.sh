@@ -7,15 +7,15 @@ preflight_staging() {
   preflight dump -- svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}" --dry-run
 }
 
-# stage_both [OPTION OF svc-run undo]: restored and verified; then it is checked that both can be swapped in.
+# stage_both: restored and verified, then it is checked that both can be swapped in; `undo_when` and `impossible` are options of svc-run.
 stage_both() {
-  undo "$@" unstage-search -- svc-snap unstage --run "$SVC_RUN_ID"
-  undo "$@" unstage-database -- svc-pgrestore unstage --run "$SVC_RUN_ID"
+  undo "${undo_when[@]}" unstage-search -- svc-snap unstage --run "$SVC_RUN_ID"
+  undo "${undo_when[@]}" unstage-database -- svc-pgrestore unstage --run "$SVC_RUN_ID"
   start stage-search -- svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}"
   start stage-database -- svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}"
   finish stage-search stage-database
 }
 swaps_possible() {
-  step "$@" swap-search-possible -- svc-snap swap --from "$(document stage-search)" --exact "${drop_old[@]}" --dry-run
-  step "$@" swap-database-possible -- svc-pgrestore swap --from "$(document stage-database)" "${drop_old[@]}" --dry-run
+  step "${impossible[@]}" swap-search-possible -- svc-snap swap --from "$(document stage-search)" --exact "${drop_old[@]}" --dry-run
+  step "${impossible[@]}" swap-database-possible -- svc-pgrestore swap --from "$(document stage-database)" "${drop_old[@]}" --dry-run
 }
