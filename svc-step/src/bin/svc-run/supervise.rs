@@ -70,7 +70,7 @@ pub struct SuperviseArgs {
     /// Print each step
     #[arg(short, long)]
     pub verbose: bool,
-    /// Print nothing on stdout where all went well
+    /// Print nothing on stdout: the document is in the run directory only
     #[arg(long)]
     pub silent: bool,
     /// The script and its arguments
@@ -736,9 +736,7 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
         }
     }
     run.log(&format!("ended with status {}", outcome.status));
-    if !(args.silent && document.ok && !run.dry_run) {
-        print(&run.script, &document);
-    }
+    print(&run.script, &document, args.silent && !run.dry_run);
     match signal {
         Some(signal) => End::Signal(signal),
         None => End::Code(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))),
@@ -746,8 +744,9 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
 }
 
 /// The document on stdout, or its summary where a person looks; the two lines of a failure. A reader that has gone is no failure.
-fn print(script: &str, document: &svc_step::document::Document<report::RunResult>) {
+fn print(script: &str, document: &svc_step::document::Document<report::RunResult>, silent: bool) {
     match console::summary(document).filter(|_| std::io::stdout().is_terminal()) {
+        _ if silent => {}
         Some(summary) => console::plain(&summary),
         None => drop(console::lines(&[serde_json::to_string(document).unwrap_or_default()])),
     }
@@ -771,6 +770,6 @@ fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failure: 
         ..Outcome::default()
     };
     let document = report::document(None, &journal::Notes::default(), &outcome);
-    print(script, &document);
+    print(script, &document, args.silent && !args.dry_run);
     ExitCode::from(failure.exit_code())
 }
