@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -23,6 +24,9 @@ use super::report::Check;
 
 /// What an argument of an installer is in the journal.
 pub const REDACTED: &str = "<redacted>";
+
+/// How much later than its tools the run may notice a signal to the whole process group.
+const ECHO: Duration = Duration::from_millis(50);
 
 /// Why a run does not end well.
 #[derive(Debug, Clone, Default)]
@@ -193,11 +197,11 @@ impl Run {
 
     /// The script has ended: no further step of it is begun. What still runs is told to end if the run has failed.
     pub fn close(&self, failed: bool) {
+        if failed {
+            self.terminate(None);
+        }
         let mut state = self.state();
         state.ended = true;
-        if failed {
-            send_to(&state.running, Signal::SIGTERM as i32);
-        }
         while state.busy > 0 {
             state = self.wait_for_change(state);
         }
@@ -227,12 +231,15 @@ impl Run {
         self.state().running.remove(&i32::try_from(process).unwrap_or(0));
     }
 
-    /// Tells the tools of these steps to end.
-    pub fn terminate(&self, steps: &[String]) {
-        let state = self.state();
-        let chosen =
-            state.running.iter().filter(|(_, step)| steps.contains(step)).map(|(process, step)| (*process, step.clone()));
-        send_to(&chosen.collect(), Signal::SIGTERM as i32);
+    /// Tells the tools of these steps, or all, to end. A signal to the whole process group has reached them already, and another one would
+    /// end them without a document.
+    pub fn terminate(&self, steps: Option<&[String]>) {
+        let waited = self.changed.wait_timeout_while(self.state(), ECHO, |state| state.signal.is_none());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.signal.is_none() {
+            let chosen = state.running.iter().filter(|(_, step)| steps.is_none_or(|steps| steps.contains(step)));
+            send_to(&chosen.map(|(process, step)| (*process, step.clone())).collect(), Signal::SIGTERM as i32);
+        }
     }
 
     // The journal.

@@ -550,7 +550,7 @@ fn wait(run: &Run, steps: &[String], all: bool) -> Result<(), Failure> {
             first = Some(failure);
             if !all {
                 drop(state);
-                run.terminate(steps);
+                run.terminate(Some(steps));
                 state = run.state();
                 continue;
             }
