@@ -7,7 +7,7 @@ set -euo pipefail
 shopt -s inherit_errexit nullglob
 
 script=$(basename -- "$0")
-PATH=$PATH:${lib%/lib}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+PATH=$PATH:$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"):/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 arguments=("$@") common=() flags=() taken=1
 
 check() { svc-run step --reads "$@"; }         # reads only; --dry-run makes it too

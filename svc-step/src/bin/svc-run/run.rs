@@ -53,7 +53,8 @@ impl Caller {
     pub fn now() -> Self {
         let added = std::env::var(ADDED).unwrap_or_default();
         let added: Vec<&str> = added.split(' ').collect();
-        let own = ["SVC_LOCK_FD", "SVC_RUN_ID", "SVC_RUN_DIR", "SVC_SUPERVISOR", "SVC_RESUMED", "SVC_FOLLOWED", ADDED];
+        let own =
+            ["SVC_LOCK_FD", "SVC_RUN_ID", "SVC_RUN_DIR", "SVC_SUPERVISOR", "SVC_RESUMED", "SVC_VERBOSE", "SVC_FOLLOWED", ADDED];
         let kept = |name: &OsStr| !own.iter().chain(&added).any(|other| name == OsStr::new(other));
         Self { environment: std::env::vars_os().filter(|(name, _)| kept(name)).collect() }
     }

@@ -20,6 +20,9 @@ use super::protocol::Step;
 use super::report::{Check, Verdict};
 use super::run::{Failed, Run, with_ending};
 
+/// The scripts that are steps of others: they print each step where the outer one does.
+const SCRIPTS: [&str; 4] = ["svc-backup", "svc-upgrade", "svc-rollback", "svc-rehearse"];
+
 /// How a step ended that is not a failure of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Went {
@@ -182,7 +185,10 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
         options.open(path).map_err(|error| run.journal_full(&Failure::io("write the journal", path, &error)))
     };
     let stdout = open(&partial, false)?;
-    let stderr = if std::io::stderr().is_terminal() { Stdio::inherit() } else { open(&run.dir().join("log"), true)?.into() };
+    // A script keeps a log of its own.
+    let is_script = command.first().is_some_and(|program| SCRIPTS.iter().any(|script| Path::new(program).ends_with(script)));
+    let told = std::io::stderr().is_terminal() || (is_script && run.verbose);
+    let stderr = if told { Stdio::inherit() } else { open(&run.dir().join("log"), true)?.into() };
     let [program, arguments @ ..] = command else {
         return Err(Failure::usage("command_missing", format!("The step {} has no command.", step.name)));
     };

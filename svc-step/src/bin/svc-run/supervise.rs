@@ -149,7 +149,7 @@ fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp,
     let environment = |extra: Vec<(String, String)>| {
         settings.iter().cloned().chain(extra).map(|(name, value)| (name.into(), value.into())).collect()
     };
-    let verbose = args.verbose || std::io::stderr().is_terminal() || followed;
+    let verbose = args.verbose || std::env::var_os("SVC_VERBOSE").is_some() || std::io::stderr().is_terminal() || followed;
     // It was copied from a journal; the installer would get it as it stands.
     if private_values(&args.script, &args.private).iter().any(|value| value == REDACTED) {
         let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
@@ -450,6 +450,9 @@ fn own_settings(run: &Run) -> Vec<(OsString, OsString)> {
     ];
     if run.dry_run {
         own.push(("SVC_DRY_RUN".into(), "1".into()));
+    }
+    if run.verbose {
+        own.push(("SVC_VERBOSE".into(), "1".into()));
     }
     if run.resumed {
         own.push(("SVC_RESUMED".into(), "1".into()));
