@@ -234,10 +234,15 @@ impl Journal {
         read_json(&self.document_path()).is_some_and(|Ended { ok }| ok)
     }
 
-    /// What it has found out.
+    /// What it has found out. Where that cannot be read, a run that has started an installer or an uninstaller has passed its point of
+    /// no return.
     #[must_use]
     pub fn notes(&self) -> Notes {
-        read_json(&self.dir.join("notes.json")).unwrap_or_default()
+        read_json(&self.dir.join("notes.json")).unwrap_or_else(|| {
+            let committed = self.has_begun("installer") || self.has_begun("uninstall");
+            let hint = || format!("To continue:\n  {} --resume {}", self.script(), self.id());
+            Notes { commit: committed.then(hint), ..Notes::default() }
+        })
     }
 
     /// Every attempt of every step, in the order of their numbers.

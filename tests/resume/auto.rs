@@ -32,9 +32,6 @@ fn an_installer_that_fails_is_rolled_back_by_itself_with_the_previous_one_that_l
     let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").env("SVC_INSTALLER_DIR", folder);
     let ran = upgrade.args(["--installer-arg", "--accept"]).arg(installer).run();
     let ran = ran.fails(1, "command_failed").changed();
-    for run in runs(&product) {
-        eprintln!("{}", fs::read_to_string(run.join("log")).unwrap_or_default());
-    }
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().starts_with("It was rolled back: 1.15.5 runs again."), "{ran}");
     assert_back(&product, &before);
     product.tool("svc-upgrade").arg("--resume").run().refused("rolled_back");
