@@ -266,7 +266,9 @@ impl Journey {
 /// Whether a run has passed its point of no return.
 pub fn is_committed(run: &Path) -> bool {
     let notes = fs::read_to_string(run.join("notes.json")).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    notes.is_some_and(|notes| notes["commit"].is_string())
+    let noted = notes.is_some_and(|notes| notes["commit"].is_string());
+    // A disk may have lost the notes.
+    noted || ["uninstall.started", "installer.started"].iter().any(|point| has(run, point))
 }
 
 /// Whether it had no room, and could say so in its last document: what there is no room for is named then.
