@@ -195,7 +195,7 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     let mut child = Command::new(program);
     child.args(arguments).current_dir(&step.directory).env_clear().envs(step.environment.iter().cloned());
     // A script that is called as a step is a run of its own.
-    child.env_remove("SVC_SUPERVISOR");
+    child.env_remove("SVC_SUPERVISOR").env_remove("SVC_RESUMED");
     if run.state().is_undo(&step.name) {
         // Nor does one that a terminal sends to all of its process group.
         child.process_group(0);
@@ -255,11 +255,12 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
 
 /// The newest run that an earlier attempt of this step has made, where the step is a script.
 fn nested_run(run: &Run, step: &Step) -> Option<Journal> {
-    let attempt = run.journal().attempt(&step.name)?;
+    // An attempt that resumed a run made none.
+    let first = run.journal().attempts().into_iter().find(|one| one.step == step.name)?;
     let script = step.command.first()?.to_string_lossy().rsplit('/').next()?.to_owned();
     journal::runs(&run.state_dir).into_iter().find(|other| {
         let plan = other.plan();
-        plan.script == script && plan.parent.as_deref() == Some(&run.id) && begun_ms(other) >= attempt.begun_ms
+        plan.script == script && plan.parent.as_deref() == Some(&run.id) && begun_ms(other) >= first.begun_ms
     })
 }
 
