@@ -681,9 +681,7 @@ fn interrupted(signal: i32, failed: Option<Failed>) -> Failed {
         step: failed.as_ref().and_then(|failed| failed.step.clone()),
         code: "interrupted".to_owned(),
         message: format!("The run was ended by {}.{}", signals::name(signal), during.unwrap_or_default()),
-        hint: failed
-            .filter(|failed| ["interrupted", "external_running"].contains(&failed.code.as_str()))
-            .and_then(|failed| failed.hint),
+        hint: failed.filter(|_| external).and_then(|failed| failed.hint),
     }
 }
 
