@@ -28,7 +28,9 @@ pub fn upgraded(name: &str) -> (Product, Content, Ran) {
 /// The directories of all runs of any script, the oldest first.
 pub fn runs(product: &Product) -> Vec<PathBuf> {
     let entries = fs::read_dir(product.state_dir().join("runs")).into_iter().flatten().flatten();
-    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    // One that is being made has a name with a dot.
+    let is_run = |path: &PathBuf| !path.file_name().unwrap_or_default().to_string_lossy().starts_with('.');
+    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_run).collect();
     runs.sort();
     runs
 }

@@ -229,16 +229,12 @@ fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp,
         return Err(Failure::refused("run_exists", format!("There is a run {id} already."))
             .hint("Unset SVC_RUN_ID: the run gets an ID of its own."));
     }
-    make_dir(&dir)?;
     let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, args.attached);
     run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
     run.expected = console::expected_total(&state_dir, script, &run.id);
     run.private = private_values(&args.script, &args.private);
     let plan = plan(args, &run, &parent, started);
-    if let Err(failure) = write_plan(&run, &plan, 1) {
-        let _ = fs::remove_dir_all(&dir);
-        return Err(failure);
-    }
+    make_run_dir(&run, &plan)?;
     name_holder(&state_dir, &id, parent.as_ref());
     run.say(&format!("run {id} in {}", dir.display()));
     log_call(&run, &plan);
@@ -386,6 +382,22 @@ fn write_plan(run: &Run, plan: &Plan, time: u32) -> Result<(), Failure> {
     file::write_whole(&run.dir().join(numbered("plan", time)), &text, 0o600, Existing::Replace)
         .and_then(|()| file::sync_folder_of(run.dir()))
         .map_err(|failure| run.journal_full(&failure))
+}
+
+/// Makes the run directory with its plan, at once: there is no run that nobody knows the command of.
+fn make_run_dir(run: &Run, plan: &Plan) -> Result<(), Failure> {
+    let new = run.dir().with_file_name(format!(".new-{}", run.id));
+    // What a call has left that was killed here.
+    let _ = fs::remove_dir_all(&new);
+    make_dir(&new)?;
+    let text = serde_json::to_vec_pretty(plan).unwrap_or_default();
+    let made = file::write_whole(&new.join("plan.json"), &text, 0o600, Existing::Replace)
+        .and_then(|()| fs::rename(&new, run.dir()).map_err(|error| Failure::io("make the run directory", run.dir(), &error)))
+        .and_then(|()| file::sync_folder_of(run.dir()));
+    made.map_err(|failure| {
+        let _ = fs::remove_dir_all(&new);
+        run.journal_full(&failure)
+    })
 }
 
 fn log_call(run: &Run, plan: &Plan) {
