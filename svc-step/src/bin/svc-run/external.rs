@@ -183,11 +183,7 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
         error: (status != 0).then(|| ErrorPart {
             code: "command_failed".to_owned(),
             message: format!("The command of the step {} ended with status {status}.", step.name),
-            hint: Some(if step.options.retry {
-                format!("Read {}.", output.display())
-            } else {
-                format!("Read {}. {}", output.display(), rerun_hint(run))
-            }),
+            hint: Some(format!("Read {}.", output.display())),
             retryable: false,
             causes,
         }),
@@ -254,7 +250,7 @@ fn unknown(run: &Run, step: &Step) -> Failure {
     Failure::refused("outcome_unknown", text).hint(rerun_hint(run))
 }
 
-fn rerun_hint(run: &Run) -> String {
+pub fn rerun_hint(run: &Run) -> String {
     format!("If it can safely be run twice:\n  {} --resume {} --rerun-installer", run.script, run.id)
 }
 

@@ -216,7 +216,10 @@ impl<'a> Runs<'a> {
             None => run.plan().parent.is_none(),
         };
         let newest = self.runs.iter().find(chosen)?;
-        if !newest.is_ok() {
+        // One that was killed and has left nothing tells nothing that an older one, which is not finished, would not tell better.
+        let is_nothing =
+            newest.last_document().is_none() && !is_committed(newest) && pending(newest).is_empty() && !self.is_running(newest);
+        if !newest.is_ok() && !is_nothing {
             return Some(newest.clone());
         }
         // A hop that ended well is only a part of a run, and hooks that were run alone finish no other run.

@@ -30,6 +30,8 @@ use super::{again, console, external, recover, resume, step, terminal, undo};
 
 /// How long another run may still hold the lock that is about to end, or that only looks (`svc-run status`).
 const SHORTLY: Duration = Duration::from_secs(1);
+/// How the hint of a run begins that was rolled back by itself.
+const ROLLED_BACK: &str = "It was rolled back";
 /// The tools' version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -704,17 +706,28 @@ fn hint(run: &Run, failed: &Failed, committed: Option<&str>, undone: bool, args:
         |parts: [Option<String>; 3]| parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
     if let Some(rolled_back) = undo::rolled_back(run) {
         return match rolled_back {
-            Ok(version) => join([Some(format!("It was rolled back: {version} runs again.")), own, None]),
+            Ok(version) => join([Some(format!("{ROLLED_BACK}: {version} runs again.")), own, None]),
             Err(hint) => {
                 join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, committed.map(str::to_owned)])
             }
         };
     }
     if let Some(committed) = committed {
-        return join([own, Some(committed.to_owned()), None]);
+        if own.as_ref().is_some_and(|own| own.starts_with(ROLLED_BACK)) {
+            return join([own, Some("The hops that are left are an upgrade of their own.".to_owned()), None]);
+        }
+        let is_hook = failed.step.as_ref().is_some_and(|step| step.starts_with("hook-"));
+        let rerun = (failed.code == "command_failed" && !is_hook && !is_script(run, failed)).then(|| external::rerun_hint(run));
+        return join([own, rerun, Some(committed.to_owned())]);
     }
     let again = format!("Run the same command again:\n  {}", run_again(run, args));
     join([undone.then(|| "Nothing was changed.".to_owned()), Some(own.unwrap_or(again)), None])
+}
+
+/// Whether the step that failed is a script, which has told what helps.
+fn is_script(run: &Run, failed: &Failed) -> bool {
+    let document = failed.step.as_ref().and_then(|step| run.journal().attempt(step)?.document);
+    document.is_some_and(|document| document.schema.ends_with(".run/1"))
 }
 
 /// The command line of the run; the private arguments are written nowhere.
