@@ -273,7 +273,7 @@ impl Journal {
     /// Whether the newest attempt of a step is ok.
     #[must_use]
     pub fn is_done(&self, step: &str) -> bool {
-        self.attempt(step).and_then(|one| one.document).is_some_and(|document| document.ok)
+        self.attempt(step).is_some_and(|one| one.is_ok())
     }
 }
 
@@ -323,9 +323,10 @@ impl Attempt {
         if path("json").exists() || !path("json.partial").exists() { path("json") } else { path("json.partial") }
     }
 
-    /// Whether it has ended well.
+    /// Whether it has ended well; of an external command whose document was lost, its exit status says it.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.document.as_ref().is_some_and(|document| document.ok)
+        let status = (self.kind == Kind::External).then_some(self.exit_status).flatten();
+        self.document.as_ref().map_or(status == Some(0), |document| document.ok)
     }
 }
