@@ -711,6 +711,9 @@ fn a_bar_is_shown_on_a_terminal() {
             && text.contains("\"ok\": true"),
         "{text}"
     );
+    // In a file that is copied to a terminal too.
+    let ran = own.dump().env("SVC_WATCHED", "1").args(["--force"]).talks().run().ok();
+    assert!(ran.stderr.contains("dump: ") && ran.stderr.contains("B/s"), "{ran}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `svc-pgdump aside`: a standing copy of the database, and the swap to it.
 
+use std::fs;
 use std::process::Child;
 
 use nix::sys::signal::Signal;
@@ -58,6 +59,18 @@ fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
     assert!(case.text().contains("CREATE TABLE public.later") && case.oid(&case.database) == before.1);
     // Clients have written to it while it was live.
     unused().refused("clones_used").unchanged();
+    // What a record said that a power cut has emptied is unknown.
+    let record = case.dir.path().join(format!("state/swaps/{run}.svc-pgrestore.json"));
+    let text = fs::read_to_string(&record).unwrap();
+    for half in ["", &text[..text.len() / 2]] {
+        fs::write(&record, half).unwrap();
+        let by_run = |step: &str| case.tool().args([step, "--run", &run]).run();
+        for ran in [unused(), by_run("swap"), by_run("unstage")] {
+            let ran = ran.fails(7, "swap_record_invalid").unchanged();
+            assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
+        }
+    }
+    fs::write(&record, text).unwrap();
     let again = case.keep("back.json", &back);
     case.tool().args(["swap", "--from"]).arg(&again).run().ok().changed();
     assert_eq!(case.text(), before.0);

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use svc_pgdump::lexer::{Kind, Lexer, Piece};
 use svc_pgdump::tokens;
 use svc_pgdump::whole::Examiner;
+use svc_pgrestore::Filter;
 use svc_tests::host::Host;
 use svc_tests::postgres::Postgres;
 use svc_tests::programs;
@@ -210,20 +211,19 @@ fn scraps(seed: u64) -> Option<(Vec<u8>, usize)> {
         return None;
     }
     let (mut sent, mut count) = (Vec::new(), 0);
+    let mut filter = Filter::new(180_000);
     let mut take = |piece: Piece<'_>| {
-        match piece.kind {
-            Kind::Comment => sent.push(b'\n'),
-            _ => sent.extend_from_slice(piece.bytes),
-        }
+        filter.pass(piece, &mut sent)?;
         if piece.kind == Kind::Statement && piece.last {
             count += 1;
-            sent.extend_from_slice(format!("SELECT 'got to {count}';").as_bytes());
+            write!(sent, "SELECT 'got to {count}';")?;
         }
-        Ok::<(), Infallible>(())
+        Ok::<(), std::io::Error>(())
     };
     let mut lexer = Lexer::default();
     lexer.feed(dump.as_bytes(), &mut take).unwrap();
     lexer.finish(&mut take).unwrap();
+    filter.finish(&mut sent).unwrap();
     Some((sent, count))
 }
 

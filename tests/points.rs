@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{installed, newest_run, point_of, runs, seal};
+use svc_tests::journey::{finalize, installed, newest_run, point_of, runs};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
@@ -33,7 +33,7 @@ fn aged(product: &Product, like: &Path, kind: &str, days: i64) -> PathBuf {
     let name = format!("snapshot_{}_{}_{id}_{kind}", product.name, &id[..8]);
     let snapshot = product.tool("svc-snap").args(["create", &name, "--kind", kind]).run().ok();
     fs::write(point.join("snapshot.json"), snapshot.text()).unwrap();
-    seal(&point);
+    finalize(&point);
     point
 }
 
@@ -134,7 +134,7 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     let mut said: Value = serde_json::from_str(&said).unwrap();
     said["result"]["cluster_uuid"] = json!("another-cluster");
     fs::write(elsewhere.join("snapshot.json"), said.to_string()).unwrap();
-    seal(&elsewhere);
+    finalize(&elsewhere);
     let ran = backup(&product, &["--prune", "--min-count", "1"]).run().ok().changed().warns("snapshot_stays");
     assert_eq!((&ran.result()["removed"], &ran.result()["half_removed"]), (&json!([id(&elsewhere)]), &Value::Null), "{ran}");
     assert!(!elsewhere.exists());
@@ -145,7 +145,7 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     fs::rename(&manual, &upgrade).unwrap();
     let said = fs::read_to_string(upgrade.join("restore-point.json")).unwrap();
     fs::write(upgrade.join("restore-point.json"), said.replace(&id(&manual), &id(&upgrade))).unwrap();
-    seal(&upgrade);
+    finalize(&upgrade);
     let forget = || backup(&product, &["--delete", &id(&upgrade)]);
     let down = forget().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").changed();
     assert_eq!(down.result()["half_removed"], json!(id(&upgrade)), "{down}");
@@ -254,7 +254,7 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
     let about = point.join("restore-point.json");
     let text = fs::read_to_string(&about).unwrap();
     fs::write(&about, text.replace(points[0]["made_at"].as_str().unwrap(), "2026-01-01T00:00:00Z")).unwrap();
-    seal(&point);
+    finalize(&point);
     let old = nightly(&product, &[]).args(["--max-age", "26h"]).run();
     assert!(old.status == 7 && old.stdout.ends_with(" min old.\n") && old.stderr.contains("hint: "), "{old}");
 }

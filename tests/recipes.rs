@@ -1,15 +1,18 @@
 //! The recipes of `scripts/README.md` that one host is enough for, run as they stand there. (The others: `snap_lines.rs`.)
 
+use std::fs;
+
 use nix::sys::signal::Signal;
-use svc_tests::journey::{assert_back, installed, once_free, point_of, signal_at};
+use svc_tests::journey::{assert_back, installed, journal, once_free, point_of, signal_at};
 use svc_tests::page;
 use svc_tests::product::Product;
 use svc_tests::tool::{Tool, root, search_path};
+use svc_tests::wait;
 
 /// Runs a recipe in the product's own folder `documents`; what it printed.
 fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
     let dir = product.path("documents");
-    std::fs::create_dir_all(&dir).unwrap();
+    fs::create_dir_all(&dir).unwrap();
     // The scripts are installed beside the tools.
     let path = search_path([root().join("scripts")]).into_string().unwrap();
     let more = more.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
@@ -65,9 +68,21 @@ fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resum
     let script = product.path("documents/my-own-run");
     let own = || Tool::program(&script).envs(product.env()).env("SVC_LIB", root().join("scripts/lib").display().to_string());
     // The supervisor is killed alone, before the commit: the next call of any script starts the service again first.
-    signal_at(&product, own(), (Signal::SIGKILL, false), "stop.json");
-    once_free(|| product.tool("svc-run").arg("recover"));
-    assert!(product.is_active());
+    let (killed, _) = signal_at(&product, own(), (Signal::SIGKILL, false), "stop.json");
+    // A signal to all of that call does not end the undo: it ends the call behind it.
+    let ran = wait::until("the tools of the killed run to end", wait::HANG, || {
+        let mut call = own().may_be_killed().spawn();
+        let undoes = || journal(&killed).iter().any(|name| name.ends_with("-start-again.started"));
+        wait::until("the undo, or the end of the call", wait::HANG, || (undoes() || !call.is_running()).then_some(())).unwrap();
+        if call.is_running() {
+            call.signal_group(Signal::SIGTERM);
+        }
+        Some(call.wait()).filter(|ran| ran.status != 8)
+    });
+    let ran = ran.unwrap();
+    assert_eq!(ran.status, 143, "{ran}");
+    let document = fs::read_to_string(killed.join("document.json")).unwrap();
+    assert!(document.contains("a later call has undone") && product.is_active(), "{document}\n{ran}");
     own().arg("--resume").run().refused("nothing_to_resume");
     // After it: it is resumed.
     let (run, _) = signal_at(&product, own(), (Signal::SIGKILL, true), "start.started");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
-use svc_tests::journey::{assert_back, installed, journal, once_free, point_of, signal_at};
+use svc_tests::journey::{assert_back, installed, once_free, point_of, signal_at};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 
@@ -218,44 +218,4 @@ fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_nex
     assert_no_trace(&product);
     let ran = clean().run().ok().unchanged();
     assert_eq!(ran.result()["cleared"], json!([]), "{ran}");
-}
-
-#[test]
-#[ignore = "many minutes: ended and killed at each step"]
-fn a_rehearsal_ended_or_killed_at_any_step_leaves_nothing() {
-    let (product, before) = installed("rhall");
-    let upgrade = product.tool("svc-upgrade").arg("--clone").arg(product.installer("2.0.1")).run().ok();
-    let point = point_of(&upgrade);
-    product.tool("svc-rollback").run().ok();
-    let whole = rehearse(&product).run().ok();
-    let mut points: Vec<String> = journal(Path::new(whole.result()["run_dir"].as_str().unwrap()));
-    points.sort();
-    // After the last document of a script nothing is left to end.
-    points.retain(|name| name[..1].parse::<u8>().is_ok() && (name.ends_with(".started") || name.ends_with(".json")));
-    let last = points.iter().rfind(|name| name.ends_with(".json")).unwrap().clone();
-    points.retain(|name| *name != last);
-    let ways = [
-        (Signal::SIGTERM, false),
-        (Signal::SIGTERM, true),
-        (Signal::SIGINT, true),
-        (Signal::SIGHUP, true),
-        (Signal::SIGKILL, true),
-        (Signal::SIGKILL, false),
-    ];
-    // Each point in one of the ways, and each way at every sixth point.
-    for (at, way) in points.iter().zip(ways.into_iter().cycle()) {
-        eprintln!("{way:?} at {at}");
-        signal_at(&product, rehearse(&product), way, &at[3..]);
-        if way.0 == Signal::SIGKILL {
-            once_free(|| rehearse(&product).arg("--clean")).ok();
-        }
-        assert_no_trace(&product);
-    }
-    assert_back(&product, &before);
-    // A rollback clears up as well.
-    signal_at(&product, rehearse(&product), (Signal::SIGKILL, true), "swap-search-possible.started");
-    let ran = once_free(|| product.tool("svc-rollback").arg(&point)).ok();
-    assert_eq!(ran.result()["cleared"].as_array().unwrap().len(), 1, "{ran}");
-    assert_no_trace(&product);
-    assert_back(&product, &before);
 }

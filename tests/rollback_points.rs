@@ -110,7 +110,7 @@ fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_o
         document["result"][key] = "7000000000000000000".into();
         fs::write(moved.join(file), document.to_string()).unwrap();
     }
-    journey::seal(&moved);
+    journey::finalize(&moved);
     let refused = product.tool("svc-rollback").arg(&moved).run().refused("other_server");
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("--other-server"), "{refused}");
     assert!(product.is_active() && product.marker() == "2.0.1");
@@ -144,7 +144,7 @@ fn staged(product: &Product) -> String {
     product.host.postgres.sql("postgres", &like).unwrap().trim().to_owned()
 }
 
-/// As where an upgrade is killed when its restore point is all but sealed, and the folder of the point is elsewhere by the time that
+/// As where an upgrade is killed when its restore point is all but finalized, and the folder of the point is elsewhere by the time that
 /// this is cleared up: the snapshot of the point stays. The upgrade itself had ended well, and has its journal again afterwards.
 fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
     let run = PathBuf::from(upgrade.result()["run_dir"].as_str().unwrap());
@@ -202,7 +202,7 @@ fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had
     ] {
         fs::write(file, text).unwrap();
     }
-    journey::seal(&point);
+    journey::finalize(&point);
 
     let looked_at = |installers: Option<&str>, dir: &str| {
         let rollback = Tool::script("svc-rollback").arg("--no-uninstall").env("SVC_ENVIRONMENT_FILE", path("none"));

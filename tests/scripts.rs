@@ -10,6 +10,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use svc_tests::disk::SmallDisk;
+use svc_tests::journey::undone_where;
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
@@ -260,14 +261,24 @@ fn an_installers_own_status_is_never_taken_for_one_of_the_contract() {
 }
 
 #[test]
-fn an_installer_gets_the_callers_umask_and_no_lock_of_ours() {
+fn an_installer_gets_the_callers_umask_and_environment_and_no_lock_of_ours() {
     let product = Product::new("scumask").unwrap();
     product.install("1.15.5", 20).unwrap();
-    let out = product.path("seen");
-    let does = format!("{{ umask; env | grep -c SVC_LOCK; ls -l /proc/self/fd; }} >'{}'; exit 1", out.display());
-    product.tool("svc-upgrade").arg(installer_that(&product, &does)).run().fails(1, "command_failed");
+    let (out, settings) = (product.path("seen"), product.path("environment"));
+    fs::write(&settings, "SVC_KEEP_RUNS=77\nPRODUCTS_OWN=of_the_file\n").unwrap();
+    let does = format!("{{ umask; env; ls -l /proc/self/fd; }} >'{}'; exit 1", out.display());
+    let upgrade = || product.tool("svc-upgrade").env("SVC_ENVIRONMENT_FILE", &settings).env("CALLERS", "own");
+    upgrade().arg(installer_that(&product, &does)).run().fails(1, "command_failed");
+    let of_caller = |seen: &str| {
+        assert!(seen.starts_with("0022\n") && seen.contains("\nCALLERS=own\n") && !seen.contains("SVC_LOCK"), "{seen}");
+        assert!(!seen.contains("SVC_KEEP_RUNS") && !seen.contains("PRODUCTS_OWN"), "{seen}");
+    };
+    of_caller(&fs::read_to_string(&out).unwrap());
+    // The run has recorded the setting, which its tools get again.
+    fs::write(&settings, "").unwrap();
+    upgrade().args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
     let seen = fs::read_to_string(out).unwrap();
-    assert!(seen.starts_with("0022\n0\n"), "{seen}");
+    of_caller(&seen);
     // A service that the installer starts would hold an open lock for ever.
     let state = format!("{}/", product.state_dir().display());
     let ours: Vec<&str> = seen.lines().filter(|line| line.contains(&state) && !line.ends_with(".out")).collect();
@@ -324,16 +335,14 @@ fn whoever_stops_listening_stops_no_run() {
         std::iter::once(svc_tests::tool::bin_dir()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     )
     .unwrap();
-    let ended = Command::new("bash")
-        .args(["-c", "{ \"$0\" -v 3>&2 2>&1 1>&3 | head -n 2 >/dev/null; exit \"${PIPESTATUS[0]}\"; } 2>\"$1\""])
-        .arg(script)
-        .arg(product.path("document"))
-        .envs(product.env())
-        .env("PATH", folders)
-        .stdin(Stdio::null())
-        .status()
-        .unwrap();
-    assert!(ended.success());
+    let piped = |line: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", line]).arg(&script).arg(product.path("document"));
+        bash.envs(product.env()).env("PATH", &folders).stdin(Stdio::null()).status().unwrap()
+    };
+    // Nobody reads the document: its reader has ended before it comes.
+    assert!(piped("\"$0\" | true; exit \"${PIPESTATUS[0]}\"").success());
+    assert!(piped("{ \"$0\" -v 3>&2 2>&1 1>&3 | head -n 2 >/dev/null; exit \"${PIPESTATUS[0]}\"; } 2>\"$1\"").success());
     let document: serde_json::Value = serde_json::from_str(&fs::read_to_string(product.path("document")).unwrap()).unwrap();
     assert_eq!(document["ok"], true);
     assert!(Path::new(document["result"]["restore_point"].as_str().unwrap()).join("SHA256SUMS").exists());
@@ -358,11 +367,29 @@ fn no_secret_of_a_url_or_an_installers_argument_is_written_anywhere() {
     let refused = product.tool("svc-backup").env("SVC_SEARCH_URL", url).run();
     assert_eq!(refused.status, 2, "{refused}");
     assert!(!refused.stdout.contains("h1dd3n") && !refused.stderr.contains("h1dd3n"), "{refused}");
+    // Nor where the run is resumed in a folder in which a file has that name.
+    let folder = product.path("folder");
+    fs::create_dir_all(folder.join("t0psecret")).unwrap();
+    let again = product.tool("svc-upgrade").dir(folder).args(["--resume", "--rerun-installer", "--installer-arg", "t0psecret"]);
+    again.run().fails(1, "command_failed");
     for secret in ["h1dd3n", "s3cr3t", "t0psecret"] {
         assert!(!holds(&product.state_dir(), secret), "{secret} is in the run directory");
         assert!(!holds(&product.backup_dir(), secret), "{secret} is in the restore point");
         assert!(!ran.stdout.contains(secret) && !ran.stderr.contains(secret), "{ran}");
     }
+}
+
+#[test]
+fn a_tool_that_is_ended_alone_fails_its_step_and_what_was_done_is_undone() {
+    let term = "case $* in *--read-back*) kill -TERM $$ ;; esac";
+    let (_product, ran) = undone_where("scterm", ("svc-pgdump", term), "no_document");
+    assert!(ran.doc()["error"]["message"].as_str().unwrap().starts_with("The step dump failed"), "{ran}");
+}
+
+#[test]
+fn where_the_point_of_no_return_cannot_be_noted_the_service_runs_again() {
+    let damages = "case $* in *'--expect inactive'*) rm \"$SVC_RUN_DIR/notes.json\"; mkdir \"$SVC_RUN_DIR/notes.json\" ;; esac";
+    undone_where("scnotes", ("svc-unit", damages), "journal_full");
 }
 
 #[test]
@@ -443,9 +470,15 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
     let process = || host.systemd.property(&server.unit, "MainPID").unwrap();
 
     let first = process();
-    setup().arg("--dry-run").talks().run().ok().unchanged();
+    setup().args(["--restart", "--dry-run"]).talks().run().ok().unchanged();
     assert!(!location.exists());
-    setup().run().ok().changed();
+    // A setting that does not fit this host.
+    let odd = setup().arg("--restart").env("SVC_SEARCH_OS_USER", "nobody-here").run();
+    assert!(odd.status != 0 && process() == first && !location.exists(), "{odd}");
+    // Whether the service is active is not known where there is no unit of it.
+    setup().run().fails(3, "unit_unknown");
+    assert_eq!(process(), first);
+    setup().arg("--restart").run().ok().changed();
     assert_ne!(process(), first, "the server was not restarted, so it cannot know the path");
     let second = process();
     setup().run().ok().unchanged();

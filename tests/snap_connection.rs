@@ -97,7 +97,7 @@ impl<'a> Client<'a> {
         run(&["delete", "s"]).ok().changed();
     }
 
-    /// A standing copy, and the brakes, as a user with no more rights than the page of the tool says; then as one who has what the
+    /// A standing copy, and the throttles, as a user with no more rights than the page of the tool says; then as one who has what the
     /// page says of `--rate` too.
     fn sets_aside_and_rates(&self, as_user: impl Fn(&str, &[&str]) -> Tool) {
         let run = |user: &str, args: &[&str]| silent(as_user(user, args).run());
@@ -105,7 +105,7 @@ impl<'a> Client<'a> {
         assert!(aside.result()["indices"].as_array().unwrap().iter().any(|one| one["index"] == "content-a"), "{aside}");
         run(LEAST, &["unstage", "--run", "20261120t020003z-aside"]).ok().changed();
 
-        // The brake of the repository is within these rights, and that of the cluster is not.
+        // The throttle of the repository is within these rights, and that of the cluster is not.
         let created = run(LEAST, &["create", "rated", "--rate", "unlimited"]).ok().changed();
         assert_eq!(created.result()["rate"]["put_back"], true, "{created}");
         for (user, put_back) in [(LEAST, Value::Null), (RATED, json!(true))] {
@@ -411,7 +411,10 @@ fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent()
     authority.issue("two", "two", "DNS:two.test").unwrap();
     let list = |cert: &str, key: Option<&str>| {
         let tool = sandbox.tool(&["list", "--url", "https://127.0.0.1:1", "--client-cert"]).arg(authority.path(cert));
-        key.map_or(tool.clone(), |key| tool.arg("--client-key").arg(authority.path(key))).run()
+        let ran = key.map_or(tool.clone(), |key| tool.arg("--client-key").arg(authority.path(key))).run();
+        let shown = |line: &str| ran.stdout.contains(line) || ran.stderr.contains(line);
+        assert!(!fs::read_to_string(authority.file(key.unwrap_or(cert))).unwrap().lines().any(shown), "the key is shown\n{ran}");
+        ran
     };
     list("one.pem", Some("two.key")).fails(2, "client_cert_invalid").unchanged();
     list("one.pem", Some("one.pem")).refused("secret_file_open");

@@ -1,4 +1,4 @@
-//! `svc-snap --rate`: the search database's brakes, taken off or set for one step and put back on every way out.
+//! `svc-snap --rate`: the search database's throttles, taken off or set for one step and put back on every way out.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -64,7 +64,7 @@ fn quiet(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_snapshot_is_taken_without_the_brake_and_the_repository_is_afterwards_as_it_was() {
+fn a_snapshot_is_taken_without_the_throttle_and_the_repository_is_afterwards_as_it_was() {
     for set in [None, Some("400kb")] {
         let sandbox = Sandbox::new("off").registered(&set.map(|value| (SNAPSHOT, value)).into_iter().collect::<Vec<_>>());
         sandbox.simple("docs", 3);
@@ -219,7 +219,7 @@ fn while_another_snapshot_runs_the_rate_is_left_as_it_is_with_a_warning() {
     sandbox.run(&["wait", "s2"]).ok();
 }
 
-/// A way to the sandbox's server on which nobody answers the request that takes a brake off. It is carried at once, or held back;
+/// A way to the sandbox's server on which nobody answers the request that takes a throttle off. It is carried at once, or held back;
 /// either way the test gets its path and its body.
 fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (StandIn, Receiver<(String, Value)>) {
     let (send, came) = channel();
@@ -250,7 +250,7 @@ fn signs_of_life(sandbox: &Sandbox) -> usize {
 }
 
 #[test]
-fn a_call_that_ends_while_the_brake_is_being_taken_off_leaves_it_as_it_was_or_says_that_nobody_knows() {
+fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or_says_that_nobody_knows() {
     let sandbox = Sandbox::new("half").registered(&[(SNAPSHOT, "3mb")]);
     sandbox.simple("docs", 3);
     let before = settings(&sandbox);
@@ -315,7 +315,7 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
         let tool = sandbox.tool(&["create", name, "--rate", "unlimited"]).env("SVC_SEARCH_URL", way.url());
         tool.run().ok().changed()
     };
-    // Between the plan and the brake.
+    // Between the plan and the throttle.
     let way = rewritten(&sandbox, &["_refresh"], |settings| {
         settings["chunk_size"] = json!("10mb");
         settings[SNAPSHOT] = json!("9mb");
@@ -347,7 +347,7 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
 }
 
 #[test]
-fn a_repository_with_secrets_among_its_settings_keeps_its_brake_and_no_document_shows_them() {
+fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_document_shows_them() {
     let sandbox = Sandbox::new("secret");
     sandbox.simple("docs", 3);
     let note = json!({"run": "20261120t020003z-far", "host": "far", "token": "far.1", "was": "7mb", "set": "0"}).to_string();
@@ -486,7 +486,7 @@ fn what_may_take_hours_ends_on_a_signal_and_says_what_goes_on_by_itself() {
     assert!(sandbox.snapshots().is_empty());
 }
 
-/// What the cluster has of the brake and of our note.
+/// What the cluster has of the throttle and of our note.
 fn cluster(sandbox: &Sandbox) -> Value {
     let all = sandbox.ask("GET", "/_cluster/settings?flat_settings=true", None);
     let of = |part: &str| all[part].get(RESTORE).cloned().unwrap_or_default();
@@ -510,7 +510,7 @@ fn restoring(sandbox: &Sandbox, tool: Tool) -> Spawned {
 }
 
 #[test]
-fn the_clusters_brake_on_restores_is_put_back_on_every_way_out() {
+fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     let host = Host::shared().unwrap();
     let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
     let sandbox = Sandbox::on(own.search.clone(), "cluster").registered(&[]);
@@ -534,13 +534,13 @@ fn the_clusters_brake_on_restores_is_put_back_on_every_way_out() {
     assert_eq!(cluster(&sandbox), unset);
     sandbox.from(&["unstage"], &staged).ok();
 
-    // The repository's own brake on restores is nobody's default; it stays, and that is said.
+    // The repository's own throttle on restores is nobody's default; it stays, and that is said.
     let register = |settings: Value| {
         sandbox.ask("PUT", &format!("/_snapshot/{}", sandbox.prefix), Some(json!({"type": "fs", "settings": settings})));
     };
     register(json!({"location": sandbox.location(), "max_restore_bytes_per_sec": "9mb"}));
-    let braked = from(&["stage", "--rate", "unlimited", "--dry-run"]).run().ok().warns("rate_not_changed");
-    assert!(braked.text().contains("max_restore_bytes_per_sec: 9mb"), "{braked}");
+    let throttled = from(&["stage", "--rate", "unlimited", "--dry-run"]).run().ok().warns("rate_not_changed");
+    assert!(throttled.text().contains("max_restore_bytes_per_sec: 9mb"), "{throttled}");
     register(json!({"location": sandbox.location()}));
 
     // Nothing that others share is changed where others share it.

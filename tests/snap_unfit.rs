@@ -1,5 +1,7 @@
 //! What `svc-snap stage`, `swap`, `unstage` and `restore` never bring into use: what is damaged, not whole, or not meant.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::host::Host;
@@ -67,6 +69,19 @@ fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_cha
     sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_INDICES", "other-*").run().refused("outside_scope");
     sandbox.tool(&["restore", "s1"]).env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").unchanged();
     sandbox.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();
+    // What a record said that a power cut has emptied is unknown.
+    let run = staged.doc()["run_id"].as_str().unwrap();
+    let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
+    let text = fs::read_to_string(&record).unwrap();
+    for half in ["", &text[..text.len() / 2]] {
+        fs::write(&record, half).unwrap();
+        for step in ["swap", "unstage", "wait"] {
+            let ran = sandbox.run(&[step, "--run", run]).fails(7, "swap_record_invalid").unchanged();
+            assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
+        }
+        sandbox.run(&["stage", "s1", "--dry-run"]).ok().warns("swap_record_invalid");
+    }
+    fs::write(&record, text).unwrap();
     let mut other = created.doc().clone();
     other["result"]["cluster_uuid"] = json!("another");
     sandbox.tool(&["stage", "--from", "-"]).stdin(other.to_string()).run().refused("other_server");

@@ -38,6 +38,8 @@ fn neither_a_control_c_nor_the_end_of_the_terminal_ends_a_run() {
     // A shell that is there afterwards, as an operator's is.
     let mut terminal = Terminal::open(&product, &format!("trap : INT; {upgrade}; printf 'a %s' prompt; read -r _"), &[]);
     terminal.wait_for("svc-upgrade: stop: ok");
+    // The bars of the tools.
+    terminal.wait_for("B/s");
     let run = process_of(&terminal);
     terminal.interrupt();
     terminal.wait_for("a prompt");
@@ -72,8 +74,13 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
     let asking = product.path("odd/termfollow-2.0.1.run");
     fs::create_dir_all(asking.parent().unwrap()).unwrap();
     let (answer, go) = (product.path("answer"), product.path("go"));
-    let asks = format!("trap '' HUP TERM; echo 'Which licence?'; read -r it; echo \"$it\" >{}", quoted(&answer));
-    let waits = format!("until [ -e {} ]; do sleep 0.1; done; echo 'It is small.'; exit 1", quoted(&go));
+    let daemon = product.path("daemon");
+    let asks = format!("trap '' HUP TERM; echo 'Which licence?' >&2; read -r it; echo \"$it\" >{}", quoted(&answer));
+    let waits = format!(
+        "until [ -e {} ]; do sleep 0.1; done; echo 'It is small.'; while sleep 0.2; do echo on; done & echo $! >>{}; exit 1",
+        quoted(&go),
+        quoted(&daemon)
+    );
     fs::write(&asking, format!("#!/bin/sh\n{asks}\n{waits}\n")).unwrap();
     fs::set_permissions(&asking, fs::Permissions::from_mode(0o755)).unwrap();
     let mut terminal = Terminal::open(&product, &format!("svc-upgrade --attached {}", quoted(&asking)), &[]);
@@ -90,7 +97,10 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
     let file = |ending: &str| journal(&run).into_iter().find(|name| name.ends_with(ending)).map(|name| run.join(name));
     let status = wait::until("the installer's own end", A_WHILE, || file("-installer.rc")).unwrap();
     assert_eq!(fs::read_to_string(status).unwrap(), "1\n");
-    assert_eq!(fs::read_to_string(file("-installer.out").unwrap()).unwrap(), "Which licence?\nIt is small.\n");
+    let printed = || fs::read_to_string(file("-installer.out").unwrap()).unwrap();
+    assert!(printed().starts_with("Which licence?\nIt is small.\n"), "{}", printed());
+    // What the installer has left behind goes on, and holds neither the run nor its output.
+    wait::until("the daemon to go on", A_WHILE, || printed().ends_with("on\non\n").then_some(())).unwrap();
     terminal.wait();
     // It is asked for once: what goes on with the run stays on the terminal too.
     let mut terminal = Terminal::open(&product, "svc-upgrade --resume --rerun-installer", &[]);
@@ -98,6 +108,29 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
     terminal.type_in("another one\n");
     terminal.wait();
     assert_eq!(fs::read_to_string(&answer).unwrap(), "another one\n");
+    let daemons = fs::read_to_string(&daemon).unwrap();
+    assert_eq!(daemons.lines().count(), 2);
+    for daemon in daemons.lines() {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.parse().unwrap()), Signal::SIGKILL).unwrap();
+    }
+}
+
+#[test]
+fn an_installer_gets_nothing_of_the_settings_file_where_the_run_is_followed_either() {
+    let product = Product::new("termenv").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let (installer, seen, settings) = (product.path("odd/termenv-2.0.1.run"), product.path("seen"), product.path("environment"));
+    fs::create_dir_all(installer.parent().unwrap()).unwrap();
+    fs::write(&installer, format!("#!/bin/sh\nenv >{}\nexit 1\n", quoted(&seen))).unwrap();
+    fs::set_permissions(&installer, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&settings, "PRODUCTS_OWN=of_the_file\n").unwrap();
+    let file = settings.display().to_string();
+    let mut terminal =
+        Terminal::open(&product, &format!("svc-upgrade {}", quoted(&installer)), &[("SVC_ENVIRONMENT_FILE", &file)]);
+    terminal.wait();
+    assert_eq!(ended(&product, "upgrade")["error"]["code"], "command_failed");
+    let seen = fs::read_to_string(seen).unwrap();
+    assert!(seen.contains("PGPORT=") && !seen.contains("PRODUCTS_OWN") && !seen.contains("SVC_ADDED"), "{seen}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 set -euo pipefail
 shopt -s inherit_errexit nullglob
+export PATH
 
 script=$(basename -- "$0")
 PATH=$PATH:$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"):/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -43,7 +44,7 @@ common_option() {
       common+=(--resume)
       if [[ ${2-} =~ ^([^-].*/)?[0-9]{8}t[0-9]{6}z- ]]; then common[-1]+="=$2" && taken=2; fi
       ;;
-    --rerun-installer | --attached | --dry-run | -v) common+=("$1") ;;
+    --rerun-installer | --attached | --dry-run | --json | -v) common+=("$1") ;;
     --verbose) common+=(-v) ;;
     -h | --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "$0"

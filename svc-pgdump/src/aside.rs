@@ -135,9 +135,9 @@ fn planned(call: &Call, admin: &Admin, database: &str, live: &Live, creation: &C
 ///
 /// # Errors
 /// The run is about another database, what it set aside is gone or was swapped in (3), or a database of that name is somebody
-/// else's (3).
+/// else's (3); the note is empty or damaged (7).
 fn done(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<Option<Aside>, Failure> {
-    let noted: Option<Aside> = swaps::read(call, call.run_id(), &[SCHEMA]).ok().and_then(|received| received.result().ok());
+    let noted: Option<Aside> = swaps::find(call, call.run_id(), &[SCHEMA])?.map(|received| received.result()).transpose()?;
     let catalog = databases(&mut admin.client)?;
     let is_taken = catalog.iter().any(|one| one.name == wanted.aside.name);
     let Some(noted) = noted else {

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use postgres::error::SqlState;
 use svc_step::child::{self, Ended};
 use svc_step::{Call, Failure};
 
+use crate::refusal;
 use crate::target::{Server, Target};
 use crate::whole::{INTERNAL_OPTION, major};
 
@@ -144,21 +146,21 @@ fn packaged(major: u32) -> Option<PathBuf> {
     places.into_iter().map(PathBuf::from).find(|path| path.exists())
 }
 
-/// Whether the role may not read something that pg_dump reads, and whether somebody keeps it from a table: it tells no SQLSTATE, and
-/// the server's words in its message are in the server's language.
-const HINDERED: &str = "SELECT
-    EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE c.relkind IN ('r', 'p', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-            AND (NOT has_schema_privilege(n.oid, 'USAGE') OR NOT has_table_privilege(c.oid, 'SELECT') OR row_security_active(c.oid))
-            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')),
-    EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-        WHERE d.datname = current_database() AND l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock' AND l.granted
-            AND l.pid <> pg_backend_pid())";
+/// Statements that read no row of all that pg_dump reads, with the rights and the locks that this takes.
+const READS: &str = "SELECT string_agg(format('SELECT * FROM ONLY %s LIMIT 0', c.oid::regclass), ';')
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')";
 
-/// What the server tells of why a pg_dump that said no could not go on: it lacks a right, or a table is locked.
-fn hindered(call: &Call, target: &Target, database: &str) -> Option<(bool, bool)> {
-    let row = target.connect(call, database).ok()?.query_one(HINDERED, &[]).ok()?;
-    Some((row.try_get(0).ok()?, row.try_get(1).ok()?))
+/// The server's refusal of what pg_dump reads, where it lacks a right or waits for a lock. (pg_dump tells no SQLSTATE, and the words of the
+/// server are in its own language.)
+fn refused(call: &Call, target: &Target, database: &str) -> Option<Failure> {
+    let mut client = target.connect(call, database).ok()?;
+    let reads: String = client.query_one(READS, &[]).ok()?.try_get(0).ok()?;
+    client.batch_execute("SET row_security = off; SET lock_timeout = '1s'").ok()?;
+    let error = client.batch_execute(&reads).err()?;
+    let of_server = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::LOCK_NOT_AVAILABLE].contains(error.code()?);
+    of_server.then(|| refusal::of_query(&error, &format!("dump the database {database}")))
 }
 
 /// What pg_dump itself says, line by line: what the server says of a row, and the query, follow on lines of other kinds.
@@ -171,20 +173,11 @@ pub(crate) fn failure(call: &Call, ended: &Ended, target: &Target, database: &st
     const OF_SERVER: [&str; 4] = [": detail: ", "Error message from server", "ommand was: ", "uery was: "];
     let is_own = |line: &&str| !OF_SERVER.iter().any(|mark| line.contains(mark));
     let said = own_words(&ended.stderr).filter(is_own).collect::<Vec<_>>().join("\n");
-    let (no_right, locked) = match ended.status.code() {
-        Some(_) => hindered(call, target, database).unwrap_or_default(),
-        None => (false, false),
-    };
-    let failure = if no_right {
-        Failure::refused("postgres_no_right", format!("pg_dump lacks a right to something in the database {database}."))
-            .hint("Dump as the database's owner, or as the administrator (--as postgres); the cause names what it may not read.")
-    } else if locked {
-        Failure::unavailable("postgres_locked", format!("pg_dump waited too long for a lock in the database {database}."))
-            .hint("Wait until the change of the tables has ended, or allow more time with --lock-wait-timeout.")
-    } else {
+    let refused = ended.status.code().and_then(|_| refused(call, target, database));
+    let failure = refused.unwrap_or_else(|| {
         Failure::failed("pg_dump_failed", format!("pg_dump did not dump the database {database} to its end."))
-            .hint("See the cause and the server's log; when it is mended, run the same command again.")
-    };
+            .hint("See the cause and the server's log; when it is fixed, run the same command again.")
+    });
     let failure = failure.cause(format!("pg_dump ended with {}", ended.status)).cause(said);
     // libpq's own words, which are English in pg_dump's environment.
     match ended.stderr.contains("server closed the connection unexpectedly") {

@@ -89,7 +89,7 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
             .hint("Wait until the server runs, then run the same command again.")
     } else if *code == SqlState::DISK_FULL {
         Failure::failed("postgres_disk_full", format!("Cannot {action}: the server's disk is full."))
-            .hint("Free some room on the server, and run the same command again.")
+            .hint("Free disk space on the server, and run the same command again.")
     } else {
         Failure::failed("postgres_refused", format!("Cannot {action}: the server says no."))
             .hint("See the cause; the server's own log says more.")

@@ -65,7 +65,7 @@ pub(crate) fn check(call: &Call, path: &Path, estimate: Estimate) -> Result<(), 
             "no_room",
             format!("{folder} has {} of room, and {source} {}.", human(free), human(estimate.bytes)),
         )
-        .hint("Free some room there, or name a file on another disk with --output; --ignore-room tries all the same."));
+        .hint("Free disk space there, or name a file on another disk with --output; --ignore-room tries all the same."));
     }
     if free < estimate.bytes {
         call.warn("little_room", format!("{folder} has {} of room, and {source} {}.", human(free), human(estimate.bytes)));

@@ -32,7 +32,7 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use loader::{Loader, LoaderArgs};
+pub use loader::{Filter, Loader, LoaderArgs};
 pub use outcome::{Proof, PropertiesFrom, Restored, Source, Staged, Swapped, Unstaged};
 pub use restore::WholeArgs;
 pub use stage::StageArgs;

@@ -16,6 +16,7 @@ use svc_step::{Call, Failure};
 
 pub(crate) use choice::Chosen;
 pub use choice::{Loader, LoaderArgs};
+pub use filter::Filter;
 pub(crate) use plan::{Plan, Planner};
 
 /// pg_dump writes an element of an array that is null as the word NULL, whatever the database is set to.

@@ -68,7 +68,7 @@ fn planned(mut prepared: Prepared, drop_old: bool, exchange: &dyn Fn(&Staged) ->
 
 /// What this run has staged already, wherever it stands now: the swap finds out what is left to do.
 fn finished_before(prepared: &mut Prepared, call: &Call) -> Result<Option<Staged>, Failure> {
-    let Some(staged) = stage::noted(&prepared.staged, call) else { return Ok(None) };
+    let Some(staged) = stage::noted(&prepared.staged, call)? else { return Ok(None) };
     let catalog = databases(&mut prepared.admin.client)?;
     Ok(catalog.iter().any(|one| one.oid == staged.staged.oid).then_some(staged))
 }

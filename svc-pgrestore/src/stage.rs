@@ -53,7 +53,7 @@ pub(crate) fn remove_leftovers(prepared: &mut Prepared, call: &Call) -> Result<(
 
 /// The copy of this run is there already: it is the one that is wanted, or somebody must look.
 fn already(wanted: &Staged, catalog: &[Named], call: &Call) -> Result<Staged, Failure> {
-    match noted(wanted, call) {
+    match noted(wanted, call)? {
         Some(staged) if catalog.contains(&staged.staged) => Ok(staged),
         _ => Err(Failure::refused(
             "staged_exists",
@@ -64,14 +64,17 @@ fn already(wanted: &Staged, catalog: &[Named], call: &Call) -> Result<Staged, Fa
 }
 
 /// What this run has staged and proven of this dump already, by what is noted of it.
-pub(crate) fn noted(wanted: &Staged, call: &Call) -> Option<Staged> {
-    let received = swaps::read(call, call.run_id(), &["svc-pgrestore.stage/1", "svc-pgrestore.restore/1"]).ok()?;
-    let staged = staged_of(&received)?;
+///
+/// # Errors
+/// The note is empty or damaged (7).
+pub(crate) fn noted(wanted: &Staged, call: &Call) -> Result<Option<Staged>, Failure> {
+    let received = swaps::find(call, call.run_id(), &["svc-pgrestore.stage/1", "svc-pgrestore.restore/1"])?;
+    let Some(staged) = received.as_ref().and_then(staged_of) else { return Ok(None) };
     let same = staged.database == wanted.database
         && staged.system_identifier == wanted.system_identifier
         && staged.dump.sha256 == wanted.dump.sha256
         && staged.owner == wanted.owner;
-    (same && staged.proven).then_some(staged)
+    Ok((same && staged.proven).then_some(staged))
 }
 
 fn staged_of(received: &Received) -> Option<Staged> {

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
 /// A swap has made the copy live before (3), or it is not there any more (4).
 fn is_unused(admin: &mut Admin, call: &Call, exchange: &Exchange) -> Result<(), Failure> {
     let standing = exchange.standing(&databases(&mut admin.client)?)?;
-    let was_live = noted(call, &exchange.run).is_some_and(|noted| noted.swapped || noted.back);
+    let was_live = noted(call, &exchange.run)?.is_some_and(|noted| noted.swapped || noted.back);
     if matches!(standing, Standing::Ready { .. }) && !was_live {
         return Ok(());
     }
@@ -208,15 +208,19 @@ pub(crate) fn perform(
 
 /// The OID of what an exchange that took place has replaced, as it was noted before.
 fn noted_kept(call: &Call, exchange: &Exchange) -> Option<u32> {
-    let noted = noted(call, &exchange.run)?;
+    let noted = noted(call, &exchange.run).ok()??;
     // The note may be of the way back.
     if noted.incoming.oid == exchange.incoming.oid { noted.kept?.oid } else { noted.incoming.oid }
 }
 
 /// The swap that is noted of a run.
-fn noted(call: &Call, run: &RunId) -> Option<Swapped> {
-    let received = swaps::read(call, run, &[SWAP, RESTORE]).ok()?;
-    if received.step() == "swap" { received.result().ok() } else { received.result::<Restored>().ok()?.swap }
+fn noted(call: &Call, run: &RunId) -> Result<Option<Swapped>, Failure> {
+    let Some(received) = swaps::find(call, run, &SCHEMAS)? else { return Ok(None) };
+    match received.step() {
+        "swap" => received.result().map(Some),
+        "restore" => received.result::<Restored>().map(|restored| restored.swap),
+        _ => Ok(None),
+    }
 }
 
 /// Drops what was replaced, under the name that it has now; `known` says that it is that one, not another of its name.
@@ -227,7 +231,7 @@ fn drop_kept(admin: &mut Admin, call: &Call, kept: &Named, known: bool) -> Resul
         return admin.alter(call, &sql, "drop the database that was replaced");
     }
     Err(Failure::refused(
-        "kept_unknown",
+        "previous_unknown",
         format!("Nothing here tells that the database {} is the one that was replaced.", kept.name),
     )
     .hint(format!("Look at it; if it is of no use, {sql} drops it.")))

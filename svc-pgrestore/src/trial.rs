@@ -42,7 +42,7 @@ pub(crate) fn can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(),
     }
     let mut noted = prepared.staged.clone();
     noted.staged = Named { name: name.clone(), oid: None };
-    let is_new = swaps::read(call, call.run_id(), &SCHEMAS).is_err();
+    let is_new = swaps::find(call, call.run_id(), &SCHEMAS)?.is_none();
     if is_new {
         notes::write(call, call.run_id(), "stage", &noted.database, &noted)?;
     }

@@ -74,7 +74,8 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
 }
 
 /// Removes the notes of the run, unless a copy that they speak of is still there: that of a swap knows more than the document of
-/// the staging before it, and a copy that was set aside is noted by the tool that did it.
+/// the staging before it, and a copy that was set aside is noted by the tool that did it. A note that is cut stays: which copies it
+/// spoke of is unknown.
 fn forget(admin: &mut Admin, run: &RunId, call: &Call) -> Result<(), Failure> {
     let catalog = databases(&mut admin.client)?;
     for (tool, schemas) in [("svc-pgrestore", OWN_SCHEMAS.as_slice()), ("svc-pgdump", &[ASIDE])] {

@@ -78,7 +78,7 @@ pub struct Created {
     pub skipped: Vec<PassedOver>,
     /// Whether an earlier call of the same run had begun it, and this one only waited for it and judged it.
     pub resumed: bool,
-    /// The brake of the repository, where `--rate` speaks of it; else `null`.
+    /// The throttle of the repository, where `--rate` speaks of it; else `null`.
     #[serde(default)]
     pub rate: Option<RateUsed>,
     /// What is done.
@@ -135,7 +135,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
     ended
 }
 
-/// Why the repository's brake has to be left as it is.
+/// Why the repository's throttle has to be left as it is.
 fn rate_not_changed(args: &CreateArgs, resumed: bool) -> Option<&'static str> {
     match (resumed, args.no_wait) {
         (true, _) => Some("the snapshot was begun by an earlier call"),
@@ -240,7 +240,7 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut R
             }
         };
     }
-    // A signal may have come while the brake was taken off.
+    // A signal may have come while the throttle was taken off.
     let ended = rates.during(call, server, || call.check().and_then(|()| taking.until_finished()));
     created.rate = rates.used();
     match &ended {

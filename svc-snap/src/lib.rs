@@ -12,7 +12,7 @@
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
 //!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
 //!   that (`kept`).
-//! - `rate/`: the search database's brakes on snapshots and restores, taken off and put back.
+//! - `rate/`: the search database's throttles on snapshots and restores, taken off and put back.
 //! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
 //! - `runs/`: what runs have begun, as documents and notes have it: `staged`, set `aside`, `swapped`, `restored`; what a step is
 //!   `given` of that, and how an index stands by what is `seen` of it. `guard`: the lock that keeps two runs apart, and names

@@ -100,12 +100,9 @@ pub(crate) fn named(run: &str) -> Result<RunId, Failure> {
 /// What is noted of `run`, or `None`.
 ///
 /// # Errors
-/// The note is damaged (2).
+/// The note is damaged (7).
 pub(crate) fn noted(call: &Call, run: &RunId) -> Result<Option<Begun>, Failure> {
-    if !swaps::path(call, run).exists() {
-        return Ok(None);
-    }
-    Begun::read(&swaps::read(call, run, &SCHEMAS)?).map(Some)
+    swaps::find(call, run, &SCHEMAS)?.map(|received| Begun::read(&received)).transpose()
 }
 
 /// Notes how something ended. That it ended so is not made undone by a note that cannot be written.

@@ -86,10 +86,7 @@ impl WaitArgs {
 
 /// The staging that a run has noted; an aside or a swap is nothing that the server goes on with.
 fn staged_by(call: &Call, run: &RunId) -> Result<Option<Brought>, Failure> {
-    if !swaps::path(call, run).exists() {
-        return Ok(None);
-    }
-    let noted = swaps::read(call, run, &runs::SCHEMAS)?;
+    let Some(noted) = swaps::find(call, run, &runs::SCHEMAS)? else { return Ok(None) };
     if brought::SCHEMAS.contains(&noted.schema()) { Brought::read(&noted).map(Some) } else { Ok(None) }
 }
 

@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn a_failure_after_a_signal_ends_by_the_signal_and_stays_its_cause() {
-        let failure = Failure::failed("disk_full", "The disk is full.").hint("Free some room.").cause("ENOSPC");
+        let failure = Failure::failed("disk_full", "The disk is full.").hint("Free disk space.").cause("ENOSPC");
         let ended = failed_after(15, failure);
         assert_eq!((ended.code.as_str(), ended.exit_code(), ended.signal), ("interrupted", 143, Some(15)));
         assert_eq!(ended.causes, ["disk_full: The disk is full.", "ENOSPC"]);
-        assert_eq!(ended.hint.as_deref(), Some("Free some room."));
+        assert_eq!(ended.hint.as_deref(), Some("Free disk space."));
     }
 }

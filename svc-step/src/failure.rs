@@ -105,7 +105,7 @@ impl Failure {
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::failed("disk_full", format!("Cannot {action}: the disk that holds {path} is full."))
-                    .hint("Free some room there, or name another folder, and run the same command again.")
+                    .hint("Free disk space there, or name another folder, and run the same command again.")
             }
             _ => Self::failed("io_error", format!("Cannot {action} at {path}."))
                 .hint("See the cause; when it is mended, run the same command again."),

@@ -138,6 +138,14 @@ pub fn document_in(path: &Path) -> Option<Document<Value>> {
     read_json(path)
 }
 
+/// What the file of a lock says, where somebody holds the lock.
+#[must_use]
+pub fn held(path: &Path) -> Option<String> {
+    // Shared: two who ask at once must not take each other for the holder.
+    let is_held = fs::File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)));
+    is_held.then(|| fs::read_to_string(path).unwrap_or_default().trim().to_owned())
+}
+
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
     fs::File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
@@ -177,29 +185,33 @@ impl Journal {
     #[must_use]
     pub fn script(&self) -> String {
         let script = self.plan().script;
-        match self.id().split('-').nth(1) {
-            Some(kind @ ("upgrade" | "rollback")) if script.is_empty() => format!("svc-{kind}"),
-            _ => script,
+        if !script.is_empty() {
+            return script;
         }
+        let name = self.id().split_once('-').map_or("", |(_, name)| name);
+        let known = ["setup-snapshots", "backup", "nightly", "upgrade", "rollback", "rehearse"];
+        known.iter().find(|known| name.starts_with(**known)).map(|known| format!("svc-{known}")).unwrap_or_default()
     }
 
     /// Whether a process holds the lock of the service for this run, or for a run that has called it.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let Some(runs) = self.dir.parent() else { return false };
-        let lock = runs.parent().unwrap_or(runs).join("lock");
-        let is_held = fs::File::open(&lock).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)));
-        if !is_held || self.last_document().is_some() {
-            return false;
-        }
-        let holder = fs::read_to_string(&lock).unwrap_or_default();
+        let Some(state_dir) = self.dir.parent().and_then(Path::parent) else { return false };
+        let holder = held(&state_dir.join("lock"));
+        self.last_document().is_none() && holder.is_some_and(|holder| self.is_within(&holder))
+    }
+
+    /// Whether this is the run of that ID, or was called by it.
+    #[must_use]
+    pub fn is_within(&self, id: &str) -> bool {
         let mut run = Some(self.clone());
         // A caller is older than what it has called: there is no circle.
         while let Some(one) = run {
-            if one.id() == holder.trim() {
+            if one.id() == id {
                 return true;
             }
-            run = one.plan().parent.filter(|parent| parent.as_str() < one.id()).map(|parent| Self::at(runs.join(parent)));
+            let parent = one.plan().parent.filter(|parent| parent.as_str() < one.id());
+            run = parent.map(|parent| Self::at(one.dir.with_file_name(parent)));
         }
         false
     }
@@ -235,11 +247,12 @@ impl Journal {
     }
 
     /// What it has found out. Where that cannot be read, a run that has started an installer or an uninstaller has passed its point of
-    /// no return.
+    /// no return, and a rollback that was to stop the service.
     #[must_use]
     pub fn notes(&self) -> Notes {
         read_json(&self.dir.join("notes.json")).unwrap_or_else(|| {
-            let committed = self.has_begun("installer") || self.has_begun("uninstall");
+            let stops_committed = self.script() == "svc-rollback" && self.has_begun("stop");
+            let committed = stops_committed || self.has_begun("installer") || self.has_begun("uninstall");
             let hint = || format!("To continue:\n  {} --resume {}", self.script(), self.id());
             Notes { commit: committed.then(hint), ..Notes::default() }
         })
@@ -270,6 +283,12 @@ impl Journal {
         entries.into_iter().any(|entry| parts(&entry.path()).is_some_and(|(_, name, _)| name == step))
     }
 
+    /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.
+    #[must_use]
+    pub fn has_changed_the_service(&self) -> bool {
+        self.notes().commit.is_some() && !self.has_begun("way")
+    }
+
     /// Whether the newest attempt of a step is ok.
     #[must_use]
     pub fn is_done(&self, step: &str) -> bool {
@@ -298,7 +317,7 @@ impl Attempt {
         let file = |ending: &str| PathBuf::from(format!("{}.{ending}", files.display()));
         let kind = match fs::read_to_string(started).unwrap_or_default().trim() {
             "check" => Kind::Check,
-            "external" | "foreign" => Kind::External,
+            "external" => Kind::External,
             // Also where it is empty: that it was started is known, and not as what.
             _ => Kind::Step,
         };

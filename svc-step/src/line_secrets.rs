@@ -96,7 +96,14 @@ pub fn has_password(text: &str) -> bool {
     word.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
 }
 
-/// Takes user and password out of URLs with a scheme. A password may hold any sign, so everything up to the last `@` goes.
+/// User and password in a URL, of which `rest` is what stands behind `://`; and host and path. A password may hold any sign, so
+/// everything up to the last `@` is taken for them, although that may be of a path.
+#[must_use]
+pub fn user_of_url(rest: &str) -> (Option<&str>, &str) {
+    rest.rsplit_once('@').map_or((None, rest), |(user, host)| (Some(user), host))
+}
+
+/// Takes user and password out of URLs with a scheme.
 fn url_users(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
@@ -105,9 +112,9 @@ fn url_users(line: &str) -> String {
         out.push_str("://");
         let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(after.len());
         let (url, behind) = after.split_at_checked(end).unwrap_or((after, ""));
-        match url.rsplit_once('@') {
+        match user_of_url(url) {
             // Several URLs without a blank between: each on its own.
-            Some((user, host)) if !user.contains("://") => {
+            (Some(user), host) if !user.contains("://") => {
                 out.push_str(&format!("{REDACTED}@{host}"));
                 rest = behind;
             }
@@ -250,11 +257,27 @@ mod tests {
             ("registry/app:1.2@sha256:ab", "registry/app:1.2@sha256:ab"),
             ("app:1.2@sha256:ab", "app:1.2@sha256:ab"),
             ("https://host:9200/path", "https://host:9200/path"),
+            // That may be a password with a slash in it.
+            ("https://host/a@b", "https://<redacted>@b"),
             ("password_file: /etc/x", "password_file: /etc/x"),
             ("session:", "session:"),
             ("# To be changed before use", "# To be changed before use"),
         ] {
             assert_eq!(without_secrets(text), shown);
+        }
+    }
+
+    #[test]
+    fn what_stands_before_the_last_at_sign_of_a_url_is_its_user() {
+        for (rest, user, host) in [
+            ("h:9200/x", None, "h:9200/x"),
+            ("u:p%40w@h:9200/x/", Some("u:p%40w"), "h:9200/x/"),
+            ("u:p@w@h", Some("u:p@w"), "h"),
+            ("u:1/p@h", Some("u:1/p"), "h"),
+            ("h/a@b", Some("h/a"), "b"),
+            ("@h", Some(""), "h"),
+        ] {
+            assert_eq!(user_of_url(rest), (user, host), "{rest}");
         }
     }
 

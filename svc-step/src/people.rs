@@ -5,6 +5,15 @@ use std::io::{IsTerminal, Write};
 use crate::common::{Common, ProgressMode};
 use crate::failure::Failure;
 
+/// Set where stderr is a file that another process copies to a terminal.
+pub const WATCHED: &str = "SVC_WATCHED";
+
+/// Whether somebody watches stderr: it is a terminal, or is copied to one.
+#[must_use]
+pub fn is_watched() -> bool {
+    std::io::stderr().is_terminal() || std::env::var_os(WATCHED).is_some()
+}
+
 /// How people are spoken to in this call.
 #[derive(Debug, Clone)]
 pub struct People {
@@ -12,7 +21,7 @@ pub struct People {
     quiet: bool,
     verbose: bool,
     progress: ProgressMode,
-    terminal: bool,
+    watched: bool,
 }
 
 impl People {
@@ -22,15 +31,15 @@ impl People {
             quiet: common.quiet,
             verbose: common.verbose,
             progress: if common.quiet { ProgressMode::None } else { common.progress },
-            terminal: std::io::stderr().is_terminal(),
+            watched: is_watched(),
         }
     }
 
-    /// How progress is to be shown, `Auto` being resolved: a bar (`Auto`) only where stderr is a terminal.
+    /// How progress is to be shown, `Auto` being resolved: a bar (`Auto`) only where somebody watches.
     #[must_use]
     pub const fn progress(&self) -> ProgressMode {
         match self.progress {
-            ProgressMode::Auto if !self.terminal => ProgressMode::None,
+            ProgressMode::Auto if !self.watched => ProgressMode::None,
             mode => mode,
         }
     }
@@ -60,7 +69,7 @@ impl People {
 
     /// A warning, for somebody who sits at a terminal; cron reads it in the document.
     pub(crate) fn warning(&self, message: &str) {
-        if self.terminal && !self.quiet {
+        if self.watched && !self.quiet {
             self.line(&format!("warning: {message}"));
         }
     }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::common::ProgressMode;
 use crate::people::{People, write_line};
@@ -187,6 +188,11 @@ impl Drop for Progress {
 
 fn bar(what: &str, unit: Unit) -> ProgressBar {
     let bar = ProgressBar::no_length().with_style(style(unit, false));
+    let stderr = Term::stderr();
+    if !stderr.is_term() {
+        // It is a file that is copied to a terminal; how wide that is, nobody knows here.
+        bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(stderr), 4));
+    }
     bar.set_prefix(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(250));
     bar

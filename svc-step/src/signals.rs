@@ -14,18 +14,13 @@ const ECHO: Duration = Duration::from_secs(1);
 pub struct Signals(Arc<(Mutex<Option<i32>>, Condvar)>);
 
 impl Signals {
-    /// Starts to catch. INT and TERM are caught even where they were inherited as ignored (children that a script
-    /// started with `&`); an ignored HUP stays ignored (`nohup`). A second signal ends the process at once; the same one
+    /// Starts to catch what [`caught`] does. A second signal ends the process at once; the same one
     /// within [`ECHO`] of the first is taken for its echo.
     ///
     /// # Errors
     /// The kernel refuses the handlers.
     pub fn catch() -> std::io::Result<Self> {
-        let mut wanted = vec![SIGINT, SIGTERM];
-        if !inherited_as_ignored(SIGHUP) {
-            wanted.push(SIGHUP);
-        }
-        let mut incoming = Incoming::new(wanted)?;
+        let mut incoming = caught()?;
         let signals = Self::default();
         let shared = signals.clone();
         std::thread::spawn(move || {
@@ -71,6 +66,19 @@ impl Signals {
     }
 }
 
+/// From here on no INT, TERM or HUP ends the process by itself. INT and TERM are caught even where they were inherited as ignored (children
+/// that a script started with `&`); an ignored HUP stays ignored (`nohup`).
+///
+/// # Errors
+/// The kernel refuses the handlers.
+pub fn caught() -> std::io::Result<Incoming> {
+    let mut wanted = vec![SIGINT, SIGTERM];
+    if !inherited_as_ignored(SIGHUP) {
+        wanted.push(SIGHUP);
+    }
+    Incoming::new(wanted)
+}
+
 /// Ends the process by `signal` itself, so that its parent sees what happened.
 pub fn die_of(signal: i32) {
     let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -84,8 +92,7 @@ pub fn name(signal: i32) -> String {
 }
 
 /// Whether the process was started with a signal ignored (`nohup`). Reads the kernel's own account, since asking by `sigaction` would set it.
-#[must_use]
-pub fn inherited_as_ignored(signal: i32) -> bool {
+fn inherited_as_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status
         .lines()

@@ -13,6 +13,7 @@ use crate::file::{self, Existing};
 use crate::from::{Accept, Received};
 use crate::lock::make_private_folder;
 use crate::run_id::RunId;
+use crate::status::Status;
 
 /// No plan takes this long to write.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
@@ -111,19 +112,52 @@ fn remove_half_written(folder: &Path) {
 /// Reads the plan of an earlier call, of the first tool among those of `schemas` that has one.
 ///
 /// # Errors
-/// There is none of that run (4), or it is damaged (2).
+/// There is none of that run (4), or it is empty or damaged (7): what that run did is not known then.
 pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Failure> {
     let mut paths = schemas.iter().map(|schema| path_of(call, tool_of(schema), run));
     let Some(path) = paths.find(|path| path.exists()) else {
         let path = path(call, run);
         return Err(Failure::not_found("swap_not_found", format!("Nothing is noted of the run {run} here."))
-            .hint(format!("ls {} shows the runs that are.", file::folder_of(&path).display())));
+            .hint(format!("The runs of which something is noted:\n  ls {}", as_word(file::folder_of(&path)))));
     };
-    Received::read(call, &path, schemas, Accept::Unfinished)
+    Received::read(call, &path, schemas, Accept::Unfinished).map_err(|failure| unknown(&path, failure))
 }
 
-/// The plans of this tool whose schema is one of `schemas`, of all runs, oldest run first. One that cannot be read is passed
-/// over: it is no ground to act on.
+/// The same; `None` if there is none.
+///
+/// # Errors
+/// It is empty or damaged (7).
+pub fn find(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Option<Received>, Failure> {
+    match read(call, run, schemas) {
+        Err(failure) if failure.status == Status::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// A path as it is typed.
+fn as_word(path: &Path) -> String {
+    let path = path.display().to_string();
+    shlex::try_quote(&path).map_or_else(|_| path.clone(), Into::into)
+}
+
+/// A plan that is empty or damaged: a power cut, a full disk or a copy has lost what it said.
+fn unknown(path: &Path, failure: Failure) -> Failure {
+    if !["from_empty", "from_damaged"].contains(&failure.code.as_str()) {
+        return failure;
+    }
+    Failure::invalid(
+        "swap_record_invalid",
+        format!("The record {} is incomplete, so it is unknown what that run has staged or swapped.", path.display()),
+    )
+    .hint(format!(
+        "Pass the document of that run with --from. Without it, look at what there is, then remove the record:\n  svc-snap health\n  psql --list\n  rm {}",
+        as_word(path)
+    ))
+    .cause(failure.message)
+}
+
+/// The plans of this tool whose schema is one of `schemas`, of all runs, oldest run first. One that is incomplete is passed over with
+/// a warning: it is no ground to act on.
 #[must_use]
 pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     let suffix = format!(".{}.json", call.tool());
@@ -131,7 +165,17 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(&suffix)));
     paths.sort();
-    paths.iter().filter_map(|path| Received::read(call, path, schemas, Accept::Unfinished).ok()).collect()
+    let read = |path: &PathBuf| {
+        let failure = match Received::read(call, path, schemas, Accept::Unfinished) {
+            Ok(received) => return Some(received),
+            Err(failure) => unknown(path, failure),
+        };
+        if failure.code == "swap_record_invalid" {
+            call.warn(&failure.code, format!("{} {}", failure.message, failure.hint.unwrap_or_default()));
+        }
+        None
+    };
+    paths.iter().filter_map(read).collect()
 }
 
 /// Removes the plan of a run of which nothing is left; one that is not there is no failure.
@@ -186,6 +230,14 @@ mod tests {
         assert_eq!(runs(all(&call, &["svc-a.swap/1"])), [first.as_str(), second.as_str()]);
         remove(&call, &first).unwrap();
         remove(&call, &first).unwrap();
+        assert!(find(&call, &first, &["svc-a.swap/1"]).unwrap().is_none());
+        let path = path(&call, &first);
+        for half in ["", "{\"schema\":\"svc-a.swap/1\""] {
+            std::fs::write(&path, half).unwrap();
+            let failure = find(&call, &first, &["svc-a.swap/1"]).unwrap_err();
+            assert_eq!((failure.status.code(), failure.code.as_str()), (7, "swap_record_invalid"), "{half:?}");
+            assert!(failure.hint.unwrap().contains(&format!("rm {}", as_word(&path))));
+        }
         assert_eq!(runs(all(&call, &["svc-a.swap/1"])), [second.as_str()]);
     }
 }

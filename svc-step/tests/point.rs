@@ -113,17 +113,21 @@ impl Host {
         let dump = document("svc-pgdump.dump/1", true, &json!({"size_bytes": 4}));
         fs::write(point.join("pgdump.json"), dump.to_string()).unwrap();
         fs::write(point.join("snapshot.json"), document("svc-snap.create/1", true, &json!({})).to_string()).unwrap();
-        seal(&point);
+        finalize(&point);
         point
     }
 
-    /// A run of a script, with steps that were begun; how it has ended, if it has.
+    /// A run of a script, with steps that were begun, its point of no return among them; how it has ended, if it has.
     fn journal(&self, id: &str, script: &str, parent: Option<&str>, steps: &[&str], ended: Option<(bool, Value)>) -> PathBuf {
         let run = self.path("state/runs").join(id);
         fs::create_dir_all(&run).unwrap();
         let plan = json!({"script": script, "parent": parent, "settings": {"SVC_BACKUP_DIR": self.path("backups")}});
         fs::write(run.join("plan.json"), plan.to_string()).unwrap();
         for (at, step) in steps.iter().enumerate() {
+            if *step == "commit" {
+                fs::write(run.join("notes.json"), json!({"commit": "To continue."}).to_string()).unwrap();
+                continue;
+            }
             fs::write(run.join(format!("{:02}-{step}.started", at + 1)), "step\n").unwrap();
         }
         if let Some((ok, result)) = ended {
@@ -134,7 +138,7 @@ impl Host {
     }
 }
 
-fn seal(point: &Path) {
+fn finalize(point: &Path) {
     let sums = "find . -type f ! -name 'SHA256SUMS*' -print0 | xargs -0 sha256sum >SHA256SUMS.new; mv SHA256SUMS.new SHA256SUMS";
     assert!(Command::new("sh").args(["-c", sums]).current_dir(point).status().unwrap().success());
 }
@@ -172,8 +176,8 @@ fn the_restore_point_of_the_last_upgrade_is_chosen_unless_something_has_happened
     let other = json!({"restore_point": "/elsewhere/20000101t000000z-upgrade-1.0.0"});
     let this = json!({"restore_point": format!("/elsewhere/{upgrade}")});
     let table: [(&str, &str, Option<&str>, &[&str], _, Option<&str>); 9] = [
-        ("svc-rollback", "rollback", None, &["point", "stop"], None, Some("rollback_unfinished")),
-        ("svc-rollback", "rollback", None, &["point", "stop"], Some((false, json!({}))), Some("rollback_unfinished")),
+        ("svc-rollback", "rollback", None, &["point", "commit"], None, Some("rollback_unfinished")),
+        ("svc-rollback", "rollback", None, &["point", "commit"], Some((false, json!({}))), Some("rollback_unfinished")),
         ("svc-rollback", "rollback", None, &["point"], None, None),
         ("svc-rollback", "rollback", None, &["stop"], Some((true, this)), Some("rolled_back_already")),
         ("svc-rollback", "rollback", None, &["stop"], Some((true, other)), None),

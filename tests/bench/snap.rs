@@ -39,7 +39,7 @@ pub struct Arguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// create and restore without the servers' brake, beside curl and a copy
+    /// create and restore without the servers' throttle, beside curl and a copy
     Unlimited,
     /// create and restore at the server's own rate, beside curl
     Equal,

@@ -58,7 +58,10 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
         assert!(said.contains(&format!("svc-rollback --resume {id}")), "{said}");
         product.tool("svc-rollback").args(["--resume", &id]).run().ok();
     } else {
-        assert!(said.contains("svc-rollback"), "{said}");
+        assert!(
+            said.contains("To go back to the version before: svc-rollback") && !said.contains("svc-rollback --resume"),
+            "{said}"
+        );
         product.tool("svc-rollback").run().ok();
     }
     product.tool("svc-upgrade").arg("--resume").run().refused("rolled_back");

@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
 use svc_tests::journey::runs;
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
@@ -25,6 +26,8 @@ pub enum How {
     Killed,
     /// `kill -9` of the supervisor alone: its tools go on.
     Alone,
+    /// `kill -9` of the script alone: its supervisor ends what it has begun.
+    Script,
     /// The host loses its power: everything dies at once, and the journals and restore points are what was synced of them.
     Lost(Loss),
     /// A signal to the script alone, which sends it on.
@@ -47,7 +50,7 @@ impl How {
         match self {
             Self::Killed | Self::Alone | Self::Lost(_) => status == 128 + Signal::SIGKILL as i32,
             Self::Asked(signal) | Self::Hung(signal) => status == 128 + signal as i32,
-            Self::Full(_) | Self::Crowded(_) => ![0, 8, 9].contains(&status),
+            Self::Script | Self::Full(_) | Self::Crowded(_) => ![0, 8, 9].contains(&status),
         }
     }
 
@@ -101,13 +104,20 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         (found.is_some() || ended).then_some(found)
     };
     let what = "the script to come to the point, or to its end";
-    // One that is killed need not be at that very step; a disk that is filled too late is filled at another one.
-    let found = if how.fills().is_some() { wait::promptly(what, A_WHILE, probe) } else { wait::until(what, A_WHILE, probe) };
+    // One that is killed need not be at that very step; a disk that is filled too late is filled at another one, and after the
+    // exit status of an external command its document comes at once.
+    let found = if how.fills().is_some() || matches!(how, How::Lost(_)) {
+        wait::promptly(what, A_WHILE, probe)
+    } else {
+        wait::until(what, A_WHILE, probe)
+    };
     let found = found.unwrap();
     if found.is_some() && script.is_running() {
         match how {
             How::Killed | How::Lost(_) => script.signal_group(Signal::SIGKILL),
             How::Alone => script.signal(Signal::SIGKILL),
+            // One that has ended by itself meanwhile was cut off too late.
+            How::Script => script.child_now("bash").into_iter().for_each(|bash| kill(bash, Signal::SIGKILL).unwrap()),
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
             How::Full(_) | How::Crowded(_) => {
@@ -126,12 +136,17 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             .unwrap();
         }
     }
-    let ran = script.wait();
+    let mut ran = script.wait();
     if let (How::Lost(loss), Some(_)) = (how, &found) {
         power::lose(product, loss);
     }
     if let Some(folder) = how.fills() {
         let _ = fs::remove_dir_all(folder.join(FILLER));
+    }
+    let mut new = entries(product).filter(|path| ran.status == 128 + Signal::SIGKILL as i32 && !before.contains(path));
+    if let Some(document) = new.find_map(|path| ended_well(&path)) {
+        // It was killed when nothing was left but its exit.
+        (ran.status, ran.document) = (0, Some(document));
     }
     match found {
         Some((run, point)) if how.ended_so(ran.status) => {
@@ -149,6 +164,17 @@ fn entries(product: &Product) -> impl Iterator<Item = PathBuf> + use<> {
     runs(product).into_iter().flat_map(|run| fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.path()))
 }
 
+/// The last document of a run that no other run has called, where it ended well.
+fn ended_well(path: &Path) -> Option<Value> {
+    let read = |path: &Path| serde_json::from_str::<Value>(&fs::read_to_string(path).ok()?).ok();
+    let is_last = path.file_name()?.to_str()?.starts_with("document");
+    let document = read(path).filter(|document| is_last && document["ok"] == true)?;
+    read(&path.with_file_name("plan.json"))?["parent"].is_null().then_some(document)
+}
+
+/// What a step writes, in this order; an exit status is an external command's.
+const ENDINGS: [&str; 3] = ["started", "rc", "json"];
+
 /// `12-dump.2.json` is the point `dump.json`.
 fn point(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
@@ -156,12 +182,14 @@ fn point(path: &Path) -> Option<String> {
     number.parse::<u8>().ok()?;
     let (step, ending) = rest.rsplit_once('.')?;
     let step = step.split('.').next()?;
-    ["started", "json"].contains(&ending).then(|| format!("{step}.{ending}"))
+    ENDINGS.contains(&ending).then(|| format!("{step}.{ending}"))
 }
 
-/// Sorts the files of runs as their journals were written: `.started` comes before `.json`.
+/// Sorts the files of runs as their journals were written.
 fn in_order(files: &mut [PathBuf]) {
-    files.sort_by_key(|path| (path.with_extension(""), path.extension() != Some("started".as_ref())));
+    files.sort_by_key(|path| {
+        (path.with_extension(""), ENDINGS.iter().position(|ending| path.extension() == Some(ending.as_ref())))
+    });
 }
 
 /// The points of a run, in the order in which its steps were begun.

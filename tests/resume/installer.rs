@@ -75,6 +75,9 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     let active = again().run().refused("service_active");
     assert!(active.doc()["error"]["hint"].as_str().unwrap().contains("svc-unit stop"), "{active}");
     product.tool("svc-unit").arg("stop").run().ok();
+    // What the run knows already is refused, and not recorded: the run can still be resumed.
+    let told_twice = again().arg(&installer).run();
+    assert!(told_twice.status == 2 && told_twice.stderr.contains("--resume takes no"), "{told_twice}");
     again().run().ok();
     assert_eq!(product.marker(), "2.0.1");
     product.tool("svc-upgrade").arg("--resume").run().refused("run_finished");
@@ -98,4 +101,19 @@ fn an_installer_that_has_failed_is_run_again_only_when_that_is_said() {
     assert_eq!(installers, 2, "{:?}", points(&run));
     // A restore point of what it has left would be none to go back to.
     product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("run_unfinished");
+}
+
+#[test]
+fn an_installer_whose_holder_is_killed_keeps_everything_else_out_also_the_rollback_that_was_to_follow() {
+    let (product, _) = installed("reholder");
+    let installer = waiting_installer(&product);
+    let script = product.tool("svc-upgrade").arg("--auto-rollback").arg(&installer).spawn();
+    let pids = wait::until("the installer to be at work", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
+    let pids: Vec<i32> = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    kill(Pid::from_raw(pids[0]), Signal::SIGKILL).unwrap();
+    let ran = script.wait().fails(8, "external_running");
+    assert!(ran.result()["steps"].as_array().unwrap().iter().all(|step| step["step"] != "rollback"), "{ran}");
+    product.tool("svc-rollback").run().fails(8, "external_running").unchanged();
+    kill(Pid::from_raw(pids[1]), Signal::SIGKILL).unwrap();
+    resume(&product, "svc-upgrade").fails(3, "outcome_unknown");
 }

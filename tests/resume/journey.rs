@@ -1,19 +1,21 @@
 //! An upgrade and the way back, cut off as often as one likes, each time brought further as `--status` says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 use svc_tests::content::documents;
 use svc_tests::disk::SmallDisk;
+use svc_tests::host::Host;
 use svc_tests::journey::{assert_back, journal, runs};
 use svc_tests::product::{Content, Product};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
 use crate::cut::{A_WHILE, Cut, How, cut, has};
-use crate::power;
+use crate::power::{self, Servers};
 
 /// A service that is upgraded and rolled back.
 pub struct Journey {
@@ -23,6 +25,8 @@ pub struct Journey {
     /// What both databases held when the last restore point was made.
     before: Content,
     upgrade: Vec<String>,
+    /// What the product leaves in them goes before they do.
+    _servers: Option<Servers>,
 }
 
 impl Journey {
@@ -45,12 +49,21 @@ impl Journey {
         Self::with_disks(product, disks, &[])
     }
 
+    /// The same, and both databases lose their power too.
+    pub fn whose_databases_lose_power(name: &str) -> Self {
+        let host = Host::shared().unwrap();
+        let servers = Servers::start(&host);
+        let product = Product::on(servers.of(&host), name).unwrap();
+        let disks = power::with_disks(&product);
+        Self { _servers: Some(servers), ..Self::with_disks(product, disks, &[]) }
+    }
+
     fn with_disks(product: Product, disks: Vec<SmallDisk>, options: &[&str]) -> Self {
         let before = product.install_still("1.15.5", 400).unwrap();
         product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
         let mut upgrade: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         upgrade.push(product.installer("2.0.1").display().to_string());
-        Self { _disks: disks, product, before, upgrade }
+        Self { _disks: disks, product, before, upgrade, _servers: None }
     }
 
     /// What came to its end by itself; the log of a run that did not says why.
@@ -62,12 +75,62 @@ impl Journey {
         ran.ok()
     }
 
+    /// Whether the power was lost in the middle of an installer: nobody knows what it did, and `--status` says how it is run again.
+    fn is_unknown(&self, ran: &Ran, how: How, script: &str) -> bool {
+        let is_it = matches!(how, How::Lost(_)) && ran.status == 3 && ran.doc()["error"]["code"] == "outcome_unknown";
+        assert!(!is_it || next(&self.product, script).contains("--rerun-installer"), "{ran}");
+        is_it
+    }
+
     fn upgrade(&self) -> Tool {
         self.product.tool("svc-upgrade").args(self.upgrade.iter())
     }
 
     fn rollback(&self) -> Tool {
         self.product.tool("svc-rollback")
+    }
+
+    /// Calls a script that leaves the service as it is, and is cut off wherever `wanted` likes the point; gives how often that was.
+    pub fn beside(&self, call: &[&str], how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
+        let product = &self.product;
+        let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+        let (before, served_by) = (product.content().unwrap(), process());
+        let mut cuts = 0;
+        let ran = loop {
+            let script = product.tool(call[0]).args(call[1..].iter().copied());
+            match cut(product, script, how, |_, point| wanted(point)) {
+                Err(ran) if ran.status == 8 => wait_until_free(product, call[0]),
+                Err(ran) => break self.ended_well(*ran),
+                Ok(cut) => {
+                    cuts += 1;
+                    wait_until_free(product, call[0]);
+                    let said = next(product, call[0]);
+                    let wanted = format!("Run the same command again: {}", call.join(" "));
+                    assert!(said.contains(&wanted), "cut off at {}: {said}", cut.point);
+                    let in_order = how.in_order() && !cut.recovering;
+                    // The next call of any script undoes what a killed one has left.
+                    if !in_order && cut.point.ends_with(".json") {
+                        product.tool("svc-rehearse").arg("--clean").run().ok();
+                    }
+                    if in_order || cut.point.ends_with(".json") {
+                        self.assert_nothing_beside(&format!("cut off at {}", cut.point));
+                        self.forget_old_runs();
+                    }
+                }
+            }
+        };
+        self.assert_nothing_beside(&ran);
+        assert_eq!(product.content().unwrap(), before);
+        assert_eq!(process(), served_by, "{ran}");
+        cuts
+    }
+
+    /// There are no copies, and no records of some.
+    fn assert_nothing_beside(&self, context: &dyn std::fmt::Display) {
+        assert_eq!(self.leftovers(), Vec::<String>::new(), "{context}");
+        let records = fs::read_dir(self.product.state_dir().join("swaps")).into_iter().flatten().flatten();
+        assert_eq!(records.map(|record| record.file_name()).collect::<Vec<_>>(), Vec::<OsString>::new(), "{context}");
+        self.assert_no_incomplete_point(context);
     }
 
     /// Upgrades, and is cut off wherever `wanted` likes the point; gives how often that was.
@@ -78,11 +141,12 @@ impl Journey {
     /// The same, each time in the next of these ways; the last one again and again.
     pub fn there_by(&mut self, hows: &[How], mut wanted: impl FnMut(&str) -> bool) -> usize {
         self.forget_old_runs();
-        let mut cuts = 0;
+        let (mut cuts, mut twice) = (0, false);
         let mut next = self.upgrade();
         let ran = loop {
             let how = hows[cuts.min(hows.len() - 1)];
             match cut(&self.product, next.clone(), how, |_, point| wanted(point)) {
+                Err(ran) if self.is_unknown(&ran, how, "svc-upgrade") => (next, twice) = (next.arg("--rerun-installer"), true),
                 Err(ran) if ran.status == 8 => wait_until_free(&self.product, "svc-upgrade"),
                 Err(ran) => break self.ended_well(*ran),
                 Ok(cut) => {
@@ -96,7 +160,9 @@ impl Journey {
         let stopped =
             ran.result()["steps"].as_array().unwrap().iter().any(|step| step["step"] == "stop" && step["changed"] == true);
         assert!(!stopped || ran.result()["downtime_ms"].is_u64(), "{ran}");
-        assert_nothing_twice(run, &["installer"]);
+        if !twice {
+            assert_nothing_twice(run, &["installer"]);
+        }
         self.assert_upgraded(&ran);
         cuts
     }
@@ -144,6 +210,10 @@ impl Journey {
         let status = product.tool("svc-upgrade").arg("--status").run();
         assert!(status.stdout.contains("It ended well."), "{status}");
         self.assert_no_incomplete_point(ran);
+        // Clones stay, for the rollback.
+        if !self.upgrade.iter().any(|option| option == "--clone") {
+            assert_eq!(self.leftovers(), Vec::<String>::new(), "{ran}");
+        }
         let (rows, stored) = items(product, &product.database(), &format!("{}-items-000002", product.name));
         let wanted: BTreeSet<String> =
             self.before.indices[&format!("{}-items-000001", product.name)].documents.keys().cloned().collect();
@@ -174,10 +244,11 @@ impl Journey {
     pub fn back(&mut self, how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
         let product = &self.product;
         let (written, _) = items(product, &product.database(), &format!("{}-items-000002", product.name));
-        let mut cuts = 0;
+        let (mut cuts, mut twice) = (0, false);
         let mut next = self.rollback();
         let ran = loop {
             match cut(product, next.clone(), how, |_, point| wanted(point)) {
+                Err(ran) if self.is_unknown(&ran, how, "svc-rollback") => (next, twice) = (next.arg("--rerun-installer"), true),
                 Err(ran) if ran.status == 8 => wait_until_free(product, "svc-rollback"),
                 Err(ran) => break self.ended_well(*ran),
                 Ok(cut) => {
@@ -186,7 +257,9 @@ impl Journey {
                 }
             }
         };
-        assert_nothing_twice(Path::new(ran.result()["run_dir"].as_str().unwrap()), &[]);
+        if !twice {
+            assert_nothing_twice(Path::new(ran.result()["run_dir"].as_str().unwrap()), &[]);
+        }
         assert_back(product, &self.before);
         self.assert_kept(&written);
         for command in ran.result()["discard_previous"].as_array().unwrap() {
@@ -273,7 +346,8 @@ pub fn is_committed(run: &Path) -> bool {
 
 /// Whether it had no room, and could say so in its last document: what there is no room for is named then.
 fn names_room(cut: &Cut, how: How) -> bool {
-    how.fills().is_some() && is_noted(&cut.run)
+    // One that was to undo what an earlier run had left is not that run.
+    how.fills().is_some() && is_noted(&cut.run) && !cut.recovering
 }
 
 /// Whether a run says how its last time has ended.

@@ -1,4 +1,4 @@
-//! Cut off at every step, one after the other, in one upgrade and one rollback.
+//! Cut off at every step, one after the other, in one rehearsal, one backup, one upgrade and one rollback.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,11 @@ use crate::journey::Journey;
 const SOME: [&str; 5] =
     ["dump.started", "installer.started", "stage-database.started", "swap-database.started", "restore-configuration.started"];
 
+/// The scripts that leave the service as it is. The rehearsal makes the restore point that it needs.
+const BESIDE: [&[&str]; 2] = [&["svc-rehearse", "--or-backup"], &["svc-backup"]];
+
 /// Each wanted point once.
-fn each(wanted: fn(&str) -> bool, seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
+pub fn each(wanted: impl Fn(&str) -> bool, seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
     move |point| {
         let now = wanted(point) && seen.insert(point.to_owned());
         if now {
@@ -28,6 +31,11 @@ fn cut_at_every_step(name: &str, how: How, options: &[&str]) {
 
 fn cut_at(name: &str, how: How, options: &[&str], wanted: fn(&str) -> bool) {
     let mut journey = Journey::new(name, options);
+    for call in BESIDE {
+        let mut beside = BTreeSet::new();
+        let cuts = journey.beside(call, how, each(wanted, &mut beside));
+        assert!(cuts + 1 >= beside.len() && !beside.is_empty(), "{call:?}, cut off {cuts} times: {beside:?}");
+    }
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
     let cuts = journey.there(how, each(wanted, &mut there));
     // One may have come too late.
@@ -51,6 +59,17 @@ fn killed_with_all_its_tools_at_each_step_it_comes_to_its_end_and_nothing_is_los
 #[ignore = "minutes: cut off at each step"]
 fn killed_alone_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
     cut_at_every_step("realone", How::Alone, &[]);
+}
+
+#[test]
+#[ignore = "minutes: cut off at each step"]
+fn with_its_script_killed_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
+    cut_at_every_step("rebash", How::Script, &[]);
+}
+
+#[test]
+fn with_its_script_killed_at_some_steps_it_comes_to_its_end_and_nothing_is_lost() {
+    cut_at("rebashsome", How::Script, &[], |point| SOME.contains(&point));
 }
 
 #[test]

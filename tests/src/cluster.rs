@@ -135,7 +135,7 @@ impl Cluster {
         self.elect_first()
     }
 
-    /// Takes off what holds for the whole cluster: the brakes, without which shards are soon where they belong, and voting
+    /// Takes off what holds for the whole cluster: the throttles, without which shards are soon where they belong, and voting
     /// exclusions.
     fn reset(&self) -> Result<()> {
         let none = json!({"indices.recovery.*": null, "cluster.routing.*": null});

@@ -13,17 +13,32 @@ use crate::{os, page};
 
 /// The folders of the machine that are a test's own.
 const FOLDERS: [&str; 3] = ["/usr/local", "/etc", "/var/log"];
+/// What the sample product's own installer is told by its caller's environment: it gets nothing of our settings.
+const PRODUCTS_OWN: [&str; 9] = [
+    "SVC_NAME",
+    "SVC_INSTALL_DIR",
+    "SVC_UNIT_SCOPE",
+    "SVC_INTERVAL_MS",
+    "SVC_SEARCH_URL",
+    "PGHOST",
+    "PGPORT",
+    "PGUSER",
+    "PGPASSFILE",
+];
 
 /// A machine on which the product is installed.
 #[derive(Debug)]
 pub struct Installed {
     folders: [PathBuf; 3],
+    products_own: Vec<(String, String)>,
 }
 
 impl Installed {
     /// Types what the page says, with the tools of this build. The folder keeps what is installed.
     pub fn new(folder: &Path, settings: &[(String, String)]) -> Result<Self> {
-        let installed = Self { folders: FOLDERS.map(|path| folder.join(path.trim_start_matches('/').replace('/', " "))) };
+        let products_own = settings.iter().filter(|(key, _)| PRODUCTS_OWN.contains(&key.as_str())).cloned().collect();
+        let folders = FOLDERS.map(|path| folder.join(path.trim_start_matches('/').replace('/', " ")));
+        let installed = Self { folders, products_own };
         let [local, etc, log] = &installed.folders;
         os::folder(folder, 0o755, None)?;
         os::run(Command::new("cp").args(["-a", "/etc"]).arg(etc))?;
@@ -46,7 +61,7 @@ impl Installed {
     /// Runs a line as root types it after a login.
     pub fn typed(&self, line: &str) -> Result<Output> {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-        Ok(self.shell("bash", line).env("PATH", path).output()?)
+        Ok(self.shell("bash", line).envs(self.products_own.iter().cloned()).env("PATH", path).output()?)
     }
 
     /// Runs what a page has for `/etc/cron.d`, the line with that word, as cron does: by `/bin/sh`, with cron's short `PATH`.

@@ -25,6 +25,17 @@ pub fn upgraded(name: &str) -> (Product, Content, Ran) {
     (product, before, upgrade)
 }
 
+/// Installed, and an upgrade that fails with 1 and `code`, where what a tool `does` is in its way; the service runs again as before.
+#[track_caller]
+pub fn undone_where(name: &str, (tool, does): (&str, &str), code: &str) -> (Product, Ran) {
+    let product = Product::new(name).unwrap();
+    product.install("1.15.5", 50).unwrap();
+    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1"));
+    let ran = upgrade.stub(&product.path("stub"), tool, does).run().fails(1, code);
+    assert!(product.is_active() && product.marker() == "1.15.5", "{ran}");
+    (product, ran)
+}
+
 /// The directories of all runs of any script, the oldest first.
 pub fn runs(product: &Product) -> Vec<PathBuf> {
     let entries = fs::read_dir(product.state_dir().join("runs")).into_iter().flatten().flatten();
@@ -80,7 +91,7 @@ pub fn point_of(ran: &Ran) -> PathBuf {
 }
 
 /// Writes the sums of a restore point anew, after a test has altered it.
-pub fn seal(point: &Path) {
+pub fn finalize(point: &Path) {
     let sums =
         "find . -type f ! -name 'SHA256SUMS*' -print0 | xargs -0 sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS";
     assert!(Command::new("bash").args(["-c", sums]).current_dir(point).status().unwrap().success());

@@ -120,7 +120,7 @@ fn fetch(keys: &[String]) -> Result<u8> {
 
 fn run_suite(jobs: usize, silence: Duration, everywhere: bool, keys: &[String], filter: &Filter) -> Result<u8> {
     forward_signals()?;
-    let lists = Lists::read()?;
+    let lists = Lists::read().map(|lists| if filter.deep { lists.deep() } else { lists })?;
     let wanted = keys.iter().map(|key| distribution(key)).collect::<Result<Vec<_>>>()?;
     let had = |one: &&Distribution| {
         suite::fetch(one).inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()

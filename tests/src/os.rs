@@ -78,6 +78,12 @@ pub fn file(path: &Path, text: &str, mode: u32, owner: Option<&User>) -> Result<
     Ok(())
 }
 
+/// Copies a program that is run at once, by a process of its own: where a thread of this one starts a child meanwhile, that child has the
+/// copy open for writing for a moment, and nobody can run it ("text file busy").
+pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
+    run(Command::new("cp").arg("--preserve=mode").args([from, to])).map(drop)
+}
+
 /// `program` to be run as another user, without that user's login shell and in a folder that anybody can pass.
 pub fn command_as(user: &str, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::content::{self, Index};
 use crate::host::Host;
+use crate::os;
 use crate::tool::{Ran, Tool, bin_dir, root, search_path};
 
 /// The releases of the sample service, the failing one apart.
@@ -87,8 +88,7 @@ impl Product {
 
     /// From now on 1.15.5 is the release whose configuration is `config/NAME/NAME.yaml`.
     pub fn take_yaml_release(&self) -> Result<()> {
-        fs::copy(self.path("installers/yaml/svc-1.15.5.run"), self.installer("1.15.5"))?;
-        Ok(())
+        os::copy_program(&self.path("installers/yaml/svc-1.15.5.run"), &self.installer("1.15.5"))
     }
 
     /// The configuration of the newer layout.
@@ -279,11 +279,10 @@ impl Product {
         fs::create_dir_all(self.path("installers/failing"))?;
         fs::create_dir_all(self.path("installers/yaml"))?;
         for release in RELEASES {
-            fs::copy(built.join(format!("svc-{release}.run")), self.installer(release))?;
+            os::copy_program(&built.join(format!("svc-{release}.run")), &self.installer(release))?;
         }
-        fs::copy(built.join("failing/svc-2.0.1.run"), self.failing_installer())?;
-        fs::copy(built.join("yaml/svc-1.15.5.run"), self.path("installers/yaml/svc-1.15.5.run"))?;
-        Ok(())
+        os::copy_program(&built.join("failing/svc-2.0.1.run"), &self.failing_installer())?;
+        os::copy_program(&built.join("yaml/svc-1.15.5.run"), &self.path("installers/yaml/svc-1.15.5.run"))
     }
 }
 

@@ -47,7 +47,7 @@ impl Sandbox {
         Self::at_rate(name, "400kb")
     }
 
-    /// On the shared server, with a repository that is braked at so many bytes a second, and 2 MB, 20 documents, to be saved.
+    /// On the shared server, with a repository that is throttled at so many bytes a second, and 2 MB, 20 documents, to be saved.
     pub fn at_rate(name: &str, rate: &str) -> Self {
         let sandbox = Self::on(Host::shared().unwrap().search, name).registered(&[("max_snapshot_bytes_per_sec", rate)]);
         sandbox.noise("docs", 20);

@@ -31,6 +31,8 @@ pub struct Lists {
     pub any: Vec<Target>,
     /// Those to which the search database is all one: on any, once. Those of other packages are among them.
     pub once: Vec<Target>,
+    /// About how many seconds the targets take with `--deep` that take much longer then.
+    pub deep: BTreeMap<String, u64>,
 }
 
 impl Lists {
@@ -55,12 +57,22 @@ impl Lists {
         Self::of(lists, &ours, &others)
     }
 
+    /// As long as they take with `--deep`.
+    #[must_use]
+    pub fn deep(mut self) -> Self {
+        for target in [&mut self.search, &mut self.product, &mut self.any, &mut self.once].into_iter().flatten() {
+            target.seconds = self.deep.get(&target.name).copied().unwrap_or(target.seconds);
+        }
+        self
+    }
+
     fn of(lists: &Value, ours: &[&str], others: &[&str]) -> Result<Self> {
         let list = |name: &str| -> Vec<Target> {
             let all = lists[name].as_object().into_iter().flatten();
             all.map(|(name, seconds)| Target { name: name.clone(), seconds: seconds.as_u64().unwrap_or_default() }).collect()
         };
-        let mut this = Self { search: list("search"), product: list("product"), any: list("any"), once: list("once") };
+        let deep = list("deep").into_iter().map(|one| (one.name, one.seconds)).collect();
+        let mut this = Self { search: list("search"), product: list("product"), any: list("any"), once: list("once"), deep };
         for test in ours {
             let count = this.all().filter(|one| one.name == *test).count();
             ensure!(
@@ -281,6 +293,14 @@ mod tests {
         let said = |filter, everywhere| narrowed(&all, &lists(), &planned(&keys, filter, everywhere).unwrap());
         assert_eq!(said("", false).unwrap(), "upgrade only on opensearch-2, elasticsearch-8; pg only on opensearch-3");
         assert_eq!((said("", true), said("--test snap", false)), (None, None));
+    }
+
+    #[test]
+    fn a_deep_run_shares_out_by_its_own_times() {
+        let lists = json!({"once": {"a": 1, "b": 2}, "deep": {"a": 900}});
+        let seconds = |lists: Lists| lists.once.iter().map(|one| one.seconds).collect::<Vec<_>>();
+        let lists = Lists::of(&lists, &["a", "b"], &[]).unwrap();
+        assert_eq!((seconds(lists.clone()), seconds(lists.deep())), (vec![1, 2], vec![900, 2]));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) fn told(line: Option<u64>, said: &Said, severity: &str, is_lost: bool
     let message = said.message();
     let mut failure = match said.code.as_str() {
         code if is_lost || ENDED.contains(&code) => lost(line, &message),
-        DISK_FULL => refused(line, &message).hint("Free some room on the server's disk, and run the same command again."),
+        DISK_FULL => refused(line, &message).hint("Free disk space on the server, and run the same command again."),
         _ => refused(line, &message),
     };
     failure.causes.push(format!("{severity} ({})", said.code));

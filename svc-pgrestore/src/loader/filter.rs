@@ -15,7 +15,7 @@ const OF_SUBSCRIPTIONS: [&[u8]; 3] = [b"CREATE SUBSCRIPTION ", b"ALTER SUBSCRIPT
 
 /// Passes a dump on, piece by piece.
 #[derive(Debug)]
-pub(crate) struct Filter {
+pub struct Filter {
     server: u32,
     statement: Passing,
 }
@@ -33,7 +33,8 @@ enum Passing {
 
 impl Filter {
     /// For a server of that `server_version_num`.
-    pub(crate) fn new(server: u32) -> Self {
+    #[must_use]
+    pub fn new(server: u32) -> Self {
         Self { server, statement: Passing::Held(Vec::new()) }
     }
 
@@ -41,7 +42,7 @@ impl Filter {
     ///
     /// # Errors
     /// `out` takes no more.
-    pub(crate) fn pass(&mut self, piece: Piece<'_>, out: &mut impl Write) -> io::Result<()> {
+    pub fn pass(&mut self, piece: Piece<'_>, out: &mut impl Write) -> io::Result<()> {
         match piece.kind {
             Kind::Command | Kind::Comment => lines_of(piece.bytes, out),
             Kind::Unread => Err(io::Error::new(io::ErrorKind::InvalidData, "it is not what it was when it was examined")),
@@ -80,7 +81,7 @@ impl Filter {
     ///
     /// # Errors
     /// `out` takes no more.
-    pub(crate) fn finish(self, out: &mut impl Write) -> io::Result<()> {
+    pub fn finish(self, out: &mut impl Write) -> io::Result<()> {
         if let Passing::Held(held) = self.statement {
             out.write_all(&held)?;
         }

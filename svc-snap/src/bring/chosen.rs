@@ -114,7 +114,7 @@ impl Chosen {
         })
     }
 
-    /// What is to become of the cluster's brake while it is brought back.
+    /// What is to become of the cluster's throttle while it is brought back.
     ///
     /// # Errors
     /// As [`Rates::of_cluster`].

@@ -2,6 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 use svc_step::Failure;
+use svc_step::line_secrets::user_of_url;
 use svc_step::secret::Secret;
 
 /// A checked address.
@@ -32,12 +33,11 @@ pub(super) fn parse(url: &Secret) -> Result<Address, Failure> {
     if rest.contains(['?', '#']) || rest.chars().any(|one| one.is_whitespace() || one.is_control()) {
         return Err(wrong("it has a query, a fragment or white space in it"));
     }
-    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let (info, host) = authority.rsplit_once('@').map_or((None, authority), |(info, host)| (Some(info), host));
-    if path.contains('@') {
+    let (info, host) = user_of_url(rest);
+    if info.is_some_and(|info| info.contains('/')) {
         return Err(wrong("a slash in its user-info is not written as %2F"));
     }
-    if host.is_empty() || host.starts_with(':') {
+    if host.is_empty() || host.starts_with([':', '/']) {
         return Err(wrong("it names no host"));
     }
     let decode = |text: &str| {
@@ -47,7 +47,7 @@ pub(super) fn parse(url: &Secret) -> Result<Address, Failure> {
         None => (None, None),
         Some((user, password)) => (Some(decode(user)?), Some(decode(password)?).filter(|password| !password.is_empty())),
     };
-    let base = format!("{scheme}://{host}{}", path.trim_end_matches('/'));
+    let base = format!("{scheme}://{}", host.trim_end_matches('/'));
     base.parse::<ureq::http::Uri>().map_err(|_| wrong("it is no URL"))?;
     Ok(Address { base, user, password: password.map(Secret::new) })
 }
@@ -78,6 +78,7 @@ mod tests {
             "http://svc:secret@",
             "http://svc:secret@es1/?a",
             "http://:9200",
+            "http:///secret",
             "http://svc:1/secret@es1",
         ] {
             let failure = read(bad).unwrap_err();

@@ -29,7 +29,7 @@ pub(crate) enum Act {
     /// Gives the clones their replicas and their lifecycle, and lets them take writes.
     Settle { indices: Vec<String>, settings: Value },
     /// Gives it the blocks that forbid to change it any more: the last request of all.
-    Seal { index: String, settings: Value },
+    SetBlocks { index: String, settings: Value },
     /// One call: the aliases come to the new indices, the staged copies go, and the markers.
     Finish(Vec<Value>),
 }
@@ -58,7 +58,7 @@ impl Act {
                 aliases.insert(marker.clone(), json!({"is_hidden": true}));
                 ("POST", clone(from, to), Some(json!({"settings": settings, "aliases": aliases})))
             }
-            Self::Seal { index, settings } => ("PUT", path(&[index, "_settings"]), Some(settings.clone())),
+            Self::SetBlocks { index, settings } => ("PUT", path(&[index, "_settings"]), Some(settings.clone())),
             Self::Settle { indices, settings } => ("PUT", path(&[&indices.join(","), "_settings"]), Some(settings.clone())),
         }
     }

@@ -109,7 +109,7 @@ impl Shape {
     }
 
     /// Whether it has a block beside that of writes. Such a block forbids to change the index any more, so it is set last.
-    fn is_sealed(&self) -> bool {
+    fn has_blocks(&self) -> bool {
         self.blocks.iter().any(|block| block != WRITE)
     }
 
@@ -122,8 +122,8 @@ impl Shape {
     }
 
     /// The last settings of an index that looks like `seen`, or `None` where it has them.
-    pub(crate) fn seal(&self, seen: &Self) -> Option<Value> {
-        let is_missing = self.is_sealed() && !self.blocks.is_subset(&seen.blocks);
+    pub(crate) fn missing_blocks(&self, seen: &Self) -> Option<Value> {
+        let is_missing = self.has_blocks() && !self.blocks.is_subset(&seen.blocks);
         is_missing.then(|| self.block_settings())
     }
 

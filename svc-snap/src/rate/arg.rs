@@ -5,7 +5,7 @@
 pub(crate) enum Rate {
     /// As the search database has it.
     Server,
-    /// Without a brake.
+    /// Without a throttle.
     Unlimited,
     /// So many bytes a second, as the server writes sizes: `100mb`.
     Size(String),
@@ -14,13 +14,13 @@ pub(crate) enum Rate {
 /// How fast.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateArg {
-    /// How fast, while this step is at work: unlimited, SIZE a second (100mb), or server: leave the search database's own brake as it is
+    /// How fast, while this step is at work: unlimited, SIZE a second (100mb), or server: leave the search database's own throttle as it is
     #[arg(long, value_name = "unlimited|SIZE|server", env = "SVC_SEARCH_RATE", default_value = "server",
           value_parser = rate, allow_hyphen_values = true)]
     pub(crate) rate: Rate,
 }
 
-/// A rate below this one blocks every snapshot of the node for hours: the server sleeps in the brake, and cannot be cancelled.
+/// A rate below this one blocks every snapshot of the node for hours: the server sleeps in the throttle, and cannot be cancelled.
 const LEAST_KB: u64 = 64;
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -40,7 +40,7 @@ fn rate(text: &str) -> Result<Rate, String> {
         _ => return Err(no_rate()),
     };
     if kilobytes < LEAST_KB {
-        return Err(format!("{text} a second would never end: say {LEAST_KB}kb or more, or unlimited to take the brake off"));
+        return Err(format!("{text} a second would never end: say {LEAST_KB}kb or more, or unlimited to take the throttle off"));
     }
     Ok(Rate::Size(format!("{number}{unit}")))
 }

@@ -1,4 +1,4 @@
-//! A changed brake is put back, by what the server has of it at that moment.
+//! A changed throttle is put back, by what the server has of it at that moment.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use serde_json::Value;
 use svc_step::action::{Action, Body};
 use svc_step::{Call, Failure, Status};
 
-use super::brake::{Brake, Seen};
 use super::note::Note;
+use super::throttle::{Seen, Throttle};
 use crate::server::Server;
 use crate::server::path::path;
 
@@ -20,7 +20,7 @@ const LATE: Duration = Duration::from_secs(20);
 /// The code of the refusal to change a repository while a snapshot runs there.
 const IN_USE: &str = "repository_in_use";
 
-/// How far a brake was put back.
+/// How far a throttle was put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Back {
     /// It is as it was.
@@ -36,7 +36,7 @@ pub(super) enum Back {
 /// A change to be put back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PutBack<'a> {
-    pub brake: Brake<'a>,
+    pub throttle: Throttle<'a>,
     /// What it says is put back.
     pub note: &'a Note,
     /// How long the server may take, and how long it is asked again while it is busy; after a signal or the end of the time limit
@@ -47,7 +47,7 @@ pub(super) struct PutBack<'a> {
 }
 
 impl PutBack<'_> {
-    /// Puts it back, unless somebody else has changed it since; a brake without that note needs nothing. Where nobody has answered
+    /// Puts it back, unless somebody else has changed it since; a throttle without that note needs nothing. Where nobody has answered
     /// the request that sets the note, it is looked for until that request can have no effect any more.
     ///
     /// No server takes a setting of ours off a repository while a snapshot runs there. The rate alone can be put back on all but
@@ -77,8 +77,8 @@ impl PutBack<'_> {
 
     fn once(self, server: &Server, time: Duration) -> Result<Back, Failure> {
         let put = |action: &Action| sent(action, |method, path, body| server.within(time, method, path, body)).map(drop);
-        let seen = match self.brake.look_within(server, time) {
-            // Its repository has gone, and the brake with it.
+        let seen = match self.throttle.look_within(server, time) {
+            // Its repository has gone, and the throttle with it.
             Err(failure) if failure.status == Status::NotFound => return Ok(Back::NotThere),
             seen => seen?,
         };
@@ -90,7 +90,7 @@ impl PutBack<'_> {
             Err(failure) if failure.code == IN_USE && seen.is_changed() => {
                 let rate_alone = put(&seen.with(found.was.as_deref(), Some(&found)));
                 // OpenSearch 3 acknowledges it, and keeps a setting that was to be unset.
-                match rate_alone.and_then(|()| self.brake.look_within(server, time)) {
+                match rate_alone.and_then(|()| self.throttle.look_within(server, time)) {
                     Ok(after) if !after.is_changed() => Ok(Back::NoteStays),
                     _ => Err(failure),
                 }
@@ -115,7 +115,7 @@ pub(super) fn by_hand(server: &Server, seen: &Seen) -> String {
     let was = seen.was();
     match (seen, seen.with(was.as_deref(), None)) {
         (Seen::Repository(name, _), _) if seen.harm().is_some() => {
-            let setting = Brake::Repository(name).setting();
+            let setting = Throttle::Repository(name).setting();
             let rate = was.map_or_else(|| format!("without {setting}"), |was| format!("with {setting} {was}"));
             let path = path(&["_snapshot", name]);
             format!(

@@ -1,4 +1,4 @@
-//! The brake is taken off for the time of some work, and put back after it, whatever came of either.
+//! The throttle is taken off for the time of some work, and put back after it, whatever came of either.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::{LOCK, Planned, Rates};
 use crate::server::Server;
 use crate::server::transport::Fate;
 
-/// How long the server may take to put a brake back, and how long it is asked again while it is busy.
+/// How long the server may take to put a throttle back, and how long it is asked again while it is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A brake that was taken off, or may be: its answer was lost.
+/// A throttle that was taken off, or may be: its answer was lost.
 struct Taken {
     /// As long as it is held, other runs know that this one is at work. The kernel frees it however this one ends.
     _lock: Lock,
@@ -23,7 +23,7 @@ struct Taken {
 }
 
 impl Rates<'_> {
-    /// Does `work` with the brake as it was asked for, and puts it back on every way out.
+    /// Does `work` with the throttle as it was asked for, and puts it back on every way out.
     pub(crate) fn during<T>(&mut self, call: &Call, server: &Server, work: impl FnOnce() -> T) -> T {
         let taken = self.planned.take().and_then(|planned| self.take_off(call, server, planned));
         let done = work();
@@ -36,7 +36,7 @@ impl Rates<'_> {
     /// Takes it off, by what the server has of it now: somebody may have changed it since it was planned. `None` where it is left
     /// as it is, or the server has surely not done it.
     fn take_off(&mut self, call: &Call, server: &Server, planned: Planned) -> Option<Taken> {
-        let planned = match self.brake.look(server) {
+        let planned = match self.throttle.look(server) {
             Ok(seen) if seen == planned.seen => planned,
             Ok(seen) => self.change(call, seen, &planned.change.note.set)?,
             // The work will not be begun.
@@ -72,8 +72,8 @@ impl Rates<'_> {
     fn put_back(&mut self, call: &Call, server: &Server, taken: &Taken) {
         let Taken { planned, unanswered, .. } = taken;
         let note = &planned.change.note;
-        let ended = PutBack { brake: self.brake, note, patience: PATIENCE, unanswered: *unanswered }.run(call, server);
-        let what = self.brake.name();
+        let ended = PutBack { throttle: self.throttle, note, patience: PATIENCE, unanswered: *unanswered }.run(call, server);
+        let what = self.throttle.name();
         let put_back = match ended {
             Ok(Back::NotThere) | Err(_) if unanswered.is_some() => {
                 // Its lock is free from now on and stays there, which tells the next call that its run has ended.

@@ -1,4 +1,4 @@
-//! Brakes that a run has left off which was killed, or was cut off from the server: found by the next call, and put back.
+//! Throttles that a run has left off which was killed, or was cut off from the server: found by the next call, and put back.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use svc_step::lock::Lock;
 use svc_step::{Call, Failure, Status};
 
 use super::back::{Back, PutBack, by_hand};
-use super::{Brake, LOCK, Life, Note, Seen};
+use super::{LOCK, Life, Note, Seen, Throttle};
 use crate::repository;
 use crate::server::Server;
 
 /// How long a server may be busy with the snapshot that the dead run began; then it is the next call's.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The steps that look for such a brake and put it back, as people are told.
+/// The steps that look for such a throttle and put it back, as people are told.
 const STEPS: &str = "create, wait, stage, restore, swap, unstage, delete, prune, cleanup or register";
 
-/// Brakes that a dead run has left changed.
+/// Throttles that a dead run has left changed.
 #[derive(Debug, Default)]
 pub(crate) struct Left<'a> {
     found: Vec<One<'a>>,
@@ -29,7 +29,7 @@ pub(crate) struct Left<'a> {
 /// One of them.
 #[derive(Debug)]
 struct One<'a> {
-    brake: Brake<'a>,
+    throttle: Throttle<'a>,
     note: Note,
     seen: Seen,
 }
@@ -50,11 +50,11 @@ impl<'a> Left<'a> {
     /// whether its run is at work is left alone, with a warning (`rate_left_changed`) that names the command which puts it back.
     ///
     /// # Errors
-    /// A signal, or the end of the time limit. A brake that cannot be read is passed over: nobody can know.
+    /// A signal, or the end of the time limit. A throttle that cannot be read is passed over: nobody can know.
     pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
         let mut left = Self::default();
-        for brake in repository.map(Brake::Repository).into_iter().chain([Brake::Cluster]) {
-            let seen = match brake.look(server) {
+        for throttle in repository.map(Throttle::Repository).into_iter().chain([Throttle::Cluster]) {
+            let seen = match throttle.look(server) {
                 Ok(seen) => seen,
                 Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => return Err(failure),
                 Err(_) => continue,
@@ -64,13 +64,13 @@ impl<'a> Left<'a> {
                 Life::Alive => {}
                 _ if let Some(why) = seen.harm() => call.warn("rate_left_changed", format!(
                     "The run {} has changed the rate of {}, and it cannot be put back: {why}. {}.",
-                    note.run, brake.name(), by_hand(server, &seen)
+                    note.run, throttle.name(), by_hand(server, &seen)
                 )),
-                Life::Dead => left.found.push(One { brake, note, seen }),
+                Life::Dead => left.found.push(One { throttle, note, seen }),
                 Life::Unknown if !seen.is_changed() => {}
                 Life::Unknown => call.warn("rate_left_changed", format!(
                     "The run {} on {} has changed the rate of {}, and whether it is still at work cannot be told here. If it is not: {}",
-                    note.run, note.host, brake.name(), by_hand(server, &seen)
+                    note.run, note.host, throttle.name(), by_hand(server, &seen)
                 )),
             }
         }
@@ -86,7 +86,7 @@ impl<'a> Left<'a> {
     /// a whole. One that another run is at work with is passed over, with a warning (`rate_left_changed`).
     pub(crate) fn put_back_alone(&self, call: &Call, server: &Server) {
         for one in &self.found {
-            let Brake::Repository(repository) = one.brake else {
+            let Throttle::Repository(repository) = one.throttle else {
                 self.put_one_back(call, server, one);
                 continue;
             };
@@ -95,7 +95,7 @@ impl<'a> Left<'a> {
                 Err(_) if !one.is_changed() => {}
                 Err(failure) => call.warn("rate_left_changed", format!(
                     "The run {} has left the rate of {} changed; the next call puts it back, since it could not be done now: {}",
-                    one.note.run, one.brake.name(), failure.message
+                    one.note.run, one.throttle.name(), failure.message
                 )),
             }
         }
@@ -107,9 +107,9 @@ impl<'a> Left<'a> {
     }
 
     fn put_one_back(&self, call: &Call, server: &Server, one: &One<'_>) {
-        let One { brake, note, seen } = one;
-        let what = brake.name();
-        match (PutBack { brake: *brake, note, patience: PATIENCE, unanswered: None }).run(call, server) {
+        let One { throttle, note, seen } = one;
+        let what = throttle.name();
+        match (PutBack { throttle: *throttle, note, patience: PATIENCE, unanswered: None }).run(call, server) {
             Ok(Back::NotThere) => Lock::forget(call, LOCK, &note.token),
             Ok(Back::Harm(why)) => call.warn(
                 "rate_left_changed",
@@ -149,13 +149,13 @@ impl<'a> Left<'a> {
 
     /// Only says that they are there (`rate_left_changed`).
     pub(crate) fn remark(&self, call: &Call) {
-        for One { brake, note, .. } in self.found.iter().filter(|one| one.is_changed()) {
+        for One { throttle, note, .. } in self.found.iter().filter(|one| one.is_changed()) {
             call.warn(
                 "rate_left_changed",
                 format!(
                     "The run {} has left the rate of {} changed; the next svc-snap {STEPS} puts it back.",
                     note.run,
-                    brake.name()
+                    throttle.name()
                 ),
             );
         }

@@ -1,4 +1,4 @@
-//! The note in a changed brake: whose it is, and what was there before.
+//! The note in a changed throttle: whose it is, and what was there before.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,9 @@
-//! What is to become of a brake, decided by what the server has of it; nothing is sent here.
+//! What is to become of a throttle, decided by what the server has of it; nothing is sent here.
 
 use svc_step::action::Action;
 
 use crate::rate::Note;
-use crate::rate::brake::Seen;
+use crate::rate::throttle::Seen;
 
 /// A change that is taken back.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,7 @@ pub(super) struct Change {
     pub back: Action,
 }
 
-/// What is to become of a brake.
+/// What is to become of a throttle.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Decided {
     /// It is as it was asked for.
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brake_is_changed_unless_it_is_as_asked_or_somebody_or_something_speaks_against_it() {
+    fn a_throttle_is_changed_unless_it_is_as_asked_or_somebody_or_something_speaks_against_it() {
         let plain = seen(json!({"location": "/x", "max_snapshot_bytes_per_sec": "5mb"}));
         let Decided::Change(change) = decided(&plain, None, false) else { panic!("it is not changed") };
         assert_eq!((change.note.was.as_deref(), &change.off), (Some("5mb"), &plain.with(Some("0"), Some(&change.note))));

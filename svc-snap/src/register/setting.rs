@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, json};
 use svc_step::Failure;
 use svc_step::line_secrets::json_without_secrets;
-use svc_step::secret::{Secret, is_secret_name};
+use svc_step::secret::Secret;
 
 /// A setting: `KEY=VALUE`, or `KEY=@FILE`.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Setting {
             return Secret::from_file(key, Path::new(file)).map(|secret| secret.expose().to_owned());
         }
         let given = Map::from_iter([(key.clone(), json!(text))]);
-        if json_without_secrets(&given) == given || (!is_secret_name(key) && has_no_user(text)) {
+        if json_without_secrets(&given) == given {
             return Ok(text.to_owned());
         }
         Err(Failure::usage(
@@ -47,14 +47,6 @@ impl Setting {
             "Put it into a file of mode 600 and say --setting {key}=@FILE, or into the search database's keystore; whoever is on this host may know it by now."
         )))
     }
-}
-
-/// Whether this is an address without user and password, whatever its path holds.
-fn has_no_user(text: &str) -> bool {
-    let Some((_, rest)) = text.split_once("://") else { return false };
-    let host = rest.split('/').next().unwrap_or_default();
-    let is_host = !host.contains('@') && host.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok());
-    is_host && !rest.contains(['?', '#']) && !rest.contains("://")
 }
 
 #[cfg(test)]
@@ -68,10 +60,14 @@ mod tests {
     fn a_secret_comes_from_a_file_and_anything_else_as_it_is() {
         let value = |text: &str| parse(text).unwrap().value();
         assert_eq!(value("bucket=a=b").unwrap(), "a=b");
-        assert_eq!(value("url=https://host/a@b").unwrap(), "https://host/a@b");
-        for text in
-            ["secret_key=hunter2", "client.access_key=hunter2", "url=https://me:hunter2@host/", "url=https://me:hunter2/x@host/"]
-        {
+        assert_eq!(value("url=https://host:1/a").unwrap(), "https://host:1/a");
+        for text in [
+            "secret_key=hunter2",
+            "client.access_key=hunter2",
+            "url=https://me:hunter2@host/",
+            "url=https://me:hunter2/x@host/",
+            "url=https://me:1/hunter2@host/",
+        ] {
             let failure = value(text).unwrap_err();
             assert_eq!((failure.status.code(), failure.code.as_str()), (2, "secret_on_command_line"), "{text}");
             assert!(failure.hint.as_ref().unwrap().contains("=@FILE") && !format!("{failure:?}").contains("hunter2"), "{text}");

@@ -27,7 +27,7 @@ pub struct Restored {
     pub streams: Vec<StreamBack>,
     /// The swap by which it became live, which `swap` takes back; `null` where there was none.
     pub swap: Option<Swapped>,
-    /// The cluster's brake, where `--rate` speaks of it; else `null`.
+    /// The cluster's throttle, where `--rate` speaks of it; else `null`.
     #[serde(default)]
     pub rate: Option<RateUsed>,
     /// What else the snapshot holds, and why it is not restored.

@@ -70,7 +70,7 @@ impl Seen {
             Some(_) if self.is_old(item) && !self.is_ours(way, item) => State::Old,
             // A clone that is not finished has no aliases yet: it is not live for those who use them.
             Some(live) if item.source.is_some() && self.source(item).is_none() && !self.is_ours(way, item) => {
-                if item.seal(live).is_none() { State::New } else { State::Absent }
+                if item.missing_blocks(live).is_none() { State::New } else { State::Absent }
             }
             _ => State::Absent,
         }

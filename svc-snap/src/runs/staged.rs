@@ -40,7 +40,7 @@ pub struct Staged {
     /// The room for it, as it was before; `null` where an earlier call had begun.
     #[serde(default)]
     pub room: Option<Room>,
-    /// The cluster's brake, where `--rate` speaks of it; else `null`.
+    /// The cluster's throttle, where `--rate` speaks of it; else `null`.
     #[serde(default)]
     pub rate: Option<RateUsed>,
     /// The requests, in their order.

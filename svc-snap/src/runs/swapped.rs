@@ -131,8 +131,8 @@ impl SwapIndex {
     }
 
     /// The blocks that come last where the finished clone, as `live` shows it, has them not yet.
-    pub(crate) fn seal(&self, live: &Index) -> Option<Value> {
-        self.source.as_ref().and(self.becomes.as_ref()).and_then(|becomes| becomes.seal(&live.shape))
+    pub(crate) fn missing_blocks(&self, live: &Index) -> Option<Value> {
+        self.source.as_ref().and(self.becomes.as_ref()).and_then(|becomes| becomes.missing_blocks(&live.shape))
     }
 
     /// Whether its swap is finished.

@@ -61,7 +61,7 @@ fn bring_and_prove(
             lost.extend(all.iter().filter(|one| request.brings.contains(&one.index)).map(|one| one.target.clone()));
         }
         sent?;
-        note_straight(call, &chosen.server, staged)?;
+        record_direct(call, &chosen.server, staged)?;
     }
     let found = bring::follow(call, &chosen.server, &staged.names())?;
     let brought: Vec<(&str, Option<u64>)> = staged.indices.iter().map(|one| (one.staged.as_str(), one.docs_expected)).collect();
@@ -85,7 +85,7 @@ fn bring_and_prove(
 }
 
 /// What lies under a live name is noted as soon as the server has it: by its `uuid` a later call knows it from a client's.
-fn note_straight(call: &Call, server: &Server, staged: &mut Staged) -> Result<(), Failure> {
+fn record_direct(call: &Call, server: &Server, staged: &mut Staged) -> Result<(), Failure> {
     let asked = |one: &StagedIndex| one.is_straight() && one.state == StageState::Restoring && one.uuid.is_none();
     let names: Vec<String> = staged.indices.iter().filter(|one| asked(one)).map(|one| one.index.clone()).collect();
     if names.is_empty() {

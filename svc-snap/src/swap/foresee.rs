@@ -65,7 +65,7 @@ pub(crate) fn apply(act: &Act, indices: &mut BTreeMap<String, Index>) {
             let aliases = BTreeMap::from([(marker.clone(), serde_json::Map::new())]);
             copy(indices, from, to, Shape { hidden: *hidden, aliases, ..Shape::of_copy() });
         }
-        Act::Seal { index, settings } => change(indices, index, |index| index.shape.take(settings)),
+        Act::SetBlocks { index, settings } => change(indices, index, |index| index.shape.take(settings)),
         Act::Settle { indices: names, settings } => {
             names.iter().for_each(|name| change(indices, name, |index| index.shape.take(settings)));
         }

@@ -35,9 +35,9 @@ pub(crate) fn next(way: &Way, item: &SwapIndex, seen: &Seen) -> Next {
         Some(live) if seen.is_old(item) => leave(item, seen, live),
         Some(live) if item.source.is_some() && seen.source(item).is_some() => keep_stray(way, item, seen, live),
         // Either the finished swap, or the work of somebody else since: not ours to touch, save for the blocks that come last.
-        Some(live) => {
-            item.seal(live).map_or(Next::Finished, |settings| Next::Do(Act::Seal { index: item.index.clone(), settings }))
-        }
+        Some(live) => item
+            .missing_blocks(live)
+            .map_or(Next::Finished, |settings| Next::Do(Act::SetBlocks { index: item.index.clone(), settings })),
         None => match &item.source {
             None => Next::Finished,
             Some(source) if seen.source(item).is_none() => {

@@ -92,7 +92,7 @@ fn rank(step: &Step) -> usize {
         Next::Wait(_) => 7,
         Next::Do(Act::Settle { .. }) => 8,
         Next::Do(Act::Finish(_)) => 9,
-        Next::Do(Act::Seal { .. }) => 10,
+        Next::Do(Act::SetBlocks { .. }) => 10,
     }
 }
 

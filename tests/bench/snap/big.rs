@@ -10,10 +10,10 @@ use crate::measure::{Line, settle_disk};
 use crate::report::Report;
 use crate::sample::Sample;
 
-/// The brake of both.
+/// The throttle of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
-    /// Ours without a brake, the other as the server has it.
+    /// Ours without a throttle, the other as the server has it.
     Unlimited,
     /// Both as the server has it.
     Equal,
@@ -27,7 +27,7 @@ impl Rate {
         }
     }
 
-    /// What was measured is what was asked for: where a brake must be left as it is, the tool goes on with a warning.
+    /// What was measured is what was asked for: where a throttle must be left as it is, the tool goes on with a warning.
     fn ensure_used(self, printed: &Value) -> Result<()> {
         let used = printed.pointer("/result/rate/set").is_some_and(|set| !set.is_null());
         ensure!(used == (self == Self::Unlimited), "the rate is not as it was asked for: {}", printed["warnings"]);

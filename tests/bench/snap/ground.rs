@@ -37,7 +37,7 @@ impl Ground {
     }
 
     /// `svc-snap` with the sandbox's settings, and with the whole server as its scope: of a server that is not the service's alone
-    /// it leaves the brake on restores as it is.
+    /// it leaves the throttle on restores as it is.
     pub fn snap(&self, args: &[&str]) -> Line {
         let program = tool::bin_dir().join("svc-snap");
         Line::new([program.into_os_string()].into_iter().chain(args.iter().map(Into::into)))

@@ -72,16 +72,19 @@ impl Spawned {
 
     /// A program that it has started.
     pub fn child(&self, name: &str) -> Pid {
+        let found = wait::until(name, self.tool.limit, || self.child_now(name));
+        found.unwrap_or_else(|error| panic!("{:?} has started no {name}: {error:#}", self.tool))
+    }
+
+    /// The same, where it is running now.
+    pub fn child_now(&self, name: &str) -> Option<Pid> {
         let parent = format!("PPid:\t{}\n", self.pid());
         let is_it = |pid: &i32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             status.starts_with(&format!("Name:\t{name}\n")) && status.contains(&parent)
         };
-        let found = wait::until(name, self.tool.limit, || {
-            let all = fs::read_dir("/proc").ok()?.flatten();
-            all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(is_it).map(Pid::from_raw)
-        });
-        found.unwrap_or_else(|error| panic!("{:?} has started no {name}: {error:#}", self.tool))
+        let all = fs::read_dir("/proc").ok()?.flatten();
+        all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(is_it).map(Pid::from_raw)
     }
 
     /// Sends it a signal.

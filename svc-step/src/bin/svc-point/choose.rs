@@ -135,8 +135,8 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     let rollbacks: Vec<Journal> = journal::runs_of(call.state_dir(), "svc-rollback")
         .filter(|run| run.id() > upgrade.id() && run.id() != call.run_id().as_str())
         .collect();
-    // One that has changed something and is not finished is resumed.
-    if let Some(cut) = rollbacks.iter().find(|run| run.has_begun("stop")).filter(|run| !run.is_ok()) {
+    // One that has passed its point of no return and is not finished is resumed.
+    if let Some(cut) = rollbacks.iter().find(|run| run.notes().commit.is_some()).filter(|run| !run.is_ok()) {
         let message = format!("The rollback {} has begun to change things and is not finished.", cut.id());
         let hint = format!("To continue: svc-rollback --resume {}", cut.id());
         return Err(Failure::refused("rollback_unfinished", message).hint(hint));

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use svc_step::journal::Plan;
-
-/// What a word is in a plan that is not recorded.
-const REDACTED: &str = "<redacted>";
+use svc_step::secret::REDACTED;
 
 /// Options whose value is no file.
 const NO_FILE: [&str; 11] = [
@@ -22,13 +20,16 @@ const NO_FILE: [&str; 11] = [
     "--max-",
 ];
 
+/// What helps a run that left everything as it was.
+pub const SAME_COMMAND: &str = "Run the same command again";
+
 /// A command line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Again {
+struct Again {
     /// As it is typed.
-    pub line: String,
+    line: String,
     /// Whether some of its words are recorded nowhere.
-    pub lost: bool,
+    lost: bool,
 }
 
 /// Words as a shell takes them.
@@ -41,29 +42,39 @@ pub fn quoted(words: &[impl AsRef<str>]) -> String {
     words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
+/// To run a run's command again, as it is typed.
+pub fn hint(plan: &Plan) -> String {
+    let Some(again) = command(plan) else { return format!("{SAME_COMMAND}; it was not recorded.") };
+    let with = if again.lost { ", with its --installer-arg or other secrets, which are not recorded" } else { "" };
+    format!("{SAME_COMMAND}{with}:\n  {}", again.line)
+}
+
 /// The command line of a run; none where its plan was lost.
-pub fn command(plan: &Plan) -> Option<Again> {
+fn command(plan: &Plan) -> Option<Again> {
     if plan.script.is_empty() {
         return None;
     }
-    let mut lost = false;
     let mut words = vec![plan.script.clone()];
+    words.extend(without_redacted(plan));
+    Some(Again { line: quoted(&words), lost: plan.arguments.iter().any(|word| word.contains(REDACTED)) })
+}
+
+/// The arguments of a run without those that were not recorded whole; a file has its whole path.
+pub fn without_redacted(plan: &Plan) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
     for word in absolute(plan) {
-        if word == REDACTED {
-            // Without the option whose value it is.
-            words.pop();
-            lost = true;
-        } else if word.starts_with("--installer-arg=") || word.contains(REDACTED) && word.starts_with("--") {
-            lost = true;
-        } else {
+        if !word.contains(REDACTED) {
             words.push(word);
+        } else if !word.starts_with('-') {
+            // Without the option whose value it is.
+            words.pop_if(|option| option.starts_with("--"));
         }
     }
-    Some(Again { line: quoted(&words), lost })
+    words
 }
 
 /// The arguments of a run; a file that was named from the folder of the call has its whole path.
-pub fn absolute(plan: &Plan) -> Vec<String> {
+fn absolute(plan: &Plan) -> Vec<String> {
     let mut before = "";
     let mut words = Vec::new();
     for argument in &plan.arguments {

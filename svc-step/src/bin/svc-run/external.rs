@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart, schema_name};
 use svc_step::file::{self, Existing};
-use svc_step::journal::{Attempt, Kind};
+use svc_step::journal::{self, Attempt, Kind};
 use svc_step::line_secrets::without_secrets;
 
-use super::again::quoted;
+use super::again::{self, quoted};
 use super::protocol::Step;
 use super::run::{Run, with_ending};
 
@@ -74,12 +75,12 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
 
 /// Starts the holder, which runs the command and writes how it ended, and waits for it. A signal ends the waiting, not the command.
 fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure> {
-    let this = std::env::current_exe().map_err(|error| Failure::io("find svc-run", Path::new("/proc/self/exe"), &error))?;
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(run.dir().join("log"));
     let log = log.map_err(|error| run.journal_full(&Failure::io("write the log", &run.dir().join("log"), &error)))?;
     let private = if step.name == "installer" { run.private.len() } else { 0 };
-    let mut holder = Command::new(this);
-    holder.arg("hold").arg("--files").arg(files).args(["--private", &private.to_string()]);
+    // This program, also where a newer one has been installed in its place meanwhile; `ps` shows it under its name.
+    let mut holder = Command::new("/proc/self/exe");
+    holder.arg0("svc-run").arg("hold").arg("--files").arg(files).args(["--private", &private.to_string()]);
     if let Ok(fd) = std::env::var("SVC_LOCK_FD").or_else(|_| run.lock_fd.map(|fd| fd.to_string()).ok_or(())) {
         holder.args(["--lock", &fd]);
     }
@@ -93,27 +94,21 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure>
     loop {
         match holder.try_wait() {
             Ok(Some(_)) => return Ok(()),
-            Ok(None) if run.signal().is_some() => {
-                let rc = with_ending(files, "rc");
-                return Err(Failure::failed(
-                    "external_running",
-                    format!("The command of the step {} is still running.", step.name),
-                )
-                .hint(format!(
-                    "Wait until {} says how it ended; it prints to {}.",
-                    rc.display(),
-                    with_ending(files, "out").display()
-                )));
-            }
+            Ok(None) if run.signal().is_some() => return Err(still_running(step, files)),
             Ok(None) => std::thread::sleep(Duration::from_millis(2)),
             Err(error) => return Err(not_begun(step, &error)),
         }
     }
 }
 
+fn still_running(step: &Step, files: &Path) -> Failure {
+    Failure::locked("external_running", format!("The command of the step {} is still running.", step.name))
+        .hint(format!("Wait until it has ended; it prints to {}.", with_ending(files, "out").display()))
+}
+
 fn not_begun(step: &Step, error: &std::io::Error) -> Failure {
     Failure::failed("command_not_begun", format!("The command of the step {} was not begun.", step.name))
-        .hint("Run the same command again.")
+        .hint(format!("{}.", again::SAME_COMMAND))
         .cause(error.to_string())
 }
 
@@ -126,6 +121,7 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
             run.say(&format!("{}: ended with status {status}", step.name));
             judge(run, step, &document)
         }
+        None if is_running(&run.state_dir) => Err(still_running(step, files)),
         None if with_ending(files, "out").exists() => Err(unknown(run, step)),
         None => {
             let _ = fs::remove_file(with_ending(files, "started"));
@@ -193,6 +189,14 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
     document
 }
 
+/// Writes the document of a command that ended well when nobody was left to write it.
+pub fn complete(run: &Run, step: &Step) {
+    let earlier = run.journal().attempt(&step.name).filter(|earlier| earlier.document.is_none());
+    if let Some((earlier, status)) = earlier.and_then(|earlier| Some((earlier.files, earlier.exit_status?))) {
+        write_document(run, step, &earlier, status);
+    }
+}
+
 fn last_lines(output: &Path) -> Vec<String> {
     let Ok(mut file) = File::open(output) else { return Vec::new() };
     let length = file.metadata().map_or(0, |data| data.len());
@@ -212,11 +216,7 @@ fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(
         return None;
     }
     if earlier.exit_status.is_none() && is_running(&run.state_dir) {
-        return Some(Err(Failure::locked(
-            "external_running",
-            format!("The command of the step {} is still running.", step.name),
-        )
-        .hint(format!("Wait until it has ended; it prints to {}.", with_ending(&earlier.files, "out").display()))));
+        return Some(Err(still_running(step, &earlier.files)));
     }
     let ok = match (&earlier.document, earlier.exit_status) {
         (Some(document), _) => Some(document.ok),
@@ -289,10 +289,13 @@ pub fn take_lock(state_dir: &Path) -> Result<File, Failure> {
 
 /// Whether such a command is running.
 pub fn is_running(state_dir: &Path) -> bool {
+    running(state_dir).is_some()
+}
+
+/// The files of such a command that is running.
+pub fn running(state_dir: &Path) -> Option<PathBuf> {
     let path = lock_path(state_dir);
-    // Shared: two who ask at once must not take each other for it.
-    let held = File::open(&path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
-    held || recorded_is_alive(&path)
+    (journal::held(&path).is_some() || recorded_is_alive(&path)).then(|| recorded(&path).unwrap_or_default())
 }
 
 /// The files of the command that has the lock, or had it last.

@@ -8,9 +8,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::Args;
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -23,6 +24,8 @@ use super::run::with_ending;
 /// The disk space that is taken beforehand for what the command prints: the disk may be full later, and a command that cannot print may
 /// fail of that.
 const ROOM: i64 = 1024 * 1024;
+/// How much of what the command prints is shown at a time.
+const SHOWN: u64 = 1024 * 1024;
 /// The status of a holder that did not begin its command.
 const NOT_BEGUN: u8 = 8;
 
@@ -57,6 +60,8 @@ pub fn run(args: &HoldArgs) -> ExitCode {
 }
 
 fn hold(args: &HoldArgs) -> io::Result<i32> {
+    // It was started as /proc/self/exe, and `pgrep` and the log of the system would call it `exe`.
+    nix::sys::prctl::set_name(c"svc-run")?;
     // The lock of external commands: the supervisor has taken it, and hands it over as standard input. The copy is not inherited.
     let _lock = io::stdin().as_fd().try_clone_to_owned()?;
     if let Some(lock) = args.lock {
@@ -116,11 +121,8 @@ fn run_command(args: &HoldArgs, output: &File) -> io::Result<i32> {
     let mut command = Command::new(program);
     command.args(arguments);
     let terminal = if args.terminal { OpenOptions::new().read(true).write(true).open("/dev/tty").ok() } else { None };
-    match &terminal {
-        Some(terminal) => command.stdin(terminal.try_clone()?).stdout(Stdio::piped()),
-        None => command.stdin(Stdio::null()).stdout(output.try_clone()?),
-    };
-    command.stderr(output.try_clone()?);
+    command.stdin(terminal.as_ref().map_or(Ok(Stdio::null()), |terminal| terminal.try_clone().map(Stdio::from))?);
+    command.stdout(output.try_clone()?).stderr(output.try_clone()?);
     // Its room is taken before: the command may fill the disk at once.
     let process_file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(with_ending(&args.files, "process"))?;
@@ -136,15 +138,22 @@ fn run_command(args: &HoldArgs, output: &File) -> io::Result<i32> {
     if let Some(started) = started_at(&process) {
         let _ = process_file.write_all_at(format!("{process} {started}\n").as_bytes(), 0);
     }
-    if let (Some(mut terminal), Some(mut printed)) = (terminal, child.stdout.take()) {
-        let mut both = output.try_clone()?;
-        let mut piece = [0; 8192];
-        while let Ok(size @ 1..) = printed.read(&mut piece) {
-            let text = piece.get(..size).unwrap_or_default();
-            both.write_all(text)?;
-            let _ = terminal.write_all(text);
+    let ended = match terminal {
+        Some(terminal) => show_until_ended(&mut child, File::open(with_ending(&args.files, "out"))?, terminal)?,
+        None => child.wait()?,
+    };
+    Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
+}
+
+/// Shows on the terminal what the command prints, until it has ended; what it leaves behind may go on printing.
+fn show_until_ended(child: &mut Child, mut printed: File, mut terminal: File) -> io::Result<ExitStatus> {
+    loop {
+        let ended = child.try_wait()?;
+        // A terminal that is gone is nothing to the command.
+        let _ = io::copy(&mut Read::by_ref(&mut printed).take(SHOWN), &mut terminal);
+        match ended {
+            Some(ended) => return Ok(ended),
+            None => std::thread::sleep(Duration::from_millis(50)),
         }
     }
-    let ended = child.wait()?;
-    Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
 }

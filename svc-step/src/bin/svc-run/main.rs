@@ -1,9 +1,11 @@
 //! `svc-run`: the run of a script, and what the script asks of it.
 
 mod again;
+mod begin;
 #[cfg(test)]
 mod bench;
 mod console;
+mod end;
 mod external;
 mod hold;
 mod hooks;
@@ -37,8 +39,11 @@ use svc_step::{Failure, settings};
 #[command(
     name = "svc-run",
     version,
-    after_help = "Example: two tools, the first of which is undone where the second fails
-  svc-run undo start-again -- svc-unit start; svc-run step stop -- svc-unit stop; svc-run step dump -- svc-pgdump"
+    after_help = "Examples: where the last run stands; what a killed run has left is undone; a line of a script
+  svc-run status
+  svc-run recover
+  svc-run step stop -- svc-unit stop
+A whole script of your own: the recipe my-own-run in scripts/README.md."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -153,21 +158,24 @@ struct StepArgs {
 fn main() -> ExitCode {
     // What an external command gets, before the settings file is read.
     let caller = run::Caller::now();
-    let loaded = settings::load();
+    // That environment is the holder's own: what it holds inherits it.
+    let holds = std::env::args_os().nth(1).is_some_and(|verb| verb == "hold");
+    let loaded = if holds { Ok(Vec::new()) } else { settings::load() };
     let cli = Cli::parse();
     if let Verb::Hold(args) = &cli.verb {
         return hold::run(args);
     }
-    if let Err(failure) = loaded {
-        return console::failed("svc-run", &failure);
-    }
+    let of_file = match loaded {
+        Ok(names) => names,
+        Err(failure) => return console::failed("svc-run", &failure),
+    };
     match cli.verb {
-        Verb::Supervise(args) => supervise::supervise(&args, caller),
+        Verb::Supervise(args) => supervise::supervise(&args, caller, &of_file),
         Verb::Step(args) => of_step(args, Request::Step),
         Verb::Start(args) => of_step(args, Request::Start),
         Verb::Wait { all, steps } => ask(&Request::Wait { steps, all }),
         Verb::Undo { name, until, always, unless_interrupted, command } => {
-            let directory = std::env::current_dir().unwrap_or_default();
+            let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
             ask(&Request::Undo(svc_step::journal::Undo { name, command, directory, until, always, unless_interrupted }))
         }
         Verb::Commit { hint } => ask(&Request::Commit { hint }),
@@ -239,7 +247,7 @@ fn of_step(args: StepArgs, request: fn(Step) -> Request) -> ExitCode {
     ask(&request(Step {
         name: args.name,
         command: args.command,
-        directory: std::env::current_dir().unwrap_or_default(),
+        directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
         environment: std::env::vars_os().collect(),
         options: args.options,
     }))
@@ -253,10 +261,7 @@ fn ask(request: &Request) -> ExitCode {
         );
     };
     match protocol::ask(run.as_ref(), request) {
-        Ok(Reply { status, message }) => {
-            message.iter().for_each(|message| console::plain(message));
-            ExitCode::from(u8::try_from(status).unwrap_or(1))
-        }
+        Ok(Reply { status }) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(failure) => console::failed("svc-run", &failure),
     }
 }

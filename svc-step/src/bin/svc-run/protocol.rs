@@ -95,8 +95,6 @@ pub struct Options {
 pub struct Reply {
     /// The exit status of the call.
     pub status: i32,
-    /// What the call tells its caller on stderr.
-    pub message: Option<String>,
 }
 
 /// A path to the socket that is short enough for the kernel, which takes 108 bytes, however long the run directory's is. Valid as long as

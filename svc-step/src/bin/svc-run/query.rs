@@ -6,7 +6,7 @@ use serde_json::Value;
 use svc_step::Failure;
 use svc_step::journal::Journal;
 
-use super::run::with_ending;
+use super::again;
 
 /// The run of a query: the named one, or the one that the script runs in.
 ///
@@ -23,8 +23,14 @@ pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
     if dir.is_dir() {
         return Ok(Journal::at(dir));
     }
-    Err(Failure::not_found("run_not_found", format!("There is no run {}.", dir.display()))
-        .hint(format!("ls {}", state_dir().join("runs").display())))
+    Err(not_found(&state_dir(), &format!(" {}", run.map_or_else(|| dir.display().to_string(), str::to_owned))))
+}
+
+/// There is no such run; `which` is empty, or says with a blank before it which one.
+pub fn not_found(state_dir: &Path, which: &str) -> Failure {
+    let folder = state_dir.join("runs").display().to_string();
+    Failure::not_found("run_not_found", format!("There is no run{which} in {folder}."))
+        .hint(format!("The runs that there are:\n  {}", again::quoted(&["ls", &folder])))
 }
 
 /// `$SVC_STATE_DIR`.
@@ -39,9 +45,10 @@ pub fn state_dir() -> PathBuf {
 /// # Errors
 /// The step has left none (4).
 pub fn document(run: &Journal, step: &str) -> Result<PathBuf, Failure> {
-    let files = run.attempts().into_iter().rfind(|one| one.step == step && one.document.is_some()).map(|one| one.files);
-    match files {
-        Some(files) => Ok(with_ending(&files, "json")),
+    // A tool that has outlived its supervisor has left it under its first name.
+    let newest = run.attempts().into_iter().rfind(|one| one.step == step && one.document.is_some());
+    match newest {
+        Some(one) => Ok(one.document_path()),
         None if is_dry() => Ok(PathBuf::from(format!("{step}.json"))),
         None => Err(Failure::not_found(
             "document_not_found",
@@ -85,4 +92,24 @@ pub fn value(run: &Journal, step: &str, path: &str) -> Result<Vec<String>, Failu
 fn absent(file: &Path, path: &str) -> Failure {
     Failure::not_found("value_not_found", format!("{} has no {path}.", file.display()))
         .hint("Read the page of the tool for its fields.")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::bench::Made;
+
+    #[test]
+    fn the_document_of_a_tool_that_has_outlived_its_supervisor_is_found() {
+        let made = Made::new("svc-upgrade");
+        made.step("01-dump", "step", &json!({"result": {"path": "/d.sql"}}));
+        let run = made.journal();
+        let file = |name: &str| run.dir().join(name);
+        assert_eq!(document(&run, "dump").unwrap(), file("01-dump.json"));
+        std::fs::rename(file("01-dump.json"), file("01-dump.json.partial")).unwrap();
+        assert_eq!(document(&run, "dump").unwrap(), file("01-dump.json.partial"));
+        assert_eq!(value(&run, "dump", ".result.path").unwrap(), ["/d.sql"]);
+    }
 }

@@ -12,7 +12,7 @@ use svc_step::{Call, Failure};
 
 use super::query::state_dir;
 use super::run::Caller;
-use super::{console, recover};
+use super::{console, recover, undo};
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -30,10 +30,10 @@ pub fn unfinished(scripts: &[String]) -> ExitCode {
     let runs = journal::runs(&state_dir());
     let parent = runs.iter().find(|run| run.id() == this).and_then(|run| run.plan().parent);
     let candidates = runs.into_iter().filter(|run| run.id() != this && Some(run.id()) != parent.as_deref());
-    let newest = candidates.into_iter().find(|run| scripts.contains(&run.plan().script) && run.notes().commit.is_some());
+    let newest = candidates.into_iter().find(|run| scripts.contains(&run.script()) && run.has_changed_the_service());
     let found = match newest {
         Some(run) if !run.is_ok() => {
-            let (script, id) = (run.plan().script, run.id().to_owned());
+            let (script, id) = (run.script(), run.id().to_owned());
             Err(Failure::refused("run_unfinished", format!("The run {id} has changed the service and did not end well."))
                 .hint(format!("How to resume it or to go back:\n  {script} --status {id}\nIf you have repaired it by hand:\n  svc-upgrade --ignore-unfinished")))
         }
@@ -49,7 +49,7 @@ pub fn previous(asked: Option<&str>) -> ExitCode {
 
 fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
     let asked = asked.map(|asked| asked.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned());
-    let swapped = |run: &Journal| run.plan().script == "svc-rollback" && run.has_begun("swap-search");
+    let swapped = |run: &Journal| run.script() == "svc-rollback" && run.has_begun("swap-search");
     let rollback =
         journal::runs(&state_dir()).into_iter().find(|run| swapped(run) && asked.as_ref().is_none_or(|asked| asked == run.id()));
     let Some(rollback) = rollback else {
@@ -78,10 +78,24 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
 /// Undoes what killed runs have left, under the lock of the service.
 pub fn recover(caller: &Caller) -> ExitCode {
     let state_dir = state_dir();
-    let undone = super::supervise::lock_service(&state_dir)
-        .and_then(|_lock| recover::all(&state_dir, caller, std::io::stderr().is_terminal()));
-    let changed = undone.as_ref().is_ok_and(|undone| !undone.is_empty());
-    answer("recover", undone.map(|undone| Found { run: None, undone }), changed)
+    // No signal ends an undo.
+    let recovered = super::supervise::catch_signals().and_then(|_signals| {
+        let (_lock, parent) = super::begin::lock_service(&state_dir)?;
+        if let Some(parent) = parent {
+            return Err(Failure::locked("locked", format!("The run {parent} is running: what it has done is not undone."))
+                .hint(format!("Wait until it has ended:\n  svc-run status {parent}")));
+        }
+        recover::all(&state_dir, caller, std::io::stderr().is_terminal())
+    });
+    let changed = recovered.as_ref().is_ok_and(|recovered| !recovered.undone.is_empty());
+    let found = recovered.and_then(|recovered| {
+        if recovered.left.is_empty() {
+            return Ok(Found { run: None, undone: recovered.undone });
+        }
+        Err(Failure::failed("undo_failed", "What an earlier run has left could not be undone.")
+            .hint(undo::by_hand(&recovered.left)))
+    });
+    answer("recover", found, changed)
 }
 
 fn answer(step: &str, found: Result<Found, Failure>, changed: bool) -> ExitCode {

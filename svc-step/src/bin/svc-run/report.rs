@@ -1,5 +1,8 @@
 //! The last document of a run: the contract's envelope over the documents of its steps.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,9 +10,6 @@ use serde_json::{Map, Value};
 use svc_step::call::Call;
 use svc_step::document::{Document, ErrorPart, Warning, schema_name};
 use svc_step::journal::{Attempt, Journal, Kind, Notes};
-
-/// The journal has the times of its files from the kernel's clock tick, which is a little late.
-const TICK_MS: u64 = 10;
 
 /// What a run has done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -166,8 +166,6 @@ pub struct Hop {
 pub struct Outcome {
     /// The script, `svc-upgrade`.
     pub script: String,
-    /// The tools' version.
-    pub version: String,
     /// The run's ID.
     pub run_id: String,
     /// The exit status: 0, or 9 for a person to look, is an end without an error.
@@ -186,6 +184,8 @@ pub struct Outcome {
     pub hint: Option<String>,
     /// The steps that left nothing, since an undo has taken back what they did.
     pub undone: Vec<String>,
+    /// The attempts of earlier calls of the run, by their files.
+    pub earlier: BTreeSet<PathBuf>,
     /// In a dry run, the commands.
     pub plan: Vec<String>,
 }
@@ -222,7 +222,7 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     let own = notes.warnings.iter().cloned();
     Document {
         schema: schema_name(&outcome.script, "run"),
-        tool: format!("{} {}", outcome.script, outcome.version),
+        tool: format!("{} {}", outcome.script, env!("CARGO_PKG_VERSION")),
         step: "run".to_owned(),
         ok: outcome.is_ok(),
         changed: changed(&attempts, &result, outcome),
@@ -318,7 +318,7 @@ fn downtime(attempts: &[Attempt]) -> Option<u64> {
 /// An upgrade has read it; a rollback clears it; the first hop has it from its own run.
 fn from_version(attempts: &[Attempt]) -> Option<String> {
     let of = |step, key| result_of(attempts, step)?.get(key)?.as_str().map(ToOwned::to_owned);
-    of("present", "version").or_else(|| of("hop-1", "from_version")).or_else(|| of("clear-marker", "version"))
+    of("present", "version").or_else(|| of("hop-1", "from_version")).or_else(|| of("forget", "version"))
 }
 
 /// Each hop once, by its newest document.
@@ -365,8 +365,7 @@ fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Optio
     if outcome.dry_run {
         return Some(false);
     }
-    let since = u64::try_from(outcome.started.as_millisecond()).unwrap_or(0).saturating_sub(TICK_MS);
-    let own = attempts.iter().filter(|one| one.begun_ms >= since && !outcome.undone.contains(&one.step));
+    let own = attempts.iter().filter(|one| !outcome.earlier.contains(&one.files) && !outcome.undone.contains(&one.step));
     let steps: Vec<Option<bool>> = own.map(|one| line(one).changed).collect();
     let removed = [&result.removed, &result.removed_runs].into_iter().flatten().any(|list| !list.is_empty());
     if removed || !result.cleared.is_empty() || result.half_removed.is_some() || steps.contains(&Some(true)) {
@@ -475,7 +474,8 @@ mod tests {
             let dry = Outcome { dry_run: true, ..outcome.clone() };
             assert_eq!(ended(&made, &notes, &dry).changed, Some(false));
             if facts == json!({}) {
-                let later = Outcome { started: Timestamp::now() + jiff::SignedDuration::from_secs(5), ..outcome };
+                let earlier = made.journal().attempts().into_iter().map(|one| one.files).collect();
+                let later = Outcome { earlier, ..outcome };
                 assert_eq!(ended(&made, &notes, &later).changed, Some(false), "an earlier call has made the steps");
             }
         }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use svc_step::Failure;
 use svc_step::journal::{self, Journal, Plan};
 
-use super::run::REDACTED;
 use super::supervise::{Resumable, SuperviseArgs};
-use super::{again, status};
+use super::{again, query, status};
+use svc_step::secret::REDACTED;
 
 /// A run that is to be resumed.
 pub struct Resumed {
@@ -38,9 +38,9 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     let journal = find(script, asked, state_dir)?;
     let id = journal.id();
     let plan = journal.plan();
-    if plan.script != script {
+    if journal.script() != script {
         return Err(Failure::usage("run_of_other_script", format!("The run {id} is none of {script}."))
-            .hint(format!("{} --resume {id}", plan.script)));
+            .hint(format!("{} --resume {id}", journal.script())));
     }
     if journal.is_ok() {
         return Err(Failure::refused("run_finished", format!("The run {id} ended well: nothing is left to do."))
@@ -55,17 +55,14 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
             "nothing_to_resume",
             format!("The run {id} ended before its point of no return: nothing was changed, and nothing is left to resume."),
         )
-        .hint(format!("Run it again:\n  {}", again::command(&plan).map(|again| again.line).unwrap_or_default())));
+        .hint(again::hint(&plan)));
     }
     let plans = journal.plans();
-    let had_private = plans
-        .iter()
-        .flat_map(|plan| &plan.arguments)
-        .any(|word| word.contains(REDACTED) && word.starts_with("--") || word == REDACTED);
+    let had_private = plans.iter().any(|plan| !super::begin::private_values(&plan.arguments, &args.private).is_empty());
     let now = args.script.get(1..).unwrap_or_default();
-    let mut arguments: Vec<OsString> = plans.iter().flat_map(without_private).map(OsString::from).collect();
-    arguments.extend(now.iter().map(absolute));
-    let private = super::supervise::private_values(&args.script, &args.private);
+    let mut arguments: Vec<OsString> = plans.iter().flat_map(again::without_redacted).map(OsString::from).collect();
+    let private = super::begin::private_values(&super::external::words(&args.script), &args.private);
+    arguments.extend(now.iter().map(|word| absolute(word, &private)));
     Ok(Resumed {
         directory: Some(PathBuf::from(&plan.directory))
             .filter(|directory| directory.is_dir())
@@ -83,36 +80,20 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
 /// script has made (a hop) is resumed by that one.
 fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure> {
     let runs = journal::runs(state_dir);
-    let missing = |what: &str| {
-        Failure::not_found("run_not_found", format!("There is no run {what} in {}.", state_dir.join("runs").display()))
-            .hint(format!("ls {}", state_dir.join("runs").display()))
-    };
+    let missing = |which: &str| query::not_found(state_dir, which);
     if !asked.is_empty() {
         let id = asked.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        return runs.into_iter().find(|run| run.id() == id).ok_or_else(|| missing(asked));
+        return runs.into_iter().find(|run| run.id() == id).ok_or_else(|| missing(&format!(" {asked}")));
     }
-    let of_script: Vec<Journal> = runs.into_iter().filter(|run| run.plan().script == script).collect();
+    let of_script: Vec<Journal> = runs.into_iter().filter(|run| run.script() == script).collect();
     let newest = of_script
         .iter()
         .find(|run| run.notes().commit.is_some())
         .filter(|run| !run.is_ok())
         .or_else(|| of_script.first())
-        .ok_or_else(|| missing(&format!("of {script}")))?;
+        .ok_or_else(|| missing(&format!(" of {script}")))?;
     let outer = newest.plan().parent.and_then(|parent| of_script.iter().find(|run| run.id() == parent));
     Ok(outer.filter(|outer| !outer.is_ok()).unwrap_or(newest).clone())
-}
-
-/// The recorded arguments without those whose values were not written; a file has its whole path.
-fn without_private(plan: &Plan) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    for word in again::absolute(plan) {
-        if word == REDACTED {
-            kept.pop();
-        } else if !word.contains(REDACTED) {
-            kept.push(word);
-        }
-    }
-    kept
 }
 
 /// Whether the run that is to be resumed stayed on its terminal: its installer may ask again.
@@ -123,25 +104,32 @@ pub fn stays_attached(args: &SuperviseArgs, script: &str) -> bool {
 }
 
 /// A file that is named now is named from where the caller stands now; the script runs where it was called first.
-fn absolute(word: &OsString) -> OsString {
+fn absolute(word: &OsString, private: &[String]) -> OsString {
     let text = word.to_string_lossy();
     let (option, path) = match text.split_once('=') {
         Some((option, path)) if option.starts_with("--") => (format!("{option}="), path.to_owned()),
         _ => (String::new(), text.clone().into_owned()),
     };
     match std::path::absolute(&path) {
-        Ok(whole) if !path.is_empty() && !path.starts_with(['-', '/']) && whole.exists() => {
+        Ok(whole) if !private.contains(&path) && !path.is_empty() && !path.starts_with(['-', '/']) && whole.exists() => {
             format!("{option}{}", whole.display()).into()
         }
         _ => word.clone(),
     }
 }
 
-/// What neither the environment nor the settings file says is as the run had it, save where its own journal is. What held a secret is not
-/// known any more; of an address, the rest is.
+/// What neither the environment nor the settings file says is as the run had it.
 fn settings(plan: &Plan) -> Vec<(String, String)> {
-    let missing = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
-    let recorded = plan.settings.iter().filter(|(name, _)| *name != "SVC_STATE_DIR" && missing(name));
-    let values = recorded.map(|(name, value)| (name.clone(), value.replace(&format!("{REDACTED}@"), "")));
+    recorded(plan).into_iter().filter(|(name, _)| svc_step::settings::variable(name).is_none()).collect()
+}
+
+/// The settings of a run, save where its own journal is. What held a secret is not recorded: it is as it is now, if the rest is the same;
+/// else, of an address, the rest is used.
+pub fn recorded(plan: &Plan) -> Vec<(String, String)> {
+    let is_now = |name: &str, value: &str| {
+        svc_step::settings::variable(name).is_some_and(|now| svc_step::line_secrets::without_secrets(&now) == value)
+    };
+    let settings = plan.settings.iter().filter(|(name, value)| *name != "SVC_STATE_DIR" && !is_now(name, value));
+    let values = settings.map(|(name, value)| (name.clone(), value.replace(&format!("{REDACTED}@"), "")));
     values.filter(|(_, value)| !value.contains(REDACTED)).collect()
 }

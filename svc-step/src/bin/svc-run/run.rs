@@ -2,7 +2,7 @@
 //!
 //! Each file of the journal is on the disk, and so is its name, before what follows from it begins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -18,12 +18,11 @@ use svc_step::document::Warning;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{Journal, Kind, Notes, Undo};
 use svc_step::line_secrets::without_secrets;
+use svc_step::people::WATCHED;
+use svc_step::secret::REDACTED;
 use svc_step::{Failure, Status};
 
 use super::report::Check;
-
-/// What an argument of an installer is in the journal.
-pub const REDACTED: &str = "<redacted>";
 
 /// How much later than its tools the run may notice a signal to the whole process group.
 const ECHO: Duration = Duration::from_millis(50);
@@ -53,15 +52,24 @@ impl Caller {
     pub fn now() -> Self {
         let added = std::env::var(ADDED).unwrap_or_default();
         let added: Vec<&str> = added.split(' ').collect();
-        let own =
-            ["SVC_LOCK_FD", "SVC_RUN_ID", "SVC_RUN_DIR", "SVC_SUPERVISOR", "SVC_RESUMED", "SVC_VERBOSE", "SVC_FOLLOWED", ADDED];
+        let own = [
+            "SVC_LOCK_FD",
+            "SVC_RUN_ID",
+            "SVC_RUN_DIR",
+            "SVC_SUPERVISOR",
+            "SVC_RESUMED",
+            "SVC_VERBOSE",
+            "SVC_FOLLOWED",
+            WATCHED,
+            ADDED,
+        ];
         let kept = |name: &OsStr| !own.iter().chain(&added).any(|other| name == OsStr::new(other));
         Self { environment: std::env::vars_os().filter(|(name, _)| kept(name)).collect() }
     }
 
     /// The names of the variables that an environment has besides the caller's.
     pub fn added(&self, names: impl Iterator<Item = OsString>) -> String {
-        let new = names.filter(|name| !self.environment.iter().any(|(known, _)| known == name));
+        let new = names.filter(|name| !self.environment.iter().any(|(known, value)| known == name && !value.is_empty()));
         new.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 }
@@ -84,6 +92,8 @@ pub struct Run {
     pub caller: Caller,
     /// The lock of the service, which the tools inherit.
     pub lock_fd: Option<i32>,
+    /// What was in its journal before this call.
+    pub earlier: BTreeSet<PathBuf>,
     /// How many steps are to be expected.
     pub expected: Option<u32>,
     state: Mutex<State>,
@@ -111,12 +121,19 @@ pub struct State {
     pub checks: Vec<Check>,
     pub failed_checks: Vec<Failed>,
     next_number: u32,
+    /// The numbers of steps that were started in parallel: their order is the script's.
+    reserved: BTreeMap<String, u32>,
     busy: usize,
     /// This call has come to the point of no return.
     committed_now: bool,
 }
 
 impl State {
+    fn take_number(&mut self) -> u32 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
     /// Whether a step is an undo that no signal ends. (A rollback ends in order.)
     pub fn is_undo(&self, step: &str) -> bool {
         self.ended && !self.undo.iter().any(|undo| undo.unless_interrupted && undo.name == step)
@@ -154,6 +171,7 @@ impl Run {
             private_lost: false,
             caller,
             lock_fd: None,
+            earlier: attempts.into_iter().map(|one| one.files).collect(),
             expected: None,
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -183,6 +201,12 @@ impl Run {
 
     pub fn signal(&self) -> Option<i32> {
         self.state().signal
+    }
+
+    /// The signal that came, or comes in this time.
+    pub fn signal_within(&self, time: Duration) -> Option<i32> {
+        let waited = self.changed.wait_timeout_while(self.state(), time, |state| state.signal.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.signal
     }
 
     /// A signal came to the supervisor: each running tool gets it, and no further step is begun. External commands and undos are left alone.
@@ -235,9 +259,8 @@ impl Run {
     /// Tells the tools of these steps, or all, to end. A signal to the whole process group has reached them already, and another one would
     /// end them without a document.
     pub fn terminate(&self, steps: Option<&[String]>) {
-        let waited = self.changed.wait_timeout_while(self.state(), ECHO, |state| state.signal.is_none());
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.signal.is_none() {
+        if self.signal_within(ECHO).is_none() {
+            let state = self.state();
             let chosen = state.running.iter().filter(|(_, step)| steps.is_none_or(|steps| steps.contains(step)));
             send_to(&chosen.map(|(process, step)| (*process, step.clone())).collect(), Signal::SIGTERM as i32);
         }
@@ -252,12 +275,20 @@ impl Run {
             Some(earlier) => format!("{:02}-{step}.{}", earlier.number, earlier.attempt + 1),
             None => {
                 let mut state = self.state();
-                let number = state.next_number;
-                state.next_number += 1;
+                let number = state.reserved.remove(step).unwrap_or_else(|| state.take_number());
                 format!("{number:02}-{step}")
             }
         };
         self.dir().join(name)
+    }
+
+    /// Keeps the next number for a step, unless it has one.
+    pub fn reserve(&self, step: &str) {
+        if self.journal.attempt(step).is_none() {
+            let mut state = self.state();
+            let number = state.take_number();
+            state.reserved.insert(step.to_owned(), number);
+        }
     }
 
     /// Notes that a step begins.
@@ -298,7 +329,7 @@ impl Run {
             "journal_full",
             format!("The journal in {} cannot be written, so the next step was not begun.", self.dir().display()),
         )
-        .hint(format!("Free disk space for {}, then run the same command again.", self.state_dir.display()))
+        .hint(room_hint(&self.state_dir))
         .cause(failure.message.clone())
     }
 
@@ -342,16 +373,16 @@ impl Run {
     pub fn note(&self, alter: impl FnOnce(&mut State)) -> Result<(), Failure> {
         let mut state = self.state();
         alter(&mut state);
-        self.keep_notes(&state)
+        self.keep_notes(&state.notes, &state.undo)
     }
 
-    fn keep_notes(&self, state: &State) -> Result<(), Failure> {
+    fn keep_notes(&self, notes: &Notes, undo: &[Undo]) -> Result<(), Failure> {
         if self.dry_run {
             return Ok(());
         }
-        let mut notes = state.notes.clone();
+        let mut notes = notes.clone();
         // What is not run after a kill need not be kept, and may hold what is written nowhere.
-        notes.undo = state.undo.iter().filter(|undo| !undo.unless_interrupted).cloned().collect();
+        notes.undo = undo.iter().filter(|undo| !undo.unless_interrupted).cloned().collect();
         let text = serde_json::to_vec(&notes).unwrap_or_default();
         file::write_whole(&self.dir().join("notes.json"), &text, 0o600, Existing::Replace)
             .map_err(|failure| self.journal_full(&failure))
@@ -408,11 +439,13 @@ impl Run {
     /// # Errors
     /// As [`Run::note_started`].
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
-        self.note(|state| {
-            state.notes.commit = Some(hint.to_owned());
-            state.committed_now = true;
-            state.undo.retain(|undo| undo.always);
-        })
+        let mut state = self.state();
+        let notes = Notes { commit: Some(hint.to_owned()), ..state.notes.clone() };
+        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().collect();
+        // What nobody could read after a kill has not happened: the undos stay.
+        self.keep_notes(&notes, &undo)?;
+        (state.notes, state.undo, state.committed_now) = (notes, undo, true);
+        Ok(())
     }
 
     pub fn committed(&self) -> Option<String> {
@@ -476,6 +509,11 @@ fn insert(facts: &mut serde_json::Map<String, Value>, key: &str, value: Value) {
         }
         None => drop(facts.insert(key.to_owned(), value)),
     }
+}
+
+/// What helps where the disk of the journals, which are below this folder, is full.
+pub fn room_hint(folder: &Path) -> String {
+    format!("Free disk space for {}, then run the same command again.", folder.display())
 }
 
 /// `NN-step` and `json` are `NN-step.json`: a step has no dots, an attempt has.

@@ -1,6 +1,6 @@
 //! `svc-run status`: where a run stands, and what to run next. It reads only, also while the run is running.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::document::{Document, Time};
-use svc_step::journal::{self, Attempt, Journal, Kind};
+use svc_step::journal::{self, Attempt, Journal, Kind, Undo};
 
-use crate::again;
 use crate::console::{self, lines_of};
+use crate::end::NOTHING_CHANGED;
+use crate::{again, external, query, undo};
 
 /// Which run.
 #[derive(Debug, Clone, Default, Args)]
@@ -123,8 +124,7 @@ fn not_found(state_dir: &Path, arguments: &Arguments) -> Failure {
         (None, Some(script)) => format!(" of {script}"),
         (None, None) => String::new(),
     };
-    Failure::not_found("run_not_found", format!("There is no run{run} in {}.", folder.display()))
-        .hint(format!("The runs that there are:\n  ls {}", folder.display()))
+    query::not_found(state_dir, &run)
 }
 
 /// The rollback of an upgrade that has begun to change the service.
@@ -212,13 +212,13 @@ impl<'a> Runs<'a> {
     /// is not finished.
     fn to_show(&self, script: Option<&str>) -> Option<Journal> {
         let chosen = |run: &&Journal| match script {
-            Some(script) => script_of(run) == script,
+            Some(script) => run.script() == script,
             None => run.plan().parent.is_none(),
         };
         let newest = self.runs.iter().find(chosen)?;
         // One that was killed and has left nothing tells nothing that an older one, which is not finished, would not tell better.
         let is_nothing =
-            newest.last_document().is_none() && !is_committed(newest) && pending(newest).is_empty() && !self.is_running(newest);
+            newest.last_document().is_none() && !is_committed(newest) && pending(newest).is_empty() && !newest.is_running();
         if !newest.is_ok() && !is_nothing {
             return Some(newest.clone());
         }
@@ -233,14 +233,14 @@ impl<'a> Runs<'a> {
     /// The run of the same script that has made this one as a hop, where it has not ended well.
     fn unfinished_outer(&self, run: &Journal) -> Option<Journal> {
         let outer = self.named(&run.plan().parent?)?;
-        (script_of(&outer) == script_of(run) && !outer.is_ok()).then_some(outer)
+        (outer.script() == run.script() && !outer.is_ok()).then_some(outer)
     }
 
     fn status(&self, run: &Journal) -> StatusResult {
         let plan = run.plan();
         let last = run.last_document();
-        let is_running = last.is_none() && self.is_running(run);
-        let external = if last.is_none() { self.external(run) } else { None };
+        let is_running = last.is_none() && run.is_running();
+        let external = if is_running { None } else { self.external(run) };
         let superseded = if is_running || external.is_some() { None } else { self.superseded(run) };
         let look = format!("To see more:\n  {} --status {}", script_or(&plan.script), run.id());
         let (state, message, next) = match (&last, superseded) {
@@ -251,13 +251,17 @@ impl<'a> Runs<'a> {
             }
             (_, Some(next)) => (State::Superseded, how_it_ended(last.as_ref()), Some(next)),
             (Some(document), None) if document.ok => (State::Ended, how_it_ended(last.as_ref()), None),
+            (Some(_), None) if has_outlived(run) => {
+                let message = "It was interrupted, and a command that it had started has ended since.";
+                (State::Interrupted, message.to_owned(), Some(self.after_kill(run)))
+            }
             (Some(document), None) => {
                 let hint = document.error.as_ref().and_then(|error| error.hint.clone());
-                (State::Failed, how_it_ended(last.as_ref()), Some(hint.unwrap_or_else(|| run_again(run))))
+                (State::Failed, how_it_ended(last.as_ref()), Some(hint.unwrap_or_else(|| again::hint(&run.plan()))))
             }
             (None, None) => (State::Interrupted, how_it_ended(None), Some(self.after_kill(run))),
         };
-        let rests = matches!(state, State::Failed | State::Interrupted | State::Superseded);
+        let rests = !matches!(state, State::Running | State::ExternalRunning);
         StatusResult {
             run: run.id().to_owned(),
             run_dir: run.dir().display().to_string(),
@@ -272,37 +276,17 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Whether a supervisor holds the service's lock for this run, or for one that called it.
-    fn is_running(&self, run: &Journal) -> bool {
-        held(&self.state_dir.join("lock")).is_some_and(|holder| self.is_within(run.clone(), &holder))
-    }
-
-    /// Whether `run` is the run of that ID, or was called by it.
-    fn is_within(&self, mut run: Journal, id: &str) -> bool {
-        loop {
-            if run.id() == id {
-                return true;
-            }
-            let Some(parent) = run.plan().parent.and_then(|parent| self.named(&parent)) else { return false };
-            // A plan that names itself, or a later run, is none.
-            if parent.id() >= run.id() {
-                return false;
-            }
-            run = parent;
-        }
-    }
-
     /// The files of the external command that is running, where it is this run's, or one of a run that this one called.
     fn external(&self, run: &Journal) -> Option<PathBuf> {
-        let files = PathBuf::from(held(&self.state_dir.join("external.lock"))?);
+        let files = external::running(self.state_dir)?;
         let Some(folder) = files.parent().filter(|folder| folder.is_dir()) else { return Some(files) };
-        self.is_within(Journal::at(folder), run.id()).then_some(files)
+        Journal::at(folder).is_within(run.id()).then_some(files)
     }
 
     /// What to run where what the run had to say does not hold any more: an upgrade that was rolled back, or that another one followed.
     fn superseded(&self, run: &Journal) -> Option<String> {
-        let of = |script: &'static str| self.runs.iter().filter(move |other| script_of(other) == script);
-        if script_of(run) != "svc-upgrade" {
+        let of = |script: &'static str| self.runs.iter().filter(move |other| other.script() == script);
+        if run.script() != "svc-upgrade" {
             return None;
         }
         let last_hop = || of("svc-upgrade").find(|other| other.plan().parent.as_deref() == Some(run.id())).cloned();
@@ -326,12 +310,12 @@ impl<'a> Runs<'a> {
     }
 
     fn rolled_back_by(&self, run: &Journal) -> Option<Journal> {
-        if script_of(run) != "svc-upgrade" {
+        if run.script() != "svc-upgrade" {
             return None;
         }
         let point = restore_point(run).unwrap_or_else(|| run.id().to_owned());
         let goes_back = |other: &&Journal| {
-            script_of(other) == "svc-rollback" && other.has_begun("stop") && restore_point(other).as_ref() == Some(&point)
+            other.script() == "svc-rollback" && is_committed(other) && restore_point(other).as_ref() == Some(&point)
         };
         self.runs.iter().find(goes_back).cloned()
     }
@@ -345,21 +329,16 @@ impl<'a> Runs<'a> {
             None => match run.notes().commit {
                 Some(hint) => hint,
                 None if run.has_begun("hop-1") => hops(run),
-                None => format!("Nothing was changed. {}", run_again(run)),
+                None => format!("{NOTHING_CHANGED} {}", again::hint(&run.plan())),
             },
         }
     }
 }
 
-/// The script that made a run; where its plan was lost, the run's ID tells it.
-fn script_of(run: &Journal) -> String {
-    let script = run.plan().script;
-    if !script.is_empty() {
-        return script;
-    }
-    let name = run.id().split_once('-').map_or("", |(_, name)| name);
-    let known = ["setup-snapshots", "backup", "nightly", "upgrade", "rollback", "rehearse"];
-    known.iter().find(|known| name.starts_with(**known)).map(|known| format!("svc-{known}")).unwrap_or_default()
+/// Whether an external command has ended when its run was not there any more.
+fn has_outlived(run: &Journal) -> bool {
+    let unseen = |one: &Attempt| one.kind == Kind::External && one.document.is_none() && one.exit_status.is_some();
+    run.attempts().last().is_some_and(unseen)
 }
 
 fn script_or(script: &str) -> &str {
@@ -376,15 +355,6 @@ fn restore_point(run: &Journal) -> Option<String> {
     let notes = run.notes();
     let path = Path::new(notes.facts.get("restore_point")?.as_str()?);
     path.file_name().map(|name| name.to_string_lossy().into_owned())
-}
-
-/// What a lock's file says, where somebody holds the lock.
-fn held(path: &Path) -> Option<String> {
-    let file = File::open(path).ok()?;
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Some(fs::read_to_string(path).unwrap_or_default().trim().to_owned()),
-        _ => None,
-    }
 }
 
 fn downtime(document: &Document<Value>) -> Option<u64> {
@@ -404,27 +374,16 @@ fn how_it_ended(document: Option<&Document<Value>>) -> String {
 
 /// What would be undone first, the last registered first.
 pub fn pending(run: &Journal) -> Vec<Pending> {
-    let notes = run.notes();
-    let needed = notes.undo.iter().rev().filter(|undo| {
-        (undo.always || notes.commit.is_none())
-            && !undo.unless_interrupted
-            && undo.until.as_ref().is_none_or(|step| !run.is_done(step))
-    });
-    needed.map(|undo| Pending { name: undo.name.clone(), command: again::quoted(&undo.command) }).collect()
-}
-
-fn run_again(run: &Journal) -> String {
-    let Some(again) = again::command(&run.plan()) else {
-        return "Run the same command again; it was not recorded.".to_owned();
-    };
-    let with = if again.lost { ", with its --installer-arg or other secrets, which are not recorded" } else { "" };
-    format!("Run the same command again{with}:\n  {}", again.line)
+    let left = undo::left_of(run).into_iter();
+    let shown = |word: &String| svc_step::line_secrets::without_secrets(word);
+    let words = |undo: &Undo| undo.command.iter().map(shown).collect::<Vec<_>>();
+    left.map(|undo| Pending { command: again::quoted(&words(&undo)), name: undo.name }).collect()
 }
 
 fn steps(attempts: &[Attempt], is_running: bool, external: Option<&Path>) -> Vec<StepStatus> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let newest = |one: &Attempt| !attempts.iter().any(|other| other.step == one.step && other.attempt > one.attempt);
-    let outlives = |one: &Attempt| one.kind == Kind::External && external.is_some();
+    let outlives = |one: &Attempt| external.is_some_and(|files| files == one.files);
     let line = |one: &Attempt| {
         let runs = newest(one) && (is_running || outlives(one));
         let state = match (&one.document, one.exit_status) {
@@ -470,7 +429,7 @@ mod tests {
     #[test]
     fn a_run_stands_where_its_journal_says() {
         type Case = (&'static str, fn(&Made), State, &'static str, Option<&'static str>);
-        let cases: [Case; 9] = [
+        let cases: [Case; 10] = [
             (
                 "well",
                 |made| made.ended(&json!({"result": {"downtime_ms": 12}})),
@@ -507,6 +466,16 @@ mod tests {
                 Some("To continue:\n  c d"),
             ),
             (
+                "a rollback that was to stop the service, and whose notes were lost",
+                |made| {
+                    made.plan(&json!({"script": "svc-rollback"}));
+                    made.started("05-stop", "step");
+                },
+                State::Interrupted,
+                "It was interrupted.",
+                Some("To continue:\n  svc-rollback --resume 20261120t020003z-first"),
+            ),
+            (
                 "killed in a hop",
                 |made| made.started("02-hop-1", "step"),
                 State::Interrupted,
@@ -519,8 +488,7 @@ mod tests {
                     made.step("03-installer", "external", &json!({}));
                     made.ended(&failed("to roll back"));
                     let back = made.another("20261120t030003z-rollback", "svc-rollback", None);
-                    back.notes(&json!({"facts": {"restore_point": "/moved/20261120t020003z-first"}}));
-                    back.step("05-stop", "step", &json!({}));
+                    back.notes(&json!({"commit": "hint", "facts": {"restore_point": "/moved/20261120t020003z-first"}}));
                     back.ended(&json!({}));
                 },
                 State::Superseded,
@@ -534,8 +502,7 @@ mod tests {
                 |made| {
                     made.step("03-installer", "external", &json!({}));
                     let back = made.another("20261120t030003z-rollback", "svc-rollback", None);
-                    back.notes(&json!({"facts": {"restore_point": "/var/20261120t020003z-first"}}));
-                    back.started("05-stop", "step");
+                    back.notes(&json!({"commit": "hint", "facts": {"restore_point": "/var/20261120t020003z-first"}}));
                 },
                 State::Superseded,
                 "It was interrupted.",
@@ -575,7 +542,7 @@ mod tests {
         };
         let lock = |name: &str, text: &str| {
             fs::write(outer.state().join(name), text).unwrap();
-            let file = File::open(outer.state().join(name)).unwrap();
+            let file = std::fs::File::open(outer.state().join(name)).unwrap();
             file.lock().unwrap();
             file
         };
@@ -586,12 +553,19 @@ mod tests {
         );
         assert_eq!(state(&hop).steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["running"]);
         drop(held);
-        let _held = lock("external.lock", &format!("{}\n", hop.journal().dir().join("01-installer").display()));
+        let held = lock("external.lock", &format!("{}\n", hop.journal().dir().join("01-installer").display()));
         assert_eq!(
             [state(&outer).state, state(&hop).state, state(&other).state],
             [State::ExternalRunning, State::ExternalRunning, State::Interrupted]
         );
         assert_eq!(state(&outer).steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["outcome unknown"]);
+        drop(held);
+        assert_eq!(state(&hop).state, State::Interrupted);
+        // The command lives, and its holder was killed.
+        let this = std::process::id().to_string();
+        let process = format!("{this} {}\n", external::started_at(&this).unwrap());
+        fs::write(hop.journal().dir().join("01-installer.process"), process).unwrap();
+        assert_eq!(state(&hop).state, State::ExternalRunning);
     }
 
     #[test]
@@ -649,8 +623,16 @@ mod tests {
         assert_eq!(names(&made), ["d d", "a"]);
         made.notes(&json!({"undo": list, "commit": "hint"}));
         assert_eq!(names(&made), ["a"]);
+        // One that is still in the list of a run that ended has failed.
         made.ended(&json!({}));
+        assert_eq!(names(&made), ["a"]);
+        made.notes(&json!({"undo": [undo("d d", None, false, false)]}));
         assert_eq!(names(&made), [""; 0]);
+        made.ended(&failed("hint"));
+        assert_eq!(names(&made), ["d d"]);
+        // What a later run has installed is not started in the middle of that.
+        made.another("20261121t020003z-upgrade", "svc-upgrade", None).notes(&json!({"commit": "hint"}));
+        assert!(pending(&made.journal()).is_empty());
     }
 
     #[test]

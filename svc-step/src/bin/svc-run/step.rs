@@ -2,67 +2,66 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::IsTerminal;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::journal::{self, Journal, Kind};
-use svc_step::{Failure, Status};
+use svc_step::{Failure, Status, file};
 
 use super::again::quoted;
 use super::console;
 use super::external;
 use super::protocol::Step;
 use super::report::{Check, Verdict};
-use super::run::{Failed, Run, with_ending};
+use super::run::{Failed, Run, room_hint, with_ending};
 
+/// With less room than this on the journal's disk, a document that is not there had none.
+const ROOM_OF_A_DOCUMENT: u64 = 1024 * 1024;
+/// How much later than a tool that a signal has ended the run may notice that signal.
+const NOTICED: Duration = Duration::from_secs(1);
 /// The scripts that are steps of others: they print each step where the outer one does.
 const SCRIPTS: [&str; 4] = ["svc-backup", "svc-upgrade", "svc-rollback", "svc-rehearse"];
-
-/// How a step ended that is not a failure of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Went {
-    /// It is ok, now or since an earlier call of the run, or is only planned.
-    Well,
-    /// It failed, and that is a warning, a verdict, or told at the end.
-    NotedFailure,
-}
 
 /// Runs a step of the script, and judges it as its options say. The error ends the run.
 ///
 /// # Errors
 /// The step failed.
-pub fn run(run: &Run, step: &Step) -> Result<Went, Failure> {
+pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
     let failure = match perform(run, step) {
         Ok(()) => {
             if step.options.preflight {
                 checked(run, step);
             }
-            return Ok(Went::Well);
+            return Ok(());
         }
         Err(failure) => failure,
     };
     let options = &step.options;
-    // What a signal ended says nothing of what it was doing.
-    if run.signal().is_none() {
+    // What a signal ended says nothing of what it was doing; beside a command that is running, or without a journal, nothing is begun.
+    let ends_the_run = ["external_running", "journal_full"].contains(&failure.code.as_str());
+    // One to the whole process group may have ended the tool, with a document or before it had one, before the run has noticed it.
+    let may_be_signal = ["no_document", "interrupted"].contains(&failure.code.as_str());
+    let signal = if may_be_signal { run.signal_within(NOTICED) } else { run.signal() };
+    if signal.is_none() && !ends_the_run {
         if options.preflight {
             check(run, &step.name, Verdict::Fail, failure.message.clone());
             run.state().failed_checks.push(failed(&step.name, &failure));
-            return Ok(Went::NotedFailure);
+            return Ok(());
         }
         let tolerated = options.warn_if.iter().find(|code| **code == failure.code);
         let warning = options.or_warn.as_ref().or(options.or_review.as_ref()).or(tolerated);
         if let Some(code) = warning {
             run.warn(code, format!("{} failed: {}", step.name, failure.message), options.or_review.is_some())?;
-            return Ok(Went::NotedFailure);
+            return Ok(());
         }
         if options.defer {
             run.state().deferred.get_or_insert(failed(&step.name, &failure));
-            return Ok(Went::NotedFailure);
+            return Ok(());
         }
     }
     run.fail(failed(&step.name, &failure));
@@ -97,6 +96,9 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let reads = options.reads || options.preflight;
     if run.resumed && !options.again && run.journal().is_done(&step.name) {
         run.log(&format!("{}: ok already", step.name));
+        if options.external {
+            external::complete(run, step);
+        }
         return Ok(());
     }
     if options.needs.as_ref().is_some_and(|needed| !run.journal().is_done(needed)) {
@@ -187,22 +189,10 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     let stdout = open(&partial, false)?;
     // A script keeps a log of its own.
     let is_script = command.first().is_some_and(|program| SCRIPTS.iter().any(|script| Path::new(program).ends_with(script)));
-    let told = std::io::stderr().is_terminal() || (is_script && run.verbose);
+    let told = svc_step::people::is_watched() || (is_script && run.verbose);
     let stderr = if told { Stdio::inherit() } else { open(&run.dir().join("log"), true)?.into() };
-    let [program, arguments @ ..] = command else {
-        return Err(Failure::usage("command_missing", format!("The step {} has no command.", step.name)));
-    };
-    let mut child = Command::new(program);
-    child.args(arguments).current_dir(&step.directory).env_clear().envs(step.environment.iter().cloned());
-    // A script that is called as a step is a run of its own.
-    child.env_remove("SVC_SUPERVISOR").env_remove("SVC_RESUMED");
-    if run.state().is_undo(&step.name) {
-        // Nor does one that a terminal sends to all of its process group.
-        child.process_group(0);
-    }
-    child.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-    let mut child = child.spawn().map_err(|error| {
-        let program = program.to_string_lossy();
+    let mut child = child_of(run, step, command)?.stdout(stdout).stderr(stderr).spawn().map_err(|error| {
+        let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         Failure::not_found("program_not_found", format!("The program {program} of the step {} cannot be started.", step.name))
             .hint("Install it where the PATH leads to.")
             .cause(error.to_string())
@@ -213,6 +203,29 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     let ended =
         ended.map_err(|error| Failure::failed("step_lost", format!("The end of the step {} was lost: {error}.", step.name)))?;
     Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
+}
+
+fn child_of(run: &Run, step: &Step, command: &[OsString]) -> Result<Command, Failure> {
+    let [program, arguments @ ..] = command else {
+        return Err(Failure::usage("command_missing", format!("The step {} has no command.", step.name)));
+    };
+    let mut child = Command::new(program);
+    child.args(arguments).current_dir(&step.directory).env_clear().envs(step.environment.iter().cloned());
+    // A script that is called as a step is a run of its own.
+    child.env_remove("SVC_SUPERVISOR").env_remove("SVC_RESUMED").stdin(Stdio::null());
+    if run.state().is_undo(&step.name) {
+        // Nor does one that a terminal sends to all of its process group.
+        child.process_group(0);
+    }
+    Ok(child)
+}
+
+/// Runs an undo that cannot be recorded; whether it went well.
+pub fn undo_unrecorded(run: &Run, step: &Step) -> bool {
+    let ended = child_of(run, step, &step.command).and_then(|mut child| {
+        child.stdout(Stdio::null()).status().map_err(|error| Failure::io("run an undo", run.dir(), &error))
+    });
+    ended.is_ok_and(|ended| matches!(ended.code(), Some(0 | 4 | 9)))
 }
 
 /// By its document; without one nobody knows what it did.
@@ -239,6 +252,11 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
     let status = u8::try_from(status).ok().filter(|code| (1..=9).contains(code)).map_or(Status::Failed, super::run::status_of);
     let Some(error) = document.and_then(|document| document.error.as_ref()) else {
         let log = run.dir().join("log");
+        if file::free_bytes(run.dir()).is_some_and(|free| free < ROOM_OF_A_DOCUMENT) {
+            let message =
+                format!("The step {} ended, and there was no room for its document in {}.", step.name, run.dir().display());
+            return Failure::failed("journal_full", message).hint(room_hint(&run.state_dir));
+        }
         return Failure::new(
             status,
             "no_document",
@@ -253,21 +271,15 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
     failure
 }
 
-/// The newest run that an earlier attempt of this step has made, where the step is a script.
+/// The newest run that an earlier attempt of this step has made, where the step is a script: it was called for the same thing.
 fn nested_run(run: &Run, step: &Step) -> Option<Journal> {
-    // An attempt that resumed a run made none.
-    let first = run.journal().attempts().into_iter().find(|one| one.step == step.name)?;
+    run.journal().attempt(&step.name)?;
     let script = step.command.first()?.to_string_lossy().rsplit('/').next()?.to_owned();
+    let last = step.command.last()?.to_string_lossy().into_owned();
     journal::runs(&run.state_dir).into_iter().find(|other| {
         let plan = other.plan();
-        plan.script == script && plan.parent.as_deref() == Some(&run.id) && begun_ms(other) >= first.begun_ms
+        plan.script == script && plan.parent.as_deref() == Some(&run.id) && plan.arguments.last() == Some(&last)
     })
-}
-
-fn begun_ms(run: &Journal) -> u64 {
-    let made = std::fs::metadata(run.dir().join("plan.json")).and_then(|data| data.modified()).ok();
-    made.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0))
 }
 
 /// A script that ended well when nobody was left to keep its document.

@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use nix::unistd::{Pid, Uid, getppid, setsid};
 use svc_step::document::Document;
+use svc_step::people::WATCHED;
 use svc_step::signals::{self, Signals};
 
 use crate::console;
 use crate::report::RunResult;
+use crate::run::ADDED;
 
 /// The setting that tells a process that it is followed: the folder of what it writes.
 pub const FOLLOWED: &str = "SVC_FOLLOWED";
@@ -53,7 +55,7 @@ impl Followed {
 /// Starts `command` in a session of its own and follows it to its end, where this process is on a terminal that may be closed; none
 /// where the run stays in this process. `stay`: it is to (--attached, --dry-run, a run within a run). `json`: the document is wanted,
 /// not the summary.
-pub fn leave(script: &str, command: &[OsString], stay: bool, json: bool) -> Option<ExitCode> {
+pub fn leave(script: &str, command: &[OsString], of_file: &[String], stay: bool, json: bool) -> Option<ExitCode> {
     let is_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
     if stay || !is_terminal || env::var_os(FOLLOWED).is_some_and(|folder| !folder.is_empty()) {
         return None;
@@ -63,7 +65,7 @@ pub fn leave(script: &str, command: &[OsString], stay: bool, json: bool) -> Opti
     if in_multiplexer && !shelter {
         return None;
     }
-    match start(script, command, shelter) {
+    match start(script, command, of_file, shelter) {
         Ok((child, folder)) => Some(follow(script, child, &folder, json)),
         Err(error) => {
             console::line(script, &format!("stays on this terminal, since it cannot leave it: {error}"));
@@ -92,7 +94,7 @@ fn logind_kills() -> bool {
 }
 
 /// The new process, and the folder of what it writes: `err` and `out`.
-fn start(script: &str, command: &[OsString], shelter: bool) -> io::Result<(Child, PathBuf)> {
+fn start(script: &str, command: &[OsString], of_file: &[String], shelter: bool) -> io::Result<(Child, PathBuf)> {
     let [program, arguments @ ..] = command else { return Err(io::Error::other("there is no command")) };
     let folder = private_folder(script)?;
     let spawned = File::create(folder.join("out")).and_then(|out| {
@@ -104,6 +106,11 @@ fn start(script: &str, command: &[OsString], shelter: bool) -> io::Result<(Child
         } else {
             Command::new(program)
         };
+        if io::stderr().is_terminal() {
+            child.env(WATCHED, "1");
+        }
+        // They are none of the caller's.
+        child.env(ADDED, of_file.join(" "));
         child.args(arguments).env(FOLLOWED, &folder).stdin(Stdio::null()).stdout(out).stderr(err).spawn()
     });
     match spawned {

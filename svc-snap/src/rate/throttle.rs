@@ -1,4 +1,4 @@
-//! The two brakes: that of a repository on snapshots, and that of the cluster on restores. What the server has of one, and the
+//! The two throttles: that of a repository on snapshots, and that of the cluster on restores. What the server has of one, and the
 //! request that changes it together with its note.
 
 use std::time::Duration;
@@ -15,25 +15,25 @@ use crate::server::Server;
 use crate::server::json::text;
 use crate::server::path::path;
 
-/// The brake of a repository on snapshots; `0` is none.
+/// The throttle of a repository on snapshots; `0` is none.
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
-/// The brake of a cluster on restores; `-1` is none.
+/// The throttle of a cluster on restores; `-1` is none.
 const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
 /// Our note among a repository's settings.
 const REPOSITORY_NOTE: &str = "svc_tools_rate";
 /// Our note among the cluster's settings: everything below `cluster.metadata.` is free.
 const CLUSTER_NOTE: &str = "cluster.metadata.svc_tools.rate";
 
-/// A brake.
+/// A throttle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Brake<'a> {
+pub(crate) enum Throttle<'a> {
     /// That of a repository.
     Repository(&'a str),
     /// That of the cluster.
     Cluster,
 }
 
-/// What the server has of a brake.
+/// What the server has of a throttle.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Seen {
     /// A repository's name, and its definition (2.1).
@@ -42,7 +42,7 @@ pub(crate) enum Seen {
     Cluster(Map<String, Value>, Map<String, Value>),
 }
 
-impl Brake<'_> {
+impl Throttle<'_> {
     /// The setting's name.
     pub(crate) const fn setting(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Brake<'_> {
         }
     }
 
-    /// The brake for people.
+    /// The throttle for people.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Repository(name) => format!("the repository {name} ({SNAPSHOT})"),
@@ -59,7 +59,7 @@ impl Brake<'_> {
         }
     }
 
-    /// What is asked for, and how the server writes it; `None` where the brake is to be left alone.
+    /// What is asked for, and how the server writes it; `None` where the throttle is to be left alone.
     pub(crate) fn wanted(self, rate: &Rate) -> Option<(String, String)> {
         match (rate, self) {
             (Rate::Server, _) => None,

@@ -1,0 +1,308 @@
+//! The begin of a run: its lock, its ID, its directory, what earlier runs have left, and what it was called with.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use serde_json::Value;
+use svc_step::file::{self, Existing};
+use svc_step::journal::{self, Journal, Plan, numbered};
+use svc_step::secret::REDACTED;
+use svc_step::{Failure, settings};
+
+use super::run::{Caller, Run, room_hint};
+use super::supervise::SuperviseArgs;
+use super::{again, console, external, recover, resume, undo};
+
+/// How long another run may still hold the lock that is about to end, or that only looks (`svc-run status`).
+const SHORTLY: Duration = Duration::from_secs(1);
+
+/// What is decided before there is a run.
+pub struct Begun {
+    pub run: Run,
+    /// The script and the arguments that it is run with.
+    pub command: Vec<OsString>,
+    /// Where it is run.
+    pub directory: PathBuf,
+    /// What is set for it besides its environment.
+    pub settings: Vec<(OsString, OsString)>,
+    /// Held for as long as the run lasts; none in a dry run, and where the caller holds it.
+    _lock: Option<File>,
+    _dry: Option<tempfile::TempDir>,
+}
+
+pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp) -> Result<Begun, Failure> {
+    let settings = settings::service_settings();
+    let state_dir = super::query::state_dir();
+    let environment = |extra: Vec<(String, String)>| {
+        settings.iter().cloned().chain(extra).map(|(name, value)| (name.into(), value.into())).collect()
+    };
+    let verbose = args.verbose || std::env::var_os("SVC_VERBOSE").is_some() || svc_step::people::is_watched();
+    // It was copied from a journal; the installer would get it as it stands.
+    if private_values(&external::words(&args.script), &args.private).iter().any(|value| value == REDACTED) {
+        let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
+        return Err(Failure::usage("installer_args_missing", message)
+            .hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG")));
+    }
+    if args.dry_run {
+        if args.resume.is_some() {
+            return Err(Failure::usage("resume_dry_run", "--resume has no dry run.").hint(format!("{script} --status")));
+        }
+        let dir = tempfile::Builder::new()
+            .prefix("svc-dry-run.")
+            .tempdir()
+            .map_err(|error| Failure::io("make a folder", &std::env::temp_dir(), &error))?;
+        let id = new_id(&state_dir, &args.kind, started);
+        let run_dir = dir.path().join(id);
+        make_dir(&run_dir)?;
+        let run = Run::new(script.to_owned(), Journal::at(run_dir), state_dir, caller, true, verbose, false);
+        if parent().is_none() {
+            recover::plan(&run);
+        }
+        let directory = here();
+        return Ok(Begun {
+            run,
+            command: args.script.clone(),
+            directory,
+            settings: environment(Vec::new()),
+            _lock: None,
+            _dry: Some(dir),
+        });
+    }
+    let (lock, parent) = lock_service(&state_dir)?;
+    let recovered = if parent.is_none() { recover::all(&state_dir, &caller, verbose)? } else { recover::Recovered::default() };
+    if let Some(asked) = &args.resume {
+        let resumed = resume::open(args, script, asked, &state_dir)?;
+        let mut run = Run::new(
+            script.to_owned(),
+            resumed.journal,
+            state_dir.clone(),
+            caller,
+            false,
+            verbose,
+            args.attached || resumed.attached,
+        );
+        name_holder(&state_dir, &run.id, parent.as_ref());
+        run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
+        run.resumed = true;
+        run.adopt_undos();
+        run.rerun_installer = args.rerun_installer;
+        run.private = resumed.private;
+        run.private_lost = resumed.private_lost;
+        let plan = plan(args, &run, &parent, started);
+        write_plan(&run, &plan, run.journal().times() + 1)?;
+        run.say(&format!("run {} in {}, resumed", run.id, run.dir().display()));
+        log_call(&run, &plan);
+        let mut command: Vec<OsString> = args.script.iter().take(1).cloned().collect();
+        command.extend(resumed.arguments);
+        return Ok(Begun {
+            run,
+            command,
+            directory: resumed.directory,
+            settings: environment(resumed.settings),
+            _lock: lock,
+            _dry: None,
+        });
+    }
+    let id = match std::env::var("SVC_RUN_ID").ok().filter(|id| !id.is_empty() && parent.is_none()) {
+        Some(id) => id
+            .parse::<svc_step::run_id::RunId>()
+            .map_err(|error| Failure::usage("run_id_invalid", format!("SVC_RUN_ID: {error}.")).hint("Unset it."))?
+            .to_string(),
+        None => new_id(&state_dir, &args.kind, started),
+    };
+    let dir = state_dir.join("runs").join(&id);
+    if dir.exists() {
+        return Err(Failure::refused("run_exists", format!("There is a run {id} already."))
+            .hint("Unset SVC_RUN_ID: the run gets an ID of its own."));
+    }
+    let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, args.attached);
+    run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
+    run.expected = console::expected_total(&state_dir, script, &run.id);
+    run.private = private_values(&external::words(&args.script), &args.private);
+    let plan = plan(args, &run, &parent, started);
+    make_run_dir(&run, &plan)?;
+    name_holder(&state_dir, &id, parent.as_ref());
+    run.say(&format!("run {id} in {}", dir.display()));
+    log_call(&run, &plan);
+    if !recovered.left.is_empty() {
+        let left = undo::by_hand(&recovered.left);
+        console::line(script, &format!("warning: {left}"));
+        run.warn("undo_failed", left, true)?;
+    }
+    if !recovered.undone.is_empty() {
+        run.fact("cleared", Value::Array(recovered.undone.into_iter().map(Value::String).collect()))?;
+    }
+    Ok(Begun { run, command: args.script.clone(), directory: here(), settings: environment(Vec::new()), _lock: lock, _dry: None })
+}
+
+pub fn here() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+}
+
+fn make_dir(dir: &Path) -> Result<(), Failure> {
+    fs::DirBuilder::new().mode(0o700).create(dir).map_err(|error| match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            Failure::failed("journal_full", format!("The journal {} cannot be made: the disk is full.", dir.display()))
+                .hint(room_hint(dir))
+        }
+        _ => Failure::refused("state_dir_unusable", format!("The state folder cannot be used: {}.", dir.display()))
+            .hint("Run the script as root, or set SVC_STATE_DIR to a folder of your own.")
+            .cause(error.to_string()),
+    })
+}
+
+/// An ID of this second, or of the one after the newest run's: it grows also when the clock went back.
+fn new_id(state_dir: &Path, kind: &str, now: Timestamp) -> String {
+    let stamp = |time: Timestamp| time.strftime("%Y%m%dt%H%M%Sz").to_string();
+    let mut new = stamp(now);
+    let newest = journal::runs(state_dir).first().and_then(|run| run.id().get(..16).map(str::to_owned));
+    if let Some(newest) = newest.filter(|newest| *newest >= new) {
+        let time = jiff::civil::DateTime::strptime("%Y%m%dt%H%M%Sz", &newest)
+            .ok()
+            .and_then(|time| time.to_zoned(jiff::tz::TimeZone::UTC).ok());
+        let next = time.and_then(|time| time.timestamp().checked_add(SignedDuration::from_secs(1)).ok());
+        new = next.map_or(newest, stamp);
+    }
+    format!("{new}-{kind}")
+}
+
+/// The run of the script that called this one, where that holds the service's lock.
+pub fn parent() -> Option<String> {
+    std::env::var("SVC_LOCK_FD").ok()?;
+    std::env::var("SVC_RUN_ID").ok()
+}
+
+/// The service's lock, which the tools inherit: one that has outlived its run keeps it until it has ended. With it, the run of the script
+/// that called this one, where that holds the lock already.
+pub fn lock_service(state_dir: &Path) -> Result<(Option<File>, Option<String>), Failure> {
+    let path = state_dir.join("lock");
+    let fault = |error: std::io::Error| Failure::io("use the lock of the service", &path, &error);
+    if let Some(fd) = std::env::var("SVC_LOCK_FD").ok().and_then(|fd| fd.parse::<u32>().ok()) {
+        let held = fs::metadata(format!("/proc/self/fd/{fd}")).ok().zip(fs::metadata(&path).ok());
+        if held.is_some_and(|(held, lock)| (held.dev(), held.ino()) == (lock.dev(), lock.ino())) {
+            return Ok((None, std::env::var("SVC_RUN_ID").ok()));
+        }
+    }
+    // This may be the first call on this host.
+    svc_step::lock::make_private_folder(&state_dir.join("runs"))?;
+    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path).map_err(fault)?;
+    let until = Instant::now() + SHORTLY;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::WouldBlock) => {
+                let holder = fs::read_to_string(&path).unwrap_or_default();
+                return Err(Failure::locked("locked", "Another run holds the lock of the service.")
+                    .hint(format!("Wait until it has ended:\n  svc-run status {}", holder.trim())));
+            }
+            Err(TryLockError::Error(error)) => return Err(fault(error)),
+        }
+    }
+    drop(external::take_lock(state_dir)?);
+    fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| fault(error.into()))?;
+    Ok((Some(file), None))
+}
+
+/// Says which run holds the lock, unless it is a part of the one that does.
+fn name_holder(state_dir: &Path, id: &str, parent: Option<&String>) {
+    if parent.is_none() {
+        let _ = fs::write(state_dir.join("lock"), format!("{id}\n"));
+    }
+}
+
+/// The values of the script's private options.
+pub fn private_values(words: &[String], options: &[String]) -> Vec<String> {
+    let flags: Vec<String> = options.iter().map(|option| format!("--{option}")).collect();
+    let mut values = Vec::new();
+    for (number, word) in words.iter().enumerate() {
+        if flags.contains(word) {
+            values.extend(words.get(number + 1).cloned());
+        } else if let Some((flag, value)) = word.split_once('=')
+            && flags.iter().any(|known| known == flag)
+        {
+            values.push(value.to_owned());
+        }
+    }
+    values
+}
+
+fn plan(args: &SuperviseArgs, run: &Run, parent: &Option<String>, started: Timestamp) -> Plan {
+    let known = settings::KNOWN.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let all = known
+        .chain(settings::service_settings())
+        .filter(|(name, value)| name != "PATH" && name != "SVC_RUN_ID" && !value.is_empty());
+    Plan {
+        script: run.script.clone(),
+        run_id: run.id.clone(),
+        parent: parent.clone(),
+        started_at: svc_step::document::Time::from(started).as_str().to_owned(),
+        directory: here().display().to_string(),
+        user: std::env::var("SUDO_USER")
+            .ok()
+            .or_else(|| svc_step::user::OsUser::current().map(|user| user.name))
+            .unwrap_or_default(),
+        tools: env!("CARGO_PKG_VERSION").to_owned(),
+        arguments: recorded(&external::words(args.script.get(1..).unwrap_or_default()), &args.private),
+        settings: all.map(|(name, value)| (name, svc_step::line_secrets::without_secrets(&value))).collect(),
+    }
+}
+
+/// The arguments as they are written: without private values, and without the secrets in the others.
+pub fn recorded(words: &[String], private: &[String]) -> Vec<String> {
+    let flags: Vec<String> = private.iter().map(|option| format!("--{option}")).collect();
+    let mut after_flag = false;
+    let mut recorded = Vec::new();
+    for word in words {
+        let shown = match word.split_once('=') {
+            _ if after_flag => REDACTED.to_owned(),
+            Some((flag, _)) if flags.iter().any(|known| known == flag) => format!("{flag}={REDACTED}"),
+            _ => svc_step::line_secrets::without_secrets(word),
+        };
+        after_flag = !after_flag && flags.contains(word);
+        recorded.push(shown);
+    }
+    recorded
+}
+
+fn write_plan(run: &Run, plan: &Plan, time: u32) -> Result<(), Failure> {
+    let text = serde_json::to_vec_pretty(plan).unwrap_or_default();
+    file::write_whole(&run.dir().join(numbered("plan", time)), &text, 0o600, Existing::Replace)
+        .and_then(|()| file::sync_folder_of(run.dir()))
+        .map_err(|failure| run.journal_full(&failure))
+}
+
+/// Makes the run directory with its plan, at once: there is no run that nobody knows the command of.
+fn make_run_dir(run: &Run, plan: &Plan) -> Result<(), Failure> {
+    let new = run.dir().with_file_name(format!(".new-{}", run.id));
+    // What a call has left that was killed here.
+    let _ = fs::remove_dir_all(&new);
+    make_dir(&new)?;
+    let text = serde_json::to_vec_pretty(plan).unwrap_or_default();
+    let made = file::write_whole(&new.join("plan.json"), &text, 0o600, Existing::Replace)
+        .and_then(|()| fs::rename(&new, run.dir()).map_err(|error| Failure::io("make the run directory", run.dir(), &error)))
+        .and_then(|()| file::sync_folder_of(run.dir()));
+    made.map_err(|failure| {
+        let _ = fs::remove_dir_all(&new);
+        run.journal_full(&failure)
+    })
+}
+
+fn log_call(run: &Run, plan: &Plan) {
+    let mut words = vec![plan.script.clone()];
+    words.extend(plan.arguments.iter().cloned());
+    run.log(&format!("typed: {} ({}, in {})", again::quoted(&words), plan.user, plan.directory));
+    if let Some(parent) = &plan.parent {
+        let log = run.state_dir.join("runs").join(parent).join("log");
+        external::append(
+            &log,
+            &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, again::quoted(&words)),
+        );
+    }
+}

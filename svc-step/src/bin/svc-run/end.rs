@@ -1,0 +1,244 @@
+//! The end of a run: why it did not end well, what is undone, and the last document with what helps.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use svc_step::file::{self, Existing};
+use svc_step::journal::{self, Journal, Plan};
+use svc_step::{Failure, signals};
+
+use super::report::{self, Outcome};
+use super::run::{Failed, Run};
+use super::supervise::{End, SuperviseArgs, own_settings};
+use super::terminal::FOLLOWED;
+use super::{again, begin, console, external, undo};
+
+/// How the hint of a run begins that was rolled back by itself.
+const ROLLED_BACK: &str = "It was rolled back";
+/// How the hint of a run begins that left everything as it was.
+pub const NOTHING_CHANGED: &str = "Nothing was changed.";
+
+pub fn finish(
+    run: &Run,
+    args: &SuperviseArgs,
+    started: Timestamp,
+    ended: Result<std::process::ExitStatus, Failure>,
+    settings: &[(OsString, OsString)],
+) -> End {
+    let mut signal = run.signal();
+    let (mut failed, deferred) = {
+        let mut state = run.state();
+        (state.failed.take(), state.deferred.take())
+    };
+    match &ended {
+        Ok(ended) if ended.success() => failed = failed.or(deferred),
+        // What that has made of the steps that were running is no failure of theirs.
+        Ok(ended) if ended.signal().is_some() && signal.is_none() => failed = Some(script_failed(ended)),
+        Ok(ended) => failed = failed.or_else(|| Some(script_failed(ended))),
+        Err(failure) => failed = failed.or_else(|| Some(Failed::from(failure))),
+    }
+    if let Some(signal) = signal {
+        failed = Some(interrupted(signal, failed));
+    }
+    let committed = run.committed();
+    let environment = step_environment(run, settings);
+    // Where all that the run did is undone however it ends, nothing is left of it.
+    let for_its_time = run.undo_list().iter().all(|undo| undo.always) && !run.undo_list().is_empty();
+    let was_killed = ended.as_ref().is_ok_and(|ended| ended.signal().is_some());
+    let left = undo::run_all(run, &environment, failed.is_some(), was_killed);
+    // One that came while a rollback was running has ended that; no other undo is ended by one.
+    let rollback_ended = run.undo_list().iter().any(|undo| undo.unless_interrupted);
+    if let (None, Some(late), true) = (signal, run.signal(), failed.is_some() && rollback_ended) {
+        signal = Some(late);
+        failed = Some(interrupted(late, failed));
+    }
+    let mut left: Vec<String> = left.iter().map(|undo| undo::typed(run, undo)).collect();
+    // A run that this one called was killed, and its tools may be running still: the next call undoes what it has left.
+    let is_own = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && !undo::left_of(other).is_empty();
+    if journal::runs(&run.state_dir).iter().any(is_own) {
+        left.push("svc-run recover".to_owned());
+    }
+    let left_to_undo = (!left.is_empty()).then(|| format!("Not everything was undone. {}", undo::by_hand(&left)));
+    if let Some(text) = &left_to_undo {
+        let _ = run.warn("undo_failed", text.clone(), true);
+    }
+    let undone = failed.is_some() && committed.is_none() && left.is_empty();
+    run.state().plan.iter().for_each(|line| console::plain(line));
+    let outcome = Outcome {
+        script: run.script.clone(),
+        run_id: run.id.clone(),
+        status: status(run, failed.as_ref(), signal),
+        dry_run: run.dry_run,
+        started,
+        failed_step: failed.as_ref().and_then(|failed| failed.step.clone()),
+        code: failed.as_ref().map(|failed| failed.code.clone()).unwrap_or_default(),
+        message: failed.as_ref().map(|failed| failed.message.clone()).unwrap_or_default(),
+        hint: failed.as_ref().map(|failed| {
+            let helps = hint(run, failed, committed.as_deref(), undone, args);
+            left_to_undo.map_or(helps.clone(), |left| format!("{left}\n{helps}"))
+        }),
+        undone: if undone || (for_its_time && committed.is_none() && left.is_empty()) { own_steps(run) } else { Vec::new() },
+        earlier: run.earlier.clone(),
+        plan: run.state().plan.clone(),
+    };
+    publish(run, args, outcome, signal)
+}
+
+/// The steps whose effects the undos have taken back: all but scripts, which are runs of their own and have their own restore points.
+fn own_steps(run: &Run) -> Vec<String> {
+    let attempts = run.journal().attempts();
+    let own = attempts.iter().filter(|one| one.document.as_ref().is_none_or(|document| !document.schema.ends_with(".run/1")));
+    own.map(|one| one.step.clone()).collect()
+}
+
+fn status(run: &Run, failed: Option<&Failed>, signal: Option<i32>) -> i32 {
+    match (signal, failed) {
+        (Some(signal), _) => 128 + signal,
+        (None, Some(failed)) if (1..=8).contains(&failed.status) => failed.status,
+        (None, Some(_)) => 1,
+        (None, None) if run.state().notes.review => 9,
+        (None, None) => 0,
+    }
+}
+
+fn script_failed(ended: &std::process::ExitStatus) -> Failed {
+    let how = match (ended.code(), ended.signal()) {
+        (Some(code), _) => format!("it ended with status {code}"),
+        (None, Some(signal)) => format!("it was ended by {}", signals::name(signal)),
+        (None, None) => "nobody knows how".to_owned(),
+    };
+    Failed { status: 1, code: "failed".to_owned(), message: format!("The script itself failed: {how}."), ..Failed::default() }
+}
+
+fn interrupted(signal: i32, failed: Option<Failed>) -> Failed {
+    let external = failed.as_ref().is_some_and(|failed| failed.code == "external_running");
+    let how = if external { "is still" } else { "was" };
+    let during = failed.as_ref().and_then(|failed| failed.step.as_ref()).map(|step| format!(" The step {step} {how} running."));
+    Failed {
+        status: 128 + signal,
+        step: failed.as_ref().and_then(|failed| failed.step.clone()),
+        code: "interrupted".to_owned(),
+        message: format!("The run was ended by {}.{}", signals::name(signal), during.unwrap_or_default()),
+        hint: failed.filter(|_| external).and_then(|failed| failed.hint),
+    }
+}
+
+/// Before the point of no return everything was undone; after it, the script has told what helps.
+fn hint(run: &Run, failed: &Failed, committed: Option<&str>, undone: bool, args: &SuperviseArgs) -> String {
+    let own = failed.hint.clone();
+    let join =
+        |parts: [Option<String>; 3]| parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
+    if let Some(rolled_back) = undo::rolled_back(run) {
+        return match rolled_back {
+            Ok(version) => join([Some(format!("{ROLLED_BACK}: {version} runs again.")), own, None]),
+            Err(hint) => {
+                join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, committed.map(str::to_owned)])
+            }
+        };
+    }
+    if let Some(committed) = committed {
+        if own.as_ref().is_some_and(|own| own.starts_with(ROLLED_BACK)) {
+            return join([own, Some("The hops that are left are an upgrade of their own.".to_owned()), None]);
+        }
+        let script = script_step(run, failed);
+        // A script that is a step of this one is resumed by this one.
+        if let Some((own, nested)) = own.as_ref().zip(script.as_ref()) {
+            let (theirs, ours) = (format!("--resume {nested}"), format!("--resume {}", run.id));
+            if own.contains(&theirs) {
+                return own.replace(&theirs, &ours);
+            }
+            // What it says of itself does not hold for all of this run.
+            let helps = own.split(again::SAME_COMMAND).next().unwrap_or_default();
+            let helps = helps.trim_start_matches(NOTHING_CHANGED).trim();
+            return join([Some(helps.to_owned()), None, Some(committed.to_owned())]);
+        }
+        let is_hook = failed.step.as_ref().is_some_and(|step| step.starts_with("hook-"));
+        let rerun = (failed.code == "command_failed" && !is_hook && script.is_none()).then(|| external::rerun_hint(run));
+        return join([own, rerun, Some(committed.to_owned())]);
+    }
+    join([undone.then(|| NOTHING_CHANGED.to_owned()), Some(own.unwrap_or_else(|| run_again(run, args))), None])
+}
+
+/// The run of the step that failed, where that is a script, which has told what helps.
+fn script_step(run: &Run, failed: &Failed) -> Option<String> {
+    let document = failed.step.as_ref().and_then(|step| run.journal().attempt(step)?.document)?;
+    document.schema.ends_with(".run/1").then_some(document.run_id)
+}
+
+/// The command line of this call, which a dry run has written nowhere.
+fn run_again(run: &Run, args: &SuperviseArgs) -> String {
+    again::hint(&Plan {
+        script: run.script.clone(),
+        directory: begin::here().display().to_string(),
+        arguments: begin::recorded(&external::words(args.script.get(1..).unwrap_or_default()), &args.private),
+        ..Plan::default()
+    })
+}
+
+/// The environment of the steps of the end, which no script hands over.
+fn step_environment(run: &Run, settings: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    environment.extend(settings.iter().cloned());
+    environment.extend(own_settings(run, settings));
+    environment.retain(|(name, _)| name != FOLLOWED);
+    environment
+}
+
+/// Writes the last document into the journal and on stdout, tells a person, and ends.
+fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option<i32>) -> End {
+    let mut document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
+    if !run.dry_run {
+        let path = run.journal().document_path();
+        let text = serde_json::to_vec(&document).unwrap_or_default();
+        if file::write_whole(&path, &text, 0o600, Existing::Replace).is_err() && outcome.is_ok() {
+            // A run of which nobody can read how it ended has not ended well.
+            outcome.status = 1;
+            outcome.code = "journal_full".to_owned();
+            outcome.message = format!("All was done, but the last document could not be written to {}.", run.dir().display());
+            outcome.hint = Some(format!("Free disk space for {}.", run.state_dir.display()));
+            document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
+        }
+    }
+    run.log(&format!("ended with status {}", outcome.status));
+    print(args, &run.script, &document);
+    match signal {
+        Some(signal) => End::Signal(signal),
+        None => End::Code(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))),
+    }
+}
+
+/// The document on stdout, or its summary where a person looks; the two lines of a failure. A reader that has gone is no failure.
+fn print(args: &SuperviseArgs, script: &str, document: &svc_step::document::Document<report::RunResult>) {
+    let is_terminal = std::io::stdout().is_terminal();
+    if args.silent && !args.dry_run {
+    } else if is_terminal && !args.json {
+        console::summary(document).iter().for_each(|summary| console::plain(summary));
+    } else {
+        let text = if is_terminal { serde_json::to_string_pretty(document) } else { serde_json::to_string(document) };
+        let _ = console::lines(&[text.unwrap_or_default()]);
+    }
+    if let Some(error) = &document.error {
+        console::plain(&console::failure(script, error));
+    }
+}
+
+/// A run that ended before it had a directory.
+pub fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failure: &Failure) -> ExitCode {
+    let outcome = Outcome {
+        script: script.to_owned(),
+        run_id: svc_step::run_id::RunId::by_hand(started).to_string(),
+        status: i32::from(failure.exit_code()),
+        dry_run: args.dry_run,
+        started,
+        code: failure.code.clone(),
+        message: failure.message.clone(),
+        hint: failure.hint.clone(),
+        ..Outcome::default()
+    };
+    let document = report::document(None, &journal::Notes::default(), &outcome);
+    print(args, script, &document);
+    ExitCode::from(failure.exit_code())
+}
