@@ -153,11 +153,14 @@ fn a_request_that_never_comes_whole_is_6_nobody_knows_and_the_same_command_finds
 }
 
 #[test]
-fn a_server_that_says_busy_is_5_and_nothing_was_changed() {
+fn a_server_that_is_busy_is_asked_again_and_where_it_stays_so_that_is_5_and_nothing_was_changed() {
     let bench = Bench::new(Sandbox::new("busy"));
     bench.sandbox.simple("docs", 3);
-    bench.faults.hurt(Which::Take, Hurt::Gateway(BUSY, false), 0, 1);
-    let ran = bench.create("s", "busy").run().fails(5, "search_busy").unchanged();
+    bench.faults.hurt(Which::Take, Hurt::Gateway(BUSY, false), 0, 2);
+    bench.create("moment", "moment").run().ok().changed();
+    bench.faults.heal();
+    bench.faults.hurt(Which::Take, Hurt::Gateway(BUSY, false), 0, usize::MAX);
+    let ran = bench.create("s", "busy").args(["--timeout", "8s"]).run().fails(5, "search_busy").unchanged();
     assert_eq!(ran.doc()["error"]["retryable"], true);
     bench.again("s", "busy", &bench.judge("s", &ran));
 }

@@ -221,7 +221,7 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut R
     kept.write(call)?;
     created.backup.note(&kept.notes);
     if !take.wait {
-        return match taking.begin() {
+        return match taking.patiently(|| taking.begin()) {
             // It was quick, and is no backup until it is judged.
             Ok(Some(ended)) if !ended.is_under_way() => {
                 kept.settle(call, server);
@@ -241,7 +241,7 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut R
         };
     }
     // A signal may have come while the throttle was taken off.
-    let ended = rates.during(call, server, || call.check().and_then(|()| taking.until_finished()));
+    let ended = rates.during(call, server, || call.check().and_then(|()| taking.patiently(|| taking.until_finished())));
     created.rate = rates.used();
     match &ended {
         Ok(_) => {

@@ -1,5 +1,6 @@
 //! The search database that a step works with: which product and version it is, and the requests to it.
 
+pub(crate) mod busy;
 pub(crate) mod disk;
 pub(crate) mod grace;
 mod identity;

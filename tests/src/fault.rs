@@ -131,7 +131,7 @@ impl Faults {
         self.listener.url()
     }
 
-    /// How many requests that take a snapshot have come.
+    /// How many requests that take a snapshot have come, but for those that were answered with [`BUSY`]: they may come again.
     pub fn takes(&self) -> usize {
         self.state(|state| state.takes)
     }
@@ -174,7 +174,9 @@ impl Shared {
             return None;
         }
         rule.times -= 1;
-        Some(rule.hurt)
+        let hurt = rule.hurt;
+        state.takes -= usize::from(is_take && hurt == Hurt::Gateway(BUSY, false));
+        Some(hurt)
     }
 }
 

@@ -1,12 +1,13 @@
-//! The request that takes a snapshot, sent once and only once, and followed to its end whatever becomes of the answer.
+//! The request that takes a snapshot, sent again only where it surely had no effect, and followed to its end whatever becomes of the answer.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use svc_step::action::Action;
-use svc_step::effects::Attempt;
+use svc_step::effects::{Attempt, Changed};
 use svc_step::{Call, Failure};
 
+use crate::server::busy::{self, MOMENT, is_busy};
 use crate::server::json::text;
 use crate::server::line::Pending;
 use crate::server::path::path;
@@ -80,6 +81,15 @@ impl Taking<'_> {
             Ok(Some(Err(trouble))) => self.appears(attempt, trouble, false).map(Some),
             Ok(None) => self.appears(attempt, unheard(), false).map(Some),
         }
+    }
+
+    /// Takes it, with some patience where the server is busy and has surely not begun it.
+    ///
+    /// # Errors
+    /// As `take` has it.
+    pub(crate) fn patiently<T>(&self, take: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+        let nothing_begun = |failure: &Failure| is_busy(failure) && self.call.effects().changed() == Changed::No;
+        busy::patiently(self.call, MOMENT, nothing_begun, take)
     }
 
     /// Begins it and follows it to its end. A long call may be cut by anything on the way, so the snapshot itself is looked at

@@ -1,21 +1,19 @@
 //! Deletes what is to go, one snapshot at a time, oldest first, and cleans up once at the end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use super::{Becomes, Cleaned, Judged, Pruned};
 use crate::repository::cleanup;
+use crate::server::busy::{self, patiently};
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
 use crate::snapshot::{self, kept};
 
 /// How long a server may be busy where no `--timeout` is given: a cleanup of somebody else may take its time.
 const BUSY: Duration = Duration::from_secs(600);
-/// The pauses between two attempts: short at first.
-const PAUSES: [Duration; 4] =
-    [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
 
 pub(super) fn act(call: &Call, server: &Server, mut pruned: Pruned, clean: bool) -> StepResult<Pruned> {
     let ended = delete_all(call, server, &mut pruned)
@@ -63,24 +61,12 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
 /// Deletes one; a server that is busy is asked again, as long as the time limit allows.
 fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<(), Failure> {
     let request = path(&["_snapshot", repository, name]);
-    let until = Instant::now() + call.deadline().remaining().unwrap_or(BUSY);
-    let mut pauses = PAUSES.iter();
-    let mut pause = Duration::ZERO;
-    loop {
-        match server.change_slowly(call, "DELETE", &request, |_| true) {
-            Ok(_) => return Ok(()),
-            Err(failure) if is_busy(&failure) && Instant::now() < until => {
-                pause = pauses.next().copied().unwrap_or(pause);
-                // What the server said last is worth more than that the time was up.
-                call.pause(pause).map_err(|ended| if ended.signal.is_some() { ended } else { failure })?;
-            }
-            Err(failure) => return Err(failure),
-        }
-    }
+    let patience = call.deadline().remaining().unwrap_or(BUSY);
+    patiently(call, patience, is_busy, || server.change_slowly(call, "DELETE", &request, |_| true)).map(drop)
 }
 
 fn is_busy(failure: &Failure) -> bool {
-    matches!(failure.code.as_str(), "search_busy" | "search_unavailable")
+    busy::is_busy(failure) || failure.code == "search_unavailable"
 }
 
 /// One look at the end: what was deleted is not there any more.

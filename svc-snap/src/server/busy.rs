@@ -1,0 +1,42 @@
+//! A server that is busy with something else for a moment: at the end of another removal or cleanup just after it has answered that
+//! one, or reading a repository anew whose settings have changed.
+
+use std::time::{Duration, Instant};
+
+use svc_step::{Call, Failure};
+
+/// For how long a server is asked again that is busy only for a moment.
+pub(crate) const MOMENT: Duration = Duration::from_secs(20);
+/// The pauses between two attempts: short at first.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
+
+/// Asks, and for so long asks again what the server is too busy for.
+///
+/// # Errors
+/// As `ask` has it: at the end of that time, or of the step's time limit, what the server said last. A signal.
+pub(crate) fn patiently<T>(
+    call: &Call,
+    patience: Duration,
+    is_busy: impl Fn(&Failure) -> bool,
+    mut ask: impl FnMut() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let until = Instant::now() + patience;
+    let mut pauses = PAUSES.iter().copied();
+    let mut pause = Duration::ZERO;
+    loop {
+        match ask() {
+            Err(failure) if is_busy(&failure) && Instant::now() < until => {
+                pause = pauses.next().unwrap_or(pause);
+                // What the server said last is worth more than that the time was up.
+                call.pause(pause).map_err(|ended| if ended.signal.is_some() { ended } else { failure })?;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+/// Whether the server has refused something for being busy.
+pub(crate) fn is_busy(failure: &Failure) -> bool {
+    failure.code == "search_busy"
+}
