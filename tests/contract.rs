@@ -348,7 +348,7 @@ fn a_signal_ends_a_step_that_waits_for_its_document() {
 
 #[test]
 fn every_setting_of_a_tool_or_a_script_is_noted_in_the_plan_of_a_run() {
-    let noted = svc_step::settings::KNOWN;
+    let noted: Vec<&str> = svc_step::settings::known().collect();
     let of = |command: &clap::Command| -> Vec<String> {
         command.get_arguments().filter_map(|arg| arg.get_env()).map(|name| name.to_string_lossy().into_owned()).collect()
     };
@@ -381,5 +381,23 @@ fn every_setting_of_a_tool_or_a_script_is_noted_in_the_plan_of_a_run() {
     ];
     let forgotten: Vec<&String> =
         known.iter().filter(|name| !noted.contains(&name.as_str()) && !handed.contains(&name.as_str())).collect();
-    assert!(forgotten.is_empty(), "svc_step::settings::KNOWN lacks {forgotten:?}");
+    assert!(forgotten.is_empty(), "svc_step::settings::table lacks {forgotten:?}");
+}
+
+#[test]
+fn an_option_that_is_a_setting_has_the_default_of_the_table() {
+    let mut seen = 0;
+    for (tool, _, mut cli) in tools() {
+        cli.build();
+        for command in cli.get_subcommands().chain([&cli]) {
+            for arg in command.get_arguments() {
+                let setting = arg.get_env().and_then(|name| svc_step::settings::table::find(name.to_str().unwrap()));
+                let (Some(setting), [default]) = (setting, arg.get_default_values()) else { continue };
+                let wanted = setting.default_for("svc");
+                assert_eq!(default.to_str(), wanted.as_deref(), "{tool} {} {}", command.get_name(), setting.name);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 30, "{seen}");
 }

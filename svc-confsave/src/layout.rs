@@ -72,7 +72,6 @@ pub struct ConfigArgs {
     /// The layout of the configuration, and of a saved copy whose name says none; default: the one that is there
     #[arg(long, value_name = "LAYOUT", value_enum)]
     pub(crate) layout: Option<Layout>,
-    /// The configuration file, where it is that of neither layout
     #[arg(long, value_name = "FILE", env = "SVC_CONFIG_FILE")]
     pub(crate) config: Option<PathBuf>,
 }

@@ -25,7 +25,6 @@ const SCHEMA: &str = "svc-pgdump.aside/1";
   svc-pgrestore swap --from aside.json                back to what was set aside
   svc-pgrestore unstage --from aside.json             it is not needed any more")]
 pub struct AsideArgs {
-    /// The database; default: NAME_db
     #[arg(long = "dbname", value_name = "DBNAME", env = "SVC_DATABASE")]
     dbname: Option<String>,
     #[command(flatten)]

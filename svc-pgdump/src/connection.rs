@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use svc_step::settings::{self, ServiceArg, database_of};
+use svc_step::settings::{self, ServiceArg, default_of};
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
@@ -25,12 +25,12 @@ const LONGEST_CONNECT: u64 = 3600;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct DatabaseArg {
-    /// The database; default: NAME_db
+    /// `SVC_DATABASE`.
     #[arg(short = 'd', long = "dbname", value_name = "DBNAME", env = "SVC_DATABASE")]
     pub dbname: Option<String>,
     #[command(flatten)]
     service: ServiceArg,
-    /// The product's database user; default: NAME
+    /// `SVC_DB_USER`.
     #[arg(long = "db-user", value_name = "ROLE", env = "SVC_DB_USER")]
     pub db_user: Option<String>,
 }
@@ -62,7 +62,7 @@ pub fn given(text: Option<&str>) -> Option<&str> {
 /// # Errors
 /// A connection string was given (2): its password would stand in the process list.
 pub(crate) fn database_name(dbname: Option<&str>, product: &str) -> Result<String, Failure> {
-    let name = given(dbname).map_or_else(|| database_of(product), str::to_owned);
+    let name = given(dbname).map_or_else(|| default_of("SVC_DATABASE", product), str::to_owned);
     if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
         return Err(Failure::usage(
             "dbname_is_connection_string",
@@ -78,16 +78,16 @@ pub(crate) fn database_name(dbname: Option<&str>, product: &str) -> Result<Strin
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct ConnectionArgs {
-    /// The server's host, or the folder of its socket; default: PGHOST, else /var/run/postgresql
+    /// `SVC_DB_HOST`.
     #[arg(short = 'h', long, value_name = "HOST", env = "SVC_DB_HOST")]
     pub host: Option<String>,
-    /// Its port; default: PGPORT, else 5432
+    /// `SVC_DB_PORT`.
     #[arg(short, long, value_name = "PORT", env = "SVC_DB_PORT")]
     pub port: Option<u16>,
     /// The database user; default: PGUSER, else the product's (SVC_DB_USER, else SVC_NAME)
     #[arg(short = 'U', long, value_name = "ROLE")]
     pub username: Option<String>,
-    /// Connect as this user of the host, over the socket (peer authentication; needs root)
+    /// `SVC_DB_AS`.
     #[arg(long = "as", value_name = "USER", env = "SVC_DB_AS")]
     pub as_user: Option<String>,
     /// Read the password from the first line of this file; default: SVC_DB_PASSWORD_FILE, unless it is asked for

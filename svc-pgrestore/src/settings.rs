@@ -3,7 +3,7 @@
 use clap::Args;
 use svc_pgdump::given;
 use svc_step::Failure;
-use svc_step::settings::{ServiceArg, database_of};
+use svc_step::settings::{ServiceArg, default_of};
 
 /// The database that is restored, and whose it is.
 #[derive(Debug, Clone, Args)]
@@ -18,7 +18,9 @@ pub struct DatabaseArgs {
 impl DatabaseArgs {
     /// The database's name; `recorded` is that of the document.
     pub(crate) fn name(&self, recorded: Option<&str>) -> String {
-        given(self.dbname.as_deref()).or(given(recorded)).map_or_else(|| database_of(&self.service.name), str::to_owned)
+        given(self.dbname.as_deref())
+            .or(given(recorded))
+            .map_or_else(|| default_of("SVC_DATABASE", &self.service.name), str::to_owned)
     }
 
     /// Whether somebody named it, by the flag or by `SVC_DATABASE`.

@@ -29,13 +29,10 @@ const PLACES: [&str; 2] = ["/etc/elasticsearch/elasticsearch.yml", "/etc/opensea
     after_help = "Example:\n  svc-snap configure --location /var/backups/search/backup_repo && systemctl restart opensearch"
 )]
 pub struct ConfigureArgs {
-    /// The repository's folder
     #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO")]
     location: PathBuf,
-    /// The search database's configuration file; default: the one of /etc/elasticsearch or /etc/opensearch that is there
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CONFIG")]
     config: Option<PathBuf>,
-    /// Whom the search database runs as; default: elasticsearch or opensearch, by the configuration file's name
     #[arg(long, value_name = "USER", env = "SVC_SEARCH_OS_USER")]
     os_user: Option<String>,
     #[command(flatten)]

@@ -29,28 +29,20 @@ struct ConnectionArgs {
     #[arg(long, value_name = "URL", env = "SVC_SEARCH_URL", default_value = "http://127.0.0.1:9200",
           value_parser = secret, hide_env_values = true)]
     url: Secret,
-    /// The user of basic authentication
     #[arg(long, value_name = "NAME", env = "SVC_SEARCH_USER")]
     user: Option<String>,
-    /// A file (mode 600) whose first line is the user's password
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_PASSWORD_FILE")]
     password_file: Option<PathBuf>,
-    /// A file (mode 600) whose first line is an API key: as `id:key`, or encoded
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_API_KEY_FILE")]
     api_key_file: Option<PathBuf>,
-    /// A file (mode 600) whose first line is a bearer token
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_BEARER_FILE")]
     bearer_file: Option<PathBuf>,
-    /// The certificates (PEM) of the authorities that are trusted instead of the public ones
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CA")]
     ca_cert: Option<PathBuf>,
-    /// A certificate (PEM) to show to the server, with its chain; alone or beside other credentials
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CLIENT_CERT")]
     client_cert: Option<PathBuf>,
-    /// The private key (PEM, mode 600) of --client-cert, where that file does not hold it
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CLIENT_KEY")]
     client_key: Option<PathBuf>,
-    /// Trust whatever certificate the server shows: anybody in between may read and alter everything
     #[arg(long, env = "SVC_SEARCH_INSECURE", value_parser = yes_or_no)]
     insecure: bool,
     /// Give up connecting after this long

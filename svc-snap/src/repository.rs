@@ -22,7 +22,6 @@ pub(crate) const SHOWN_WHOLE: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 /// Which repository.
 #[derive(Debug, Clone, Args)]
 pub struct RepositoryArg {
-    /// The snapshot repository's name
     #[arg(long, value_name = "NAME", env = "SVC_REPOSITORY", default_value = "my_backup", value_parser = name::repository)]
     pub repository: String,
 }

@@ -26,7 +26,7 @@ pub enum ProgressMode {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
-    /// Give up after this long (90s, 5m, 1h30m)
+    /// `SVC_TIMEOUT`.
     #[arg(long, global = true, value_name = "DURATION", env = "SVC_TIMEOUT", value_parser = deadline::parse)]
     pub timeout: Option<Duration>,
     /// How progress is shown on stderr
@@ -44,7 +44,7 @@ pub struct Common {
     /// The run that this call belongs to
     #[arg(long, global = true, value_name = "ID", env = "SVC_RUN_ID")]
     pub run_id: Option<RunId>,
-    /// Where locks and the plans of swaps are kept
+    /// `SVC_STATE_DIR`.
     #[arg(long, global = true, value_name = "DIR", env = "SVC_STATE_DIR", default_value = "/var/lib/svc-tools")]
     pub state_dir: PathBuf,
 }

@@ -18,6 +18,7 @@ pub mod from;
 pub mod journal;
 pub mod line_secrets;
 pub mod lock;
+pub mod pages;
 pub mod people;
 pub mod progress;
 pub mod run_id;

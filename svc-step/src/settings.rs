@@ -3,13 +3,14 @@
 
 mod environment_file;
 mod service;
+pub mod table;
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 pub use environment_file::{environment_file, load};
-pub use service::{KNOWN, service_settings};
+pub use service::{known, service_settings};
 
 /// A variable of the environment; one that is empty is not set.
 #[must_use]
@@ -20,7 +21,7 @@ pub fn variable(name: &str) -> Option<String> {
 /// The product's name: every other name that is not set is derived from it.
 #[derive(Debug, Clone, Args)]
 pub struct ServiceArg {
-    /// The product's name, from which unit, database and database user are derived
+    /// `SVC_NAME`.
     #[arg(id = "service", long, value_name = "NAME", env = "SVC_NAME", default_value = "svc", value_parser = name)]
     pub name: String,
 }
@@ -30,7 +31,7 @@ pub struct ServiceArg {
 pub struct Product {
     #[command(flatten)]
     service: ServiceArg,
-    /// The installation directory; default: /opt/NAME
+    /// `SVC_INSTALL_DIR`.
     #[arg(long, value_name = "DIR", env = "SVC_INSTALL_DIR")]
     pub install_dir: Option<PathBuf>,
 }
@@ -45,20 +46,14 @@ impl Product {
     /// `${SVC_INSTALL_DIR}`.
     #[must_use]
     pub fn install_dir(&self) -> PathBuf {
-        self.install_dir.clone().unwrap_or_else(|| PathBuf::from(format!("/opt/{}", self.name())))
+        self.install_dir.clone().unwrap_or_else(|| default_of("SVC_INSTALL_DIR", self.name()).into())
     }
 }
 
-/// `svc.service`: the unit of a product that has no `SVC_UNIT`.
+/// The value of a setting that nobody has set, for that product: `svc.service` for `SVC_UNIT`.
 #[must_use]
-pub fn unit_of(name: &str) -> String {
-    format!("{name}.service")
-}
-
-/// `svc_db`: the database of a product that has no `SVC_DATABASE`.
-#[must_use]
-pub fn database_of(name: &str) -> String {
-    format!("{name}_db")
+pub fn default_of(setting: &str, product: &str) -> String {
+    table::find(setting).and_then(|setting| setting.default_for(product)).unwrap_or_default()
 }
 
 /// The name becomes part of file, unit and database names.

@@ -9,6 +9,7 @@ use clap::error::{ContextKind, ContextValue};
 
 use crate::call::{Call, Finished};
 use crate::common::Common;
+use crate::pages;
 use crate::people::{self, People};
 use crate::settings;
 use crate::signals::{self, Signals};
@@ -34,7 +35,7 @@ pub trait Tool: Parser {
 /// completions come from the same.
 #[must_use]
 pub fn command<T: Tool>() -> clap::Command {
-    let command = without_empty_settings(T::command());
+    let command = with_help_of_settings(without_empty_settings(T::command()));
     let help = match command.get_after_long_help() {
         Some(own) => format!("{own}\n\n{}", Status::table()),
         None => Status::table(),
@@ -53,12 +54,30 @@ fn without_empty_settings(command: clap::Command) -> clap::Command {
         .mut_subcommands(without_empty_settings)
 }
 
+/// An option that is a setting has its help from the table of the settings, save where it says more of itself than the setting's name.
+fn with_help_of_settings(command: clap::Command) -> clap::Command {
+    let help = |arg: &clap::Arg| {
+        let setting = settings::table::find(arg.get_env()?.to_str()?)?;
+        let says_its_own = arg.get_help().is_some_and(|help| help.to_string() != format!("`{}`", setting.name));
+        (!says_its_own).then(|| setting.help(!arg.get_default_values().is_empty()))
+    };
+    command
+        .mut_args(|arg| match help(&arg) {
+            Some(text) => arg.help(text),
+            None => arg,
+        })
+        .mut_subcommands(with_help_of_settings)
+}
+
 /// What `main` of every tool calls.
 #[must_use]
 pub fn main<T: Tool>() -> ExitCode {
     // First of all: clap reads the environment, and no other thread may exist while the file is read into it.
     let loaded = settings::load();
     let command = command::<T>();
+    if let Some(written) = pages::asked(|| command.clone()) {
+        return ended(written, T::NAME);
+    }
     let parsed = command.clone().try_get_matches().and_then(|matches| T::from_arg_matches(&matches));
     let cli = match (parsed, loaded) {
         (Ok(cli), Ok(_)) => cli,
@@ -110,6 +129,17 @@ pub fn main<T: Tool>() -> ExitCode {
             ExitCode::from(Status::Failed.code())
         }
         _ => ExitCode::from(finished.exit_code),
+    }
+}
+
+/// The end of what writes the pages of this program.
+pub fn ended(written: std::io::Result<()>, program: &str) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            people::write_line(&format!("{program}: its pages could not be written: {error}"));
+            ExitCode::from(Status::Failed.code())
+        }
     }
 }
 

@@ -102,7 +102,7 @@ impl UnitArgs {
     #[must_use]
     pub fn unit(&self) -> Unit {
         self.named().unwrap_or_else(|| {
-            let derived = || Unit { name: settings::unit_of(&self.service.name), manager: Manager::System };
+            let derived = || Unit { name: settings::default_of("SVC_UNIT", &self.service.name), manager: Manager::System };
             self.of_manager(self.default_unit.clone().unwrap_or_else(derived))
         })
     }

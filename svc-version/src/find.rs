@@ -32,7 +32,6 @@ pub struct FindArgs {
     /// Take this installer; fail (3) where it is of another version
     #[arg(long, value_name = "FILE")]
     installer: Option<PathBuf>,
-    /// The folder of installers
     #[arg(long, value_name = "DIR", env = "SVC_INSTALLER_DIR")]
     installer_dir: Option<PathBuf>,
     /// Look in the folder of this file too

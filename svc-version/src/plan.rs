@@ -23,7 +23,6 @@ use crate::version::Version;
   svc-version plan --to 2.1.0 --last-minor 1.15 | jq -r '.result.hops[].installer'
   svc-version plan --through svc-1.15.5.run --through svc-2.0.1.run --last-minor 1.15")]
 pub struct PlanArgs {
-    /// The folder of installers
     #[arg(value_name = "DIR", env = "SVC_INSTALLER_DIR", required_unless_present = "through")]
     folder: Option<PathBuf>,
     /// Go through these installers in their order (may be repeated), and look into no folder

@@ -20,7 +20,6 @@ pub struct ReleaseArgs {
     /// The last minor version of a major version (may be repeated); goes before --releases
     #[arg(long, value_name = "X.Y")]
     last_minor: Vec<LastMinor>,
-    /// All releases there are: a file with a version a line, or a folder of installers
     #[arg(long, value_name = "FILE|DIR", env = "SVC_RELEASES")]
     releases: Option<PathBuf>,
 }

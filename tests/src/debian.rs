@@ -2,8 +2,8 @@
 //! rights.
 
 use std::fs::{self, File};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -36,17 +36,45 @@ impl Debian {
         PROGRAMS.into_iter().find(|program| !is_there(program))
     }
 
-    /// Boots one. Its files are fetched once, and kept in the cache.
-    pub fn boot(log: &Path) -> Result<Self> {
-        let root = download::cached("debian-bookworm", |dir| {
+    /// The files of one, fetched once, and kept in the cache.
+    pub fn files() -> Result<PathBuf> {
+        download::cached("debian-bookworm", |dir| {
             let mut command = Command::new("debootstrap");
             os::run(command.args(["--variant=minbase", "--include=systemd-sysv,dbus", "bookworm"]).arg(dir)).map(drop)
-        })?;
+        })
+    }
+
+    /// The same with these packages, of which none is started when it is installed.
+    pub fn files_with(name: &str, packages: &[&str]) -> Result<PathBuf> {
+        let base = Self::files()?;
+        download::cached(name, |dir| {
+            os::run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(base.join(".")).arg(dir))?;
+            os::file(&dir.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n", 0o755, None)?;
+            let within = |words: &[&str]| {
+                let mut nspawn = Command::new("systemd-nspawn");
+                nspawn.args(["--quiet", "--register=no", "--keep-unit", "--pipe"]).arg(format!("--directory={}", dir.display()));
+                os::run(nspawn.args(["--setenv=DEBIAN_FRONTEND=noninteractive", "--setenv=LANG=C.UTF-8"]).args(words)).map(drop)
+            };
+            within(&["apt-get", "update", "-q"])?;
+            within(&[&["apt-get", "install", "-q", "-y", "--no-install-recommends"], packages].concat())?;
+            within(&["apt-get", "clean"])?;
+            Ok(fs::remove_file(dir.join("usr/sbin/policy-rc.d"))?)
+        })
+    }
+
+    /// Boots one that has the tools of this build; what is written in it is forgotten.
+    pub fn boot(log: &Path) -> Result<Self> {
+        let tools = format!("--bind-ro={}:{TOOLS}", bin_dir().display());
+        Self::boot_of(&Self::files()?, log, &["--volatile=overlay", &tools])
+    }
+
+    /// Boots one of these files, with these options of `systemd-nspawn`.
+    pub fn boot_of(root: &Path, log: &Path, options: &[&str]) -> Result<Self> {
         let output = File::create(log)?;
         let mut child = children::grouped("systemd-nspawn")
-            .args(["--quiet", "--boot", "--volatile=overlay", "--private-network", "--register=no", "--keep-unit"])
+            .args(["--quiet", "--boot", "--private-network", "--register=no", "--keep-unit"])
             .arg(format!("--directory={}", root.display()))
-            .arg(format!("--bind-ro={}:{TOOLS}", bin_dir().display()))
+            .args(options)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -72,6 +100,15 @@ impl Debian {
     fn enter(&self) -> Vec<String> {
         let target = format!("--target={}", self.init);
         [target.as_str(), "--all", "--root", "--wd", "--"].map(str::to_owned).to_vec()
+    }
+
+    /// Runs a line in it, as root types it after a login.
+    pub fn typed(&self, line: &str) -> Result<Output> {
+        let login =
+            ["env", "-i", "HOME=/root", "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
+        let mut command = Command::new("nsenter");
+        command.args(self.enter()).args(login).args(["bash", "-c", line]).stdin(Stdio::null());
+        Ok(command.output()?)
     }
 
     /// Runs a command in it, as root.

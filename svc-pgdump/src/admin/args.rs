@@ -27,10 +27,8 @@ pub struct AdminArgs {
     /// Become this user of the host, and connect over the socket; default: SVC_PG_ADMIN, else postgres when root
     #[arg(long = "as", value_name = "USER")]
     as_user: Option<String>,
-    /// Connect as this administrator with a password instead
     #[arg(long, value_name = "ROLE", env = "SVC_PG_ADMIN_USER")]
     username: Option<String>,
-    /// Read the administrator's password from the first line of this file
     #[arg(long, value_name = "FILE", env = "SVC_PG_ADMIN_PASSWORD_FILE")]
     password_file: Option<PathBuf>,
 }

@@ -11,7 +11,6 @@ use crate::index::resolve::Patterns;
 /// The service's own indices.
 #[derive(Debug, Clone, Args)]
 pub struct ScopeArg {
-    /// The service's own indices: patterns, comma separated; * says that the search database is the service's alone
     #[arg(long, value_name = "PATTERNS", env = "SVC_INDICES", default_value = "*")]
     pub scope: Scope,
 }

@@ -14,7 +14,6 @@ pub(crate) enum Rate {
 /// How fast.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateArg {
-    /// How fast, while this step is at work: unlimited, SIZE a second (100mb), or server: leave the search database's own throttle as it is
     #[arg(long, value_name = "unlimited|SIZE|server", env = "SVC_SEARCH_RATE", default_value = "server",
           value_parser = rate, allow_hyphen_values = true)]
     pub(crate) rate: Rate,

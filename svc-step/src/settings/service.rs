@@ -2,59 +2,28 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{database_of, unit_of, variable};
+use super::{default_of, table, variable};
 
-/// The settings that a run records: those of the service, and where its databases are. None of them is a secret.
-pub const KNOWN: &[&str] = &[
+/// What a run records besides the settings of the table.
+const OTHERS: [&str; 7] = ["SVC_ENVIRONMENT_FILE", "SVC_RUN_ID", "PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSFILE"];
+
+/// What a run hands to its script although nobody has set it.
+const HANDED: [&str; 9] = [
     "SVC_NAME",
     "SVC_INSTALL_DIR",
     "SVC_UNIT",
     "SVC_DATABASE",
     "SVC_DB_USER",
-    "SVC_DB_HOST",
-    "SVC_DB_PORT",
-    "SVC_DB_PASSWORD_FILE",
-    "SVC_DB_AS",
-    "SVC_CONFIG_FILE",
-    "SVC_INSTALLER_DIR",
-    "SVC_RELEASES",
-    "SVC_UNINSTALL",
-    "SVC_HOOKS_DIR",
-    "SVC_ENVIRONMENT_FILE",
-    "SVC_RUN_ID",
-    "SVC_TIMEOUT",
     "SVC_REPOSITORY",
-    "SVC_INDICES",
-    "SVC_BACKUP_REPO",
     "SVC_STATE_DIR",
     "SVC_BACKUP_DIR",
-    "SVC_KEEP_RUNS",
-    "SVC_KEEP_MAX_AGE",
-    "SVC_KEEP_MAX_COUNT",
-    "SVC_KEEP_MIN_COUNT",
-    "SVC_SEARCH_URL",
-    "SVC_SEARCH_USER",
-    "SVC_SEARCH_PASSWORD_FILE",
-    "SVC_SEARCH_API_KEY_FILE",
-    "SVC_SEARCH_BEARER_FILE",
-    "SVC_SEARCH_CA",
-    "SVC_SEARCH_CLIENT_CERT",
-    "SVC_SEARCH_CLIENT_KEY",
-    "SVC_SEARCH_INSECURE",
-    "SVC_SEARCH_RATE",
-    "SVC_SEARCH_UNIT",
-    "SVC_SEARCH_CONFIG",
-    "SVC_SEARCH_OS_USER",
-    "SVC_PG_UNIT",
-    "SVC_PG_ADMIN",
-    "SVC_PG_ADMIN_USER",
-    "SVC_PG_ADMIN_PASSWORD_FILE",
-    "PGHOST",
-    "PGPORT",
-    "PGUSER",
-    "PGDATABASE",
-    "PGPASSFILE",
+    "SVC_HOOKS_DIR",
 ];
+
+/// The settings that a run records: those of the service, and where its databases are. None of them is a secret.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    table::all().map(|setting| setting.name).chain(OTHERS)
+}
 
 /// Where programs of administrators are; cron's `PATH` lacks most of them.
 const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
@@ -69,29 +38,14 @@ pub fn service_settings() -> Vec<(String, String)> {
 }
 
 fn settings_of(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
-    let name = variable("SVC_NAME").unwrap_or_else(|| "svc".to_owned());
-    let defaults = [
-        ("SVC_NAME", name.clone()),
-        ("SVC_INSTALL_DIR", format!("/opt/{name}")),
-        ("SVC_UNIT", unit_of(&name)),
-        ("SVC_DATABASE", database_of(&name)),
-        ("SVC_DB_USER", name.clone()),
-        ("SVC_REPOSITORY", "my_backup".to_owned()),
-        ("SVC_STATE_DIR", "/var/lib/svc-tools".to_owned()),
-        ("SVC_BACKUP_DIR", format!("/var/backups/{name}")),
-        ("SVC_HOOKS_DIR", "/etc/svc-tools/hooks.d".to_owned()),
-        ("PATH", String::new()),
-    ];
-    let settings = defaults.map(|(name, default)| {
-        let value = variable(name).unwrap_or(default);
-        let value = match name {
-            "SVC_STATE_DIR" | "SVC_BACKUP_DIR" => resolved(Path::new(&value)).display().to_string(),
-            "PATH" => completed(&value),
-            _ => value,
-        };
-        (name.to_owned(), value)
-    });
-    settings.into()
+    let product = variable("SVC_NAME").unwrap_or_else(|| "svc".to_owned());
+    let mut settings: Vec<(String, String)> =
+        HANDED.iter().map(|name| ((*name).to_owned(), variable(name).unwrap_or_else(|| default_of(name, &product)))).collect();
+    for (_, value) in settings.iter_mut().filter(|(name, _)| matches!(name.as_str(), "SVC_STATE_DIR" | "SVC_BACKUP_DIR")) {
+        *value = resolved(Path::new(&value)).display().to_string();
+    }
+    settings.push(("PATH".to_owned(), completed(&variable("PATH").unwrap_or_default())));
+    settings
 }
 
 /// The path with the usual folders at its end, and without the working directory.

@@ -9,16 +9,18 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
+# VERSION, CONFIGURATION (path within the installation, `svc` standing for the name), FORMER_LAYOUT (folder to remove), MIGRATE_FLAGS; and
+# what a product of another name is called
+# shellcheck source=/dev/null
+. "$here/release.env"
+
 export SVC_NAME=${SVC_NAME:-svc}
 export SVC_INSTALL_DIR=${SVC_INSTALL_DIR:-/opt/$SVC_NAME}
 export SVC_UNIT_SCOPE=${SVC_UNIT_SCOPE:-system}
+export SAMPLE_UNIT=${SAMPLE_UNIT:-$SVC_NAME} SAMPLE_DATABASE=${SAMPLE_DATABASE:-${SVC_NAME}_db} SAMPLE_ROLE=${SAMPLE_ROLE:-$SVC_NAME}
 
 # shellcheck source-path=SCRIPTDIR source=unit.sh
 . "$here/unit.sh"
-
-# VERSION, CONFIGURATION (path within the installation, `svc` standing for the name), FORMER_LAYOUT (folder to remove), MIGRATE_FLAGS
-# shellcheck source=/dev/null
-. "$here/release.env"
 
 end() {
     echo "svc-$VERSION.run: $2" >&2
@@ -31,7 +33,7 @@ check_settings() {
     [[ $SVC_INSTALL_DIR == /* ]] || end 2 "SVC_INSTALL_DIR must be an absolute path."
     [[ $SVC_UNIT_SCOPE == system || $SVC_UNIT_SCOPE == user ]] || end 2 "SVC_UNIT_SCOPE is system or user."
     if unit_is_active; then
-        end 3 "The unit $SVC_NAME.service is active. Stop it first."
+        end 3 "The unit $SAMPLE_UNIT.service is active. Stop it first."
     fi
 }
 
@@ -77,6 +79,9 @@ lay_program() {
     lay "$here/unit.sh" "$SVC_INSTALL_DIR/libexec/unit.sh" 644
     {
         printf 'SVC_NAME=%q\n' "$SVC_NAME"
+        printf 'SAMPLE_UNIT=%q\n' "$SAMPLE_UNIT"
+        printf 'SAMPLE_DATABASE=%q\n' "$SAMPLE_DATABASE"
+        printf 'SAMPLE_ROLE=%q\n' "$SAMPLE_ROLE"
         printf 'SVC_UNIT_SCOPE=%q\n' "$SVC_UNIT_SCOPE"
         printf 'SVC_UNIT_DIR=%q\n' "$(unit_folder)"
     } >"$here/installation.env"
@@ -86,7 +91,7 @@ lay_program() {
 lay_unit() {
     local wanted_by=multi-user.target
     [[ $SVC_UNIT_SCOPE == system ]] || wanted_by=default.target
-    fill "$here/svc.service.in" "$(unit_folder)/$SVC_NAME.service" 644 \
+    fill "$here/svc.service.in" "$(unit_folder)/$SAMPLE_UNIT.service" 644 \
         "NAME=$SVC_NAME" "VERSION=$VERSION" "WANTED_BY=$wanted_by" \
         "PROGRAM=$(quoted_for_unit "$SVC_INSTALL_DIR/bin/svc-sample")" \
         "INSTALL_DIR=$(quoted_for_unit "${SVC_INSTALL_DIR//\$/\$\$}")"
@@ -128,7 +133,7 @@ main() {
     # MIGRATE_FLAGS is empty but in the release that is meant to fail.
     "$SVC_INSTALL_DIR/bin/svc-sample" migrate --to "$VERSION" "${MIGRATE_FLAGS[@]}"
     write_marker
-    echo "Version $VERSION is installed; start it with the unit $SVC_NAME.service."
+    echo "Version $VERSION is installed; start it with the unit $SAMPLE_UNIT.service."
 }
 
 main "$@"

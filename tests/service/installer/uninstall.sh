@@ -11,18 +11,18 @@ main() {
     }
     local home
     home=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-    # SVC_NAME, SVC_UNIT_SCOPE, SVC_UNIT_DIR as they were at the installation
+    # SAMPLE_UNIT, SVC_UNIT_SCOPE, SVC_UNIT_DIR as they were at the installation
     # shellcheck source=/dev/null
     . "$home/libexec/installation.env"
     # shellcheck source-path=SCRIPTDIR source=unit.sh
     . "$home/libexec/unit.sh"
 
     if unit_is_active; then
-        unit_manager stop "$SVC_NAME.service"
+        unit_manager stop "$SAMPLE_UNIT.service"
     fi
-    rm -f "$(unit_folder)/$SVC_NAME.service"
+    rm -f "$(unit_folder)/$SAMPLE_UNIT.service"
     unit_reload
-    rm -rf "${home:?}"/{config,conf,libexec,bin}
+    rm -rf "${home:?}"/{config,conf,etc,libexec,bin}
     echo "The service is removed from $home; its version marker and its databases are as they were."
     # bash reads a script as it goes: this one is no longer there
     exit 0

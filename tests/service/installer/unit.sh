@@ -1,5 +1,5 @@
 # Where the unit lives and how its manager is asked; sourced by the installer and the uninstaller.
-# Expects SVC_NAME and SVC_UNIT_SCOPE (system or user). SVC_UNIT_DIR overrides the folder.
+# Expects SAMPLE_UNIT and SVC_UNIT_SCOPE (system or user). SVC_UNIT_DIR overrides the folder.
 # shellcheck shell=bash
 
 # The manager's command for the scope.
@@ -24,7 +24,7 @@ unit_folder() {
 
 # Is the unit running, or about to? Where no manager runs, nothing does.
 unit_is_active() {
-    case $(unit_manager is-active "$SVC_NAME.service" 2>/dev/null) in
+    case $(unit_manager is-active "$SAMPLE_UNIT.service" 2>/dev/null) in
         active | activating | reloading | deactivating) return 0 ;;
         *) return 1 ;;
     esac

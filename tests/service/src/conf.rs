@@ -13,13 +13,14 @@ use crate::refusal::Refusal;
 /// The scalars of a configuration by their dotted key; lists and empty values are left out.
 pub type Values = BTreeMap<String, String>;
 
-/// Reads the newer layout's `config/<name>/<name>.yaml`, else the older layout's `conf/<name>.conf`. The name is whatever
+/// Reads the newer layout's `config/<name>/<name>.yaml`, else the older layout's `conf/<name>.conf`, else `etc/<name>.yaml`. The name is whatever
 /// product is installed there.
 ///
 /// # Errors
 /// A refusal when neither is there; an unreadable file.
 pub fn read(install_dir: &Path) -> anyhow::Result<Values> {
     let newer = entries(&install_dir.join("config")).into_iter().flat_map(|folder| entries(&folder));
+    let newer = newer.chain(entries(&install_dir.join("etc")));
     let older = entries(&install_dir.join("conf")).into_iter();
     let yaml = newer.filter(|path| has_extension(path, "yaml")).map(|path| (path, of_yaml as fn(&str) -> Values));
     let conf = older.filter(|path| has_extension(path, "conf")).map(|path| (path, of_conf as fn(&str) -> Values));

@@ -15,8 +15,12 @@ use crate::pgpass;
 
 /// All that the program wants to know.
 pub struct Settings {
-    /// The service's name; its database, user, indices and aliases are named after it.
+    /// The service's name; its indices and aliases are named after it.
     pub name: String,
+    /// Its database.
+    pub database: String,
+    /// Its database user.
+    pub role: String,
     /// The relational server's host, or the folder of its socket.
     pub pg_host: String,
     /// The relational server's port.
@@ -46,6 +50,8 @@ impl Settings {
         let name = variable("SVC_NAME")?.unwrap_or_else(|| "svc".to_owned());
         let home_file = variable("HOME")?.map(|home| Path::new(&home).join(".pgpass")).filter(|file| file.exists());
         Ok(Self {
+            database: variable("SAMPLE_DATABASE")?.unwrap_or_else(|| format!("{name}_db")),
+            role: variable("SAMPLE_ROLE")?.unwrap_or_else(|| name.clone()),
             name,
             pg_host: variable("PGHOST")?.unwrap_or_else(|| "localhost".to_owned()),
             pg_port: number("PGPORT", variable("PGPORT")?.as_deref(), 5432)?,
@@ -67,8 +73,15 @@ impl Settings {
         let values = conf::read(install_dir)?;
         let text = |key: &str| values.get(key).filter(|value| !value.is_empty()).cloned();
         let needed = |key: &str| text(key).ok_or_else(|| anyhow!("the configuration has no value for {key}"));
+        let installed = fs::read_to_string(install_dir.join("libexec/installation.env")).unwrap_or_default();
+        let as_installed = |key: &str| {
+            let value = installed.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+            value.map(str::to_owned).ok_or_else(|| anyhow!("the installation does not say {key}"))
+        };
         Ok(Self {
             name: needed("service.name")?,
+            database: as_installed("SAMPLE_DATABASE")?,
+            role: as_installed("SAMPLE_ROLE")?,
             pg_host: needed("database.host")?,
             pg_port: number("database.port", text("database.port").as_deref(), 5432)?,
             pg_password_file: text("database.password_file").map(PathBuf::from),
@@ -86,13 +99,12 @@ impl Settings {
     /// # Errors
     /// A password file that cannot be read.
     pub fn postgres(&self) -> anyhow::Result<postgres::Config> {
-        let database = format!("{}_db", self.name);
         let mut config = postgres::Config::new();
-        config.host(&self.pg_host).port(self.pg_port).dbname(&database).user(&self.name);
+        config.host(&self.pg_host).port(self.pg_port).dbname(&self.database).user(&self.role);
         config.application_name("svc-sample").connect_timeout(Duration::from_secs(5));
         config.tcp_user_timeout(Duration::from_secs(10));
         if let Some(file) = &self.pg_password_file
-            && let Some(password) = pgpass::find(file, &self.pg_host, self.pg_port, &database, &self.name)?
+            && let Some(password) = pgpass::find(file, &self.pg_host, self.pg_port, &self.database, &self.role)?
         {
             config.password(password);
         }

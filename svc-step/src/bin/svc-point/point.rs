@@ -28,7 +28,6 @@ const LARGEST: u64 = 1024 * 1024;
 /// Where the restore points of a service are.
 #[derive(Debug, Clone, Args)]
 pub struct BackupDir {
-    /// The folder of the restore points; default: /var/backups/NAME
     #[arg(long, value_name = "DIR", env = "SVC_BACKUP_DIR")]
     backup_dir: Option<PathBuf>,
     #[command(flatten)]

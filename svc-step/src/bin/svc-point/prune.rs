@@ -30,16 +30,12 @@ pub struct PruneArgs {
     /// Of which kind (repeatable); those of upgrades go by `svc-point delete`
     #[arg(long = "kind", id = "kind", value_name = "KIND", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
-    /// Older ones go (30d, 4w, 36h), as long as --min-count are left; none: whatever their age
     #[arg(long, value_name = "DURATION", env = "SVC_KEEP_MAX_AGE", default_value = "30d", value_parser = age)]
     max_age: Limit<Duration>,
-    /// The oldest above this number go, whatever their age; none: any number may stay
     #[arg(long, value_name = "N", env = "SVC_KEEP_MAX_COUNT", default_value = "30", value_parser = count)]
     max_count: Limit<u64>,
-    /// This number stays, whatever their age
     #[arg(long, value_name = "N", env = "SVC_KEEP_MIN_COUNT", default_value = "7", value_parser = clap::value_parser!(u64).range(1..))]
     min_count: u64,
-    /// Run directories go that nothing needs and nothing was written to for this long; none: they stay
     #[arg(long, value_name = "DURATION", env = "SVC_KEEP_RUNS", default_value = "90d", value_parser = age)]
     keep_runs: Limit<Duration>,
     #[command(flatten)]

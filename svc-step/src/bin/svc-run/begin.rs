@@ -234,7 +234,7 @@ pub fn private_values(words: &[String], options: &[String]) -> Vec<String> {
 }
 
 fn plan(args: &SuperviseArgs, run: &Run, parent: &Option<String>, started: Timestamp) -> Plan {
-    let known = settings::KNOWN.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let known = settings::known().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     let all = known
         .chain(settings::service_settings())
         .filter(|(name, value)| name != "PATH" && name != "SVC_RUN_ID" && !value.is_empty());

@@ -27,7 +27,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use protocol::{Options, Reply, Request, Step};
 use svc_step::{Failure, settings};
 
@@ -130,8 +130,8 @@ enum Verb {
         #[arg(required = true)]
         steps: Vec<String>,
     },
-    /// Print a setting: of the environment, of the settings file, or its default
-    Setting { name: String },
+    /// Print a setting: of the environment, of the settings file, or its default; without NAME a settings file with every default
+    Setting { name: Option<String> },
     /// Print step and file of each hook of an event
     Hooks { event: String },
     /// Refuse where the last run of these scripts passed its point of no return and did not end well
@@ -161,6 +161,9 @@ fn main() -> ExitCode {
     // That environment is the holder's own: what it holds inherits it.
     let holds = std::env::args_os().nth(1).is_some_and(|verb| verb == "hold");
     let loaded = if holds { Ok(Vec::new()) } else { settings::load() };
+    if let Some(written) = svc_step::pages::asked(Cli::command) {
+        return svc_step::tool::ended(written, "svc-run");
+    }
     let cli = Cli::parse();
     if let Verb::Hold(args) = &cli.verb {
         return hold::run(args);
@@ -193,7 +196,11 @@ fn main() -> ExitCode {
             Ok(run) => ExitCode::from(u8::from(!steps.iter().all(|step| run.is_done(step)))),
             Err(failure) => console::failed("svc-run", &failure),
         },
-        Verb::Setting { name } => {
+        Verb::Setting { name: None } => {
+            let product = settings::variable("SVC_NAME").unwrap_or_else(|| settings::default_of("SVC_NAME", ""));
+            console::lines(&[settings::table::file(&product).trim_end().to_owned()])
+        }
+        Verb::Setting { name: Some(name) } => {
             let known = settings::service_settings().into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
             console::lines(&known.or_else(|| settings::variable(&name)).into_iter().collect::<Vec<_>>())
         }
@@ -309,6 +316,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
+        Cli::command().debug_assert();
     }
 }

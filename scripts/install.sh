@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# install.sh - install svc-tools: programs, scripts, units, man pages, completions
+#
+# usage: install.sh [--prefix DIR] [--destdir DIR] [--bin DIR]
+#
+#   --prefix DIR    where they are used (default: /usr/local)
+#   --destdir DIR   put everything below this folder instead of / (for packages)
+#   --bin DIR       where the built programs are (default: bin or target/release beside this folder)
+#
+# Example: sudo ./install.sh --prefix /usr/local
+# Settings that are there stay as they are. Nothing is started or enabled: `systemctl enable --now svc-nightly.timer` does that.
+
+set -euo pipefail
+umask 022
+
+prefix=/usr/local destdir='' bin=''
+while (($#)); do
+  case $1 in
+    --prefix) prefix=$2 ;;
+    --destdir) destdir=$2 ;;
+    --bin) bin=$2 ;;
+    -h | --help)
+      sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    *)
+      printf 'install.sh: There is no option %s.\nhint: install.sh --help\n' "$1" >&2
+      exit 2
+      ;;
+  esac
+  shift 2
+done
+root=$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")
+if [[ -z $bin ]]; then
+  bin=$root/bin
+  [[ -d $bin ]] || bin=$root/target/release
+fi
+programs=(svc-snap svc-pgdump svc-pgrestore svc-version svc-unit svc-confsave svc-run svc-point)
+scripts=(svc-setup-snapshots svc-backup svc-nightly svc-upgrade svc-rollback svc-rehearse)
+to=$destdir$prefix share=$destdir$prefix/share
+
+# copy MODE FOLDER FILE...: each file, as it is for this prefix.
+copy() {
+  local mode=$1 folder=$2 file
+  mkdir -p "$folder"
+  for file in "${@:3}"; do
+    sed "s|/usr/local|$prefix|g; s|/usr/sbin/svc-|$prefix/sbin/svc-|g; s|/usr/lib/svc-tools|$prefix/lib/svc-tools|g" "$file" >"$folder/${file##*/}.new"
+    chmod "$mode" "$folder/${file##*/}.new"
+    mv -f "$folder/${file##*/}.new" "$folder/${file##*/}"
+  done
+}
+
+# The man page of a script, from the comment that is its help.
+page_of() {
+  printf '.TH %s 8 "" svc-tools\n.SH NAME\n' "${1##*/}"
+  sed -n '2,/^$/s/^# \{0,1\}//p' "$1" | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/; 1s/\\- /\\- /; 1a .SH SYNOPSIS AND OPTIONS\n.nf'
+}
+
+install -D -t "$to/bin" -- "${programs[@]/#/$bin/}"
+copy 755 "$to/lib/svc-tools" "${scripts[@]/#/$root/scripts/}"
+copy 644 "$to/lib/svc-tools/lib" "$root"/scripts/lib/*.sh
+mkdir -p "$to/sbin"
+for script in "${scripts[@]}"; do ln -sfn "../lib/svc-tools/$script" "$to/sbin/$script"; done
+copy 644 "$to/lib/systemd/system" "$root"/scripts/systemd/*
+
+pages=$(mktemp -d)
+trap 'rm -rf "$pages"' EXIT
+for program in "${programs[@]}"; do env -i "$to/bin/$program" generate-pages "$pages"; done
+mkdir -p "$share"/man/man{1,8} "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
+for page in "$pages"/man1/*; do gzip -9n <"$page" >"$share/man/man1/${page##*/}.gz"; done
+for script in "${scripts[@]}"; do page_of "$root/scripts/$script" | gzip -9n >"$share/man/man8/$script.8.gz"; done
+cp "$pages"/bash/* "$share/bash-completion/completions/"
+cp "$pages"/zsh/* "$share/zsh/site-functions/"
+cp "$pages"/fish/* "$share/fish/vendor_completions.d/"
+
+doc=$share/doc/svc-tools
+copy 644 "$doc" "$root"/README.md "$root"/docs/*.md "$root"/svc-step/*.md
+copy 644 "$doc/examples" "$root"/scripts/examples/*
+copy 644 "$doc/scripts" "$root"/scripts/README.md
+for tool in "${programs[@]:0:6}"; do
+  copy 644 "$doc/$tool" "$root/$tool/README.md"
+  copy 644 "$doc/schema/$tool" "$root/$tool"/schema/*
+done
+copy 644 "$doc/schema" "$root"/svc-step/schema/*
+
+settings=$destdir/etc/svc-tools/environment
+if [[ ! -e $settings ]]; then
+  mkdir -p "${settings%/*}"
+  env -i "$to/bin/svc-run" setting >"$settings"
+  chmod 644 "$settings"
+fi

@@ -1,0 +1,261 @@
+//! Every setting, with its default and what it means: the one source of `--help`, of `/etc/svc-tools/environment` as it is
+//! installed, and of `docs/configuration.md`.
+
+use std::fmt::Write;
+
+/// A setting of the settings file or the environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// The variable.
+    pub name: &'static str,
+    /// What it is where nobody says it.
+    pub default: Unset,
+    /// One sentence, without a full stop.
+    pub help: &'static str,
+}
+
+/// What a setting is where nobody says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unset {
+    /// Nothing.
+    Nothing,
+    /// This value; `NAME` in it is the product's name.
+    Is(&'static str),
+    /// Found by other means, in words.
+    By(&'static str),
+}
+
+/// Settings of one subject.
+type Group = (&'static str, &'static [Setting]);
+
+const fn of(name: &'static str, default: Unset, help: &'static str) -> Setting {
+    Setting { name, default, help }
+}
+
+use Unset::{By, Is, Nothing};
+
+/// The settings by subject, in the order in which somebody sets up a host.
+pub const GROUPS: &[Group] = &[
+    (
+        "The product",
+        &[
+            of("SVC_NAME", Is("svc"), "The product's name, from which unit, database, database user and folders are derived"),
+            of("SVC_INSTALL_DIR", Is("/opt/NAME"), "The installation directory"),
+            of("SVC_UNIT", Is("NAME.service"), "The product's unit; the prefix user: means the user manager"),
+            of("SVC_CONFIG_FILE", Nothing, "The configuration file, where it is that of neither layout"),
+            of("SVC_INSTALLER_DIR", Nothing, "The folder of installers"),
+            of("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a folder of installers"),
+            of("SVC_UNINSTALL", Nothing, "The command that uninstalls the product"),
+            of("SVC_HOOKS_DIR", Is("/etc/svc-tools/hooks.d"), "The folder of the hooks that run after an installation"),
+        ],
+    ),
+    (
+        "Backups",
+        &[
+            of("SVC_BACKUP_DIR", Is("/var/backups/NAME"), "The folder of the restore points"),
+            of(
+                "SVC_KEEP_MAX_AGE",
+                Is("30d"),
+                "Restore points older than this go (30d, 4w, 36h), as long as SVC_KEEP_MIN_COUNT are left; none: whatever their age",
+            ),
+            of(
+                "SVC_KEEP_MAX_COUNT",
+                Is("30"),
+                "The oldest restore points above this number go, whatever their age; none: any number may stay",
+            ),
+            of("SVC_KEEP_MIN_COUNT", Is("7"), "This number of restore points stays, whatever their age"),
+            of(
+                "SVC_KEEP_RUNS",
+                Is("90d"),
+                "Run directories go that nothing needs and nothing was written to for this long; none: they stay",
+            ),
+            of(
+                "SVC_STATE_DIR",
+                Is("/var/lib/svc-tools"),
+                "The folder of the run directories, of the locks and of the records of swaps",
+            ),
+            of("SVC_TIMEOUT", Nothing, "Give up after this long (90s, 5m, 1h30m)"),
+        ],
+    ),
+    (
+        "The search database",
+        &[
+            of("SVC_SEARCH_URL", Is("http://127.0.0.1:9200"), "The address of the search database"),
+            of("SVC_REPOSITORY", Is("my_backup"), "The snapshot repository's name"),
+            of("SVC_BACKUP_REPO", Nothing, "The repository's folder, as every node of the search database sees it"),
+            of(
+                "SVC_INDICES",
+                Is("*"),
+                "The service's own indices: patterns, comma separated; * says that the search database is the service's alone",
+            ),
+            of("SVC_SEARCH_UNIT", Nothing, "The unit of the search database"),
+            of(
+                "SVC_SEARCH_CONFIG",
+                By("the one of /etc/elasticsearch or /etc/opensearch that is there"),
+                "The search database's configuration file",
+            ),
+            of(
+                "SVC_SEARCH_OS_USER",
+                By("elasticsearch or opensearch, by the configuration file's name"),
+                "Whom the search database runs as",
+            ),
+            of("SVC_SEARCH_USER", Nothing, "The user of basic authentication"),
+            of("SVC_SEARCH_PASSWORD_FILE", Nothing, "A file (mode 600) whose first line is the user's password"),
+            of("SVC_SEARCH_API_KEY_FILE", Nothing, "A file (mode 600) whose first line is an API key: as `id:key`, or encoded"),
+            of("SVC_SEARCH_BEARER_FILE", Nothing, "A file (mode 600) whose first line is a bearer token"),
+            of("SVC_SEARCH_CA", Nothing, "The certificates (PEM) of the authorities that are trusted instead of the public ones"),
+            of(
+                "SVC_SEARCH_CLIENT_CERT",
+                Nothing,
+                "A certificate (PEM) to show to the server, with its chain; alone or beside other credentials",
+            ),
+            of(
+                "SVC_SEARCH_CLIENT_KEY",
+                Nothing,
+                "The private key (PEM, mode 600) of the client's certificate, where its file does not hold it",
+            ),
+            of(
+                "SVC_SEARCH_INSECURE",
+                Nothing,
+                "Trust whatever certificate the server shows: anybody in between may read and alter everything",
+            ),
+            of(
+                "SVC_SEARCH_RATE",
+                Is("server"),
+                "How fast: unlimited, SIZE a second (100mb), or server: leave the search database's own throttle as it is",
+            ),
+        ],
+    ),
+    (
+        "PostgreSQL",
+        &[
+            of("SVC_DATABASE", Is("NAME_db"), "The product's database"),
+            of("SVC_DB_USER", Is("NAME"), "The product's database user, who owns it"),
+            of("SVC_DB_HOST", By("PGHOST, else /var/run/postgresql"), "The server's host, or the folder of its socket"),
+            of("SVC_DB_PORT", By("PGPORT, else 5432"), "The server's port"),
+            of(
+                "SVC_DB_PASSWORD_FILE",
+                By("PGPASSFILE, else ~/.pgpass, by libpq's rules"),
+                "A file (mode 600) whose first line is the database user's password",
+            ),
+            of("SVC_DB_AS", Nothing, "Connect as this user of the host, over the socket (peer authentication; needs root)"),
+            of("SVC_PG_UNIT", Nothing, "The unit of PostgreSQL, which a rollback restarts"),
+            of(
+                "SVC_PG_ADMIN",
+                By("postgres when root"),
+                "Become this user of the host for an administrator's work, and connect over the socket",
+            ),
+            of("SVC_PG_ADMIN_USER", Nothing, "Connect as this administrator with a password instead"),
+            of("SVC_PG_ADMIN_PASSWORD_FILE", Nothing, "Read the administrator's password from the first line of this file"),
+        ],
+    ),
+];
+
+/// Every setting.
+pub fn all() -> impl Iterator<Item = &'static Setting> {
+    GROUPS.iter().flat_map(|(_, settings)| settings.iter())
+}
+
+/// The setting of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Setting> {
+    all().find(|setting| setting.name == name)
+}
+
+impl Setting {
+    /// Its value where nobody says it, for a product of that name.
+    #[must_use]
+    pub fn default_for(&self, product: &str) -> Option<String> {
+        match self.default {
+            Is(text) => Some(text.replace("NAME", product)),
+            By(_) | Nothing => None,
+        }
+    }
+
+    /// What it means and its default, for people.
+    fn sentence(&self) -> String {
+        match self.default {
+            By(way) => format!("{}; default: {way}", self.help),
+            Is(_) | Nothing => self.help.to_owned(),
+        }
+    }
+
+    /// As [`Setting::sentence`], where the default is not shown beside it.
+    pub(crate) fn help(&self, shows_default: bool) -> String {
+        match self.default {
+            Is(text) if !shows_default => format!("{}; default: {text}", self.help),
+            _ => self.sentence(),
+        }
+    }
+}
+
+/// The settings file as it is installed: every setting, as a comment, with its default for that product.
+#[must_use]
+pub fn file(product: &str) -> String {
+    let mut text = "# The settings of this host. Every tool and script reads them; a variable of the environment wins.\n\
+        # Lines KEY=value: nothing in a value is expanded or executed. What is not set has the value that stands here.\n"
+        .to_owned();
+    for (title, settings) in GROUPS {
+        let _ = write!(text, "\n## {title}\n");
+        for setting in *settings {
+            let _ = write!(
+                text,
+                "\n# {}.\n#{}={}\n",
+                setting.sentence(),
+                setting.name,
+                setting.default_for(product).unwrap_or_default()
+            );
+        }
+    }
+    text
+}
+
+/// `docs/configuration.md`.
+#[must_use]
+pub fn page() -> String {
+    let mut text = "# Settings\n\nEach is a line `KEY=value` of `/etc/svc-tools/environment` (or of the file that `SVC_ENVIRONMENT_FILE` names), a variable of the \
+        environment, which wins, or an option of a tool, which wins over both. `svc-run setting` prints the file with every default; \
+        `svc-setup-snapshots --guess` proposes what to set on this host. `NAME` is the product's name.\n"
+        .to_owned();
+    for (title, settings) in GROUPS {
+        let _ = write!(text, "\n## {title}\n\n| setting | default | |\n|---|---|---|\n");
+        for setting in *settings {
+            let default = match setting.default {
+                Is(value) => format!("`{value}`"),
+                By(way) => way.to_owned(),
+                Nothing => String::new(),
+            };
+            let _ = writeln!(text, "| `{}` | {default} | {} |", setting.name, setting.help);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// `SVC_UPDATE_PAGES=1` writes it again.
+    #[test]
+    fn the_page_of_the_settings_is_that_of_the_table() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+        if std::env::var_os("SVC_UPDATE_PAGES").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, page()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page(), "SVC_UPDATE_PAGES=1 writes it");
+    }
+
+    #[test]
+    fn the_file_as_it_is_installed_sets_nothing_and_has_every_default() {
+        let text = file("acme");
+        assert_eq!(text.lines().find(|line| !line.is_empty() && !line.starts_with('#')), None);
+        for line in ["#SVC_UNIT=acme.service", "#SVC_DATABASE=acme_db", "#SVC_UNINSTALL=", "#SVC_REPOSITORY=my_backup"] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
+        let names: std::collections::BTreeSet<&str> = all().map(|setting| setting.name).collect();
+        assert_eq!(names.len(), all().count());
+    }
+}

@@ -1,0 +1,226 @@
+//! A whole Debian with a process 1 of its own, as an operator has it: PostgreSQL and its cluster from Debian's package, OpenSearch
+//! as a system unit under a user of its own, and svc-tools from its own package, for products of different names.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use svc_tests::debian::Debian;
+use svc_tests::tool::{bin_dir, root};
+use svc_tests::{download, java, os, search, wait};
+
+/// How long anything may take here.
+const LONG: std::time::Duration = svc_tests::wait::HANG;
+
+/// What such a host has installed.
+const PACKAGES: [&str; 6] = ["postgresql", "cron", "curl", "jq", "procps", "sudo"];
+
+/// A product, and what its settings file says of it beyond its name.
+struct Names {
+    name: &'static str,
+    unit: &'static str,
+    database: &'static str,
+    role: &'static str,
+    search_port: u16,
+    settings: &'static str,
+}
+
+const SVC: Names = Names {
+    name: "svc",
+    unit: "svc.service",
+    database: "svc_db",
+    role: "svc",
+    search_port: 9200,
+    settings: "SVC_DB_AS=postgres\n",
+};
+
+/// A product of another name in every respect.
+const ACME: Names = Names {
+    name: "acme",
+    unit: "acme-server.service",
+    database: "acme",
+    role: "acme_app",
+    search_port: 19200,
+    settings: "SVC_NAME=acme\nSVC_UNIT=acme-server.service\nSVC_DATABASE=acme\nSVC_DB_USER=acme_app\nSVC_SEARCH_URL=http://127.0.0.1:19200\n\
+        SVC_CONFIG_FILE=/opt/acme/etc/acme.yaml\nSVC_DB_HOST=localhost\n",
+};
+
+/// A host that runs.
+struct Machine {
+    debian: Debian,
+    product: &'static Names,
+    /// What it is given from outside.
+    _given: tempfile::TempDir,
+}
+
+impl Machine {
+    /// Boots one; `None`, with a word of why, where this machine cannot.
+    fn boot(product: &'static Names) -> Option<Self> {
+        if let Some(program) = Debian::missing() {
+            svc_tests::skip(&format!("a whole host: there is no {program}"));
+            return None;
+        }
+        let files = Debian::files_with("debian-bookworm-host", &PACKAGES).unwrap();
+        let given = tempfile::tempdir_in("/var/tmp").unwrap();
+        os::run(Command::new("chmod").arg("755").arg(given.path())).unwrap();
+        os::run(
+            Command::new(root().join("scripts/package"))
+                .args(["--dev", "--no-build", "--target-dir"])
+                .arg(bin_dir().parent().unwrap())
+                .arg("--out")
+                .arg(given.path()),
+        )
+        .unwrap();
+        let installers = given.path().join("installers");
+        let mut build = Command::new(root().join("tests/service/build-installers"));
+        build.arg(&installers).arg(bin_dir().join("svc-sample"));
+        os::run(if product.name == "svc" { &mut build } else { build.arg(product.name) }).unwrap();
+        os::copy_program(&bin_dir().join("svc-sample"), &given.path().join("svc-sample")).unwrap();
+        let distribution = search::distribution("opensearch-2").unwrap();
+        let home = download::maven(&distribution.artifact()).unwrap();
+        let java = java::at_least(distribution.java).unwrap().home;
+        let log = given.path().join("boot.log");
+        let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
+        let mut options = vec!["--volatile=overlay".to_owned()];
+        options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
+        // Debian's Java has its settings there.
+        options.extend(fs::read_dir("/etc").unwrap().flatten().map(|entry| entry.path()).filter_map(|path| {
+            let is_java = path.file_name()?.to_str()?.starts_with("java-");
+            is_java.then(|| bind(&path, path.to_str().unwrap_or_default()))
+        }));
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let machine = Self { debian: Debian::boot_of(&files, &log, &options).unwrap(), product, _given: given };
+        machine.databases();
+        Some(machine)
+    }
+
+    /// Types a line, which must end well.
+    #[track_caller]
+    fn typed(&self, line: &str) -> String {
+        let ran = self.debian.typed(line).unwrap();
+        assert!(ran.status.success(), "`{line}`: {}", shown(&ran));
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    }
+
+    /// The document of a line that ended well.
+    #[track_caller]
+    fn document(&self, line: &str) -> Value {
+        let text = self.typed(line);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{line}`: {error}: {text}"))
+    }
+
+    /// Writes a file.
+    fn file(&self, path: &str, text: &str) {
+        let line = format!("mkdir -p \"$(dirname '{path}')\" && cat > '{path}' <<'END'\n{text}\nEND");
+        self.typed(&line);
+    }
+
+    /// Both databases, as their packages leave them.
+    fn databases(&self) {
+        let Names { database, role, search_port, .. } = self.product;
+        self.typed("systemctl start postgresql@15-main.service");
+        let sql = format!("CREATE ROLE {role} LOGIN PASSWORD 'pass:word'; CREATE DATABASE {database} OWNER {role}");
+        for one in sql.split("; ") {
+            self.typed(&format!("runuser -u postgres -- psql -qc \"{one}\""));
+        }
+        self.typed(&format!("echo 'localhost:*:*:{role}:pass:word' > /root/.pgpass && chmod 600 /root/.pgpass"));
+
+        self.typed("useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin opensearch");
+        self.typed("mkdir -p /etc/opensearch && cp -r /usr/share/opensearch/config/. /etc/opensearch");
+        self.typed(&format!(
+            "cat >> /etc/opensearch/opensearch.yml <<'END'\npath.data: /var/lib/opensearch\npath.logs: /var/log/opensearch\n\
+             discovery.type: single-node\nhttp.port: {search_port}\n\
+             cluster.routing.allocation.disk.threshold_enabled: false\nEND\n\
+             sed -i 's|logs/|/var/log/opensearch/|' /etc/opensearch/jvm.options\n\
+             printf '%s\\n' -Xms512m -Xmx512m -XX:TieredStopAtLevel=1 > /etc/opensearch/jvm.options.d/heap.options\n\
+             mkdir -p /var/lib/opensearch /var/log/opensearch /var/tmp/opensearch\n\
+             chown -R opensearch: /var/lib/opensearch /var/log/opensearch /var/tmp/opensearch\n\
+             chown -R root:opensearch /etc/opensearch && chmod -R u=rwX,g=rwX,o= /etc/opensearch"
+        ));
+        self.file(
+            "/etc/systemd/system/opensearch.service",
+            &format!(
+                "[Unit]\nDescription=OpenSearch\nAfter=network.target\n\n[Service]\nUser=opensearch\nGroup=opensearch\n\
+                 Environment=OPENSEARCH_JAVA_HOME=/usr/share/jdk OPENSEARCH_PATH_CONF=/etc/opensearch OPENSEARCH_TMPDIR=/var/tmp/opensearch\n\
+                 WorkingDirectory=/var/lib/opensearch\nExecStart=/usr/share/opensearch/bin/opensearch\n\
+                 ExecStartPost=/bin/sh -c 'until curl -fs -o /dev/null http://127.0.0.1:{search_port}/_cluster/health; do sleep 0.2; done'\n\
+                 SuccessExitStatus=143\nTimeoutStartSec=600\nLimitNOFILE=65535\n\n[Install]\nWantedBy=multi-user.target"
+            ),
+        );
+        self.typed("systemctl daemon-reload && systemctl enable --now opensearch.service 2>&1");
+    }
+
+    /// Both databases' content, with a checksum of each table and index.
+    fn content(&self) -> Value {
+        self.document(&format!("/srv/svc-sample content --digest --install-dir /opt/{}", self.product.name))
+    }
+}
+
+fn shown(ran: &Output) -> String {
+    format!("{}\n{}\n{}", ran.status, String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr))
+}
+
+/// A host from nothing to an upgrade and back, and its nights.
+fn a_whole_life(product: &'static Names) {
+    let Some(host) = Machine::boot(product) else { return };
+    let Names { name, unit, .. } = product;
+    // The package, and what a newcomer does.
+    host.typed("apt-get install -y /srv/svc-tools_*.deb");
+    assert_eq!(host.typed("env -i /usr/bin/svc-run setting"), host.typed("cat /etc/svc-tools/environment"));
+    host.typed("zcat /usr/share/man/man1/svc-snap.1.gz /usr/share/man/man8/svc-upgrade.8.gz | grep -q svc-");
+    assert_eq!(host.debian.typed("systemctl is-enabled svc-nightly.timer").unwrap().stdout, b"disabled\n");
+    host.typed(&format!(
+        "cat >> /etc/svc-tools/environment <<'END'\n{}SVC_BACKUP_REPO=/var/backups/search/repository\nSVC_SEARCH_UNIT=opensearch.service\n\
+         SVC_PG_UNIT=postgresql@15-main.service\nSVC_UNINSTALL=/opt/{name}/bin/svc-uninstall\nSVC_INSTALLER_DIR=/srv/installers\nEND",
+        product.settings
+    ));
+    host.typed("svc-setup-snapshots --restart");
+    host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-1.15.5.run && systemctl start {unit}"));
+    host.typed(&format!("/srv/svc-sample seed --items 300 --install-dir /opt/{name}"));
+    host.typed("svc-backup && svc-upgrade --dry-run --last-minor 1.15 --to 2.0.1");
+
+    // An upgrade, and back.
+    host.typed(&format!("systemctl stop {unit}"));
+    let before = host.content();
+    let postgres = "systemctl show --property=MainPID postgresql@15-main.service";
+    let process = host.typed(postgres);
+    let ran = host.document(&format!("svc-upgrade --last-minor 1.15 /srv/installers/{name}-2.0.1.run"));
+    assert_eq!((&ran["changed"], host.typed(&format!("cat /opt/{name}/current-version")).as_str()), (&true.into(), "2.0.1\n"));
+    host.document("svc-rollback");
+    assert_eq!((host.content(), host.typed(&format!("cat /opt/{name}/current-version")).as_str()), (before, "1.15.5\n"));
+    assert_ne!(host.typed(postgres), process, "the packaged server was not restarted");
+    host.typed(&format!("systemctl start {unit}"));
+
+    // The nights: by cron, and by the timer for the night that was missed.
+    let nights = || {
+        let runs = host.typed("cat /var/lib/svc-tools/runs/*z-nightly/document.json 2>/dev/null || true");
+        serde_json::Deserializer::from_str(&runs).into_iter::<Value>().filter_map(Result::ok).collect::<Vec<_>>()
+    };
+    host.typed("sed '/svc-nightly$/s/^17 2/* */; /^[^#]/{/svc-nightly$/!d}' /usr/share/doc/svc-tools/examples/svc-tools.cron > /etc/cron.d/svc-tools");
+    wait::until("the night of cron", LONG, || (nights().len() == 1).then_some(())).unwrap();
+    host.typed("rm /etc/cron.d/svc-tools");
+    host.file("/etc/systemd/system/svc-nightly.timer.d/now.conf", "[Timer]\nRandomizedDelaySec=0");
+    host.typed("mkdir -p /var/lib/systemd/timers && touch -d '2 days ago' /var/lib/systemd/timers/stamp-svc-nightly.timer");
+    host.typed("systemctl daemon-reload && systemctl enable --now svc-nightly.timer 2>&1");
+    wait::until("the night of the timer", LONG, || (nights().len() > 1).then_some(())).unwrap();
+    assert!(nights().iter().all(|night| night["ok"] == true), "{:#?}", nights());
+    host.typed("svc-nightly --max-age 26h");
+
+    // The package goes, the backups stay.
+    let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/search/repository/index*";
+    let before = host.typed(kept);
+    host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
+    assert_eq!(host.typed(kept), before);
+    host.typed("! ls /etc/svc-tools /usr/bin/svc-run /lib/systemd/system/svc-nightly.timer 2>/dev/null");
+}
+
+#[test]
+fn a_whole_host_from_the_package_to_an_upgrade_and_back_and_its_nights() {
+    a_whole_life(&SVC);
+}
+
+#[test]
+fn a_product_of_another_name_in_every_respect() {
+    a_whole_life(&ACME);
+}
