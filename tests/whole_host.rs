@@ -16,24 +16,19 @@ const LONG: std::time::Duration = svc_tests::wait::HANG;
 /// What such a host has installed.
 const PACKAGES: [&str; 6] = ["postgresql", "cron", "curl", "jq", "procps", "sudo"];
 
-/// A product, and what its settings file says of it beyond its name.
+/// A product, and how it is called.
 struct Names {
     name: &'static str,
     unit: &'static str,
     database: &'static str,
     role: &'static str,
     search_port: u16,
-    settings: &'static str,
+    /// Its upgrade is typed in a terminal that is closed in the middle.
+    loses_its_terminal: bool,
 }
 
-const SVC: Names = Names {
-    name: "svc",
-    unit: "svc.service",
-    database: "svc_db",
-    role: "svc",
-    search_port: 9200,
-    settings: "SVC_DB_AS=postgres\n",
-};
+const SVC: Names =
+    Names { name: "svc", unit: "svc.service", database: "svc_db", role: "svc", search_port: 9200, loses_its_terminal: false };
 
 /// A product of another name in every respect.
 const ACME: Names = Names {
@@ -42,8 +37,7 @@ const ACME: Names = Names {
     database: "acme",
     role: "acme_app",
     search_port: 19200,
-    settings: "SVC_NAME=acme\nSVC_UNIT=acme-server.service\nSVC_DATABASE=acme\nSVC_DB_USER=acme_app\nSVC_SEARCH_URL=http://127.0.0.1:19200\n\
-        SVC_CONFIG_FILE=/opt/acme/etc/acme.yaml\nSVC_DB_HOST=localhost\n",
+    loses_its_terminal: true,
 };
 
 /// A host that runs.
@@ -151,6 +145,21 @@ impl Machine {
         self.typed("systemctl daemon-reload && systemctl enable --now opensearch.service 2>&1");
     }
 
+    /// The document of an upgrade.
+    fn upgrade(&self) -> Value {
+        let line = format!("svc-upgrade --last-minor 1.15 /srv/installers/{}-2.0.1.run", self.product.name);
+        if !self.product.loses_its_terminal {
+            return self.document(&line);
+        }
+        self.typed(&format!("setsid script -qec '{line}' /dev/null </dev/null >/dev/null 2>&1 & echo $! > /run/terminal"));
+        let of_run = |what: &str| format!("ls /var/lib/svc-tools/runs/*z-upgrade*/{what}");
+        let has = |what: &str| self.debian.typed(&of_run(what)).unwrap().status.success();
+        wait::until("the dump to begin", LONG, || has("*-dump.started").then_some(())).unwrap();
+        self.typed("kill -9 $(cat /run/terminal)");
+        wait::until("the upgrade to end by itself", LONG, || has("document.json").then_some(())).unwrap();
+        self.document("cat /var/lib/svc-tools/runs/*z-upgrade*/document.json")
+    }
+
     /// Both databases' content, with a checksum of each table and index.
     fn content(&self) -> Value {
         self.document(&format!("/srv/svc-sample content --digest --install-dir /opt/{}", self.product.name))
@@ -170,22 +179,20 @@ fn a_whole_life(product: &'static Names) {
     assert_eq!(host.typed("env -i /usr/bin/svc-run setting"), host.typed("cat /etc/svc-tools/environment"));
     host.typed("zcat /usr/share/man/man1/svc-snap.1.gz /usr/share/man/man8/svc-upgrade.8.gz | grep -q svc-");
     assert_eq!(host.debian.typed("systemctl is-enabled svc-nightly.timer").unwrap().stdout, b"disabled\n");
-    host.typed(&format!(
-        "cat >> /etc/svc-tools/environment <<'END'\n{}SVC_BACKUP_REPO=/var/backups/search/repository\nSVC_SEARCH_UNIT=opensearch.service\n\
-         SVC_PG_UNIT=postgresql@15-main.service\nSVC_UNINSTALL=/opt/{name}/bin/svc-uninstall\nSVC_INSTALLER_DIR=/srv/installers\nEND",
-        product.settings
-    ));
-    host.typed("svc-setup-snapshots --restart");
     host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-1.15.5.run && systemctl start {unit}"));
     host.typed(&format!("/srv/svc-sample seed --items 300 --install-dir /opt/{name}"));
-    host.typed("svc-backup && svc-upgrade --dry-run --last-minor 1.15 --to 2.0.1");
+    // All that a newcomer types, up to a verified restore point.
+    host.typed("svc-setup-snapshots --guess --write");
+    host.typed("svc-unit stop && svc-setup-snapshots && svc-unit start");
+    host.typed("svc-backup");
+    host.typed("svc-upgrade --dry-run --last-minor 1.15 --to 2.0.1");
 
     // An upgrade, and back.
     host.typed(&format!("systemctl stop {unit}"));
     let before = host.content();
     let postgres = "systemctl show --property=MainPID postgresql@15-main.service";
     let process = host.typed(postgres);
-    let ran = host.document(&format!("svc-upgrade --last-minor 1.15 /srv/installers/{name}-2.0.1.run"));
+    let ran = host.upgrade();
     assert_eq!((&ran["changed"], host.typed(&format!("cat /opt/{name}/current-version")).as_str()), (&true.into(), "2.0.1\n"));
     host.document("svc-rollback");
     assert_eq!((host.content(), host.typed(&format!("cat /opt/{name}/current-version")).as_str()), (before, "1.15.5\n"));
@@ -208,7 +215,7 @@ fn a_whole_life(product: &'static Names) {
     host.typed("svc-nightly --max-age 26h");
 
     // The package goes, the backups stay.
-    let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/search/repository/index*";
+    let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/opensearch/index*";
     let before = host.typed(kept);
     host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
     assert_eq!(host.typed(kept), before);

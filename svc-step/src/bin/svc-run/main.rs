@@ -7,6 +7,7 @@ mod bench;
 mod console;
 mod end;
 mod external;
+mod guess;
 mod hold;
 mod hooks;
 mod protocol;
@@ -132,6 +133,12 @@ enum Verb {
     },
     /// Print a setting: of the environment, of the settings file, or its default; without NAME a settings file with every default
     Setting { name: Option<String> },
+    /// Propose the settings of this host, each with its reason
+    Guess {
+        /// Write them to the settings file, where it has none yet
+        #[arg(long)]
+        write: bool,
+    },
     /// Print step and file of each hook of an event
     Hooks { event: String },
     /// Refuse where the last run of these scripts passed its point of no return and did not end well
@@ -204,6 +211,7 @@ fn main() -> ExitCode {
             let known = settings::service_settings().into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
             console::lines(&known.or_else(|| settings::variable(&name)).into_iter().collect::<Vec<_>>())
         }
+        Verb::Guess { write } => tell(guess::guess(write)),
         Verb::Hooks { event } => match hooks_of(&event) {
             // The run ends with what is wrong with the hook.
             Err(Failure { code, message, hint, status, .. }) if std::env::var_os("SVC_RUN_DIR").is_some() => {
