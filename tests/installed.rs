@@ -1,20 +1,15 @@
-//! The product installed as `README.md` says, and started as root types it, as cron starts it, and as systemd does: with nothing in
-//! the environment, and all settings in `/etc/svc-tools/environment`.
+//! The product installed as `README.md` says, and started as root types it, and as cron starts it: with nothing in the
+//! environment, and all settings in `/etc/svc-tools/environment`.
 
 use std::fs;
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::process::Output;
 
 use serde_json::Value;
 use svc_tests::host::Host;
 use svc_tests::installed::Installed;
 use svc_tests::journey::{assert_back, runs};
-use svc_tests::os;
 use svc_tests::product::Product;
 use svc_tests::tool::root;
-use svc_tests::wait;
-
-const A_WHILE: Duration = svc_tests::wait::HANG;
 
 /// The document of a run that ended well.
 #[track_caller]
@@ -67,7 +62,7 @@ fn nights(product: &Product) -> Vec<Value> {
 }
 
 #[test]
-fn cron_and_a_timer_make_a_restore_point_every_night_without_a_word() {
+fn cron_makes_a_restore_point_every_night_and_rehearses_without_a_word() {
     let product = Product::new("everynight").unwrap();
     product.install("1.15.5", 20).unwrap();
     let installed = Installed::new(&product.path("machine"), &product.env()).unwrap();
@@ -76,7 +71,7 @@ fn cron_and_a_timer_make_a_restore_point_every_night_without_a_word() {
         assert_eq!(fs::read_dir(product.backup_dir()).unwrap().count(), nights.len(), "{nights:#?}");
     };
 
-    let page = "scripts/README.md";
+    let page = "/usr/local/share/doc/svc-tools/scripts/README.md";
     let ran = installed.by_cron(page, "svc-nightly").unwrap();
     assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
     all_is_well(&nights(&product));
@@ -84,33 +79,4 @@ fn cron_and_a_timer_make_a_restore_point_every_night_without_a_word() {
     assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
     let rehearsed: Value = serde_json::from_str(&installed.file("/var/log/svc-rehearse.json").unwrap()).unwrap();
     assert_eq!((&rehearsed["ok"], &rehearsed["result"]["rehearsal"]["kind"]), (&true.into(), &"nightly".into()));
-
-    // The files of `systemd/` as they stand, beside what shows the service this machine.
-    let systemd = &product.host.systemd;
-    for unit in ["svc-nightly.service", "svc-nightly.timer"] {
-        let text = fs::read_to_string(root().join("scripts/systemd").join(unit)).unwrap();
-        os::file(&systemd.unit_dir.join(unit), &text, 0o644, None).unwrap();
-    }
-    let more = systemd.unit_dir.join("svc-nightly.service.d");
-    os::folder(&more, 0o755, None).unwrap();
-    os::file(&more.join("machine.conf"), &installed.drop_in(), 0o644, None).unwrap();
-    // The host was off for two nights.
-    let stamps = systemd.home.join(".local/share/systemd/timers");
-    fs::create_dir_all(&stamps).unwrap();
-    let stamp = stamps.join("stamp-svc-nightly.timer");
-    os::run(Command::new("touch").args(["-d", "2 days ago"]).arg(&stamp)).unwrap();
-    os::run(systemd.systemctl().arg("daemon-reload")).unwrap();
-    os::run(systemd.systemctl().args(["enable", "--now", "svc-nightly.timer"])).unwrap();
-    let both = wait::until("the night that was missed", A_WHILE, || Some(nights(&product)).filter(|nights| nights.len() == 2));
-    all_is_well(&both.unwrap());
-    // The timer says when the next night is as soon as the service has ended.
-    let next = || systemd.property("svc-nightly.timer", "NextElapseUSecRealtime").unwrap();
-    wait::until("the next night at 02:17", A_WHILE, || next().contains(" 02:17:00").then_some(())).unwrap();
-    assert_eq!(systemd.property("svc-nightly.service", "Result").unwrap(), "success");
-
-    os::run(systemd.systemctl().args(["disable", "--now", "svc-nightly.timer"])).unwrap();
-    for unit in ["svc-nightly.timer", "svc-nightly.service"] {
-        systemd.remove(unit).unwrap();
-    }
-    fs::remove_dir_all(more).unwrap();
 }

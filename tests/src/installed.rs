@@ -50,10 +50,10 @@ impl Installed {
         let settings: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let lines: String = settings.into_iter().flat_map(|(key, value)| [key, "='", value, "'\n"]).collect();
         os::file(&etc.join("svc-tools/environment"), &lines, 0o600, None)?;
-        let block = page::transcripts("README.md")?.into_iter().find(|block| block.contains("install -t"));
+        let block = page::transcripts("README.md")?.into_iter().find(|block| block.contains("install.sh"));
         let block = block.context("README.md does not say how it is installed")?;
         let commands: Vec<&str> = block.lines().filter(|line| !line.starts_with("cargo ")).collect();
-        let commands = format!("set -e; {}", commands.join("\n")).replace("target/release", "\"$BIN_DIR\"");
+        let commands = format!("set -e; {} --bin \"$BIN_DIR\"", commands.join("\n"));
         os::run(installed.shell("bash", &commands).env("BIN_DIR", bin_dir()).current_dir(root()))?;
         Ok(installed)
     }
@@ -64,18 +64,12 @@ impl Installed {
         Ok(self.shell("bash", line).envs(self.products_own.iter().cloned()).env("PATH", path).output()?)
     }
 
-    /// Runs what a page has for `/etc/cron.d`, the line with that word, as cron does: by `/bin/sh`, with cron's short `PATH`.
+    /// Runs what an installed page has for `/etc/cron.d`, the line with that word, as cron does: by `/bin/sh`, with cron's short `PATH`.
     pub fn by_cron(&self, page: &str, word: &str) -> Result<Output> {
-        let text = fs::read_to_string(root().join(page))?;
+        let text = self.file(page)?;
         let line = text.lines().find(|line| line.contains(" * root ") && line.contains(word));
         let (_, command) = line.and_then(|line| line.split_once(" root ")).with_context(|| format!("{page} has no {word}"))?;
         Ok(self.shell("/bin/sh", command).output()?)
-    }
-
-    /// What gives a unit these folders.
-    pub fn drop_in(&self) -> String {
-        let bind = |(from, to): (&PathBuf, &str)| format!("BindPaths=\"{}\":{to}\n", from.display());
-        ["[Service]\n".to_owned()].into_iter().chain(self.folders.iter().zip(FOLDERS).map(bind)).collect()
     }
 
     /// What is in a file of the machine.

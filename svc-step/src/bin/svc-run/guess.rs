@@ -194,7 +194,7 @@ impl Host<'_> {
     fn postgres(&mut self) {
         let clusters: Vec<PathBuf> = self.entries("/etc/postgresql").iter().flat_map(|version| self.entries(version)).collect();
         let [cluster] = clusters.as_slice() else { return };
-        let version = cluster.parent().map(|parent| file_name(parent)).unwrap_or_default();
+        let version = cluster.parent().map(file_name).unwrap_or_default();
         let unit = format!("postgresql@{version}-{}.service", file_name(cluster));
         self.say("SVC_PG_UNIT", unit, format!("{} is the only cluster", cluster.display()));
         let conf = self.text(cluster.join("postgresql.conf")).unwrap_or_default();
