@@ -28,8 +28,8 @@ pub struct Journal {
 pub struct Plan {
     /// The script, `svc-upgrade`.
     pub script: String,
-    /// The run's ID.
-    pub run_id: String,
+    /// How the script is called: an operator's own by its path.
+    pub program: String,
     /// The run of the script that called this one.
     pub parent: Option<String>,
     /// RFC 3339, UTC.

@@ -51,10 +51,11 @@ pub fn hint(plan: &Plan) -> String {
 
 /// The command line of a run; none where its plan was lost.
 fn command(plan: &Plan) -> Option<Again> {
-    if plan.script.is_empty() {
+    let program = Some(&plan.program).filter(|program| !program.is_empty()).unwrap_or(&plan.script);
+    if program.is_empty() {
         return None;
     }
-    let mut words = vec![plan.script.clone()];
+    let mut words = vec![program.clone()];
     words.extend(without_redacted(plan));
     Some(Again { line: quoted(&words), lost: plan.arguments.iter().any(|word| word.contains(REDACTED)) })
 }

@@ -171,7 +171,7 @@ fn script_step(run: &Run, failed: &Failed) -> Option<String> {
 /// The command line of this call, which a dry run has written nowhere.
 fn run_again(run: &Run, args: &SuperviseArgs) -> String {
     again::hint(&Plan {
-        script: run.script.clone(),
+        program: begin::program(&args.script),
         directory: begin::here().display().to_string(),
         arguments: begin::recorded(&external::words(args.script.get(1..).unwrap_or_default()), &args.private),
         ..Plan::default()
