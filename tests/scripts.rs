@@ -168,6 +168,69 @@ fn a_signal_is_heard_whatever_the_script_is_at() {
     }
 }
 
+/// A step whose tool says that it has changed something.
+fn changes(step: &str) -> String {
+    let document = json!({"schema": "mine.make/1", "tool": "mine 1", "step": "make", "ok": true, "changed": true, "dry_run": false,
+        "run_id": "20260101t000000z-x", "host": "h", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
+        "duration_ms": 1, "result": {}, "warnings": [], "error": null});
+    format!("step {step} -- echo '{document}'\n")
+}
+
+/// An operator's own script, with the settings that it needs.
+fn own_script(folder: &Path, does: &str) -> Tool {
+    let script = folder.join("own scripts/mine");
+    let lib = svc_tests::tool::root().join("scripts/lib/script.sh");
+    let text = format!("#!/bin/bash\n. '{}'\nin_run --kind mine --resumable committed\n{does}", lib.display());
+    fs::create_dir_all(folder.join("own scripts")).unwrap();
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.join("current-version"), "1.15.5\n").unwrap();
+    let tool = Tool::program(script).env("SVC_ENVIRONMENT_FILE", folder.join("none")).env("SVC_INSTALL_DIR", folder);
+    tool.env("SVC_STATE_DIR", folder.join("state"))
+}
+
+#[test]
+fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_commit() {
+    for (ends, status, code) in [
+        ("kill -TERM \"$SVC_SUPERVISOR\"; until ! check x -- svc-version current; do :; done; exit 1", 143, "interrupted"),
+        (
+            "mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"",
+            1,
+            "command_not_begun",
+        ),
+        // The holder has come further when the disk takes no more.
+        (
+            "mkdir \"$SVC_RUN_DIR/02-installer.process\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"",
+            1,
+            "command_not_begun",
+        ),
+        ("exit 1", 1, "failed"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let does = format!(
+            "undo back -- svc-version current\n{}svc-run commit --hint 'To continue:\n  mine'\n{ends}\n",
+            changes("made")
+        );
+        let ran = own_script(folder.path(), &does).run();
+        assert_eq!((ran.status, &ran.doc()["error"]["code"]), (status, &code.into()), "{ran}");
+        let ran = ran.unchanged();
+        let again = format!(
+            "Nothing was changed.\nRun the same command again:\n  '{}'",
+            folder.path().join("own scripts/mine").display()
+        );
+        assert_eq!(ran.doc()["error"]["hint"], again, "{ran}");
+        let steps: Vec<&str> =
+            ran.result()["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+        assert!(steps.contains(&"back") && !steps.contains(&"installer") && !folder.path().join("ran").exists(), "{steps:?}");
+        let resumed = Tool::new("svc-run").arg("refuse-unfinished").arg("mine");
+        resumed
+            .env("SVC_ENVIRONMENT_FILE", folder.path().join("none"))
+            .env("SVC_STATE_DIR", folder.path().join("state"))
+            .run()
+            .ok();
+    }
+}
+
 #[test]
 fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it() {
     let folder = tempfile::tempdir().unwrap();

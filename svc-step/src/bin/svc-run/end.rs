@@ -20,6 +20,8 @@ use super::{again, begin, console, external, undo};
 const ROLLED_BACK: &str = "It was rolled back";
 /// How the hint of a run begins that left everything as it was.
 pub const NOTHING_CHANGED: &str = "Nothing was changed.";
+/// How a hint ends for a run that is run again from its start.
+const AND_AGAIN: &str = ", then run the same command again";
 
 pub fn finish(
     run: &Run,
@@ -140,6 +142,8 @@ fn hint(run: &Run, failed: &Failed, committed: Option<&str>, undone: bool, args:
         };
     }
     if let Some(committed) = committed {
+        // The same command again is refused now.
+        let own = own.map(|own| own.replace(AND_AGAIN, ""));
         if own.as_ref().is_some_and(|own| own.starts_with(ROLLED_BACK)) {
             return join([own, Some("The hops that are left are an upgrade of their own.".to_owned()), None]);
         }

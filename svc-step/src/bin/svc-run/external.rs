@@ -19,7 +19,7 @@ use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Kind};
 use svc_step::line_secrets::without_secrets;
 
-use super::again::{self, quoted};
+use super::again::quoted;
 use super::protocol::Step;
 use super::run::{Run, with_ending};
 
@@ -63,14 +63,19 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         return Err(run.journal_full(&Failure::failed("disk_full", "Less than 8 MiB are free for the output of the command.")));
     }
     let lock = take_lock(&run.state_dir)?;
+    let undos = run.undos_before_commit();
     let files = run.name_files(&step.name);
     run.log(&format!("external {}: {}", step.name, quoted(&run.shown(&step.command))));
     run.note_started(&files, Kind::External)?;
     // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
     super::step::tell_begin(run, &files);
-    hold(run, step, &files, lock)?;
-    outcome(run, step, &files)
+    let ended = hold(run, step, &files, lock).and_then(|()| outcome(run, step, &files));
+    if ended.as_ref().is_err_and(|failure| failure.code == "command_not_begun") {
+        let _ = fs::remove_file(with_ending(&files, "started"));
+        undos.into_iter().for_each(|undos| run.withdraw_commit(undos));
+    }
+    ended
 }
 
 /// Starts the holder, which runs the command and writes how it ended, and waits for it. A signal ends the waiting, not the command.
@@ -107,9 +112,7 @@ fn still_running(step: &Step, files: &Path) -> Failure {
 }
 
 fn not_begun(step: &Step, error: &std::io::Error) -> Failure {
-    Failure::failed("command_not_begun", format!("The command of the step {} was not begun.", step.name))
-        .hint(format!("{}.", again::SAME_COMMAND))
-        .cause(error.to_string())
+    Failure::failed("command_not_begun", format!("The command of the step {} was not begun.", step.name)).cause(error.to_string())
 }
 
 /// What became of the command, by what its holder has written.
@@ -127,6 +130,7 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
             let _ = fs::remove_file(with_ending(files, "started"));
             Err(not_begun(step, &std::io::Error::other("its holder ended before it")))
         }
+        None => Err(not_begun(step, &std::io::Error::other("its holder ended before it"))),
     }
 }
 

@@ -126,6 +126,10 @@ pub struct State {
     busy: usize,
     /// This call has come to the point of no return.
     committed_now: bool,
+    /// The hint of the point of no return, which the next step with an effect passes, and what is to be undone behind it.
+    ahead: Option<(String, Vec<Undo>)>,
+    /// The steps that were told to end.
+    ending: BTreeSet<String>,
 }
 
 impl State {
@@ -226,7 +230,7 @@ impl Run {
             self.terminate(None);
         }
         let mut state = self.state();
-        state.ended = true;
+        (state.ended, state.ahead) = (true, None);
         while state.busy > 0 {
             state = self.wait_for_change(state);
         }
@@ -291,11 +295,14 @@ impl Run {
         }
     }
 
-    /// Notes that a step begins.
+    /// Notes that a step begins: one with an effect passes the point of no return, where the script has come to that.
     ///
     /// # Errors
     /// The disk does not take it (1 `journal_full`): what cannot be noted is not begun.
     pub fn note_started(&self, files: &Path, kind: Kind) -> Result<(), Failure> {
+        if kind != Kind::Check {
+            self.pass_commit()?;
+        }
         let text = match kind {
             Kind::Check => "check\n",
             Kind::Step => "step\n",
@@ -424,8 +431,10 @@ impl Run {
             if state.notes.commit.is_some() && !state.committed_now && !undo.always {
                 return;
             }
-            state.undo.retain(|other| other.name != undo.name);
-            state.undo.push(undo);
+            let State { undo: list, ahead, .. } = state;
+            let list = ahead.as_mut().map_or(list, |(_, behind)| behind);
+            list.retain(|other| other.name != undo.name);
+            list.push(undo);
         })
     }
 
@@ -434,18 +443,37 @@ impl Run {
         let _ = self.note(|state| state.undo.retain(|other| other.name != name));
     }
 
-    /// The point of no return: nothing of what was done is undone from here on.
+    /// The script has come to the point of no return. What ends the run before the next step begins has changed nothing, so that step passes
+    /// it; a resumed run has passed it.
     ///
     /// # Errors
     /// As [`Run::note_started`].
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
+        self.state().ahead = Some((hint.to_owned(), Vec::new()));
+        if self.committed().is_some() { self.pass_commit() } else { Ok(()) }
+    }
+
+    /// Nothing of what was done is undone from here on.
+    fn pass_commit(&self) -> Result<(), Failure> {
         let mut state = self.state();
-        let notes = Notes { commit: Some(hint.to_owned()), ..state.notes.clone() };
-        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().collect();
+        let Some((hint, behind)) = state.ahead.clone() else { return Ok(()) };
+        let notes = Notes { commit: Some(hint), ..state.notes.clone() };
+        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().chain(behind).collect();
         // What nobody could read after a kill has not happened: the undos stay.
         self.keep_notes(&notes, &undo)?;
-        (state.notes, state.undo, state.committed_now) = (notes, undo, true);
+        (state.notes, state.undo, state.committed_now, state.ahead) = (notes, undo, true, None);
         Ok(())
+    }
+
+    /// The undos that the next step drops; none where the point of no return is not the next thing.
+    pub fn undos_before_commit(&self) -> Option<Vec<Undo>> {
+        let state = self.state();
+        state.ahead.is_some().then(|| state.undo.clone())
+    }
+
+    /// The step that passed the point of no return was not begun after all.
+    pub fn withdraw_commit(&self, undo: Vec<Undo>) {
+        let _ = self.note(|state| (state.notes.commit, state.undo, state.committed_now) = (None, undo, false));
     }
 
     pub fn committed(&self) -> Option<String> {
