@@ -246,12 +246,13 @@ impl Run {
         Ok(Busy(self))
     }
 
-    /// Notes that a tool runs; one that begins after a signal came gets it at once.
+    /// Notes that a tool runs; one that begins after a signal came, or after its step was told to end, is told at once.
     pub fn register(&self, process: u32, step: &str) {
         let mut state = self.state();
         let process = i32::try_from(process).unwrap_or(0);
         state.running.insert(process, step.to_owned());
-        if let (Some(signal), false) = (state.signal, state.ended) {
+        let ending = state.ending.contains(step).then_some(Signal::SIGTERM as i32);
+        if let Some(signal) = state.signal.filter(|_| !state.ended).or(ending) {
             send_to(&BTreeMap::from([(process, String::new())]), signal);
         }
     }
@@ -263,6 +264,10 @@ impl Run {
     /// Tells the tools of these steps, or all, to end. A signal to the whole process group has reached them already, and another one would
     /// end them without a document.
     pub fn terminate(&self, steps: Option<&[String]>) {
+        let mut state = self.state();
+        let told = steps.map_or_else(|| state.started.keys().cloned().collect(), <[String]>::to_vec);
+        state.ending.extend(told);
+        drop(state);
         if self.signal_within(ECHO).is_none() {
             let state = self.state();
             let chosen = state.running.iter().filter(|(_, step)| steps.is_none_or(|steps| steps.contains(step)));
@@ -567,4 +572,30 @@ impl From<&Failure> for Failed {
 /// The status of the contract that a script was told to end with.
 pub fn status_of(code: u8) -> Status {
     Status::ALL.into_iter().find(|status| status.code() == code).unwrap_or(Status::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+    use crate::bench::Made;
+
+    #[test]
+    fn a_step_that_comes_to_run_after_it_was_told_to_end_is_ended() {
+        let made = Made::new("svc-upgrade");
+        let caller = Caller { environment: Vec::new() };
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller, false, false, false);
+        for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("dump", None)] {
+            run.state().started.insert(step.to_owned(), None);
+            run.terminate(told.as_ref().map(<[String; 1]>::as_slice));
+            let mut tool = Command::new("sleep").arg("9").spawn().unwrap();
+            run.register(tool.id(), step);
+            assert_eq!(tool.wait().unwrap().signal(), Some(15), "{step}");
+        }
+        let mut undo = Command::new("true").spawn().unwrap();
+        run.register(undo.id(), "start-again");
+        assert!(undo.wait().unwrap().success());
+    }
 }
