@@ -232,6 +232,15 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
 }
 
 #[test]
+fn a_secret_of_an_operators_command_is_in_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    own_script(folder.path(), "check hop -- svc-version current --uninstall 'x --password=s3cr3t'\n")
+        .run()
+        .fails(2, "no_document");
+    assert!(!holds(&folder.path().join("state"), "s3cr3t"));
+}
+
+#[test]
 fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["", "state", "state/runs", "backups"] {

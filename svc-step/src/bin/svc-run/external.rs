@@ -16,11 +16,13 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart, schema_name};
 use svc_step::file::{self, Existing};
-use svc_step::journal::{self, Attempt, Kind};
+use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::line_secrets::without_secrets;
+use svc_step::secret::REDACTED;
 
 use super::again::quoted;
 use super::protocol::Step;
+use super::redact;
 use super::run::{Run, with_ending};
 
 /// How much of the journal's disk must be free for a command's output.
@@ -125,10 +127,9 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
             judge(run, step, &document)
         }
         None if is_running(&run.state_dir) => Err(still_running(step, files)),
-        None if with_ending(files, "out").exists() => Err(unknown(run, step)),
-        None => {
-            let _ = fs::remove_file(with_ending(files, "started"));
-            Err(not_begun(step, &std::io::Error::other("its holder ended before it")))
+        None if with_ending(files, "out").exists() => {
+            remove_unredacted(run.journal());
+            Err(unknown(run, step))
         }
         None => Err(not_begun(step, &std::io::Error::other("its holder ended before it"))),
     }
@@ -198,6 +199,15 @@ pub fn complete(run: &Run, step: &Step) {
     let earlier = run.journal().attempt(&step.name).filter(|earlier| earlier.document.is_none());
     if let Some((earlier, status)) = earlier.and_then(|earlier| Some((earlier.files, earlier.exit_status?))) {
         write_document(run, step, &earlier, status);
+    }
+}
+
+/// Removes what an installer printed whose holder did not live to take its arguments out of that: nobody knows them now. It has ended.
+pub fn remove_unredacted(run: &Journal) {
+    let lost = run.attempt("installer").filter(|one| one.kind == Kind::External && one.exit_status.is_none());
+    let Some(output) = lost.map(|one| with_ending(&one.files, "out")).filter(|output| output.exists()) else { return };
+    if run.plans().iter().any(|plan| plan.arguments.iter().any(|word| word.contains(REDACTED))) {
+        let _ = fs::write(output, redact::REMOVED);
     }
 }
 

@@ -94,9 +94,7 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
             args.command.iter().rev().take(args.private).map(|word| word.as_encoded_bytes().to_vec()).collect();
         if redact::hide(&path("out"), &private).is_err() {
             output.set_len(0)?;
-            output.write_all(
-                b"What it printed was removed: the arguments that are written nowhere could not be taken out of it.\n",
-            )?;
+            output.write_all(redact::REMOVED.as_bytes())?;
         }
     }
     let text = format!("{status}\n");

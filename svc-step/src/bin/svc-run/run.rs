@@ -491,15 +491,14 @@ impl Run {
         state.undo = std::mem::take(&mut state.notes.undo);
     }
 
-    /// The words of a command as they may be shown: without private arguments, and without the secrets in those of the operator's own.
+    /// The words of a command as they may be shown: without private arguments, and without the secrets in the others, which may be the
+    /// operator's own words.
     pub fn shown(&self, command: &[OsString]) -> Vec<String> {
-        let operators = command.first().is_some_and(|program| program == OsStr::new("bash"));
         let words = command.iter().map(|word| word.to_string_lossy().into_owned());
         let shown = words.map(|word| match word.strip_prefix("--installer-arg=") {
             Some(value) if self.private.iter().any(|private| private == value) => format!("--installer-arg={REDACTED}"),
             _ if self.private.contains(&word) => REDACTED.to_owned(),
-            _ if operators => without_secrets(&word),
-            _ => word,
+            _ => without_secrets(&word),
         });
         shown.collect()
     }
