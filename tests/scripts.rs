@@ -168,6 +168,36 @@ fn a_signal_is_heard_whatever_the_script_is_at() {
     }
 }
 
+#[test]
+fn a_run_that_is_resumed_is_told_nothing_that_it_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let resume = |script: &str, words: &[&str]| {
+        let tool = Tool::script(script).arg("--resume").args(words.iter().copied());
+        let tool = tool.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", &state);
+        tool.env("SVC_UNINSTALL", "true").run()
+    };
+    for (script, words) in [
+        ("svc-upgrade", &["--hooks-only"][..]),
+        ("svc-upgrade", &["--clone"]),
+        ("svc-upgrade", &["--auto-rollback"]),
+        ("svc-upgrade", &["--last-minor", "1.15"]),
+        ("svc-upgrade", &["--to=2.0.1"]),
+        ("svc-upgrade", &["--rerun-installer", "svc-2.0.1.run"]),
+        ("svc-rollback", &["--discard-current"]),
+        ("svc-rollback", &["--no-uninstall"]),
+        ("svc-rollback", &["20260101t000000z-upgrade-2.0.1", "20260101t000000z-upgrade-2.0.1"]),
+    ] {
+        let ran = resume(script, words);
+        assert!(ran.status == 2 && ran.stderr.contains("--resume takes no `"), "{script} {words:?}: {ran}");
+        assert!(!state.exists(), "{script} {words:?} has recorded something");
+    }
+    resume("svc-rollback", &["--installer", "a.run", "--rerun-installer"]).fails(4, "run_not_found");
+    resume("svc-upgrade", &["--dry-run"]).fails(2, "resume_dry_run");
+    resume("svc-upgrade", &["--rerun-installer", "--installer-arg", "--x", "--attached", "-v", "--json"])
+        .fails(4, "run_not_found");
+}
+
 /// A step whose tool says that it has changed something.
 fn changes(step: &str) -> String {
     let document = json!({"schema": "mine.make/1", "tool": "mine 1", "step": "make", "ok": true, "changed": true, "dry_run": false,
