@@ -262,6 +262,63 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
 }
 
 #[test]
+fn what_stays_of_a_run_that_failed_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = changes("made");
+    let does = format!(
+        "undo --until made back -- svc-version current\nnote restore_point /b/point\n{made}fail 1 odd 'It is odd.' 'Look.'\n"
+    );
+    let ran = own_script(folder.path(), &does).run().fails(1, "odd").changed();
+    assert_eq!(
+        ran.doc()["error"]["hint"],
+        "The service was not changed. The restore point /b/point is complete and stays.\nLook.",
+        "{ran}"
+    );
+    // Killed there, it is told by what undoes the rest.
+    let killed = format!(
+        "undo rest -- svc-version current\nundo --until made back -- svc-version current\n{made}kill -9 \"$SVC_SUPERVISOR\"; sleep 1\n"
+    );
+    assert_eq!(own_script(folder.path(), &killed).may_be_killed().run().status, 137);
+    let tool = |name: &str| {
+        Tool::new(name).env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_INSTALL_DIR", folder.path())
+    };
+    let recovered = tool("svc-run").arg("recover").env("SVC_STATE_DIR", folder.path().join("state"));
+    let recovered =
+        wait::until("the script to end", A_WHILE, || Some(recovered.clone().run()).filter(|ran| ran.status != 8)).unwrap();
+    let id = recovered.ok().result()["undone"][0].as_str().unwrap().to_owned();
+    let document = fs::read_to_string(folder.path().join("state/runs").join(id).join("document.json")).unwrap();
+    assert!(document.contains(r#""changed":true"#) && !document.contains("Nothing was changed"), "{document}");
+}
+
+/// A run as another call has left it.
+fn run_left(state: &Path, id: &str, files: &[(&str, serde_json::Value)]) -> PathBuf {
+    let run = state.join("runs").join(id);
+    fs::create_dir_all(&run).unwrap();
+    files
+        .iter()
+        .for_each(|(name, value)| fs::write(run.join(name), value.as_str().map_or(value.to_string(), str::to_owned)).unwrap());
+    run
+}
+
+#[test]
+fn what_could_be_undone_is_told_also_where_not_all_could_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    fs::write(folder.path().join("current-version"), "1.15.5\n").unwrap();
+    let undo = |name: &str, command: &[&str]| json!({"name": name, "command": command, "directory": "/", "until": null, "always": false, "unless_interrupted": false});
+    let notes = json!({"facts": {}, "warnings": [], "undo": [undo("a", &["false"]), undo("b", &["svc-version", "current"])]});
+    let plan = json!({"script": "svc-upgrade", "arguments": ["--installer-arg", "<redacted>", "a.run"]});
+    // Its holder was killed before it could take the argument out of what the installer printed.
+    let run = run_left(&state, "20260101t000000z-upgrade", &[("plan.json", plan), ("notes.json", notes)]);
+    fs::write(run.join("01-installer.started"), "external\n").unwrap();
+    fs::write(run.join("01-installer.out"), "licence t0psecret\n").unwrap();
+    let recover = Tool::new("svc-run").arg("recover").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+    let ran = recover.env("SVC_STATE_DIR", &state).env("SVC_INSTALL_DIR", folder.path()).run().fails(1, "undo_failed").changed();
+    assert_eq!(ran.result()["undone"], json!([]), "{ran}");
+    assert!(!holds(&state, "t0psecret") && holds(&run, "What it printed was removed"));
+}
+
+#[test]
 fn a_secret_of_an_operators_command_is_in_no_log() {
     let folder = tempfile::tempdir().unwrap();
     own_script(folder.path(), "check hop -- svc-version current --uninstall 'x --password=s3cr3t'\n")

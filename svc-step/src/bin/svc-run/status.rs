@@ -329,6 +329,10 @@ impl<'a> Runs<'a> {
             None => match run.notes().commit {
                 Some(hint) => hint,
                 None if run.has_begun("hop-1") => hops(run),
+                // What is complete then is not undone.
+                None if run.notes().undo.iter().any(|undo| undo.until.as_ref().is_some_and(|step| run.is_done(step))) => {
+                    again::hint(&run.plan())
+                }
                 None => format!("{NOTHING_CHANGED} {}", again::hint(&run.plan())),
             },
         }
