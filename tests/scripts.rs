@@ -319,6 +319,50 @@ fn what_could_be_undone_is_told_also_where_not_all_could_be() {
 }
 
 #[test]
+fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repaired_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let plan =
+        |script: &str, parent: Option<&str>, words: &[&str]| json!({"script": script, "parent": parent, "arguments": words});
+    let notes = json!({"facts": {}, "warnings": [], "undo": [], "commit": "To continue:\n  x"});
+    run_left(&state, "20260101t000000z-upgrade", &[("plan.json", plan("svc-upgrade", None, &["a.run"])), ("notes.json", notes)]);
+    let tool = |tool: Tool| {
+        let tool = tool.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", &state);
+        tool.env("SVC_BACKUP_DIR", folder.path().join("backups")).env("SVC_INSTALL_DIR", folder.path())
+    };
+    let refused = tool(Tool::script("svc-backup")).run().refused("run_unfinished");
+    assert!(refused.doc()["error"]["hint"].as_str().unwrap().ends_with(":\n  svc-backup --ignore-unfinished"), "{refused}");
+    tool(Tool::script("svc-nightly")).run();
+    assert!(tool(Tool::script("svc-nightly")).arg("--status").run().stdout.contains("run_unfinished"));
+    assert!(!folder.path().join("backups").exists());
+    let code = |ran: Ran| ran.doc()["error"]["code"].as_str().unwrap_or_default().to_owned();
+    assert_ne!(code(tool(Tool::script("svc-backup")).arg("--ignore-unfinished").run()), "run_unfinished");
+
+    // A run within an upgrade that ignores it, as the backup of its rehearsal, does so too; any other one does not.
+    let ask = |id: &str| {
+        code(tool(Tool::new("svc-run")).args(["refuse-unfinished", "svc-upgrade", "svc-rollback"]).env("SVC_RUN_ID", id).run())
+    };
+    let nested = |outer: &str, words: &[&str]| {
+        let [rehearsal, backup] = ["1z-rehearse", "2z-backup"].map(|end| format!("{}{end}", &outer[..14]));
+        run_left(&state, outer, &[("plan.json", plan("svc-upgrade", None, words))]);
+        run_left(&state, &rehearsal, &[("plan.json", plan("svc-rehearse", Some(outer), &[]))]);
+        run_left(&state, &backup, &[("plan.json", plan("svc-backup", Some(&rehearsal), &[]))]);
+        ask(&backup)
+    };
+    assert_eq!(nested("20990101t000000z-upgrade", &["--ignore-unfinished", "b.run"]), "");
+    assert_eq!(nested("20990102t000000z-upgrade", &["b.run"]), "run_unfinished");
+
+    // What ended well although it was told to ignore it says that all is repaired.
+    let well = json!({"ok": true});
+    run_left(
+        &state,
+        "20990103t000000z-backup-manual",
+        &[("plan.json", plan("svc-backup", None, &["--ignore-unfinished"])), ("document.json", well)],
+    );
+    assert_eq!(ask("20990104t000000z-backup"), "");
+}
+
+#[test]
 fn a_secret_of_an_operators_command_is_in_no_log() {
     let folder = tempfile::tempdir().unwrap();
     own_script(folder.path(), "check hop -- svc-version current --uninstall 'x --password=s3cr3t'\n")
@@ -523,7 +567,7 @@ fn no_secret_of_a_url_or_an_installers_argument_is_written_anywhere() {
         .fails(1, "command_failed");
     // Nor of one whose password holds a slash, which the tools refuse.
     let url = product.host.search.url.replace("://", "://bob:1/h1dd3n@");
-    let refused = product.tool("svc-backup").env("SVC_SEARCH_URL", url).run();
+    let refused = product.tool("svc-backup").arg("--ignore-unfinished").env("SVC_SEARCH_URL", url).run();
     assert_eq!(refused.status, 2, "{refused}");
     assert!(!refused.stdout.contains("h1dd3n") && !refused.stderr.contains("h1dd3n"), "{refused}");
     // Nor where the run is resumed in a folder in which a file has that name.
@@ -576,7 +620,10 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
         fs::read_dir(&rc).ok()?.flatten().any(|file| file.file_name().to_string_lossy().ends_with("-installer.rc")).then_some(())
     })
     .unwrap();
-    wait::until("the lock to be free", A_WHILE, || (product.tool("svc-backup").run().status == 0).then_some(())).unwrap();
+    // What it has left is none to go back to.
+    wait::until("the lock to be free", A_WHILE, || Some(product.tool("svc-backup").run()).filter(|ran| ran.status != 8))
+        .unwrap()
+        .refused("run_unfinished");
 
     // It has failed meanwhile, and what was asked for then holds; there is no point to go back to, so nothing is altered.
     let ran = product.tool("svc-upgrade").arg("--resume").run().fails(3, "installer_failed");

@@ -24,18 +24,21 @@ pub struct Found {
 }
 
 /// Ends with 3 where the newest run of these scripts that passed its point of no return did not end well: a restore point of what that has
-/// left is none to go back to.
+/// left is none to go back to. A later run that was told to ignore it, and ended well, says that it was repaired by hand.
 pub fn unfinished(scripts: &[String]) -> ExitCode {
-    let this = std::env::var("SVC_RUN_ID").unwrap_or_default();
+    let this = Journal::at(state_dir().join("runs").join(std::env::var("SVC_RUN_ID").unwrap_or_default()));
     let runs = journal::runs(&state_dir());
-    let parent = runs.iter().find(|run| run.id() == this).and_then(|run| run.plan().parent);
-    let candidates = runs.into_iter().filter(|run| run.id() != this && Some(run.id()) != parent.as_deref());
-    let newest = candidates.into_iter().find(|run| scripts.contains(&run.script()) && run.has_changed_the_service());
+    let ignores = |run: &&Journal| run.plan().arguments.iter().any(|word| word == "--ignore-unfinished");
+    // This run, and those that it is a part of.
+    let own = |run: &&Journal| this.is_within(run.id());
+    let repaired = |run: &&Journal| ignores(run) && run.is_ok();
+    let mut others = runs.iter().filter(|run| !own(run)).take_while(|run| !repaired(run));
+    let newest = others.find(|run| scripts.contains(&run.script()) && run.has_changed_the_service());
     let found = match newest {
-        Some(run) if !run.is_ok() => {
+        Some(run) if !run.is_ok() && !runs.iter().filter(own).any(|run| ignores(&run)) => {
             let (script, id) = (run.script(), run.id().to_owned());
             Err(Failure::refused("run_unfinished", format!("The run {id} has changed the service and did not end well."))
-                .hint(format!("How to resume it or to go back:\n  {script} --status {id}\nIf you have repaired it by hand:\n  svc-upgrade --ignore-unfinished")))
+                .hint(format!("How to resume it or to go back:\n  {script} --status {id}\nIf you have repaired it by hand, make a restore point of that, after which it counts as finished:\n  svc-backup --ignore-unfinished")))
         }
         newest => Ok(Found { run: newest.map(|run| run.id().to_owned()), undone: Vec::new() }),
     };
