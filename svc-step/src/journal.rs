@@ -1,4 +1,4 @@
-//! The journal of a run: what its directory `$SVC_STATE_DIR/runs/<run_id>/` says (`docs`: a run directory is the journal).
+//! The journal of a run: what its directory `$SVC_STATE_DIR/runs/<run_id>/` says (`scripts/README.md`: a run directory is the journal).
 //!
 //! Only read here; `svc-run` writes it. A document that is empty or cut short counts as none: what it would have said is unknown.
 

@@ -208,6 +208,10 @@ fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
     let name = id(&point);
     let choose = |more: &[&str]| host.run(&[&["choose", &name][..], more].concat());
     assert_eq!(choose(&[]).code(), (3, "point_unquiesced".to_owned()));
+    // Typed as it stands, the hint takes the same point.
+    let path = format!("{}/", point.display());
+    let hint = host.run(&["choose", &path]).doc()["error"]["hint"].clone();
+    assert_eq!(hint, format!("If that is good enough:\n  svc-rollback --accept-unquiesced {path}"));
     assert_eq!(choose(&["--accept-unquiesced"]).result()["quiesced"], json!(false));
     let rehearsed = host.run(&["choose", "--rehearse"]);
     assert_eq!(

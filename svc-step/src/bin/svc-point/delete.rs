@@ -72,11 +72,11 @@ fn named<'a>(args: &DeleteArgs, dir: &Path, points: &'a [Point]) -> Result<Vec<&
     for id in &args.ids {
         let point = points.iter().find(|point| point.id == *id).ok_or_else(|| {
             Failure::not_found("point_not_found", format!("There is no restore point {id} in {}.", dir.display()))
-                .hint("To list them: svc-backup --list")
+                .hint("To list them:\n  svc-backup --list")
         })?;
         if newest == Some(point) {
             return Err(Failure::refused("newest_point", format!("{id} is the newest valid restore point and stays."))
-                .hint("Make another one first: svc-backup"));
+                .hint("Make another one first:\n  svc-backup"));
         }
         if point.state == State::Running {
             return Err(Failure::locked("locked", format!("The run that makes the restore point {id} is in progress."))

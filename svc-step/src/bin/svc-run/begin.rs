@@ -51,7 +51,7 @@ pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timest
     }
     if args.dry_run {
         if args.resume.is_some() {
-            return Err(Failure::usage("resume_dry_run", "--resume has no dry run.").hint(format!("{script} --status")));
+            return Err(Failure::usage("resume_dry_run", "--resume has no dry run.").hint("svc-run status"));
         }
         let dir = tempfile::Builder::new()
             .prefix("svc-dry-run.")

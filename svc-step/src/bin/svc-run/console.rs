@@ -188,8 +188,9 @@ fn disk(disk: &Value) -> String {
     format!("{}: {free} free, {level}", text("node"))
 }
 
-/// What helps after a step that failed. A tool's hint may name an option that the scripts do not have; then it is in words of theirs.
-pub fn hint_of(document: Option<&Document<Value>>) -> Option<String> {
+/// What helps after a step of a script that failed. A tool's hint may name an option that the script does not have; then it is in words of
+/// the script's.
+pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<String> {
     let document = document?;
     let error = document.error.as_ref()?;
     let schema = document.schema.split('/').next().unwrap_or_default();
@@ -202,11 +203,12 @@ pub fn hint_of(document: Option<&Document<Value>>) -> Option<String> {
         }
         ("no_room" | "disk_full" | "out_of_space", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
         ("data_streams", _) => {
-            "Leave the data streams out of SVC_INDICES ('*,-NAME'), and restore them by hand:\n  svc-snap restore --streams-in-place"
+            "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
         }
-        ("live_index_red", _) => {
-            "Repair the index (GET /_cluster/allocation/explain), or let its data go:\n  svc-rollback --discard-current"
+        ("live_index_red", _) if script == "svc-rollback" => {
+            "Repair the index (GET /_cluster/allocation/explain), or pass --discard-current, which lets its data go."
         }
+        ("live_index_red", _) => "Repair the index (GET /_cluster/allocation/explain).",
         ("dump_not_kept", _) => {
             "Check the disk and the memory of this host (dmesg), or set SVC_BACKUP_DIR to a folder on another disk."
         }
@@ -320,19 +322,21 @@ mod tests {
 
     #[test]
     fn a_hint_names_no_option_that_the_scripts_do_not_have() {
-        for (step, code, flag, helps) in [
-            ("svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
-            ("svc-pgdump.aside", "no_room", "--ignore-room", "omit --clone"),
-            ("svc-pgrestore.stage", "no_room", "--ignore-room", "space"),
-            ("svc-snap.swap", "live_index_red", "--drop-old", "svc-rollback --discard-current"),
-            ("svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
-            ("svc-confsave.save", "copy_exists", "--force", "Move the copy"),
-            ("svc-snap.stage", "no_room", "--force", "as the tool has it: --force"),
+        for (script, step, code, flag, helps) in [
+            ("svc-backup", "svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
+            ("svc-upgrade", "svc-pgdump.aside", "no_room", "--ignore-room", "omit --clone"),
+            ("svc-rollback", "svc-pgrestore.stage", "no_room", "--ignore-room", "space"),
+            ("svc-rollback", "svc-snap.swap", "live_index_red", "--drop-old", "--discard-current"),
+            // A rehearsal gives nothing up, and has no such option.
+            ("svc-rehearse", "svc-snap.swap", "live_index_red", "--discard-current", "Repair the index"),
+            ("svc-backup", "svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
+            ("svc-rollback", "svc-confsave.save", "copy_exists", "--force", "Move the copy"),
+            ("svc-rollback", "svc-snap.stage", "no_room", "--force", "as the tool has it: --force"),
         ] {
             let error = json!({"code": code, "message": "", "hint": format!("as the tool has it: {flag}"), "retryable": false, "causes": []});
             let it = document(&json!({"schema": format!("{step}/1"), "ok": false, "error": error}));
-            let hint = hint_of(Some(&it)).unwrap();
-            assert!(hint.contains(helps) && hint.contains(flag) == helps.contains(flag), "{step} {code}: {hint}");
+            let hint = hint_of(script, Some(&it)).unwrap();
+            assert!(hint.contains(helps) && hint.contains(flag) == helps.contains(flag), "{script} {step} {code}: {hint}");
         }
     }
 

@@ -128,7 +128,7 @@ pub fn close(run: &Path) {
 pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
     let gone = |error: &dyn std::fmt::Display| {
         Failure::failed("supervisor_gone", "The supervisor of the run is gone.")
-            .hint("The next call of any script finishes what is left: svc-run status shows it.")
+            .hint("The next call of any script finishes what is left. To see it:\n  svc-run status")
             .cause(error.to_string())
     };
     let folder = File::open(run).map_err(|error| gone(&error))?;
