@@ -372,6 +372,23 @@ fn a_secret_of_an_operators_command_is_in_no_log() {
 }
 
 #[test]
+fn a_dry_run_of_the_setup_needs_no_cluster_that_is_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup =
+        Tool::script("svc-setup-snapshots").arg("--dry-run").talks().env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+    let setup = setup.env("SVC_SEARCH_URL", "http://127.0.0.1:1").env("SVC_BACKUP_REPO", folder.path().join("repo"));
+    let ran =
+        setup.env("SVC_SEARCH_UNIT", "search.service").env("SVC_STATE_DIR", folder.path().join("state")).run().ok().unchanged();
+    let plan = ran.result()["plan"].to_string();
+    assert!(
+        plan.contains("svc-unit start search.service")
+            && !plan.contains("svc-unit restart")
+            && plan.contains("svc-snap register"),
+        "{ran}"
+    );
+}
+
+#[test]
 fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["", "state", "state/runs", "backups"] {
