@@ -32,7 +32,7 @@ pub enum Request {
     /// A fact for the last document; with `list`, the values are a list; with `from`, the value is a path in the document of that step.
     Note { key: String, values: Vec<String>, list: bool, from: Option<String> },
     /// A warning of the script's own.
-    Warn { review: bool, code: String, text: String },
+    Warn { code: String, text: String },
     /// Ends the run by a rule of the script's own.
     Fail { status: u8, code: String, text: String, hint: String },
 }
