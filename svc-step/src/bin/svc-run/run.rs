@@ -305,16 +305,23 @@ impl Run {
     /// # Errors
     /// The disk does not take it (1 `journal_full`): what cannot be noted is not begun.
     pub fn note_started(&self, files: &Path, kind: Kind) -> Result<(), Failure> {
-        if kind != Kind::Check {
-            self.pass_commit()?;
-        }
         let text = match kind {
             Kind::Check => "check\n",
             Kind::Step => "step\n",
             Kind::External => "external\n",
         };
+        let path = with_ending(files, "started");
         // A check is asked again, whatever became of it.
-        self.write(&with_ending(files, "started"), text.as_bytes(), kind != Kind::Check)
+        if kind == Kind::Check || self.state().ahead.is_none() {
+            return self.write(&path, text.as_bytes(), kind != Kind::Check);
+        }
+        // The disk has taken it before the point of no return is passed: behind that, nothing can keep the step from being noted.
+        let partial = with_ending(files, "started.partial");
+        let _ = fs::remove_file(&partial);
+        self.write(&partial, text.as_bytes(), true)?;
+        self.pass_commit().inspect_err(|_| drop(fs::remove_file(&partial)))?;
+        let named = fs::rename(&partial, &path).map_err(|error| Failure::io("write the journal", &path, &error));
+        named.and_then(|()| file::sync_folder_of(&path)).map_err(|failure| self.journal_full(&failure))
     }
 
     /// Writes a file of the journal that is not there yet.
