@@ -20,7 +20,7 @@ use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::line_secrets::without_secrets;
 use svc_step::secret::REDACTED;
 
-use super::again::quoted;
+use super::again::{self, quoted};
 use super::protocol::Step;
 use super::redact;
 use super::run::{Run, with_ending};
@@ -59,7 +59,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     if run.private_lost && step.name == "installer" {
         let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
         return Err(Failure::usage("installer_args_missing", "The installer has arguments, which are kept nowhere.")
-            .hint(format!("Pass them again:\n  {} --resume {}{rerun} --installer-arg ARG", run.script, run.id)));
+            .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))));
     }
     if file::free_bytes(run.dir()).is_some_and(|free| free < ROOM) {
         return Err(run.journal_full(&Failure::failed("disk_full", "Less than 8 MiB are free for the output of the command.")));
@@ -265,7 +265,13 @@ fn unknown(run: &Run, step: &Step) -> Failure {
 }
 
 pub fn rerun_hint(run: &Run) -> String {
-    format!("If it can safely be run twice:\n  {} --resume {} --rerun-installer", run.script, run.id)
+    format!("If it can safely be run twice:\n  {} --rerun-installer", resume(run))
+}
+
+fn resume(run: &Run) -> String {
+    let plan = run.journal().plan();
+    let program = Some(again::program(&plan)).filter(|program| !program.is_empty());
+    quoted(&[program.unwrap_or(&run.script), "--resume", &run.id])
 }
 
 // The lock of such commands.
