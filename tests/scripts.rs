@@ -262,6 +262,17 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
 }
 
 #[test]
+fn an_operators_own_script_is_named_by_its_path_where_it_is_to_be_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = own_script(folder.path(), "svc-run commit --hint 'Look.'\nexternal installer -- false\n")
+        .run()
+        .fails(1, "command_failed");
+    let id = ran.doc()["run_id"].as_str().unwrap();
+    let wanted = format!("\n  '{}' --resume {id} --rerun-installer\nLook.", folder.path().join("own scripts/mine").display());
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().ends_with(&wanted), "{ran}");
+}
+
+#[test]
 fn what_stays_of_a_run_that_failed_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let made = changes("made");
@@ -274,6 +285,9 @@ fn what_stays_of_a_run_that_failed_is_told() {
         "The service was not changed. The restore point /b/point is complete and stays.\nLook.",
         "{ran}"
     );
+    // Without an undo all stays.
+    let ran = own_script(folder.path(), &format!("{made}fail 1 odd 'It is odd.' 'Look.'\n")).run().fails(1, "odd").changed();
+    assert_eq!(ran.doc()["error"]["hint"], "Look.", "{ran}");
     // Killed there, it is told by what undoes the rest.
     let killed = format!(
         "undo rest -- svc-version current\nundo --until made back -- svc-version current\n{made}kill -9 \"$SVC_SUPERVISOR\"; sleep 1\n"

@@ -48,8 +48,9 @@ pub fn finish(
     }
     let committed = run.committed();
     let environment = step_environment(run, settings);
+    let list = run.undo_list();
     // Where all that the run did is undone however it ends, nothing is left of it.
-    let for_its_time = run.undo_list().iter().all(|undo| undo.always) && !run.undo_list().is_empty();
+    let for_its_time = list.iter().all(|undo| undo.always);
     let was_killed = ended.as_ref().is_ok_and(|ended| ended.signal().is_some());
     let left = undo::run_all(run, &environment, failed.is_some(), was_killed);
     // One that came while a rollback was running has ended that; no other undo is ended by one.
@@ -68,7 +69,7 @@ pub fn finish(
     if let Some(text) = &left_to_undo {
         let _ = run.warn("undo_failed", text.clone(), true);
     }
-    let undone = failed.is_some() && committed.is_none() && left.is_empty();
+    let undone = (failed.is_some() || for_its_time) && committed.is_none() && left.is_empty();
     run.state().plan.iter().for_each(|line| console::plain(line));
     let mut outcome = Outcome {
         script: run.script.clone(),
@@ -80,7 +81,8 @@ pub fn finish(
         code: failed.as_ref().map(|failed| failed.code.clone()).unwrap_or_default(),
         message: failed.as_ref().map(|failed| failed.message.clone()).unwrap_or_default(),
         hint: None,
-        undone: if undone || (for_its_time && committed.is_none() && left.is_empty()) { own_steps(run) } else { Vec::new() },
+        // Without an undo nothing was taken back.
+        undone: if undone && !list.is_empty() { own_steps(run) } else { Vec::new() },
         earlier: run.earlier.clone(),
         plan: run.state().plan.clone(),
     };
