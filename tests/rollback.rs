@@ -306,6 +306,19 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
 }
 
 #[test]
+fn a_rollback_that_has_staged_takes_no_clones_when_it_is_resumed() {
+    let (product, before) = installed("rbnoclone");
+    product.tool("svc-upgrade").arg("--clone").arg(product.installer("2.0.1")).run().ok();
+    // As where the cluster is busy for a moment.
+    let away = "case $* in *'--unused'*) exit 5 ;; esac";
+    let rollback = product.tool("svc-rollback").stub(&product.path("stub"), "svc-snap", away);
+    signal_at(&product, rollback, (Signal::SIGKILL, true), "swap-search.started");
+    let ran = once_free(|| product.tool("svc-rollback").arg("--resume")).ok();
+    assert_eq!((&ran.result()["clones"], &ran.result()["previous"]["run"]), (&false.into(), &ran.doc()["run_id"]), "{ran}");
+    assert_back(&product, &before);
+}
+
+#[test]
 fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run_again_only_when_that_is_said() {
     let (product, before, _) = upgraded("rbdiscard");
     let installer = product.path("odd/rbdiscard-1.15.5.run");

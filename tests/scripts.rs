@@ -169,6 +169,240 @@ fn a_signal_is_heard_whatever_the_script_is_at() {
 }
 
 #[test]
+fn a_run_that_is_resumed_is_told_nothing_that_it_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let resume = |script: &str, words: &[&str]| {
+        let tool = Tool::script(script).arg("--resume").args(words.iter().copied());
+        let tool = tool.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", &state);
+        tool.env("SVC_UNINSTALL", "true").run()
+    };
+    for (script, words) in [
+        ("svc-upgrade", &["--hooks-only"][..]),
+        ("svc-upgrade", &["--clone"]),
+        ("svc-upgrade", &["--auto-rollback"]),
+        ("svc-upgrade", &["--last-minor", "1.15"]),
+        ("svc-upgrade", &["--to=2.0.1"]),
+        ("svc-upgrade", &["--rerun-installer", "svc-2.0.1.run"]),
+        ("svc-rollback", &["--discard-current"]),
+        ("svc-rollback", &["--no-uninstall"]),
+        ("svc-rollback", &["20260101t000000z-upgrade-2.0.1", "20260101t000000z-upgrade-2.0.1"]),
+    ] {
+        let ran = resume(script, words);
+        assert!(ran.status == 2 && ran.stderr.contains("--resume takes no `"), "{script} {words:?}: {ran}");
+        assert!(!state.exists(), "{script} {words:?} has recorded something");
+    }
+    resume("svc-rollback", &["--installer", "a.run", "--rerun-installer"]).fails(4, "run_not_found");
+    resume("svc-upgrade", &["--dry-run"]).fails(2, "resume_dry_run");
+    resume("svc-upgrade", &["--rerun-installer", "--installer-arg", "--x", "--attached", "-v", "--json"])
+        .fails(4, "run_not_found");
+}
+
+/// A step whose tool says that it has changed something.
+fn changes(step: &str) -> String {
+    let document = json!({"schema": "mine.make/1", "tool": "mine 1", "step": "make", "ok": true, "changed": true, "dry_run": false,
+        "run_id": "20260101t000000z-x", "host": "h", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
+        "duration_ms": 1, "result": {}, "warnings": [], "error": null});
+    format!("step {step} -- echo '{document}'\n")
+}
+
+/// An operator's own script, with the settings that it needs.
+fn own_script(folder: &Path, does: &str) -> Tool {
+    let script = folder.join("own scripts/mine");
+    let lib = svc_tests::tool::root().join("scripts/lib/script.sh");
+    let text = format!("#!/bin/bash\n. '{}'\nin_run --kind mine --resumable committed\n{does}", lib.display());
+    fs::create_dir_all(folder.join("own scripts")).unwrap();
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.join("current-version"), "1.15.5\n").unwrap();
+    let tool = Tool::program(script).env("SVC_ENVIRONMENT_FILE", folder.join("none")).env("SVC_INSTALL_DIR", folder);
+    tool.env("SVC_STATE_DIR", folder.join("state"))
+}
+
+#[test]
+fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_commit() {
+    for (ends, status, code) in [
+        ("kill -TERM \"$SVC_SUPERVISOR\"; until ! check x -- svc-version current; do :; done; exit 1", 143, "interrupted"),
+        (
+            "mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"",
+            1,
+            "command_not_begun",
+        ),
+        // The holder has come further when the disk takes no more.
+        (
+            "mkdir \"$SVC_RUN_DIR/02-installer.process\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"",
+            1,
+            "command_not_begun",
+        ),
+        ("exit 1", 1, "failed"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let does = format!(
+            "undo back -- svc-version current\n{}svc-run commit --hint 'To continue:\n  mine'\n{ends}\n",
+            changes("made")
+        );
+        let ran = own_script(folder.path(), &does).run();
+        assert_eq!((ran.status, &ran.doc()["error"]["code"]), (status, &code.into()), "{ran}");
+        let ran = ran.unchanged();
+        let again = format!(
+            "Nothing was changed.\nRun the same command again:\n  '{}'",
+            folder.path().join("own scripts/mine").display()
+        );
+        assert_eq!(ran.doc()["error"]["hint"], again, "{ran}");
+        let steps: Vec<&str> =
+            ran.result()["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+        assert!(steps.contains(&"back") && !steps.contains(&"installer") && !folder.path().join("ran").exists(), "{steps:?}");
+        let resumed = Tool::new("svc-run").arg("refuse-unfinished").arg("mine");
+        resumed
+            .env("SVC_ENVIRONMENT_FILE", folder.path().join("none"))
+            .env("SVC_STATE_DIR", folder.path().join("state"))
+            .run()
+            .ok();
+    }
+}
+
+#[test]
+fn an_operators_own_script_is_named_by_its_path_where_it_is_to_be_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = own_script(folder.path(), "svc-run commit --hint 'Look.'\nexternal installer -- false\n")
+        .run()
+        .fails(1, "command_failed");
+    let id = ran.doc()["run_id"].as_str().unwrap();
+    let wanted = format!("\n  '{}' --resume {id} --rerun-installer\nLook.", folder.path().join("own scripts/mine").display());
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().ends_with(&wanted), "{ran}");
+}
+
+#[test]
+fn what_stays_of_a_run_that_failed_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = changes("made");
+    let does = format!(
+        "undo --until made back -- svc-version current\nnote restore_point /b/point\n{made}fail 1 odd 'It is odd.' 'Look.'\n"
+    );
+    let ran = own_script(folder.path(), &does).run().fails(1, "odd").changed();
+    assert_eq!(
+        ran.doc()["error"]["hint"],
+        "The service was not changed. The restore point /b/point is complete and stays.\nLook.",
+        "{ran}"
+    );
+    // Without an undo all stays.
+    let ran = own_script(folder.path(), &format!("{made}fail 1 odd 'It is odd.' 'Look.'\n")).run().fails(1, "odd").changed();
+    assert_eq!(ran.doc()["error"]["hint"], "Look.", "{ran}");
+    // Killed there, it is told by what undoes the rest.
+    let killed = format!(
+        "undo rest -- svc-version current\nundo --until made back -- svc-version current\n{made}kill -9 \"$SVC_SUPERVISOR\"; sleep 1\n"
+    );
+    assert_eq!(own_script(folder.path(), &killed).may_be_killed().run().status, 137);
+    let tool = |name: &str| {
+        Tool::new(name).env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_INSTALL_DIR", folder.path())
+    };
+    let recovered = tool("svc-run").arg("recover").env("SVC_STATE_DIR", folder.path().join("state"));
+    let recovered =
+        wait::until("the script to end", A_WHILE, || Some(recovered.clone().run()).filter(|ran| ran.status != 8)).unwrap();
+    let id = recovered.ok().result()["undone"][0].as_str().unwrap().to_owned();
+    let document = fs::read_to_string(folder.path().join("state/runs").join(id).join("document.json")).unwrap();
+    assert!(document.contains(r#""changed":true"#) && !document.contains("Nothing was changed"), "{document}");
+}
+
+/// A run as another call has left it.
+fn run_left(state: &Path, id: &str, files: &[(&str, serde_json::Value)]) -> PathBuf {
+    let run = state.join("runs").join(id);
+    fs::create_dir_all(&run).unwrap();
+    files
+        .iter()
+        .for_each(|(name, value)| fs::write(run.join(name), value.as_str().map_or(value.to_string(), str::to_owned)).unwrap());
+    run
+}
+
+#[test]
+fn what_could_be_undone_is_told_also_where_not_all_could_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    fs::write(folder.path().join("current-version"), "1.15.5\n").unwrap();
+    let undo = |name: &str, command: &[&str]| json!({"name": name, "command": command, "directory": "/", "until": null, "always": false, "unless_interrupted": false});
+    let notes = json!({"facts": {}, "warnings": [], "undo": [undo("a", &["false"]), undo("b", &["svc-version", "current"])]});
+    let plan = json!({"script": "svc-upgrade", "arguments": ["--installer-arg", "<redacted>", "a.run"]});
+    // Its holder was killed before it could take the argument out of what the installer printed.
+    let run = run_left(&state, "20260101t000000z-upgrade", &[("plan.json", plan), ("notes.json", notes)]);
+    fs::write(run.join("01-installer.started"), "external\n").unwrap();
+    fs::write(run.join("01-installer.out"), "licence t0psecret\n").unwrap();
+    let recover = Tool::new("svc-run").arg("recover").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+    let ran = recover.env("SVC_STATE_DIR", &state).env("SVC_INSTALL_DIR", folder.path()).run().fails(1, "undo_failed").changed();
+    assert_eq!(ran.result()["undone"], json!([]), "{ran}");
+    assert!(!holds(&state, "t0psecret") && holds(&run, "What it printed was removed"));
+}
+
+#[test]
+fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repaired_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let plan =
+        |script: &str, parent: Option<&str>, words: &[&str]| json!({"script": script, "parent": parent, "arguments": words});
+    let notes = json!({"facts": {}, "warnings": [], "undo": [], "commit": "To continue:\n  x"});
+    run_left(&state, "20260101t000000z-upgrade", &[("plan.json", plan("svc-upgrade", None, &["a.run"])), ("notes.json", notes)]);
+    let tool = |tool: Tool| {
+        let tool = tool.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", &state);
+        tool.env("SVC_BACKUP_DIR", folder.path().join("backups")).env("SVC_INSTALL_DIR", folder.path())
+    };
+    let refused = tool(Tool::script("svc-backup")).run().refused("run_unfinished");
+    assert!(refused.doc()["error"]["hint"].as_str().unwrap().ends_with(":\n  svc-backup --ignore-unfinished"), "{refused}");
+    tool(Tool::script("svc-nightly")).run();
+    assert!(tool(Tool::script("svc-nightly")).arg("--status").run().stdout.contains("run_unfinished"));
+    assert!(!folder.path().join("backups").exists());
+    let code = |ran: Ran| ran.doc()["error"]["code"].as_str().unwrap_or_default().to_owned();
+    assert_ne!(code(tool(Tool::script("svc-backup")).arg("--ignore-unfinished").run()), "run_unfinished");
+
+    // A run within an upgrade that ignores it, as the backup of its rehearsal, does so too; any other one does not.
+    let ask = |id: &str| {
+        code(tool(Tool::new("svc-run")).args(["refuse-unfinished", "svc-upgrade", "svc-rollback"]).env("SVC_RUN_ID", id).run())
+    };
+    let nested = |outer: &str, words: &[&str]| {
+        let [rehearsal, backup] = ["1z-rehearse", "2z-backup"].map(|end| format!("{}{end}", &outer[..14]));
+        run_left(&state, outer, &[("plan.json", plan("svc-upgrade", None, words))]);
+        run_left(&state, &rehearsal, &[("plan.json", plan("svc-rehearse", Some(outer), &[]))]);
+        run_left(&state, &backup, &[("plan.json", plan("svc-backup", Some(&rehearsal), &[]))]);
+        ask(&backup)
+    };
+    assert_eq!(nested("20990101t000000z-upgrade", &["--ignore-unfinished", "b.run"]), "");
+    assert_eq!(nested("20990102t000000z-upgrade", &["b.run"]), "run_unfinished");
+
+    // What ended well although it was told to ignore it says that all is repaired.
+    let well = json!({"ok": true});
+    run_left(
+        &state,
+        "20990103t000000z-backup-manual",
+        &[("plan.json", plan("svc-backup", None, &["--ignore-unfinished"])), ("document.json", well)],
+    );
+    assert_eq!(ask("20990104t000000z-backup"), "");
+}
+
+#[test]
+fn a_secret_of_an_operators_command_is_in_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    own_script(folder.path(), "check hop -- svc-version current --uninstall 'x --password=s3cr3t'\n")
+        .run()
+        .fails(2, "no_document");
+    assert!(!holds(&folder.path().join("state"), "s3cr3t"));
+}
+
+#[test]
+fn a_dry_run_of_the_setup_needs_no_cluster_that_is_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup =
+        Tool::script("svc-setup-snapshots").arg("--dry-run").talks().env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+    let setup = setup.env("SVC_SEARCH_URL", "http://127.0.0.1:1").env("SVC_BACKUP_REPO", folder.path().join("repo"));
+    let ran =
+        setup.env("SVC_SEARCH_UNIT", "search.service").env("SVC_STATE_DIR", folder.path().join("state")).run().ok().unchanged();
+    let plan = ran.result()["plan"].to_string();
+    assert!(
+        plan.contains("svc-unit start search.service")
+            && !plan.contains("svc-unit restart")
+            && plan.contains("svc-snap register"),
+        "{ran}"
+    );
+}
+
+#[test]
 fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["", "state", "state/runs", "backups"] {
@@ -364,7 +598,7 @@ fn no_secret_of_a_url_or_an_installers_argument_is_written_anywhere() {
         .fails(1, "command_failed");
     // Nor of one whose password holds a slash, which the tools refuse.
     let url = product.host.search.url.replace("://", "://bob:1/h1dd3n@");
-    let refused = product.tool("svc-backup").env("SVC_SEARCH_URL", url).run();
+    let refused = product.tool("svc-backup").arg("--ignore-unfinished").env("SVC_SEARCH_URL", url).run();
     assert_eq!(refused.status, 2, "{refused}");
     assert!(!refused.stdout.contains("h1dd3n") && !refused.stderr.contains("h1dd3n"), "{refused}");
     // Nor where the run is resumed in a folder in which a file has that name.
@@ -417,7 +651,10 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
         fs::read_dir(&rc).ok()?.flatten().any(|file| file.file_name().to_string_lossy().ends_with("-installer.rc")).then_some(())
     })
     .unwrap();
-    wait::until("the lock to be free", A_WHILE, || (product.tool("svc-backup").run().status == 0).then_some(())).unwrap();
+    // What it has left is none to go back to.
+    wait::until("the lock to be free", A_WHILE, || Some(product.tool("svc-backup").run()).filter(|ran| ran.status != 8))
+        .unwrap()
+        .refused("run_unfinished");
 
     // It has failed meanwhile, and what was asked for then holds; there is no point to go back to, so nothing is altered.
     let ran = product.tool("svc-upgrade").arg("--resume").run().fails(3, "installer_failed");

@@ -26,16 +26,19 @@ document() { svc-run document "$@"; }
 is_done() { svc-run is-done "$@"; }
 dry() { [[ -n ${SVC_DRY_RUN-} ]]; }
 
-# parse ARGUMENT...: hands each argument to the script's own `option`; `taken` says how many arguments it was.
+# parse ARGUMENT...: hands each argument to the script's own `option`; `taken` says how many arguments it was. A run that is resumed knows
+# its arguments, and is told only what is for this call, or is written nowhere.
 parse() {
-  local joined
+  local joined known=''
   while (($#)); do
     taken=1 joined=false
     if [[ $1 == --*=* ]]; then joined=true && set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
+    [[ $1 =~ ^(--(resume|rerun-installer|installer|installer-arg|uninstall|attached|verbose|json|dry-run)|-v)$ ]] || known=${known:-$1}
     option "$@"
     if $joined && ((taken == 1)); then usage_error "\`$1\` takes no value."; fi
     shift "$taken" 2>/dev/null || usage_error "\`$1\` needs a value."
   done
+  if [[ -n $known && -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; then usage_error "--resume takes no \`$known\`: the run knows it."; fi
 }
 common_option() {
   case $1 in
@@ -57,10 +60,6 @@ given() { [[ " ${flags[*]} " == *" $1 "* ]]; }
 usage_error() {
   printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2
   exit 2
-}
-# first_call_only ARGUMENT...: what a resumed run knows already, and must not be told again.
-first_call_only() {
-  if (($#)) && [[ -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; then usage_error "--resume takes no \`$1\`: the run knows it."; fi
 }
 
 # in_run OPTION OF svc-run supervise...: continues as a child of svc-run, which holds the lock and owns the journal and the signals.

@@ -1,4 +1,4 @@
-//! The journal of a run: what its directory `$SVC_STATE_DIR/runs/<run_id>/` says (`docs`: a run directory is the journal).
+//! The journal of a run: what its directory `$SVC_STATE_DIR/runs/<run_id>/` says (`scripts/README.md`: a run directory is the journal).
 //!
 //! Only read here; `svc-run` writes it. A document that is empty or cut short counts as none: what it would have said is unknown.
 
@@ -28,8 +28,8 @@ pub struct Journal {
 pub struct Plan {
     /// The script, `svc-upgrade`.
     pub script: String,
-    /// The run's ID.
-    pub run_id: String,
+    /// How the script is called: an operator's own by its path.
+    pub program: String,
     /// The run of the script that called this one.
     pub parent: Option<String>,
     /// RFC 3339, UTC.

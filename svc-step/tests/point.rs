@@ -208,6 +208,10 @@ fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
     let name = id(&point);
     let choose = |more: &[&str]| host.run(&[&["choose", &name][..], more].concat());
     assert_eq!(choose(&[]).code(), (3, "point_unquiesced".to_owned()));
+    // Typed as it stands, the hint takes the same point.
+    let path = format!("{}/", point.display());
+    let hint = host.run(&["choose", &path]).doc()["error"]["hint"].clone();
+    assert_eq!(hint, format!("If that is good enough:\n  svc-rollback --accept-unquiesced {path}"));
     assert_eq!(choose(&["--accept-unquiesced"]).result()["quiesced"], json!(false));
     let rehearsed = host.run(&["choose", "--rehearse"]);
     assert_eq!(
@@ -416,10 +420,17 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     assert_eq!((stays.status, stays.doc()["changed"].clone(), host.calls()), (0, json!(false), String::new()));
 
     fs::remove_file(point.join("SHA256SUMS")).unwrap();
+    // As long as the snapshot is left, it is not done: whoever undoes it comes again.
+    let mut away = document("svc-snap.delete/1", false, &Value::Null);
+    away["error"]["code"] = json!("search_unreachable");
+    host.snap(5, &away);
+    let failed = remove(&[]);
+    assert_eq!((failed.code(), point.exists()), ((5, "search_unreachable".to_owned()), true));
+    host.snap(0, &document("svc-snap.delete/1", true, &json!({})));
     let gone = remove(&[]);
-    assert!(gone.status == 0 && !point.exists() && host.calls() == "delete s --cancel\n", "{}", gone.stderr);
+    assert!(gone.status == 0 && !point.exists() && host.calls() == "delete s --cancel\n".repeat(2), "{}", gone.stderr);
     // It may be in another folder now, and its snapshot that of a valid restore point.
-    assert_eq!((remove(&[]).doc()["changed"].clone(), host.calls().lines().count()), (json!(false), 1));
+    assert_eq!((remove(&[]).doc()["changed"].clone(), host.calls().lines().count()), (json!(false), 2));
     assert_eq!(host.run(&["remove", host.path("state").to_str().unwrap()]).code(), (3, "point_not_found".to_owned()));
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn print(args: &AgeArgs, call: &Call) -> Finished {
         if age.is_some_and(|age| age <= args.max_age) {
             return Ok(result);
         }
-        let hint = "To see how the last night went: svc-nightly --status";
+        let hint = "To see how the last night went:\n  svc-nightly --status";
         Err(Stopped::with(Failure::invalid("point_too_old", sentence).hint(hint), result))
     });
     finished.text = args.table.then_some(text);

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         (None, Some(upgrade)) => of_upgrade(args, call, upgrade)?,
         (None, None) => {
             let message = "No upgrade is recorded here whose installer was started, so no restore point is chosen by itself.";
-            let hint = format!("Name one: svc-rollback ID, with one of: {}", names(args, call));
+            let hint = format!("Name one of: {}\n  svc-rollback ID", names(args, call));
             return Err(Failure::not_found("point_not_found", message).hint(hint).into());
         }
     };
@@ -83,7 +83,10 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         if args.rehearse {
             call.warn("point_unquiesced", message);
         } else if !(args.accept_unquiesced && args.point.is_some()) {
-            let hint = format!("If that is good enough: svc-rollback --accept-unquiesced {id}");
+            // As it was named: it may be in another folder.
+            let point = args.point.as_ref().unwrap_or(&id);
+            let point = shlex::try_quote(point).map_or_else(|_| point.clone(), Into::into);
+            let hint = format!("If that is good enough:\n  svc-rollback --accept-unquiesced {point}");
             return Err(Failure::refused("point_unquiesced", message).hint(hint).into());
         }
     }
@@ -121,7 +124,7 @@ fn newest_valid(args: &ChooseArgs, call: &Call) -> Result<PathBuf, Failure> {
         let version = args.version.as_ref().map_or(String::new(), |version| format!(" of version {version}"));
         let age = if args.max_age.is_some() { " that is young enough" } else { "" };
         let message = format!("There is no valid restore point{version}{age} in {}.", args.dir.dir().display());
-        Failure::not_found("point_not_found", message).hint("To make one: svc-backup")
+        Failure::not_found("point_not_found", message).hint("To make one:\n  svc-backup")
     })
 }
 
@@ -138,7 +141,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     // One that has passed its point of no return and is not finished is resumed.
     if let Some(cut) = rollbacks.iter().find(|run| run.notes().commit.is_some()).filter(|run| !run.is_ok()) {
         let message = format!("The rollback {} has begun to change things and is not finished.", cut.id());
-        let hint = format!("To continue: svc-rollback --resume {}", cut.id());
+        let hint = format!("To continue:\n  svc-rollback --resume {}", cut.id());
         return Err(Failure::refused("rollback_unfinished", message).hint(hint));
     }
     // A second one would remove what was written since. (By the ID, since it may have been taken from another folder.)
@@ -150,7 +153,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     if let Some(done) = rollbacks.iter().find(is_of_upgrade) {
         let message = format!("The last upgrade was rolled back already, by the run {}.", done.id());
         let hint = format!(
-            "To remove what was written since, and go back once more, name the restore point: svc-rollback {}",
+            "To remove what was written since, and go back once more, name the restore point:\n  svc-rollback {}",
             upgrade.id()
         );
         return Err(Failure::refused("rolled_back_already", message).hint(hint));
@@ -170,8 +173,9 @@ fn refuse_after_attempt(call: &Call, upgrade: &Journal) -> Result<(), Failure> {
             let (id, before) = (run.id(), upgrade.id());
             let message =
                 format!("The last upgrade, {id}, ended before its installer was started: there is nothing to roll back.");
-            let hint =
-                format!("svc-upgrade --status {id} shows its state. To roll back the one before it: svc-rollback {before}");
+            let hint = format!(
+                "To see its state:\n  svc-upgrade --status {id}\nTo roll back the one before it:\n  svc-rollback {before}"
+            );
             return Err(Failure::refused("nothing_to_roll_back", message).hint(hint));
         }
     }

@@ -72,11 +72,11 @@ fn named<'a>(args: &DeleteArgs, dir: &Path, points: &'a [Point]) -> Result<Vec<&
     for id in &args.ids {
         let point = points.iter().find(|point| point.id == *id).ok_or_else(|| {
             Failure::not_found("point_not_found", format!("There is no restore point {id} in {}.", dir.display()))
-                .hint("To list them: svc-backup --list")
+                .hint("To list them:\n  svc-backup --list")
         })?;
         if newest == Some(point) {
             return Err(Failure::refused("newest_point", format!("{id} is the newest valid restore point and stays."))
-                .hint("Make another one first: svc-backup"));
+                .hint("Make another one first:\n  svc-backup"));
         }
         if point.state == State::Running {
             return Err(Failure::locked("locked", format!("The run that makes the restore point {id} is in progress."))
@@ -111,15 +111,7 @@ impl Removal {
         let attempt = call.effects().attempt();
         match snap::run(call, &command) {
             Ok(_) => attempt.happened(),
-            Err(failure) => match failure.code.as_str() {
-                "snapshot_not_found" => attempt.refused(),
-                "other_server" | "repository_readonly" | "repository_not_found" => {
-                    attempt.refused();
-                    let message = format!("The snapshot of the restore point {} stays where it is: {failure}", point.id);
-                    call.warn("snapshot_stays", message);
-                }
-                _ => return Err(failure),
-            },
+            Err(failure) => refused(call, failure, &point.id).map(|()| attempt.refused())?,
         }
         let gone = fs::remove_dir_all(folder).map_err(|error| Failure::io("remove the restore point", folder, &error));
         call.effects().happened();
@@ -127,6 +119,18 @@ impl Removal {
         self.half_removed = None;
         self.removed.push(point.id.clone());
         Ok(())
+    }
+}
+
+/// A snapshot that is gone already, or that nothing here can delete, keeps no restore point from being removed.
+pub fn refused(call: &Call, failure: Failure, id: &str) -> Result<(), Failure> {
+    match failure.code.as_str() {
+        "snapshot_not_found" => Ok(()),
+        "other_server" | "repository_readonly" | "repository_not_found" => {
+            call.warn("snapshot_stays", format!("The snapshot of the restore point {id} stays where it is: {failure}"));
+            Ok(())
+        }
+        _ => Err(failure),
     }
 }
 

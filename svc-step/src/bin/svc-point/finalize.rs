@@ -201,7 +201,7 @@ fn sums(call: &Call, dir: &Path, dump: &DumpResult) -> Result<String, Failure> {
     let size = fs::metadata(dir.join(&name)).map_err(|error| Failure::io("read the dump", &dir.join(&name), &error))?.len();
     if size != dump.size_bytes {
         let message = format!("The dump {name} has {size} bytes, and its document says {}.", dump.size_bytes);
-        return Err(Failure::invalid("dump_altered", message).hint("Run the whole backup again: svc-backup"));
+        return Err(Failure::invalid("dump_altered", message).hint("Run the whole backup again:\n  svc-backup"));
     }
     let mut text = format!("{}  ./{name}\n", dump.sha256);
     let fault = |error: std::io::Error| Failure::io("read the restore point", dir, &error);

@@ -10,8 +10,9 @@ use svc_step::common::DryRun;
 use svc_step::file::{self, Existing};
 use svc_step::journal::Journal;
 use svc_step::run_id::RunId;
-use svc_step::{Call, Failure, Status, StepResult};
+use svc_step::{Call, Failure, StepResult};
 
+use crate::delete::refused;
 use crate::point::SUMS;
 use crate::snap;
 
@@ -54,10 +55,10 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     // Whatever else has no sums is not ours to remove.
     if id.parse::<RunId>().is_err() || dir.is_symlink() {
         let message = format!("{} is no folder of a restore point: its name is no run ID, or it is a link.", dir.display());
-        return Err(Failure::refused("point_not_found", message).hint("To list the restore points: svc-point list").into());
+        return Err(Failure::refused("point_not_found", message).hint("To list the restore points:\n  svc-point list").into());
     }
     if dir.join(SUMS).exists() {
-        call.warn("point_finalized", format!("{} is finalized and stays. To remove it: svc-point delete {id}", dir.display()));
+        call.warn("point_finalized", format!("{} is finalized and stays. To remove it:\n  svc-point delete {id}", dir.display()));
         return Ok(removed);
     }
     let journal = Journal::at(call.state_dir().join("runs").join(&id));
@@ -76,16 +77,19 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     let snapshot = args.keep_valid
         && journal.is_done("snapshot")
         && (journal.is_done("verify-snapshot") || !journal.has_begun("verify-snapshot"));
-    if !snapshot {
-        delete_snapshot(args, call, &journal, &mut removed);
-    }
-    if (dump || snapshot) && dir.exists() {
+    let keeps = (dump || snapshot) && dir.exists();
+    if keeps {
         keep(call, &journal, &dir, [(dump, "dump", "pgdump.json"), (snapshot, "snapshot", "snapshot.json")], args.dry)?;
         let what = [(dump, "The dump is valid and kept."), (snapshot, "The snapshot is valid and kept.")];
         let what: Vec<&str> = what.iter().filter(|(is_kept, _)| *is_kept).map(|(_, sentence)| *sentence).collect();
         removed.kept = Some(format!("{} See {}, which is no restore point.", what.join(" "), dir.display()));
         removed.incomplete_point = Some(dir.display().to_string());
-    } else if dir.exists() {
+    }
+    // The folder stays as long as the snapshot: the next call finds by it that this is not done.
+    if !snapshot && let Err(failure) = delete_snapshot(args, call, &journal, &mut removed) {
+        return Err(call.stopped(failure, removed));
+    }
+    if !keeps && dir.exists() {
         removed.plan.push(Action::file(&dir, "remove"));
         if !args.dry.dry_run {
             call.effects().happened();
@@ -98,28 +102,23 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     Ok(removed)
 }
 
-/// One that the run has not begun, or that was refused, does not exist. One that stays takes disk space, and harms nobody.
-fn delete_snapshot(args: &RemoveArgs, call: &Call, journal: &Journal, removed: &mut Removed) {
-    let Some((name, attempt)) = args.snapshot.as_ref().zip(journal.attempt("snapshot")) else { return };
+/// One that the run has not begun, or that was refused, does not exist.
+fn delete_snapshot(args: &RemoveArgs, call: &Call, journal: &Journal, removed: &mut Removed) -> Result<(), Failure> {
+    let Some((name, attempt)) = args.snapshot.as_ref().zip(journal.attempt("snapshot")) else { return Ok(()) };
     if attempt.document.is_some_and(|document| document.changed == Some(false)) {
-        return;
+        return Ok(());
     }
     let command = ["svc-snap", "delete", name, "--cancel"].map(str::to_owned);
     removed.plan.push(Action::command(command.clone()));
     if args.dry.dry_run {
-        return;
+        return Ok(());
     }
     let attempt = call.effects().attempt();
     match snap::run(call, &command) {
         Ok(_) => attempt.happened(),
-        Err(failure) if failure.status == Status::NotFound => attempt.refused(),
-        Err(failure) => {
-            let message = format!(
-                "The snapshot of the incomplete restore point was not deleted: {failure} To delete it: svc-snap delete {name}"
-            );
-            call.review("snapshot_left", message);
-        }
+        Err(failure) => refused(call, failure, &removed.path).map(|()| attempt.refused())?,
     }
+    Ok(())
 }
 
 fn keep(call: &Call, journal: &Journal, dir: &Path, kept: [(bool, &str, &str); 2], dry: DryRun) -> Result<(), Failure> {

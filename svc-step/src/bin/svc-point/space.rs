@@ -24,9 +24,6 @@ const LEAST: u64 = 16 * 1024 * 1024;
 
 A document that is absent, or of a step that failed, says nothing.")]
 pub struct SpaceArgs {
-    /// The folder of the restore point, or its first parent that exists; default: SVC_BACKUP_DIR
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
     /// The document of svc-snap health
     #[arg(long, value_name = "FILE")]
     search: Option<PathBuf>,
@@ -100,7 +97,7 @@ struct Dump {
 }
 
 pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
-    let wanted = args.folder.as_ref().map_or_else(|| args.dir.dir(), |folder| crate::point::real(folder));
+    let wanted = args.dir.dir();
     let folder = crate::point::usable(&wanted)?;
     let space = measure(args, folder);
     if space.is_too_little() {

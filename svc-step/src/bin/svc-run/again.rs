@@ -49,12 +49,17 @@ pub fn hint(plan: &Plan) -> String {
     format!("{SAME_COMMAND}{with}:\n  {}", again.line)
 }
 
+/// How the script of a run is called.
+pub fn program(plan: &Plan) -> &str {
+    if plan.program.is_empty() { &plan.script } else { &plan.program }
+}
+
 /// The command line of a run; none where its plan was lost.
 fn command(plan: &Plan) -> Option<Again> {
-    if plan.script.is_empty() {
+    let mut words = vec![program(plan).to_owned()];
+    if words == [""] {
         return None;
     }
-    let mut words = vec![plan.script.clone()];
     words.extend(without_redacted(plan));
     Some(Again { line: quoted(&words), lost: plan.arguments.iter().any(|word| word.contains(REDACTED)) })
 }

@@ -51,7 +51,7 @@ pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timest
     }
     if args.dry_run {
         if args.resume.is_some() {
-            return Err(Failure::usage("resume_dry_run", "--resume has no dry run.").hint(format!("{script} --status")));
+            return Err(Failure::usage("resume_dry_run", "--resume has no dry run.").hint("svc-run status"));
         }
         let dir = tempfile::Builder::new()
             .prefix("svc-dry-run.")
@@ -240,7 +240,7 @@ fn plan(args: &SuperviseArgs, run: &Run, parent: &Option<String>, started: Times
         .filter(|(name, value)| name != "PATH" && name != "SVC_RUN_ID" && !value.is_empty());
     Plan {
         script: run.script.clone(),
-        run_id: run.id.clone(),
+        program: program(&args.script),
         parent: parent.clone(),
         started_at: svc_step::document::Time::from(started).as_str().to_owned(),
         directory: here().display().to_string(),
@@ -252,6 +252,13 @@ fn plan(args: &SuperviseArgs, run: &Run, parent: &Option<String>, started: Times
         arguments: recorded(&external::words(args.script.get(1..).unwrap_or_default()), &args.private),
         settings: all.map(|(name, value)| (name, svc_step::line_secrets::without_secrets(&value))).collect(),
     }
+}
+
+/// How a script is called again: those of the product by their names, an operator's own by its path.
+pub fn program(script: &[OsString]) -> String {
+    let path = script.first().map(Path::new).unwrap_or(Path::new(""));
+    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("svc-"));
+    path.file_name().filter(|_| is_ours).map_or(path.as_os_str(), |name| name).to_string_lossy().into_owned()
 }
 
 /// The arguments as they are written: without private values, and without the secrets in the others.

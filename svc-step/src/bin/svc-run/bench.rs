@@ -37,7 +37,7 @@ impl Made {
     /// How the run was called, as far as it is not usual.
     pub fn plan(&self, differs: &Value) {
         let usual = json!({
-            "script": "svc-upgrade", "run_id": self.journal().id(), "parent": null, "started_at": "2026-11-20T02:00:03Z",
+            "script": "svc-upgrade", "parent": null, "started_at": "2026-11-20T02:00:03Z",
             "directory": "/", "user": "root", "tools": "0.1.0", "arguments": ["/srv/svc-2.0.1.run"], "settings": {},
         });
         self.write("plan.json", &merged(usual, differs));

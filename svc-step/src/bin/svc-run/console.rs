@@ -151,14 +151,13 @@ fn says(schema: &str, result: &Value) -> String {
             format!("{} can be written by {}, and has {snapshots} snapshots", text("/repository"), nodes.join(", "))
         }
         "svc-pgdump.dump" => format!("PostgreSQL {}, pg_dump {}", text("/server_version"), text("/pg_dump_version")),
-        "svc-snap.clone" | "svc-snap.aside" => format!("{} indices can be cloned", count("/indices")),
-        "svc-pgrestore.clone" | "svc-pgdump.aside" => format!("{} can be cloned", size("/size_bytes").unwrap_or_default()),
+        "svc-snap.aside" => format!("{} indices can be cloned", count("/indices")),
+        "svc-pgdump.aside" => format!("{} can be cloned", size("/size_bytes").unwrap_or_default()),
         "svc-confsave.save" => text("/source"),
         "svc-confsave.restore" => format!("{} can be restored", text("/path")),
         "svc-snap.stage" => {
-            let needed = size("/space/needed_bytes").or_else(|| size("/room/needed_bytes")).map(|size| format!(" of {size}"));
-            let free =
-                size("/space/free_bytes").or_else(|| size("/room/free_bytes")).map(|size| format!(", {size} free for them"));
+            let needed = size("/room/needed_bytes").map(|size| format!(" of {size}"));
+            let free = size("/room/free_bytes").map(|size| format!(", {size} free for them"));
             let space = needed.map(|needed| needed + &free.unwrap_or_default()).unwrap_or_default();
             format!("{}: {} indices{space}", text("/snapshot"), count("/indices"))
         }
@@ -167,11 +166,8 @@ fn says(schema: &str, result: &Value) -> String {
             format!("{} indices can be swapped", count(indices))
         }
         "svc-pgrestore.stage" => {
-            let space = if result.get("space").is_some_and(Value::is_object) { "/space" } else { "/room" };
-            let of = |key: &str| size(&format!("{space}/{key}"));
-            let needed = of("needed_bytes").zip(of("free_bytes"));
-            let needed =
-                needed.map(|(needed, free)| format!(": about {needed}, {free} free in {}", text(&format!("{space}/folder"))));
+            let needed = size("/room/needed_bytes").zip(size("/room/free_bytes"));
+            let needed = needed.map(|(needed, free)| format!(": about {needed}, {free} free in {}", text("/room/folder")));
             format!("{}{}", text("/dump/path"), needed.unwrap_or_default())
         }
         "svc-point.create" => format!("{} can be made", text("/path")),
@@ -188,25 +184,23 @@ fn disk(disk: &Value) -> String {
     format!("{}: {free} free, {level}", text("node"))
 }
 
-/// What helps after a step that failed. A tool's hint may name an option that the scripts do not have; then it is in words of theirs.
-pub fn hint_of(document: Option<&Document<Value>>) -> Option<String> {
+/// What helps after a step of a script that failed. A tool's hint may name an option that the script does not have; then it is in words of
+/// the script's.
+pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<String> {
     let document = document?;
     let error = document.error.as_ref()?;
     let schema = document.schema.split('/').next().unwrap_or_default();
     let own = match (error.code.as_str(), schema) {
-        ("no_room" | "disk_full" | "out_of_space", "svc-pgdump.dump") => {
-            "Free disk space, or set SVC_BACKUP_DIR to a folder on another disk."
-        }
-        ("no_room" | "disk_full" | "out_of_space", "svc-pgdump.aside" | "svc-pgrestore.clone") => {
-            "Free space on the disk of PostgreSQL, or omit --clone."
-        }
-        ("no_room" | "disk_full" | "out_of_space", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
+        ("no_room" | "disk_full", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a folder on another disk.",
+        ("no_room" | "disk_full", "svc-pgdump.aside") => "Free space on the disk of PostgreSQL, or omit --clone.",
+        ("no_room" | "disk_full", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
         ("data_streams", _) => {
-            "Leave the data streams out of SVC_INDICES ('*,-NAME'), and restore them by hand:\n  svc-snap restore --streams-in-place"
+            "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
         }
-        ("live_index_red", _) => {
-            "Repair the index (GET /_cluster/allocation/explain), or let its data go:\n  svc-rollback --discard-current"
+        ("live_index_red", _) if script == "svc-rollback" => {
+            "Repair the index (GET /_cluster/allocation/explain), or pass --discard-current, which lets its data go."
         }
+        ("live_index_red", _) => "Repair the index (GET /_cluster/allocation/explain).",
         ("dump_not_kept", _) => {
             "Check the disk and the memory of this host (dmesg), or set SVC_BACKUP_DIR to a folder on another disk."
         }
@@ -290,23 +284,23 @@ mod tests {
                 "svc can be written by a, b, and has 3 snapshots",
             ),
             ("svc-pgdump.dump", json!({"server_version": "17.2", "pg_dump_version": "17.4"}), "PostgreSQL 17.2, pg_dump 17.4"),
-            ("svc-snap.clone", json!({"indices": [1, 2]}), "2 indices can be cloned"),
-            ("svc-pgrestore.clone", json!({"size_bytes": 2_621_440}), "2.5 MB can be cloned"),
+            ("svc-snap.aside", json!({"indices": [1, 2]}), "2 indices can be cloned"),
+            ("svc-pgdump.aside", json!({"size_bytes": 2_621_440}), "2.5 MB can be cloned"),
             ("svc-confsave.save", json!({"source": "/etc/svc.yaml"}), "/etc/svc.yaml"),
             ("svc-confsave.restore", json!({"path": "/etc/svc.yaml"}), "/etc/svc.yaml can be restored"),
             (
                 "svc-snap.stage",
-                json!({"snapshot": "s", "indices": [1], "space": {"needed_bytes": 1024, "free_bytes": 2048}}),
+                json!({"snapshot": "s", "indices": [1], "room": {"needed_bytes": 1024, "free_bytes": 2048}}),
                 "s: 1 indices of 1 kB, 2 kB free for them",
             ),
-            ("svc-snap.stage", json!({"snapshot": "s", "indices": [1], "space": null}), "s: 1 indices"),
+            ("svc-snap.stage", json!({"snapshot": "s", "indices": [1], "room": null}), "s: 1 indices"),
             ("svc-snap.restore", json!({"swap": {"indices": [1, 2, 3]}, "indices": []}), "3 indices can be swapped"),
             (
                 "svc-pgrestore.stage",
-                json!({"dump": {"path": "/d.sql"}, "space": {"needed_bytes": 1024, "free_bytes": 2048, "folder": "/pg"}}),
+                json!({"dump": {"path": "/d.sql"}, "room": {"needed_bytes": 1024, "free_bytes": 2048, "folder": "/pg"}}),
                 "/d.sql: about 1 kB, 2 kB free in /pg",
             ),
-            ("svc-pgrestore.stage", json!({"dump": {"path": "/d.sql"}, "space": null}), "/d.sql"),
+            ("svc-pgrestore.stage", json!({"dump": {"path": "/d.sql"}, "room": null}), "/d.sql"),
             ("svc-point.create", json!({"path": "/b/p"}), "/b/p can be made"),
             ("svc-point.space", json!({"summary": "9 GB free in /b"}), "9 GB free in /b"),
             ("mine.anything", json!({}), ""),
@@ -320,19 +314,21 @@ mod tests {
 
     #[test]
     fn a_hint_names_no_option_that_the_scripts_do_not_have() {
-        for (step, code, flag, helps) in [
-            ("svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
-            ("svc-pgdump.aside", "no_room", "--ignore-room", "omit --clone"),
-            ("svc-pgrestore.stage", "no_room", "--ignore-room", "space"),
-            ("svc-snap.swap", "live_index_red", "--drop-old", "svc-rollback --discard-current"),
-            ("svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
-            ("svc-confsave.save", "copy_exists", "--force", "Move the copy"),
-            ("svc-snap.stage", "no_room", "--force", "as the tool has it: --force"),
+        for (script, step, code, flag, helps) in [
+            ("svc-backup", "svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
+            ("svc-upgrade", "svc-pgdump.aside", "no_room", "--ignore-room", "omit --clone"),
+            ("svc-rollback", "svc-pgrestore.stage", "no_room", "--ignore-room", "space"),
+            ("svc-rollback", "svc-snap.swap", "live_index_red", "--drop-old", "--discard-current"),
+            // A rehearsal gives nothing up, and has no such option.
+            ("svc-rehearse", "svc-snap.swap", "live_index_red", "--discard-current", "Repair the index"),
+            ("svc-backup", "svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
+            ("svc-rollback", "svc-confsave.save", "copy_exists", "--force", "Move the copy"),
+            ("svc-rollback", "svc-snap.stage", "no_room", "--force", "as the tool has it: --force"),
         ] {
             let error = json!({"code": code, "message": "", "hint": format!("as the tool has it: {flag}"), "retryable": false, "causes": []});
             let it = document(&json!({"schema": format!("{step}/1"), "ok": false, "error": error}));
-            let hint = hint_of(Some(&it)).unwrap();
-            assert!(hint.contains(helps) && hint.contains(flag) == helps.contains(flag), "{step} {code}: {hint}");
+            let hint = hint_of(script, Some(&it)).unwrap();
+            assert!(hint.contains(helps) && hint.contains(flag) == helps.contains(flag), "{script} {step} {code}: {hint}");
         }
     }
 

@@ -6,11 +6,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
+use svc_step::document::Document;
 use svc_step::file::{self, Existing};
-use svc_step::journal::{self, Journal, Plan};
+use svc_step::journal::{self, Attempt, Journal, Plan};
 use svc_step::{Failure, signals};
 
-use super::report::{self, Outcome};
+use super::report::{self, Outcome, RunResult};
 use super::run::{Failed, Run};
 use super::supervise::{End, SuperviseArgs, own_settings};
 use super::terminal::FOLLOWED;
@@ -20,6 +21,8 @@ use super::{again, begin, console, external, undo};
 const ROLLED_BACK: &str = "It was rolled back";
 /// How the hint of a run begins that left everything as it was.
 pub const NOTHING_CHANGED: &str = "Nothing was changed.";
+/// How a hint ends for a run that is run again from its start.
+const AND_AGAIN: &str = ", then run the same command again";
 
 pub fn finish(
     run: &Run,
@@ -45,8 +48,9 @@ pub fn finish(
     }
     let committed = run.committed();
     let environment = step_environment(run, settings);
+    let list = run.undo_list();
     // Where all that the run did is undone however it ends, nothing is left of it.
-    let for_its_time = run.undo_list().iter().all(|undo| undo.always) && !run.undo_list().is_empty();
+    let for_its_time = list.iter().all(|undo| undo.always);
     let was_killed = ended.as_ref().is_ok_and(|ended| ended.signal().is_some());
     let left = undo::run_all(run, &environment, failed.is_some(), was_killed);
     // One that came while a rollback was running has ended that; no other undo is ended by one.
@@ -65,9 +69,9 @@ pub fn finish(
     if let Some(text) = &left_to_undo {
         let _ = run.warn("undo_failed", text.clone(), true);
     }
-    let undone = failed.is_some() && committed.is_none() && left.is_empty();
+    let undone = (failed.is_some() || for_its_time) && committed.is_none() && left.is_empty();
     run.state().plan.iter().for_each(|line| console::plain(line));
-    let outcome = Outcome {
+    let mut outcome = Outcome {
         script: run.script.clone(),
         run_id: run.id.clone(),
         status: status(run, failed.as_ref(), signal),
@@ -76,21 +80,27 @@ pub fn finish(
         failed_step: failed.as_ref().and_then(|failed| failed.step.clone()),
         code: failed.as_ref().map(|failed| failed.code.clone()).unwrap_or_default(),
         message: failed.as_ref().map(|failed| failed.message.clone()).unwrap_or_default(),
-        hint: failed.as_ref().map(|failed| {
-            let helps = hint(run, failed, committed.as_deref(), undone, args);
-            left_to_undo.map_or(helps.clone(), |left| format!("{left}\n{helps}"))
-        }),
-        undone: if undone || (for_its_time && committed.is_none() && left.is_empty()) { own_steps(run) } else { Vec::new() },
+        hint: None,
+        // Without an undo nothing was taken back.
+        undone: if undone && !list.is_empty() { own_steps(run) } else { Vec::new() },
         earlier: run.earlier.clone(),
         plan: run.state().plan.clone(),
     };
+    if let Some(failed) = &failed {
+        let document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
+        let helps = hint(run, failed, committed.as_deref(), undone.then(|| as_before(&document)).flatten(), args);
+        outcome.hint = Some(left_to_undo.map_or(helps.clone(), |left| format!("{left}\n{helps}")));
+    }
     publish(run, args, outcome, signal)
 }
 
-/// The steps whose effects the undos have taken back: all but scripts, which are runs of their own and have their own restore points.
-fn own_steps(run: &Run) -> Vec<String> {
+/// The steps whose effects the undos have taken back: all but scripts, which are runs of their own and have their own restore points, and
+/// but the steps after which an undo is not needed: what those have made is complete and stays.
+pub fn own_steps(run: &Run) -> Vec<String> {
     let attempts = run.journal().attempts();
-    let own = attempts.iter().filter(|one| one.document.as_ref().is_none_or(|document| !document.schema.ends_with(".run/1")));
+    let stay: Vec<String> = run.undo_list().into_iter().filter_map(|undo| undo.until).collect();
+    let is_script = |one: &Attempt| one.document.as_ref().is_some_and(|document| document.schema.ends_with(".run/1"));
+    let own = attempts.iter().filter(|one| !stay.contains(&one.step) && !is_script(one));
     own.map(|one| one.step.clone()).collect()
 }
 
@@ -126,8 +136,17 @@ fn interrupted(signal: i32, failed: Option<Failed>) -> Failed {
     }
 }
 
+/// How the hint begins of a run that was undone: nothing is left of it, but a restore point that was complete.
+pub fn as_before(document: &Document<RunResult>) -> Option<String> {
+    if document.changed == Some(false) {
+        return Some(NOTHING_CHANGED.to_owned());
+    }
+    let point = document.result.as_ref()?.restore_point.as_ref()?;
+    Some(format!("The service was not changed. The restore point {point} is complete and stays."))
+}
+
 /// Before the point of no return everything was undone; after it, the script has told what helps.
-fn hint(run: &Run, failed: &Failed, committed: Option<&str>, undone: bool, args: &SuperviseArgs) -> String {
+fn hint(run: &Run, failed: &Failed, committed: Option<&str>, as_before: Option<String>, args: &SuperviseArgs) -> String {
     let own = failed.hint.clone();
     let join =
         |parts: [Option<String>; 3]| parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
@@ -140,6 +159,8 @@ fn hint(run: &Run, failed: &Failed, committed: Option<&str>, undone: bool, args:
         };
     }
     if let Some(committed) = committed {
+        // The same command again is refused now.
+        let own = own.map(|own| own.replace(AND_AGAIN, ""));
         if own.as_ref().is_some_and(|own| own.starts_with(ROLLED_BACK)) {
             return join([own, Some("The hops that are left are an upgrade of their own.".to_owned()), None]);
         }
@@ -159,7 +180,7 @@ fn hint(run: &Run, failed: &Failed, committed: Option<&str>, undone: bool, args:
         let rerun = (failed.code == "command_failed" && !is_hook && script.is_none()).then(|| external::rerun_hint(run));
         return join([own, rerun, Some(committed.to_owned())]);
     }
-    join([undone.then(|| NOTHING_CHANGED.to_owned()), Some(own.unwrap_or_else(|| run_again(run, args))), None])
+    join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
 }
 
 /// The run of the step that failed, where that is a script, which has told what helps.
@@ -169,9 +190,9 @@ fn script_step(run: &Run, failed: &Failed) -> Option<String> {
 }
 
 /// The command line of this call, which a dry run has written nowhere.
-fn run_again(run: &Run, args: &SuperviseArgs) -> String {
+fn run_again(args: &SuperviseArgs) -> String {
     again::hint(&Plan {
-        script: run.script.clone(),
+        program: begin::program(&args.script),
         directory: begin::here().display().to_string(),
         arguments: begin::recorded(&external::words(args.script.get(1..).unwrap_or_default()), &args.private),
         ..Plan::default()
@@ -211,7 +232,7 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
 }
 
 /// The document on stdout, or its summary where a person looks; the two lines of a failure. A reader that has gone is no failure.
-fn print(args: &SuperviseArgs, script: &str, document: &svc_step::document::Document<report::RunResult>) {
+fn print(args: &SuperviseArgs, script: &str, document: &Document<RunResult>) {
     let is_terminal = std::io::stdout().is_terminal();
     if args.silent && !args.dry_run {
     } else if is_terminal && !args.json {

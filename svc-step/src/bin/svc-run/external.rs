@@ -16,11 +16,13 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart, schema_name};
 use svc_step::file::{self, Existing};
-use svc_step::journal::{self, Attempt, Kind};
+use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::line_secrets::without_secrets;
+use svc_step::secret::REDACTED;
 
 use super::again::{self, quoted};
 use super::protocol::Step;
+use super::redact;
 use super::run::{Run, with_ending};
 
 /// How much of the journal's disk must be free for a command's output.
@@ -57,20 +59,25 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     if run.private_lost && step.name == "installer" {
         let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
         return Err(Failure::usage("installer_args_missing", "The installer has arguments, which are kept nowhere.")
-            .hint(format!("Pass them again:\n  {} --resume {}{rerun} --installer-arg ARG", run.script, run.id)));
+            .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))));
     }
     if file::free_bytes(run.dir()).is_some_and(|free| free < ROOM) {
         return Err(run.journal_full(&Failure::failed("disk_full", "Less than 8 MiB are free for the output of the command.")));
     }
     let lock = take_lock(&run.state_dir)?;
+    let undos = run.undos_before_commit();
     let files = run.name_files(&step.name);
     run.log(&format!("external {}: {}", step.name, quoted(&run.shown(&step.command))));
     run.note_started(&files, Kind::External)?;
     // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
     super::step::tell_begin(run, &files);
-    hold(run, step, &files, lock)?;
-    outcome(run, step, &files)
+    let ended = hold(run, step, &files, lock).and_then(|()| outcome(run, step, &files));
+    if ended.as_ref().is_err_and(|failure| failure.code == "command_not_begun") {
+        let _ = fs::remove_file(with_ending(&files, "started"));
+        undos.into_iter().for_each(|undos| run.withdraw_commit(undos));
+    }
+    ended
 }
 
 /// Starts the holder, which runs the command and writes how it ended, and waits for it. A signal ends the waiting, not the command.
@@ -107,9 +114,7 @@ fn still_running(step: &Step, files: &Path) -> Failure {
 }
 
 fn not_begun(step: &Step, error: &std::io::Error) -> Failure {
-    Failure::failed("command_not_begun", format!("The command of the step {} was not begun.", step.name))
-        .hint(format!("{}.", again::SAME_COMMAND))
-        .cause(error.to_string())
+    Failure::failed("command_not_begun", format!("The command of the step {} was not begun.", step.name)).cause(error.to_string())
 }
 
 /// What became of the command, by what its holder has written.
@@ -122,11 +127,11 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
             judge(run, step, &document)
         }
         None if is_running(&run.state_dir) => Err(still_running(step, files)),
-        None if with_ending(files, "out").exists() => Err(unknown(run, step)),
-        None => {
-            let _ = fs::remove_file(with_ending(files, "started"));
-            Err(not_begun(step, &std::io::Error::other("its holder ended before it")))
+        None if with_ending(files, "out").exists() => {
+            remove_unredacted(run.journal());
+            Err(unknown(run, step))
         }
+        None => Err(not_begun(step, &std::io::Error::other("its holder ended before it"))),
     }
 }
 
@@ -197,6 +202,15 @@ pub fn complete(run: &Run, step: &Step) {
     }
 }
 
+/// Removes what an installer printed whose holder did not live to take its arguments out of that: nobody knows them now. It has ended.
+pub fn remove_unredacted(run: &Journal) {
+    let lost = run.attempt("installer").filter(|one| one.kind == Kind::External && one.exit_status.is_none());
+    let Some(output) = lost.map(|one| with_ending(&one.files, "out")).filter(|output| output.exists()) else { return };
+    if run.plans().iter().any(|plan| plan.arguments.iter().any(|word| word.contains(REDACTED))) {
+        let _ = fs::write(output, redact::REMOVED);
+    }
+}
+
 fn last_lines(output: &Path) -> Vec<String> {
     let Ok(mut file) = File::open(output) else { return Vec::new() };
     let length = file.metadata().map_or(0, |data| data.len());
@@ -251,7 +265,13 @@ fn unknown(run: &Run, step: &Step) -> Failure {
 }
 
 pub fn rerun_hint(run: &Run) -> String {
-    format!("If it can safely be run twice:\n  {} --resume {} --rerun-installer", run.script, run.id)
+    format!("If it can safely be run twice:\n  {} --rerun-installer", resume(run))
+}
+
+fn resume(run: &Run) -> String {
+    let plan = run.journal().plan();
+    let program = Some(again::program(&plan)).filter(|program| !program.is_empty());
+    quoted(&[program.unwrap_or(&run.script), "--resume", &run.id])
 }
 
 // The lock of such commands.

@@ -77,22 +77,24 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
     let path = |ending: &str| with_ending(&args.files, ending);
     let status_file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path("rc.partial"))?;
     status_file.write_all_at(b"000\n", 0)?;
+    // The room of both is taken before: the command may fill the disk at once.
+    let process_file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path("process"))?;
+    process_file.write_all_at(&[b'\n'; 64], 0)?;
     let mut output = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path("out.partial"))?;
     take_room(&output)?;
     fs::rename(path("out.partial"), path("out"))?;
-    // That it began is known after a power cut too.
-    output.sync_all()?;
-    file::sync_folder_of(&args.files).map_err(|failure| io::Error::other(failure.message))?;
+    // That it began is known after a power cut too; one whose begin cannot be noted is not begun.
+    let noted =
+        output.sync_all().and_then(|()| file::sync_folder_of(&args.files).map_err(|failure| io::Error::other(failure.message)));
+    noted.inspect_err(|_| drop(fs::remove_file(path("out"))))?;
 
-    let status = run_command(args, &output)?;
+    let status = run_command(args, &output, &process_file)?;
     if args.private > 0 {
         let private: Vec<Vec<u8>> =
             args.command.iter().rev().take(args.private).map(|word| word.as_encoded_bytes().to_vec()).collect();
         if redact::hide(&path("out"), &private).is_err() {
             output.set_len(0)?;
-            output.write_all(
-                b"What it printed was removed: the arguments that are written nowhere could not be taken out of it.\n",
-            )?;
+            output.write_all(redact::REMOVED.as_bytes())?;
         }
     }
     let text = format!("{status}\n");
@@ -116,17 +118,13 @@ fn take_room(output: &File) -> io::Result<()> {
 }
 
 /// Its exit status as a shell gives it.
-fn run_command(args: &HoldArgs, output: &File) -> io::Result<i32> {
+fn run_command(args: &HoldArgs, output: &File, process_file: &File) -> io::Result<i32> {
     let Some((program, arguments)) = args.command.split_first() else { return Err(io::Error::other("no command")) };
     let mut command = Command::new(program);
     command.args(arguments);
     let terminal = if args.terminal { OpenOptions::new().read(true).write(true).open("/dev/tty").ok() } else { None };
     command.stdin(terminal.as_ref().map_or(Ok(Stdio::null()), |terminal| terminal.try_clone().map(Stdio::from))?);
     command.stdout(output.try_clone()?).stderr(output.try_clone()?);
-    // Its room is taken before: the command may fill the disk at once.
-    let process_file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(with_ending(&args.files, "process"))?;
-    process_file.write_all_at(&[b'\n'; 64], 0)?;
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {

@@ -102,13 +102,7 @@ enum Verb {
         values: Vec<String>,
     },
     /// Add a warning to the last document
-    Warn {
-        /// A person must look: exit status 9
-        #[arg(long)]
-        review: bool,
-        code: String,
-        text: String,
-    },
+    Warn { code: String, text: String },
     /// End the run with this status, code, sentence and hint
     Fail { status: u8, code: String, text: String, hint: String },
     /// Print the file of the newest document of a step
@@ -191,7 +185,7 @@ fn main() -> ExitCode {
         Verb::Commit { hint } => ask(&Request::Commit { hint }),
         Verb::Verdict => ask(&Request::Verdict),
         Verb::Note { list, from, key, values } => ask(&Request::Note { key, values, list, from }),
-        Verb::Warn { review, code, text } => ask(&Request::Warn { review, code, text }),
+        Verb::Warn { code, text } => ask(&Request::Warn { code, text }),
         Verb::Fail { status, code, text, hint } => ask(&Request::Fail { status, code, text, hint }),
         Verb::Document { run, step } => tell(
             query::journal(run.as_deref())

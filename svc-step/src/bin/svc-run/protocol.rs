@@ -32,7 +32,7 @@ pub enum Request {
     /// A fact for the last document; with `list`, the values are a list; with `from`, the value is a path in the document of that step.
     Note { key: String, values: Vec<String>, list: bool, from: Option<String> },
     /// A warning of the script's own.
-    Warn { review: bool, code: String, text: String },
+    Warn { code: String, text: String },
     /// Ends the run by a rule of the script's own.
     Fail { status: u8, code: String, text: String, hint: String },
 }
@@ -128,7 +128,7 @@ pub fn close(run: &Path) {
 pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
     let gone = |error: &dyn std::fmt::Display| {
         Failure::failed("supervisor_gone", "The supervisor of the run is gone.")
-            .hint("The next call of any script finishes what is left: svc-run status shows it.")
+            .hint("The next call of any script finishes what is left. To see it:\n  svc-run status")
             .cause(error.to_string())
     };
     let folder = File::open(run).map_err(|error| gone(&error))?;

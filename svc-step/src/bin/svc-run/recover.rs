@@ -8,16 +8,18 @@ use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal};
 use svc_step::{Failure, settings};
 
-use super::end::NOTHING_CHANGED;
+use super::end::{as_before, own_steps};
 use super::report::{self, Outcome};
 use super::run::{Caller, Run};
-use super::{again, undo};
+use super::{again, external, undo};
 
 /// What was undone of earlier runs.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// The IDs of the runs.
     pub undone: Vec<String>,
+    /// Whether anything was undone, also of a run of which something is left.
+    pub changed: bool,
     /// The commands of what could not be undone; the next call tries it again.
     pub left: Vec<String>,
 }
@@ -29,9 +31,12 @@ pub struct Recovered {
 pub fn all(state_dir: &Path, caller: &Caller, verbose: bool) -> Result<Recovered, Failure> {
     let mut recovered = Recovered::default();
     for journal in journal::runs(state_dir) {
-        if !undo::left_of(&journal).is_empty() {
+        external::remove_unredacted(&journal);
+        let needed = undo::left_of(&journal).len();
+        if needed > 0 {
             let id = journal.id().to_owned();
             let left = one(journal, state_dir, caller, verbose)?;
+            recovered.changed |= left.len() < needed;
             if left.is_empty() { recovered.undone.push(id) } else { recovered.left.extend(left) }
         }
     }
@@ -66,20 +71,20 @@ fn one(journal: Journal, state_dir: &Path, caller: &Caller, verbose: bool) -> Re
     if !was_killed || !failed || !left.is_empty() {
         return Ok(left.iter().map(|undo| undo::typed(&run, undo)).collect());
     }
-    let undone = run.journal().attempts().iter().map(|one| one.step.clone()).collect();
-    let outcome = Outcome {
+    let mut outcome = Outcome {
         script: run.script.clone(),
         run_id: run.id.clone(),
         status: 1,
         started: Timestamp::now(),
         code: "interrupted".to_owned(),
         message: "The run was killed, and a later call has undone what it had done.".to_owned(),
-        hint: Some(format!("{NOTHING_CHANGED}\n{}", again::hint(&plan))),
-        undone,
-        earlier: run.earlier.clone(),
+        undone: own_steps(&run),
         ..Outcome::default()
     };
-    let document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
+    let notes = run.state().notes.clone();
+    let before = as_before(&report::document(Some(run.journal()), &notes, &outcome));
+    outcome.hint = Some(before.into_iter().chain([again::hint(&plan)]).collect::<Vec<_>>().join("\n"));
+    let document = report::document(Some(run.journal()), &notes, &outcome);
     let text = serde_json::to_vec(&document).unwrap_or_default();
     file::write_whole(&run.journal().document_path(), &text, 0o600, Existing::Replace)
         .map_err(|failure| run.journal_full(&failure))?;

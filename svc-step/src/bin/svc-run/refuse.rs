@@ -24,27 +24,30 @@ pub struct Found {
 }
 
 /// Ends with 3 where the newest run of these scripts that passed its point of no return did not end well: a restore point of what that has
-/// left is none to go back to.
+/// left is none to go back to. A later run that was told to ignore it, and ended well, says that it was repaired by hand.
 pub fn unfinished(scripts: &[String]) -> ExitCode {
-    let this = std::env::var("SVC_RUN_ID").unwrap_or_default();
+    let this = Journal::at(state_dir().join("runs").join(std::env::var("SVC_RUN_ID").unwrap_or_default()));
     let runs = journal::runs(&state_dir());
-    let parent = runs.iter().find(|run| run.id() == this).and_then(|run| run.plan().parent);
-    let candidates = runs.into_iter().filter(|run| run.id() != this && Some(run.id()) != parent.as_deref());
-    let newest = candidates.into_iter().find(|run| scripts.contains(&run.script()) && run.has_changed_the_service());
+    let ignores = |run: &&Journal| run.plan().arguments.iter().any(|word| word == "--ignore-unfinished");
+    // This run, and those that it is a part of.
+    let own = |run: &&Journal| this.is_within(run.id());
+    let repaired = |run: &&Journal| ignores(run) && run.is_ok();
+    let mut others = runs.iter().filter(|run| !own(run)).take_while(|run| !repaired(run));
+    let newest = others.find(|run| scripts.contains(&run.script()) && run.has_changed_the_service());
     let found = match newest {
-        Some(run) if !run.is_ok() => {
+        Some(run) if !run.is_ok() && !runs.iter().filter(own).any(|run| ignores(&run)) => {
             let (script, id) = (run.script(), run.id().to_owned());
             Err(Failure::refused("run_unfinished", format!("The run {id} has changed the service and did not end well."))
-                .hint(format!("How to resume it or to go back:\n  {script} --status {id}\nIf you have repaired it by hand:\n  svc-upgrade --ignore-unfinished")))
+                .hint(format!("How to resume it or to go back:\n  {script} --status {id}\nIf you have repaired it by hand, make a restore point of that, after which it counts as finished:\n  svc-backup --ignore-unfinished")))
         }
         newest => Ok(Found { run: newest.map(|run| run.id().to_owned()), undone: Vec::new() }),
     };
-    answer("refuse-unfinished", found, false)
+    answer("refuse-unfinished", found)
 }
 
 /// What a rollback that ended well replaced: the last one that has swapped, unless one is named.
 pub fn previous(asked: Option<&str>) -> ExitCode {
-    answer("previous", find_previous(asked), false)
+    answer("previous", find_previous(asked))
 }
 
 fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
@@ -87,24 +90,32 @@ pub fn recover(caller: &Caller) -> ExitCode {
         }
         recover::all(&state_dir, caller, std::io::stderr().is_terminal())
     });
-    let changed = recovered.as_ref().is_ok_and(|recovered| !recovered.undone.is_empty());
-    let found = recovered.and_then(|recovered| {
-        if recovered.left.is_empty() {
-            return Ok(Found { run: None, undone: recovered.undone });
+    let (found, failure, changed) = match recovered {
+        Err(failure) => (None, Some(failure), false),
+        Ok(recover::Recovered { undone, changed, left }) => {
+            let failure = (!left.is_empty()).then(|| {
+                Failure::failed("undo_failed", "What an earlier run has left could not be undone.").hint(undo::by_hand(&left))
+            });
+            (Some(Found { run: None, undone }), failure, changed)
         }
-        Err(Failure::failed("undo_failed", "What an earlier run has left could not be undone.")
-            .hint(undo::by_hand(&recovered.left)))
-    });
-    answer("recover", found, changed)
+    };
+    print("recover", found, failure, changed)
 }
 
-fn answer(step: &str, found: Result<Found, Failure>, changed: bool) -> ExitCode {
+fn answer(step: &str, found: Result<Found, Failure>) -> ExitCode {
+    match found {
+        Ok(found) => print(step, Some(found), None, false),
+        Err(failure) => print(step, None, Some(failure), false),
+    }
+}
+
+fn print(step: &str, result: Option<Found>, failure: Option<Failure>, changed: bool) -> ExitCode {
     let now = Timestamp::now();
     let document = Document {
         schema: schema_name("svc-run", step),
         tool: format!("svc-run {}", env!("CARGO_PKG_VERSION")),
         step: step.to_owned(),
-        ok: found.is_ok(),
+        ok: failure.is_none(),
         changed: Some(changed),
         dry_run: false,
         run_id: std::env::var("SVC_RUN_ID").unwrap_or_else(|_| svc_step::run_id::RunId::by_hand(now).to_string()),
@@ -112,13 +123,10 @@ fn answer(step: &str, found: Result<Found, Failure>, changed: bool) -> ExitCode 
         started_at: now.into(),
         finished_at: now.into(),
         duration_ms: 0,
-        error: found.as_ref().err().map(ErrorPart::from),
+        error: failure.as_ref().map(ErrorPart::from),
         warnings: Vec::new(),
-        result: found.as_ref().ok(),
+        result,
     };
     console::lines(&[serde_json::to_string(&document).unwrap_or_default()]);
-    match &found {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(failure) => console::failed("svc-run", failure),
-    }
+    failure.map_or(ExitCode::SUCCESS, |failure| console::failed("svc-run", &failure))
 }

@@ -44,7 +44,7 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     }
     if journal.is_ok() {
         return Err(Failure::refused("run_finished", format!("The run {id} ended well: nothing is left to do."))
-            .hint(format!("{script} --status {id}")));
+            .hint(format!("svc-run status {id}")));
     }
     if let Some(rollback) = status::rolled_back_by(state_dir, &journal) {
         return Err(Failure::refused("rolled_back", format!("The run {id} was rolled back by the run {}.", rollback.id()))

@@ -126,6 +126,10 @@ pub struct State {
     busy: usize,
     /// This call has come to the point of no return.
     committed_now: bool,
+    /// The hint of the point of no return, which the next step with an effect passes, and what is to be undone behind it.
+    ahead: Option<(String, Vec<Undo>)>,
+    /// The steps that were told to end.
+    ending: BTreeSet<String>,
 }
 
 impl State {
@@ -226,7 +230,7 @@ impl Run {
             self.terminate(None);
         }
         let mut state = self.state();
-        state.ended = true;
+        (state.ended, state.ahead) = (true, None);
         while state.busy > 0 {
             state = self.wait_for_change(state);
         }
@@ -242,12 +246,13 @@ impl Run {
         Ok(Busy(self))
     }
 
-    /// Notes that a tool runs; one that begins after a signal came gets it at once.
+    /// Notes that a tool runs; one that begins after a signal came, or after its step was told to end, is told at once.
     pub fn register(&self, process: u32, step: &str) {
         let mut state = self.state();
         let process = i32::try_from(process).unwrap_or(0);
         state.running.insert(process, step.to_owned());
-        if let (Some(signal), false) = (state.signal, state.ended) {
+        let ending = state.ending.contains(step).then_some(Signal::SIGTERM as i32);
+        if let Some(signal) = state.signal.filter(|_| !state.ended).or(ending) {
             send_to(&BTreeMap::from([(process, String::new())]), signal);
         }
     }
@@ -259,6 +264,10 @@ impl Run {
     /// Tells the tools of these steps, or all, to end. A signal to the whole process group has reached them already, and another one would
     /// end them without a document.
     pub fn terminate(&self, steps: Option<&[String]>) {
+        let mut state = self.state();
+        let told = steps.map_or_else(|| state.started.keys().cloned().collect(), <[String]>::to_vec);
+        state.ending.extend(told);
+        drop(state);
         if self.signal_within(ECHO).is_none() {
             let state = self.state();
             let chosen = state.running.iter().filter(|(_, step)| steps.is_none_or(|steps| steps.contains(step)));
@@ -291,7 +300,7 @@ impl Run {
         }
     }
 
-    /// Notes that a step begins.
+    /// Notes that a step begins: one with an effect passes the point of no return, where the script has come to that.
     ///
     /// # Errors
     /// The disk does not take it (1 `journal_full`): what cannot be noted is not begun.
@@ -301,8 +310,18 @@ impl Run {
             Kind::Step => "step\n",
             Kind::External => "external\n",
         };
+        let path = with_ending(files, "started");
         // A check is asked again, whatever became of it.
-        self.write(&with_ending(files, "started"), text.as_bytes(), kind != Kind::Check)
+        if kind == Kind::Check || self.state().ahead.is_none() {
+            return self.write(&path, text.as_bytes(), kind != Kind::Check);
+        }
+        // The disk has taken it before the point of no return is passed: behind that, nothing can keep the step from being noted.
+        let partial = with_ending(files, "started.partial");
+        let _ = fs::remove_file(&partial);
+        self.write(&partial, text.as_bytes(), true)?;
+        self.pass_commit().inspect_err(|_| drop(fs::remove_file(&partial)))?;
+        let named = fs::rename(&partial, &path).map_err(|error| Failure::io("write the journal", &path, &error));
+        named.and_then(|()| file::sync_folder_of(&path)).map_err(|failure| self.journal_full(&failure))
     }
 
     /// Writes a file of the journal that is not there yet.
@@ -424,8 +443,10 @@ impl Run {
             if state.notes.commit.is_some() && !state.committed_now && !undo.always {
                 return;
             }
-            state.undo.retain(|other| other.name != undo.name);
-            state.undo.push(undo);
+            let State { undo: list, ahead, .. } = state;
+            let list = ahead.as_mut().map_or(list, |(_, behind)| behind);
+            list.retain(|other| other.name != undo.name);
+            list.push(undo);
         })
     }
 
@@ -434,18 +455,37 @@ impl Run {
         let _ = self.note(|state| state.undo.retain(|other| other.name != name));
     }
 
-    /// The point of no return: nothing of what was done is undone from here on.
+    /// The script has come to the point of no return. What ends the run before the next step begins has changed nothing, so that step passes
+    /// it; a resumed run has passed it.
     ///
     /// # Errors
     /// As [`Run::note_started`].
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
+        self.state().ahead = Some((hint.to_owned(), Vec::new()));
+        if self.committed().is_some() { self.pass_commit() } else { Ok(()) }
+    }
+
+    /// Nothing of what was done is undone from here on.
+    fn pass_commit(&self) -> Result<(), Failure> {
         let mut state = self.state();
-        let notes = Notes { commit: Some(hint.to_owned()), ..state.notes.clone() };
-        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().collect();
+        let Some((hint, behind)) = state.ahead.clone() else { return Ok(()) };
+        let notes = Notes { commit: Some(hint), ..state.notes.clone() };
+        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().chain(behind).collect();
         // What nobody could read after a kill has not happened: the undos stay.
         self.keep_notes(&notes, &undo)?;
-        (state.notes, state.undo, state.committed_now) = (notes, undo, true);
+        (state.notes, state.undo, state.committed_now, state.ahead) = (notes, undo, true, None);
         Ok(())
+    }
+
+    /// The undos that the next step drops; none where the point of no return is not the next thing.
+    pub fn undos_before_commit(&self) -> Option<Vec<Undo>> {
+        let state = self.state();
+        state.ahead.is_some().then(|| state.undo.clone())
+    }
+
+    /// The step that passed the point of no return was not begun after all.
+    pub fn withdraw_commit(&self, undo: Vec<Undo>) {
+        let _ = self.note(|state| (state.notes.commit, state.undo, state.committed_now) = (None, undo, false));
     }
 
     pub fn committed(&self) -> Option<String> {
@@ -458,15 +498,14 @@ impl Run {
         state.undo = std::mem::take(&mut state.notes.undo);
     }
 
-    /// The words of a command as they may be shown: without private arguments, and without the secrets in those of the operator's own.
+    /// The words of a command as they may be shown: without private arguments, and without the secrets in the others, which may be the
+    /// operator's own words.
     pub fn shown(&self, command: &[OsString]) -> Vec<String> {
-        let operators = command.first().is_some_and(|program| program == OsStr::new("bash"));
         let words = command.iter().map(|word| word.to_string_lossy().into_owned());
         let shown = words.map(|word| match word.strip_prefix("--installer-arg=") {
             Some(value) if self.private.iter().any(|private| private == value) => format!("--installer-arg={REDACTED}"),
             _ if self.private.contains(&word) => REDACTED.to_owned(),
-            _ if operators => without_secrets(&word),
-            _ => word,
+            _ => without_secrets(&word),
         });
         shown.collect()
     }
@@ -539,4 +578,30 @@ impl From<&Failure> for Failed {
 /// The status of the contract that a script was told to end with.
 pub fn status_of(code: u8) -> Status {
     Status::ALL.into_iter().find(|status| status.code() == code).unwrap_or(Status::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+    use crate::bench::Made;
+
+    #[test]
+    fn a_step_that_comes_to_run_after_it_was_told_to_end_is_ended() {
+        let made = Made::new("svc-upgrade");
+        let caller = Caller { environment: Vec::new() };
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller, false, false, false);
+        for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("dump", None)] {
+            run.state().started.insert(step.to_owned(), None);
+            run.terminate(told.as_ref().map(<[String; 1]>::as_slice));
+            let mut tool = Command::new("sleep").arg("9").spawn().unwrap();
+            run.register(tool.id(), step);
+            assert_eq!(tool.wait().unwrap().signal(), Some(15), "{step}");
+        }
+        let mut undo = Command::new("true").spawn().unwrap();
+        run.register(undo.id(), "start-again");
+        assert!(undo.wait().unwrap().success());
+    }
 }

@@ -15,6 +15,7 @@ use svc_step::journal::{self, Attempt, Journal, Kind, Undo};
 
 use crate::console::{self, lines_of};
 use crate::end::NOTHING_CHANGED;
+use crate::run::with_ending;
 use crate::{again, external, query, undo};
 
 /// Which run.
@@ -242,12 +243,13 @@ impl<'a> Runs<'a> {
         let is_running = last.is_none() && run.is_running();
         let external = if is_running { None } else { self.external(run) };
         let superseded = if is_running || external.is_some() { None } else { self.superseded(run) };
-        let look = format!("To see more:\n  {} --status {}", script_or(&plan.script), run.id());
+        let follow =
+            |file: &Path| Some(format!("To follow it:\n  {}", again::quoted(&["tail", "-f", &file.display().to_string()])));
         let (state, message, next) = match (&last, superseded) {
-            _ if is_running => (State::Running, "It is running.".to_owned(), Some(look)),
-            _ if external.is_some() => {
+            _ if is_running => (State::Running, "It is running.".to_owned(), follow(&run.dir().join("log"))),
+            _ if let Some(files) = &external => {
                 let message = "Its supervisor is gone; a command that it has started is still running.";
-                (State::ExternalRunning, message.to_owned(), Some(look))
+                (State::ExternalRunning, message.to_owned(), follow(&with_ending(files, "out")))
             }
             (_, Some(next)) => (State::Superseded, how_it_ended(last.as_ref()), Some(next)),
             (Some(document), None) if document.ok => (State::Ended, how_it_ended(last.as_ref()), None),
@@ -322,13 +324,16 @@ impl<'a> Runs<'a> {
 
     /// What to run after a run that was killed.
     fn after_kill(&self, run: &Journal) -> String {
-        let hops =
-            |run: &Journal| format!("To continue with the hops:\n  {} --resume {}", script_or(&run.plan().script), run.id());
+        let hops = |run: &Journal| format!("To continue with the hops:\n  {} --resume {}", run.script(), run.id());
         match self.unfinished_outer(run) {
             Some(outer) => hops(&outer),
             None => match run.notes().commit {
                 Some(hint) => hint,
                 None if run.has_begun("hop-1") => hops(run),
+                // What is complete then is not undone.
+                None if run.notes().undo.iter().any(|undo| undo.until.as_ref().is_some_and(|step| run.is_done(step))) => {
+                    again::hint(&run.plan())
+                }
                 None => format!("{NOTHING_CHANGED} {}", again::hint(&run.plan())),
             },
         }
@@ -339,10 +344,6 @@ impl<'a> Runs<'a> {
 fn has_outlived(run: &Journal) -> bool {
     let unseen = |one: &Attempt| one.kind == Kind::External && one.document.is_none() && one.exit_status.is_some();
     run.attempts().last().is_some_and(unseen)
-}
-
-fn script_or(script: &str) -> &str {
-    if script.starts_with("svc-") { script } else { "svc-run" }
 }
 
 /// Whether a run has passed its point of no return; of several hops, the first hop may have.

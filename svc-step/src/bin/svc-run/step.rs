@@ -265,7 +265,7 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
         .hint(format!("Read {}, then run the same command again.", log.display()));
     };
     let mut failure = Failure::new(status, &error.code, error.message.clone());
-    failure.hint = console::hint_of(document).or_else(|| error.hint.clone());
+    failure.hint = console::hint_of(&run.script, document).or_else(|| error.hint.clone());
     failure.retryable = error.retryable;
     failure.causes.clone_from(&error.causes);
     failure

@@ -213,7 +213,7 @@ fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
         Request::Note { key, values, list, from } => {
             noted(run, values, list, from).and_then(|value| run.fact(&key, value)).map(|()| 0)
         }
-        Request::Warn { review, code, text } => run.warn(&code, text, review).map(|()| 0),
+        Request::Warn { code, text } => run.warn(&code, text, false).map(|()| 0),
         Request::Fail { status, code, text, hint } => Err(Failure::new(super::run::status_of(status), &code, text).hint(hint)),
     };
     drop(busy);

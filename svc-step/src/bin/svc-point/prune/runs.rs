@@ -105,8 +105,8 @@ impl<'a> Needs<'a> {
     /// Whether the plan of a swap is left: of this run, or of the upgrade whose clones a rollback has swapped in.
     fn has_copies(&self, run: &Journal) -> bool {
         let facts = run.notes().facts;
-        let of_previous = ["previous", "kept"].into_iter().filter_map(|key| facts.get(key)?.get("run")?.as_str());
-        let prefixes: Vec<String> = of_previous.chain([run.id()]).map(|id| format!("{id}.")).collect();
+        let of_previous = facts.get("previous").and_then(|previous| previous.get("run")?.as_str());
+        let prefixes: Vec<String> = of_previous.into_iter().chain([run.id()]).map(|id| format!("{id}.")).collect();
         let entries = fs::read_dir(self.state_dir.join("swaps")).into_iter().flatten().flatten();
         let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
