@@ -26,8 +26,7 @@ document() { svc-run document "$@"; }
 is_done() { svc-run is-done "$@"; }
 dry() { [[ -n ${SVC_DRY_RUN-} ]]; }
 
-# parse ARGUMENT...: hands each argument to the script's own `option`; `taken` says how many arguments it was. A run that is resumed knows
-# its arguments, and is told only what is for this call, or is written nowhere.
+# parse ARGUMENT...: hands each to the script's own `option`; `taken` says how many it was. A resumed run knows all but what is of this call.
 parse() {
   local joined known=''
   while (($#)); do

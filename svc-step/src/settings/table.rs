@@ -116,7 +116,7 @@ pub const GROUPS: &[Group] = &[
             ),
             of(
                 "SVC_SEARCH_INSECURE",
-                Nothing,
+                Is("false"),
                 "Trust whatever certificate the server shows: anybody in between may read and alter everything",
             ),
             of(
