@@ -55,17 +55,16 @@ impl Machine {
             svc_tests::skip(&format!("a whole host: there is no {program}"));
             return None;
         }
-        let files = Debian::files_with("debian-bookworm-host", &PACKAGES).unwrap();
+        let files = match Debian::files_with("debian-bookworm-host", &PACKAGES) {
+            Ok(files) => files,
+            Err(error) => {
+                svc_tests::skip(&format!("a whole host: {error:#}"));
+                return None;
+            }
+        };
         let given = tempfile::tempdir_in("/var/tmp").unwrap();
         os::run(Command::new("chmod").arg("755").arg(given.path())).unwrap();
-        os::run(
-            Command::new(root().join("scripts/package"))
-                .args(["--dev", "--no-build", "--target-dir"])
-                .arg(bin_dir().parent().unwrap())
-                .arg("--out")
-                .arg(given.path()),
-        )
-        .unwrap();
+        package(given.path());
         let installers = given.path().join("installers");
         let mut build = Command::new(root().join("tests/service/build-installers"));
         build.arg(&installers).arg(bin_dir().join("svc-sample"));
@@ -84,7 +83,14 @@ impl Machine {
             is_java.then(|| bind(&path, path.to_str().unwrap_or_default()))
         }));
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        let machine = Self { debian: Debian::boot_of(&files, &log, &options).unwrap(), product, _given: given };
+        let debian = match Debian::boot_of(&files, &log, &options) {
+            Ok(debian) => debian,
+            Err(error) => {
+                svc_tests::skip(&format!("a whole host: it does not boot here: {error:#}"));
+                return None;
+            }
+        };
+        let machine = Self { debian, product, _given: given };
         machine.databases();
         Some(machine)
     }
@@ -166,6 +172,13 @@ impl Machine {
     }
 }
 
+/// The Debian package of this build, in a folder.
+fn package(folder: &Path) {
+    let mut package = Command::new(root().join("scripts/package"));
+    package.args(["--dev", "--no-build", "--target-dir"]).arg(bin_dir().parent().unwrap()).arg("--out").arg(folder);
+    os::run(&mut package).unwrap();
+}
+
 fn shown(ran: &Output) -> String {
     format!("{}\n{}\n{}", ran.status, String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr))
 }
@@ -220,6 +233,15 @@ fn a_whole_life(product: &'static Names) {
     host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
     assert_eq!(host.typed(kept), before);
     host.typed("! ls /etc/svc-tools /usr/bin/svc-run /lib/systemd/system/svc-nightly.timer 2>/dev/null");
+}
+
+#[test]
+fn the_package_is_clean_under_lintian() {
+    let folder = tempfile::tempdir().unwrap();
+    package(folder.path());
+    let line = format!("lintian --no-cfg --pedantic --display-info --allow-root {}/svc-tools_*.deb", folder.path().display());
+    let said = Command::new("bash").args(["-c", &line]).output().unwrap();
+    assert!(said.status.success() && said.stdout.is_empty(), "{}", shown(&said));
 }
 
 #[test]
