@@ -401,3 +401,35 @@ fn an_option_that_is_a_setting_has_the_default_of_the_table() {
     }
     assert!(seen > 30, "{seen}");
 }
+
+/// What a heading is called in a link.
+fn slug(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|sign| sign.is_alphanumeric() || matches!(sign, ' ' | '-' | '_'));
+    kept.map(|sign| if sign == ' ' { '-' } else { sign }).collect()
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let folders = [".", "docs", "scripts", "tests", "tests/service", "svc-step"].map(str::to_owned).into_iter();
+    let folders = folders.chain(tools().into_iter().map(|(tool, _, _)| tool.to_owned()));
+    let entries = folders.flat_map(|folder| fs::read_dir(root().join(folder)).unwrap()).map(|entry| entry.unwrap().path());
+    let pages: Vec<_> = entries.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    let mut links = 0;
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        for target in targets.filter(|target| !target.starts_with("http") && !target.contains(' ')) {
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let file = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
+            assert!(file.exists(), "{} links to {target}", page.display());
+            if !anchor.is_empty() {
+                let there = fs::read_to_string(&file).unwrap();
+                let found = there.lines().filter(|line| line.starts_with('#')).any(|line| slug(line) == anchor);
+                assert!(found, "{} links to {target}, and there is no such heading", page.display());
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 10, "{links}");
+}

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use svc_tests::debian::Debian;
+use svc_tests::disk::SmallDisk;
 use svc_tests::tool::{bin_dir, root};
 use svc_tests::{download, java, os, search, wait};
 
@@ -44,13 +45,25 @@ const ACME: Names = Names {
 struct Machine {
     debian: Debian,
     product: &'static Names,
+    options: Vec<String>,
+    /// A disk that can lose its power.
+    disk: Option<(SmallDisk, tempfile::TempDir)>,
     /// What it is given from outside.
-    _given: tempfile::TempDir,
+    given: tempfile::TempDir,
 }
 
 impl Machine {
-    /// Boots one; `None`, with a word of why, where this machine cannot.
+    /// Boots one, of which nothing is left afterwards; `None`, with a word of why, where this machine cannot.
     fn boot(product: &'static Names) -> Option<Self> {
+        Self::boot_of(product, false)
+    }
+
+    /// Boots one on a disk that can lose its power.
+    fn boot_on_disk(product: &'static Names) -> Option<Self> {
+        Self::boot_of(product, true)
+    }
+
+    fn boot_of(product: &'static Names, on_disk: bool) -> Option<Self> {
         if let Some(program) = Debian::missing() {
             svc_tests::skip(&format!("a whole host: there is no {program}"));
             return None;
@@ -75,22 +88,32 @@ impl Machine {
         let java = java::at_least(distribution.java).unwrap().home;
         let log = given.path().join("boot.log");
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
-        let mut options = vec!["--volatile=overlay".to_owned()];
+        let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };
         options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
         // Debian's Java has its settings there.
         options.extend(fs::read_dir("/etc").unwrap().flatten().map(|entry| entry.path()).filter_map(|path| {
             let is_java = path.file_name()?.to_str()?.starts_with("java-");
             is_java.then(|| bind(&path, path.to_str().unwrap_or_default()))
         }));
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        let debian = match Debian::boot_of(&files, &log, &options) {
+        let disk = on_disk.then(|| {
+            let place = tempfile::tempdir_in("/var/tmp").unwrap();
+            let folder = place.path().join("disk");
+            fs::create_dir(&folder).unwrap();
+            let disk = SmallDisk::of_image(&folder, &place.path().join("image"), 6 << 10).unwrap();
+            os::run(Command::new("cp").arg("-a").arg(files.join(".")).arg(&folder)).unwrap();
+            os::run(Command::new("sync").arg("--file-system").arg(&folder)).unwrap();
+            (disk, place)
+        });
+        let root = disk.as_ref().map_or(files, |(_, place)| place.path().join("disk"));
+        let words: Vec<&str> = options.iter().map(String::as_str).collect();
+        let debian = match Debian::boot_of(&root, &log, &words) {
             Ok(debian) => debian,
             Err(error) => {
                 svc_tests::skip(&format!("a whole host: it does not boot here: {error:#}"));
                 return None;
             }
         };
-        let machine = Self { debian, product, _given: given };
+        let machine = Self { debian, product, options, disk, given };
         machine.databases();
         Some(machine)
     }
@@ -252,4 +275,108 @@ fn a_whole_host_from_the_package_to_an_upgrade_and_back_and_its_nights() {
 #[test]
 fn a_product_of_another_name_in_every_respect() {
     a_whole_life(&ACME);
+}
+
+/// The steps of an upgrade and of a rollback at which the power is lost.
+const THERE: [&str; 10] = [
+    "configuration.json",
+    "warm-snapshot.started",
+    "stop.json",
+    "dump.started",
+    "snapshot.json",
+    "finalize.json",
+    "installer.started",
+    "installer.json",
+    "start.started",
+    "drop-warm-snapshot.started",
+];
+const BACK: [&str; 10] = [
+    "stage-search.started",
+    "stage-database.json",
+    "stop.json",
+    "uninstall.started",
+    "swap-search.started",
+    "swap-database.started",
+    "swap-search.json",
+    "installer.started",
+    "restore-configuration.json",
+    "start.started",
+];
+
+#[test]
+#[ignore = "minutes: a whole host loses its power twenty times"]
+fn a_host_that_loses_its_power_is_brought_to_an_end_by_what_status_says_and_is_old_or_new() {
+    let Some(mut host) = Machine::boot_on_disk(&SVC) else { return };
+    host.typed("apt-get install -y /srv/svc-tools_*.deb");
+    host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
+    host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc");
+    host.typed("svc-setup-snapshots --guess --write && systemctl enable svc.service 2>&1");
+    host.typed("svc-unit stop && svc-setup-snapshots && svc-unit start && sync");
+    let before = host.content();
+    let upgrade = "svc-upgrade --last-minor 1.15 /srv/installers/svc-2.0.1.run";
+    for point in THERE {
+        eprintln!("an upgrade loses its power at {point}");
+        host.loses_power_at(upgrade, "upgrade", point);
+        if host.ends_by_what_status_says() == "2.0.1" {
+            host.typed("svc-rollback && svc-rollback --discard-previous");
+        }
+        assert_eq!(host.content(), before, "{point}");
+    }
+    for point in BACK {
+        eprintln!("a rollback loses its power at {point}");
+        host.document(upgrade);
+        host.loses_power_at("svc-rollback", "rollback", point);
+        if host.ends_by_what_status_says() == "2.0.1" {
+            host.typed("svc-rollback");
+        }
+        host.typed("svc-rollback --discard-previous");
+        assert_eq!(host.content(), before, "{point}");
+    }
+}
+
+impl Machine {
+    /// What was not synced is lost, and the host comes up again.
+    fn lose_power(&mut self) {
+        self.debian.kill();
+        let place = self.disk.as_ref().unwrap().1.path();
+        let folder = place.join("disk");
+        SmallDisk::lose_power(&folder, &place.join("image")).unwrap();
+        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        self.debian = Debian::boot_of(&folder, &self.given.path().join("boot.log"), &options).unwrap();
+        self.typed("systemctl start postgresql@15-main.service opensearch.service");
+    }
+
+    /// Runs a line until its run comes to a point, loses the power there, and comes up again.
+    fn loses_power_at(&mut self, line: &str, kind: &str, point: &str) {
+        let runs = |what: &str| format!("ls -d /var/lib/svc-tools/runs/*z-{kind}*{what} 2>/dev/null | wc -l");
+        let count = |host: &Self, what: &str| host.typed(&runs(what)).trim().parse::<u32>().unwrap();
+        let known = count(self, &format!("/*-{point}"));
+        self.typed(&format!("setsid {line} </dev/null >/root/said 2>&1 &"));
+        let come = || (count(self, &format!("/*-{point}")) > known).then_some(());
+        wait::promptly("the run to come to the point", LONG, come)
+            .unwrap_or_else(|error| panic!("{point}: {error}: {}", self.typed("cat /root/said")));
+        self.lose_power();
+    }
+
+    /// Types what `svc-run status` says, until there is nothing more to do; the version that is installed then, whole.
+    fn ends_by_what_status_says(&self) -> String {
+        let mut said = Vec::new();
+        for _ in 0..5 {
+            let status = self.debian.typed("svc-run status").unwrap();
+            let text = String::from_utf8_lossy(&status.stdout).into_owned();
+            let command = text.lines().find_map(|line| line.strip_prefix("  ")).map(|line| line.trim().to_owned());
+            said.push(text.clone());
+            match command.filter(|_| !text.contains("ended well")) {
+                Some(command) => said.push(shown(&self.debian.typed(&command).unwrap())),
+                None => break,
+            }
+        }
+        let version = self.typed("cat /opt/svc/current-version").trim().to_owned();
+        let content = self.content();
+        let shape = if version == "2.0.1" { 3 } else { 2 };
+        let shapes = (&content["relational"]["shape"], &content["search"]["shape"]);
+        assert_eq!(shapes, (&shape.into(), &shape.into()), "a mixture, {version}: {said:#?}");
+        assert_eq!(self.typed("systemctl is-active svc.service || true"), "active\n", "{said:#?}");
+        version
+    }
 }

@@ -102,6 +102,12 @@ impl Debian {
         [target.as_str(), "--all", "--root", "--wd", "--"].map(str::to_owned).to_vec()
     }
 
+    /// Ends it in one moment, as a lost power does.
+    pub fn kill(&mut self) {
+        let _ = kill(self.init, Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+
     /// Runs a line in it, as root types it after a login.
     pub fn typed(&self, line: &str) -> Result<Output> {
         let login =

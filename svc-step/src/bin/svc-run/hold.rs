@@ -89,6 +89,8 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
     noted.inspect_err(|_| drop(fs::remove_file(path("out"))))?;
 
     let status = run_command(args, &output, &process_file)?;
+    // Installers sync nothing: what this one has laid, wherever that is, must not be lost with the power once it counts as done.
+    nix::unistd::sync();
     if args.private > 0 {
         let private: Vec<Vec<u8>> =
             args.command.iter().rev().take(args.private).map(|word| word.as_encoded_bytes().to_vec()).collect();
