@@ -15,7 +15,7 @@ use svc_tests::{download, java, os, search, wait};
 const LONG: std::time::Duration = svc_tests::wait::HANG;
 
 /// What such a host has installed.
-const PACKAGES: [&str; 6] = ["postgresql", "cron", "curl", "jq", "procps", "sudo"];
+const PACKAGES: [&str; 7] = ["postgresql", "cron", "curl", "jq", "locales", "procps", "sudo"];
 
 /// A product, and how it is called.
 struct Names {
@@ -24,14 +24,27 @@ struct Names {
     database: &'static str,
     role: &'static str,
     search_port: u16,
-    /// Its upgrade is typed in a terminal that is closed in the middle.
+    /// The upgrade is typed in a terminal that is closed in the middle.
     loses_its_terminal: bool,
+    /// Where the search database listens.
+    listens_at: &'static str,
+    /// What the operator's login has set.
+    login: &'static str,
 }
 
-const SVC: Names =
-    Names { name: "svc", unit: "svc.service", database: "svc_db", role: "svc", search_port: 9200, loses_its_terminal: false };
+const SVC: Names = Names {
+    name: "svc",
+    unit: "svc.service",
+    database: "svc_db",
+    role: "svc",
+    search_port: 9200,
+    loses_its_terminal: false,
+    listens_at: "127.0.0.1",
+    login: "",
+};
 
-/// A product of another name in every respect.
+/// A product of another name in every respect, on a host that is unusual in some: IPv6 alone, server messages in German, an operator whose
+/// `i` has a dot when it is large, and whose files are for nobody else.
 const ACME: Names = Names {
     name: "acme",
     unit: "acme-server.service",
@@ -39,6 +52,8 @@ const ACME: Names = Names {
     role: "acme_app",
     search_port: 19200,
     loses_its_terminal: true,
+    listens_at: "[::1]",
+    login: "umask 077; export LC_ALL=tr_TR.UTF-8; ",
 };
 
 /// A host that runs.
@@ -46,6 +61,8 @@ struct Machine {
     debian: Debian,
     product: &'static Names,
     options: Vec<String>,
+    /// What the operator's login has set, from the time when the host is set up.
+    login: &'static str,
     /// A disk that can lose its power.
     disk: Option<(SmallDisk, tempfile::TempDir)>,
     /// What it is given from outside.
@@ -68,7 +85,7 @@ impl Machine {
             svc_tests::skip(&format!("a whole host: there is no {program}"));
             return None;
         }
-        let files = match Debian::files_with("debian-bookworm-host", &PACKAGES) {
+        let files = match Debian::files_with("debian-bookworm-host-7", &PACKAGES) {
             Ok(files) => files,
             Err(error) => {
                 svc_tests::skip(&format!("a whole host: {error:#}"));
@@ -88,6 +105,7 @@ impl Machine {
         let java = java::at_least(distribution.java).unwrap().home;
         let log = given.path().join("boot.log");
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
+        let name = format!("--hostname={}-db-1", product.name);
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };
         options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
         // Debian's Java has its settings there.
@@ -95,6 +113,7 @@ impl Machine {
             let is_java = path.file_name()?.to_str()?.starts_with("java-");
             is_java.then(|| bind(&path, path.to_str().unwrap_or_default()))
         }));
+        options.push(name);
         let disk = on_disk.then(|| {
             let place = tempfile::tempdir_in("/var/tmp").unwrap();
             let folder = place.path().join("disk");
@@ -113,15 +132,16 @@ impl Machine {
                 return None;
             }
         };
-        let machine = Self { debian, product, options, disk, given };
+        let mut machine = Self { debian, product, options, login: "", disk, given };
         machine.databases();
+        machine.login = product.login;
         Some(machine)
     }
 
     /// Types a line, which must end well.
     #[track_caller]
     fn typed(&self, line: &str) -> String {
-        let ran = self.debian.typed(line).unwrap();
+        let ran = self.debian.typed(&format!("{}{line}", self.login)).unwrap();
         assert!(ran.status.success(), "`{line}`: {}", shown(&ran));
         String::from_utf8_lossy(&ran.stdout).into_owned()
     }
@@ -141,8 +161,13 @@ impl Machine {
 
     /// Both databases, as their packages leave them.
     fn databases(&self) {
-        let Names { database, role, search_port, .. } = self.product;
+        let Names { database, role, search_port, listens_at, .. } = self.product;
         self.typed("systemctl start postgresql@15-main.service");
+        if !self.product.login.is_empty() {
+            self.typed("localedef -i tr_TR -f UTF-8 tr_TR.UTF-8 && localedef -i de_DE -f UTF-8 de_DE.UTF-8");
+            self.typed("echo \"lc_messages = 'de_DE.UTF-8'\" >> /etc/postgresql/15/main/postgresql.conf");
+            self.typed("systemctl restart postgresql@15-main.service");
+        }
         let sql = format!("CREATE ROLE {role} LOGIN PASSWORD 'pass:word'; CREATE DATABASE {database} OWNER {role}");
         for one in sql.split("; ") {
             self.typed(&format!("runuser -u postgres -- psql -qc \"{one}\""));
@@ -153,7 +178,7 @@ impl Machine {
         self.typed("mkdir -p /etc/opensearch && cp -r /usr/share/opensearch/config/. /etc/opensearch");
         self.typed(&format!(
             "cat >> /etc/opensearch/opensearch.yml <<'END'\npath.data: /var/lib/opensearch\npath.logs: /var/log/opensearch\n\
-             discovery.type: single-node\nhttp.port: {search_port}\n\
+             discovery.type: single-node\nnetwork.host: '{listens_at}'\nhttp.port: {search_port}\n\
              cluster.routing.allocation.disk.threshold_enabled: false\nEND\n\
              sed -i 's|logs/|/var/log/opensearch/|' /etc/opensearch/jvm.options\n\
              printf '%s\\n' -Xms512m -Xmx512m -XX:TieredStopAtLevel=1 > /etc/opensearch/jvm.options.d/heap.options\n\
@@ -167,7 +192,7 @@ impl Machine {
                 "[Unit]\nDescription=OpenSearch\nAfter=network.target\n\n[Service]\nUser=opensearch\nGroup=opensearch\n\
                  Environment=OPENSEARCH_JAVA_HOME=/usr/share/jdk OPENSEARCH_PATH_CONF=/etc/opensearch OPENSEARCH_TMPDIR=/var/tmp/opensearch\n\
                  WorkingDirectory=/var/lib/opensearch\nExecStart=/usr/share/opensearch/bin/opensearch\n\
-                 ExecStartPost=/bin/sh -c 'until curl -fs -o /dev/null http://127.0.0.1:{search_port}/_cluster/health; do sleep 0.2; done'\n\
+                 ExecStartPost=/bin/sh -c 'until curl -fgs -o /dev/null http://{listens_at}:{search_port}/_cluster/health; do sleep 0.2; done'\n\
                  SuccessExitStatus=143\nTimeoutStartSec=600\nLimitNOFILE=65535\n\n[Install]\nWantedBy=multi-user.target"
             ),
         );

@@ -173,9 +173,9 @@ impl Host<'_> {
                     self.say("SVC_SEARCH_OS_USER", &user, format!("{} says so", unit.display()));
                 }
             }
-            if let Some(port) = setting_of(&text, "http.port:") {
-                self.say("SVC_SEARCH_URL", format!("http://127.0.0.1:{port}"), format!("{path} has this http.port"));
-            }
+            let port = setting_of(&text, "http.port:").unwrap_or_else(|| "9200".to_owned());
+            let host = setting_of(&text, "network.host:").filter(|host| host.contains("::1")).map_or("127.0.0.1", |_| "[::1]");
+            self.say("SVC_SEARCH_URL", format!("http://{host}:{port}"), format!("{path} says so"));
             let listed = setting_of(&text, "path.repo:").map(|value| value.trim_matches(['[', ']', '"', '\'', ' ']).to_owned());
             let first = listed.as_deref().and_then(|list| list.split([',', '"']).next()).filter(|one| one.starts_with('/'));
             match first {
