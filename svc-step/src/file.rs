@@ -9,7 +9,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, renameat2};
+use nix::fcntl::OFlag;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 pub use self::previous::Previous;
@@ -83,12 +85,11 @@ impl WholeFile {
         match existing {
             Existing::Replace | Existing::ReplaceInUse => fs::rename(&self.partial, &self.path).map_err(fault)?,
             Existing::Keep => {
-                let flags = RenameFlags::RENAME_NOREPLACE;
-                match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.path, flags) {
-                    Err(nix::Error::EEXIST) => return Err(exists(&self.path)),
+                match renameat_with(CWD, &self.partial, CWD, &self.path, RenameFlags::NOREPLACE) {
+                    Err(Errno::EXIST) => return Err(exists(&self.path)),
                     // Not every file system knows the flag (NFS does not); a second name is given by all of them, and
                     // never to what is there already.
-                    Err(nix::Error::EINVAL | nix::Error::ENOSYS) => self.publish_by_link()?,
+                    Err(Errno::INVAL | Errno::NOSYS) => self.publish_by_link()?,
                     other => other.map_err(io::Error::from).map_err(fault)?,
                 }
             }
