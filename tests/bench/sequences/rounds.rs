@@ -157,8 +157,8 @@ impl<'g> Rounds<'g> {
         ratio(down, "the longer of `svc-pgdump` and `svc-snap create --rate unlimited` alone", Some(1.15), changed, alone);
         ratio("`svc-rollback`, downtime", their_rollback, Some(0.10), of(&self.empty, |pair| pair.rollback.downtime), theirs(1));
         ratio("`svc-rollback`, whole time", their_rollback, Some(0.35), of(&self.empty, |pair| pair.rollback.whole), theirs(1));
-        ratio("`svc-upgrade --aside`, downtime", their_upgrade, None, of(&self.aside, |pair| pair.upgrade.downtime), theirs(0));
-        let with_copies = "`svc-rollback` after `--aside`, whole time";
+        ratio("`svc-upgrade --clone`, downtime", their_upgrade, None, of(&self.aside, |pair| pair.upgrade.downtime), theirs(0));
+        let with_copies = "`svc-rollback` after `--clone`, whole time";
         ratio(with_copies, their_rollback, Some(0.05), of(&self.aside, |pair| pair.rollback.whole), theirs(1));
         let small = of(&self.aside_when_small, |pair| pair.rollback.whole);
         ratio(
@@ -182,7 +182,7 @@ impl<'g> Rounds<'g> {
         account("The upgrade by the procedure's commands", self.theirs.iter().map(|both| both[0].entries.clone()).collect());
         account("`svc-rollback`", entries(&self.empty, |pair| &pair.rollback));
         account("The rollback by the procedure's commands", self.theirs.iter().map(|both| both[1].entries.clone()).collect());
-        account("`svc-upgrade --aside`", entries(&self.aside, |pair| &pair.upgrade));
-        account("`svc-rollback` after `--aside`", entries(&self.aside, |pair| &pair.rollback));
+        account("`svc-upgrade --clone`", entries(&self.aside, |pair| &pair.upgrade));
+        account("`svc-rollback` after `--clone`", entries(&self.aside, |pair| &pair.rollback));
     }
 }
