@@ -6,11 +6,11 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::fill::fill;
 use crate::input::kept_of;
-use crate::names::typed;
 use crate::outcome::{PropertiesFrom, Restored};
 use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
 use crate::restore::without_swap;
 use crate::trial;
+use svc_step::people::shell_quoted;
 
 pub(crate) fn run(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restored> {
     let mut prepared = prepare(args, Aim::Place, dry_run, call)?;
@@ -78,5 +78,5 @@ fn again(args: &RestoreArgs, prepared: &Prepared) -> String {
     words.extend(args.input.ignore_room.then(|| "--ignore-room".to_owned()));
     // A path that begins with a dash is none here: it is absolute.
     words.push(staged.dump.path.clone());
-    typed(&words)
+    shell_quoted(&words)
 }

@@ -3,12 +3,6 @@
 use svc_pgdump::admin::copy_name;
 use svc_step::run_id::RunId;
 
-/// A command as a shell takes it. What no shell can be told (a zero byte) is left as it is.
-#[must_use]
-pub fn typed(words: &[String]) -> String {
-    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
-}
-
 /// The copy that a run stages: `svc_db_staged_<run>`.
 #[must_use]
 pub fn staged(database: &str, run: &RunId) -> String {

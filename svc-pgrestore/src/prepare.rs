@@ -11,11 +11,11 @@ use svc_step::{Call, Failure};
 
 use crate::input::{Input, InputArgs, kept_of};
 use crate::loader::{self, Chosen, LoaderArgs, Plan};
-use crate::names::typed;
 use crate::outcome::{PropertiesFrom, Room, Staged};
 use crate::proof::Expected;
 use crate::settings::{DatabaseArgs, OwnerArg};
 use crate::{names, part, preflight, server, trial};
+use svc_step::people::shell_quoted;
 
 /// What staging and restoring need to know.
 #[derive(Debug, clap::Args)]
@@ -155,7 +155,7 @@ fn meant(input: &Input, named: &DatabaseArgs, database: &str, aim: Aim, call: &C
         call.warn("database_not_named", message);
         return Ok(());
     }
-    let options = [other.as_str(), database].map(|name| typed(&["--dbname".to_owned(), name.to_owned()]));
+    let options = [other.as_str(), database].map(|name| shell_quoted(&["--dbname".to_owned(), name.to_owned()]));
     Err(Failure::refused("database_not_named", message)
         .hint(format!("Say which database is to be dropped and restored: {}.", options.join(", or "))))
 }

@@ -14,6 +14,17 @@ pub fn is_watched() -> bool {
     std::io::stderr().is_terminal() || std::env::var_os(WATCHED).is_some()
 }
 
+/// A command as a shell takes it. What no shell can be told (a zero byte) is left as it is.
+#[must_use]
+pub fn shell_quoted(words: &[impl AsRef<str>]) -> String {
+    let plain =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte));
+    let quote = |word: &str| {
+        if plain(word) { word.to_owned() } else { shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into) }
+    };
+    words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
+}
+
 /// How people are spoken to in this call.
 #[derive(Debug, Clone)]
 pub struct People {

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::file::{self, Existing};
 use crate::from::{Accept, Received};
 use crate::lock::make_private_folder;
+use crate::people::shell_quoted;
 use crate::run_id::RunId;
 use crate::status::Status;
 
@@ -117,8 +118,10 @@ pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Fail
     let mut paths = schemas.iter().map(|schema| path_of(call, tool_of(schema), run));
     let Some(path) = paths.find(|path| path.exists()) else {
         let path = path(call, run);
-        return Err(Failure::not_found("swap_not_found", format!("Nothing is noted of the run {run} here."))
-            .hint(format!("The runs of which something is noted:\n  ls {}", as_word(file::folder_of(&path)))));
+        return Err(Failure::not_found("swap_not_found", format!("Nothing is noted of the run {run} here.")).hint(format!(
+            "The runs of which something is noted:\n  ls {}",
+            shell_quoted(&[file::folder_of(&path).display().to_string()])
+        )));
     };
     Received::read(call, &path, schemas, Accept::Unfinished).map_err(|failure| unknown(&path, failure))
 }
@@ -134,12 +137,6 @@ pub fn find(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Option<Receive
     }
 }
 
-/// A path as it is typed.
-fn as_word(path: &Path) -> String {
-    let path = path.display().to_string();
-    shlex::try_quote(&path).map_or_else(|_| path.clone(), Into::into)
-}
-
 /// A plan that is empty or damaged: a power cut, a full disk or a copy has lost what it said.
 fn unknown(path: &Path, failure: Failure) -> Failure {
     if !["from_empty", "from_damaged"].contains(&failure.code.as_str()) {
@@ -151,7 +148,7 @@ fn unknown(path: &Path, failure: Failure) -> Failure {
     )
     .hint(format!(
         "Pass the document of that run with --from. Without it, look at what there is, then remove the record:\n  svc-snap health\n  psql --list\n  rm {}",
-        as_word(path)
+        shell_quoted(&[path.display().to_string()])
     ))
     .cause(failure.message)
 }
@@ -236,7 +233,7 @@ mod tests {
             std::fs::write(&path, half).unwrap();
             let failure = find(&call, &first, &["svc-a.swap/1"]).unwrap_err();
             assert_eq!((failure.status.code(), failure.code.as_str()), (7, "swap_record_invalid"), "{half:?}");
-            assert!(failure.hint.unwrap().contains(&format!("rm {}", as_word(&path))));
+            assert!(failure.hint.unwrap().contains(&format!("rm {}", shell_quoted(&[path.display().to_string()]))));
         }
         assert_eq!(runs(all(&call, &["svc-a.swap/1"])), [second.as_str()]);
     }

@@ -60,15 +60,15 @@ impl<'a> Left<'a> {
                 Err(_) => continue,
             };
             let Some(note) = seen.note() else { continue };
-            match note.life(call) {
-                Life::Alive => {}
-                _ if let Some(why) = seen.harm() => call.warn("rate_left_changed", format!(
+            match (note.life(call), seen.harm()) {
+                (Life::Alive, _) => {}
+                (_, Some(why)) => call.warn("rate_left_changed", format!(
                     "The run {} has changed the rate of {}, and it cannot be put back: {why}. {}.",
                     note.run, throttle.name(), by_hand(server, &seen)
                 )),
-                Life::Dead => left.found.push(One { throttle, note, seen }),
-                Life::Unknown if !seen.is_changed() => {}
-                Life::Unknown => call.warn("rate_left_changed", format!(
+                (Life::Dead, None) => left.found.push(One { throttle, note, seen }),
+                (Life::Unknown, None) if !seen.is_changed() => {}
+                (Life::Unknown, None) => call.warn("rate_left_changed", format!(
                     "The run {} on {} has changed the rate of {}, and whether it is still at work cannot be told here. If it is not: {}",
                     note.run, note.host, throttle.name(), by_hand(server, &seen)
                 )),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::journal::{self, Journal};
+use svc_step::people::shell_quoted;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::point::{self, About, BackupDir, SUMS, State};
@@ -85,8 +86,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         } else if !(args.accept_unquiesced && args.point.is_some()) {
             // As it was named: it may be in another folder.
             let point = args.point.as_ref().unwrap_or(&id);
-            let point = shlex::try_quote(point).map_or_else(|_| point.clone(), Into::into);
-            let hint = format!("If that is good enough:\n  svc-rollback --accept-unquiesced {point}");
+            let hint = format!("If that is good enough:\n  {}", shell_quoted(&["svc-rollback", "--accept-unquiesced", point]));
             return Err(Failure::refused("point_unquiesced", message).hint(hint).into());
         }
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use svc_step::journal::Plan;
+use svc_step::people::shell_quoted;
 use svc_step::secret::REDACTED;
 
 /// Options whose value is no file.
@@ -32,16 +33,6 @@ struct Again {
     lost: bool,
 }
 
-/// Words as a shell takes them.
-pub fn quoted(words: &[impl AsRef<str>]) -> String {
-    let plain =
-        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte));
-    let quote = |word: &str| {
-        if plain(word) { word.to_owned() } else { shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into) }
-    };
-    words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
-}
-
 /// To run a run's command again, as it is typed.
 pub fn hint(plan: &Plan) -> String {
     let Some(again) = command(plan) else { return format!("{SAME_COMMAND}; it was not recorded.") };
@@ -61,7 +52,7 @@ fn command(plan: &Plan) -> Option<Again> {
         return None;
     }
     words.extend(without_redacted(plan));
-    Some(Again { line: quoted(&words), lost: plan.arguments.iter().any(|word| word.contains(REDACTED)) })
+    Some(Again { line: shell_quoted(&words), lost: plan.arguments.iter().any(|word| word.contains(REDACTED)) })
 }
 
 /// The arguments of a run without those that were not recorded whole; a file has its whole path.

@@ -12,12 +12,13 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::Value;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Plan, numbered};
+use svc_step::people::shell_quoted;
 use svc_step::secret::REDACTED;
 use svc_step::{Failure, settings};
 
 use super::run::{Caller, Run, room_hint};
 use super::supervise::SuperviseArgs;
-use super::{again, console, external, recover, resume, undo};
+use super::{console, external, recover, resume, undo};
 
 /// How long another run may still hold the lock that is about to end, or that only looks (`svc-run status`).
 const SHORTLY: Duration = Duration::from_secs(1);
@@ -304,12 +305,12 @@ fn make_run_dir(run: &Run, plan: &Plan) -> Result<(), Failure> {
 fn log_call(run: &Run, plan: &Plan) {
     let mut words = vec![plan.script.clone()];
     words.extend(plan.arguments.iter().cloned());
-    run.log(&format!("typed: {} ({}, in {})", again::quoted(&words), plan.user, plan.directory));
+    run.log(&format!("typed: {} ({}, in {})", shell_quoted(&words), plan.user, plan.directory));
     if let Some(parent) = &plan.parent {
         let log = run.state_dir.join("runs").join(parent).join("log");
         external::append(
             &log,
-            &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, again::quoted(&words)),
+            &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, shell_quoted(&words)),
         );
     }
 }

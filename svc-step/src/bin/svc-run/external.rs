@@ -18,9 +18,10 @@ use svc_step::document::{Document, ErrorPart, schema_name};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::line_secrets::without_secrets;
+use svc_step::people::shell_quoted;
 use svc_step::secret::REDACTED;
 
-use super::again::{self, quoted};
+use super::again;
 use super::protocol::Step;
 use super::redact;
 use super::run::{Run, with_ending};
@@ -67,7 +68,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let lock = take_lock(&run.state_dir)?;
     let undos = run.undos_before_commit();
     let files = run.name_files(&step.name);
-    run.log(&format!("external {}: {}", step.name, quoted(&run.shown(&step.command))));
+    run.log(&format!("external {}: {}", step.name, shell_quoted(&run.shown(&step.command))));
     run.note_started(&files, Kind::External)?;
     // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
@@ -271,7 +272,7 @@ pub fn rerun_hint(run: &Run) -> String {
 fn resume(run: &Run) -> String {
     let plan = run.journal().plan();
     let program = Some(again::program(&plan)).filter(|program| !program.is_empty());
-    quoted(&[program.unwrap_or(&run.script), "--resume", &run.id])
+    shell_quoted(&[program.unwrap_or(&run.script), "--resume", &run.id])
 }
 
 // The lock of such commands.

@@ -162,8 +162,8 @@ fn main() -> ExitCode {
     // That environment is the holder's own: what it holds inherits it.
     let holds = std::env::args_os().nth(1).is_some_and(|verb| verb == "hold");
     let loaded = if holds { Ok(Vec::new()) } else { settings::load() };
-    if let Some(written) = svc_step::pages::asked(Cli::command) {
-        return svc_step::tool::ended(written, "svc-run");
+    if let Some(ended) = svc_step::pages::asked(&Cli::command()) {
+        return ended;
     }
     let cli = Cli::parse();
     if let Verb::Hold(args) = &cli.verb {

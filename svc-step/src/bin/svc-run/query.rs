@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::journal::Journal;
-
-use super::again;
+use svc_step::people::shell_quoted;
 
 /// The run of a query: the named one, or the one that the script runs in.
 ///
@@ -30,7 +29,7 @@ pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
 pub fn not_found(state_dir: &Path, which: &str) -> Failure {
     let folder = state_dir.join("runs").display().to_string();
     Failure::not_found("run_not_found", format!("There is no run{which} in {folder}."))
-        .hint(format!("The runs that there are:\n  {}", again::quoted(&["ls", &folder])))
+        .hint(format!("The runs that there are:\n  {}", shell_quoted(&["ls", &folder])))
 }
 
 /// `$SVC_STATE_DIR`.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use svc_step::Failure;
 use svc_step::document::{Document, Time};
 use svc_step::journal::{self, Attempt, Journal, Kind, Undo};
+use svc_step::people::shell_quoted;
 
 use crate::console::{self, lines_of};
 use crate::end::NOTHING_CHANGED;
@@ -244,24 +245,24 @@ impl<'a> Runs<'a> {
         let external = if is_running { None } else { self.external(run) };
         let superseded = if is_running || external.is_some() { None } else { self.superseded(run) };
         let follow =
-            |file: &Path| Some(format!("To follow it:\n  {}", again::quoted(&["tail", "-f", &file.display().to_string()])));
-        let (state, message, next) = match (&last, superseded) {
+            |file: &Path| Some(format!("To follow it:\n  {}", shell_quoted(&["tail", "-f", &file.display().to_string()])));
+        let (state, message, next) = match (&external, &last, superseded) {
             _ if is_running => (State::Running, "It is running.".to_owned(), follow(&run.dir().join("log"))),
-            _ if let Some(files) = &external => {
+            (Some(files), ..) => {
                 let message = "Its supervisor is gone; a command that it has started is still running.";
                 (State::ExternalRunning, message.to_owned(), follow(&with_ending(files, "out")))
             }
-            (_, Some(next)) => (State::Superseded, how_it_ended(last.as_ref()), Some(next)),
-            (Some(document), None) if document.ok => (State::Ended, how_it_ended(last.as_ref()), None),
-            (Some(_), None) if has_outlived(run) => {
+            (None, _, Some(next)) => (State::Superseded, how_it_ended(last.as_ref()), Some(next)),
+            (None, Some(document), None) if document.ok => (State::Ended, how_it_ended(last.as_ref()), None),
+            (None, Some(_), None) if has_outlived(run) => {
                 let message = "It was interrupted, and a command that it had started has ended since.";
                 (State::Interrupted, message.to_owned(), Some(self.after_kill(run)))
             }
-            (Some(document), None) => {
+            (None, Some(document), None) => {
                 let hint = document.error.as_ref().and_then(|error| error.hint.clone());
                 (State::Failed, how_it_ended(last.as_ref()), Some(hint.unwrap_or_else(|| again::hint(&run.plan()))))
             }
-            (None, None) => (State::Interrupted, how_it_ended(None), Some(self.after_kill(run))),
+            (None, None, None) => (State::Interrupted, how_it_ended(None), Some(self.after_kill(run))),
         };
         let rests = !matches!(state, State::Running | State::ExternalRunning);
         StatusResult {
@@ -378,7 +379,7 @@ pub fn pending(run: &Journal) -> Vec<Pending> {
     let left = undo::left_of(run).into_iter();
     let shown = |word: &String| svc_step::line_secrets::without_secrets(word);
     let words = |undo: &Undo| undo.command.iter().map(shown).collect::<Vec<_>>();
-    left.map(|undo| Pending { command: again::quoted(&words(&undo)), name: undo.name }).collect()
+    left.map(|undo| Pending { command: shell_quoted(&words(&undo)), name: undo.name }).collect()
 }
 
 fn steps(attempts: &[Attempt], is_running: bool, external: Option<&Path>) -> Vec<StepStatus> {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::journal::{self, Journal, Kind};
+use svc_step::people::shell_quoted;
 use svc_step::{Failure, Status, file};
 
-use super::again::quoted;
 use super::console;
 use super::external;
 use super::protocol::Step;
@@ -123,7 +123,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         }
     }
     let files = run.name_files(&step.name);
-    let shown = quoted(&run.shown(&command));
+    let shown = shell_quoted(&run.shown(&command));
     run.log(&format!("{} {}: {shown}", if reads { "check" } else { "step" }, step.name));
     run.note_started(&files, if reads { Kind::Check } else { Kind::Step })?;
     tell_begin(run, &files);
@@ -166,7 +166,7 @@ fn plan(run: &Run, step: &Step) {
 }
 
 fn typed(run: &Run, step: &Step, command: &[OsString]) -> String {
-    let mut line = quoted(&run.shown(command));
+    let mut line = shell_quoted(&run.shown(command));
     if command.first().is_some_and(|program| program.to_string_lossy().starts_with("svc-")) {
         line.push_str(&format!(" > {}.json", step.name));
     }

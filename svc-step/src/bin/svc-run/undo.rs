@@ -13,7 +13,7 @@ use super::run::Run;
 
 /// The command of an undo as it is typed, without private arguments.
 pub fn typed(run: &Run, undo: &Undo) -> String {
-    super::again::quoted(&run.shown(&undo.command.iter().map(OsString::from).collect::<Vec<_>>()))
+    svc_step::people::shell_quoted(&run.shown(&undo.command.iter().map(OsString::from).collect::<Vec<_>>()))
 }
 
 /// What helps where something is left to be undone.
