@@ -1,27 +1,32 @@
 //! Man pages and shell completions, from the same definition of the command line as `--help`: `PROGRAM generate-pages DIR`, which is
-//! no step and stands in no help. `scripts/package` calls it.
+//! no step and stands in no help. `scripts/install.sh` calls it.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::ExitCode;
 
 use clap::Command;
 use clap_complete::Shell;
 
+use crate::people;
+
 /// The word on the command line.
 const WORD: &str = "generate-pages";
 
-/// Where the pages of this program are asked for, they are written, and what came of it is returned.
+/// Where the pages of this program are asked for, they are written, and the program ends so.
 #[must_use]
-pub fn asked(command: impl FnOnce() -> Command) -> Option<io::Result<()>> {
+pub fn asked(command: &Command) -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let folder = arguments.next().filter(|word| word == WORD).and_then(|_| arguments.next())?;
-    // A page of the host that it is made on would have that host's settings as defaults.
-    Some(write(without_settings_of_this_host(command()), &PathBuf::from(folder)))
-}
-
-fn without_settings_of_this_host(command: Command) -> Command {
-    command.mut_args(|arg| arg.hide_env_values(true)).mut_subcommands(without_settings_of_this_host)
+    let written = write(command.clone(), Path::new(&folder));
+    Some(written.map_or_else(
+        |error| {
+            people::write_line(&format!("{}: its pages could not be written: {error}", command.get_name()));
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    ))
 }
 
 fn write(mut command: Command, folder: &Path) -> io::Result<()> {

@@ -75,8 +75,8 @@ pub fn main<T: Tool>() -> ExitCode {
     // First of all: clap reads the environment, and no other thread may exist while the file is read into it.
     let loaded = settings::load();
     let command = command::<T>();
-    if let Some(written) = pages::asked(|| command.clone()) {
-        return ended(written, T::NAME);
+    if let Some(ended) = pages::asked(&command) {
+        return ended;
     }
     let parsed = command.clone().try_get_matches().and_then(|matches| T::from_arg_matches(&matches));
     let cli = match (parsed, loaded) {
@@ -129,17 +129,6 @@ pub fn main<T: Tool>() -> ExitCode {
             ExitCode::from(Status::Failed.code())
         }
         _ => ExitCode::from(finished.exit_code),
-    }
-}
-
-/// The end of what writes the pages of this program.
-pub fn ended(written: std::io::Result<()>, program: &str) -> ExitCode {
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            people::write_line(&format!("{program}: its pages could not be written: {error}"));
-            ExitCode::from(Status::Failed.code())
-        }
     }
 }
 

@@ -35,7 +35,7 @@ const fn of(name: &'static str, default: Unset, help: &'static str) -> Setting {
 use Unset::{By, Is, Nothing};
 
 /// The settings by subject, in the order in which somebody sets up a host.
-pub const GROUPS: &[Group] = &[
+const GROUPS: &[Group] = &[
     (
         "The product",
         &[
@@ -210,32 +210,31 @@ pub fn file(product: &str) -> String {
     text
 }
 
-/// `docs/configuration.md`.
-#[must_use]
-pub fn page() -> String {
-    let mut text = "# Settings\n\nEach is a line `KEY=value` of `/etc/svc-tools/environment` (or of the file that `SVC_ENVIRONMENT_FILE` names), a variable of the \
-        environment, which wins, or an option of a tool, which wins over both. `svc-run setting` prints the file with every default; \
-        `svc-setup-snapshots --guess` proposes what to set on this host. `NAME` is the product's name.\n"
-        .to_owned();
-    for (title, settings) in GROUPS {
-        let _ = write!(text, "\n## {title}\n\n| setting | default | |\n|---|---|---|\n");
-        for setting in *settings {
-            let default = match setting.default {
-                Is(value) => format!("`{value}`"),
-                By(way) => way.to_owned(),
-                Nothing => String::new(),
-            };
-            let _ = writeln!(text, "| `{}` | {default} | {} |", setting.name, setting.help);
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::*;
+
+    /// `docs/configuration.md`.
+    fn page() -> String {
+        let mut text = "# Settings\n\nEach is a line `KEY=value` of `/etc/svc-tools/environment` (or of the file that `SVC_ENVIRONMENT_FILE` names), a variable of the \
+            environment, which wins, or an option of a tool, which wins over both. `svc-run setting` prints the file with every default; \
+            `svc-setup-snapshots --guess` proposes what to set on this host. `NAME` is the product's name.\n"
+            .to_owned();
+        for (title, settings) in GROUPS {
+            let _ = write!(text, "\n## {title}\n\n| setting | default | |\n|---|---|---|\n");
+            for setting in *settings {
+                let default = match setting.default {
+                    Is(value) => format!("`{value}`"),
+                    By(way) => way.to_owned(),
+                    Nothing => String::new(),
+                };
+                let _ = writeln!(text, "| `{}` | {default} | {} |", setting.name, setting.help);
+            }
+        }
+        text
+    }
 
     /// `SVC_UPDATE_PAGES=1` writes it again.
     #[test]
