@@ -44,7 +44,7 @@ copy() {
   local mode=$1 folder=$2 file
   mkdir -p "$folder"
   for file in "${@:3}"; do
-    sed "s|/usr/local|$prefix|g; s|/usr/sbin/svc-|$prefix/sbin/svc-|g; s|/usr/lib/svc-tools|$prefix/lib/svc-tools|g" "$file" >"$folder/${file##*/}.new"
+    sed "s|/usr/sbin/svc-|$prefix/sbin/svc-|g; s|/usr/lib/svc-tools|$prefix/lib/svc-tools|g" "$file" >"$folder/${file##*/}.new"
     chmod "$mode" "$folder/${file##*/}.new"
     mv -f "$folder/${file##*/}.new" "$folder/${file##*/}"
   done
@@ -73,15 +73,11 @@ cp "$pages"/bash/* "$share/bash-completion/completions/"
 cp "$pages"/zsh/* "$share/zsh/site-functions/"
 cp "$pages"/fish/* "$share/fish/vendor_completions.d/"
 
-doc=$share/doc/svc-tools
-copy 644 "$doc" "$root"/README.md "$root"/docs/*.md "$root"/svc-step/*.md
-copy 644 "$doc/examples" "$root"/scripts/examples/*
-copy 644 "$doc/scripts" "$root"/scripts/README.md
-for tool in "${programs[@]:0:6}"; do
-  copy 644 "$doc/$tool" "$root/$tool/README.md"
-  copy 644 "$doc/schema/$tool" "$root/$tool"/schema/*
+# The pages with their folders, so that their links lead somewhere.
+cd -- "$root"
+for file in README.md docs/*.md scripts/README.md scripts/examples/* svc-*/*.md svc-*/schema/*; do
+  copy 644 "$share/doc/svc-tools/${file%"${file##*/}"}" "$file"
 done
-copy 644 "$doc/schema" "$root"/svc-step/schema/*
 
 settings=$destdir/etc/svc-tools/environment
 if [[ ! -e $settings ]]; then
