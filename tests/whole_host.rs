@@ -9,7 +9,7 @@ use serde_json::Value;
 use svc_tests::debian::Debian;
 use svc_tests::disk::SmallDisk;
 use svc_tests::tool::{bin_dir, root};
-use svc_tests::{download, java, os, search, wait};
+use svc_tests::{download, java, os, page, search, wait};
 
 /// How long anything may take here.
 const LONG: std::time::Duration = svc_tests::wait::HANG;
@@ -85,7 +85,7 @@ impl Machine {
             svc_tests::skip(&format!("a whole host: there is no {program}"));
             return None;
         }
-        let files = match Debian::files_with("debian-bookworm-host-7", &PACKAGES) {
+        let files = match Debian::files_with(&PACKAGES) {
             Ok(files) => files,
             Err(error) => {
                 svc_tests::skip(&format!("a whole host: {error:#}"));
@@ -105,7 +105,6 @@ impl Machine {
         let java = java::at_least(distribution.java).unwrap().home;
         let log = given.path().join("boot.log");
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
-        let name = format!("--hostname={}-db-1", product.name);
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };
         options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
         // Debian's Java has its settings there.
@@ -113,7 +112,7 @@ impl Machine {
             let is_java = path.file_name()?.to_str()?.starts_with("java-");
             is_java.then(|| bind(&path, path.to_str().unwrap_or_default()))
         }));
-        options.push(name);
+        options.push(format!("--hostname={}-db-1", product.name));
         let disk = on_disk.then(|| {
             let place = tempfile::tempdir_in("/var/tmp").unwrap();
             let folder = place.path().join("disk");
@@ -124,8 +123,7 @@ impl Machine {
             (disk, place)
         });
         let root = disk.as_ref().map_or(files, |(_, place)| place.path().join("disk"));
-        let words: Vec<&str> = options.iter().map(String::as_str).collect();
-        let debian = match Debian::boot_of(&root, &log, &words) {
+        let debian = match Debian::boot_of(&root, &log, &options) {
             Ok(debian) => debian,
             Err(error) => {
                 svc_tests::skip(&format!("a whole host: it does not boot here: {error:#}"));
@@ -242,11 +240,14 @@ fn a_whole_life(product: &'static Names) {
     assert_eq!(host.debian.typed("systemctl is-enabled svc-nightly.timer").unwrap().stdout, b"disabled\n");
     host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-1.15.5.run && systemctl start {unit}"));
     host.typed(&format!("/srv/svc-sample seed --items 300 --install-dir /opt/{name}"));
-    // All that a newcomer types, up to a verified restore point.
-    host.typed("svc-setup-snapshots --guess --write");
-    host.typed("svc-unit stop && svc-setup-snapshots && svc-unit start");
-    host.typed("svc-backup");
-    host.typed("svc-upgrade --dry-run --last-minor 1.15 --to 2.0.1");
+    // All that a newcomer types, as the page has it.
+    let pages = page::transcripts("README.md").unwrap();
+    let first = pages.into_iter().find(|lines| lines.contains("--guess")).unwrap();
+    for line in first.lines() {
+        host.typed(&line.split("  #").next().unwrap().replace("svc-2.0.1.run", &format!("{name}-2.0.1.run")));
+    }
+    assert_eq!(host.typed("systemctl is-enabled svc-nightly.timer"), "enabled\n");
+    host.typed("systemctl disable --now svc-nightly.timer 2>&1");
 
     // An upgrade, and back.
     host.typed(&format!("systemctl stop {unit}"));
@@ -265,7 +266,7 @@ fn a_whole_life(product: &'static Names) {
         let runs = host.typed("cat /var/lib/svc-tools/runs/*z-nightly/document.json 2>/dev/null || true");
         serde_json::Deserializer::from_str(&runs).into_iter::<Value>().filter_map(Result::ok).collect::<Vec<_>>()
     };
-    host.typed("sed '/svc-nightly$/s/^17 2/* */; /^[^#]/{/svc-nightly$/!d}' /usr/share/doc/svc-tools/examples/svc-tools.cron > /etc/cron.d/svc-tools");
+    host.typed("sed '/svc-nightly$/s/^17 2/* */; /^[^#]/{/svc-nightly$/!d}' /usr/share/doc/svc-tools/scripts/examples/svc-tools.cron > /etc/cron.d/svc-tools");
     wait::until("the night of cron", LONG, || (nights().len() == 1).then_some(())).unwrap();
     host.typed("rm /etc/cron.d/svc-tools");
     host.file("/etc/systemd/system/svc-nightly.timer.d/now.conf", "[Timer]\nRandomizedDelaySec=0");
@@ -274,6 +275,11 @@ fn a_whole_life(product: &'static Names) {
     wait::until("the night of the timer", LONG, || (nights().len() > 1).then_some(())).unwrap();
     assert!(nights().iter().all(|night| night["ok"] == true), "{:#?}", nights());
     host.typed("svc-nightly --max-age 26h");
+    // A night that fails is told in the journal.
+    host.typed("systemctl stop postgresql@15-main.service && ! systemctl start svc-nightly.service 2>&1");
+    let told = || host.typed("journalctl --identifier svc-nightly").contains("The nightly backup has failed");
+    wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
+    host.typed("systemctl start postgresql@15-main.service");
 
     // The package goes, the backups stay.
     let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/opensearch/index*";
@@ -366,8 +372,7 @@ impl Machine {
         let place = self.disk.as_ref().unwrap().1.path();
         let folder = place.join("disk");
         SmallDisk::lose_power(&folder, &place.join("image")).unwrap();
-        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
-        self.debian = Debian::boot_of(&folder, &self.given.path().join("boot.log"), &options).unwrap();
+        self.debian = Debian::boot_of(&folder, &self.given.path().join("boot.log"), &self.options).unwrap();
         self.typed("systemctl start postgresql@15-main.service opensearch.service");
     }
 

@@ -45,9 +45,9 @@ impl Debian {
     }
 
     /// The same with these packages, of which none is started when it is installed.
-    pub fn files_with(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    pub fn files_with(packages: &[&str]) -> Result<PathBuf> {
         let base = Self::files()?;
-        download::cached(name, |dir| {
+        download::cached(&format!("debian-bookworm-{}", packages.join("-")), |dir| {
             os::run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(base.join(".")).arg(dir))?;
             os::file(&dir.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n", 0o755, None)?;
             let within = |words: &[&str]| {
@@ -65,11 +65,11 @@ impl Debian {
     /// Boots one that has the tools of this build; what is written in it is forgotten.
     pub fn boot(log: &Path) -> Result<Self> {
         let tools = format!("--bind-ro={}:{TOOLS}", bin_dir().display());
-        Self::boot_of(&Self::files()?, log, &["--volatile=overlay", &tools])
+        Self::boot_of(&Self::files()?, log, &["--volatile=overlay".to_owned(), tools])
     }
 
     /// Boots one of these files, with these options of `systemd-nspawn`.
-    pub fn boot_of(root: &Path, log: &Path, options: &[&str]) -> Result<Self> {
+    pub fn boot_of(root: &Path, log: &Path, options: &[String]) -> Result<Self> {
         let output = File::create(log)?;
         let mut child = children::grouped("systemd-nspawn")
             .args(["--quiet", "--boot", "--private-network", "--register=no", "--keep-unit"])
