@@ -207,6 +207,10 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
     // The search database does not answer; the dump is there.
     let (_, document) = bad_night(&product, &[("SVC_SEARCH_URL", "http://127.0.0.1:9")], 5);
     let with_dump = PathBuf::from(document["result"]["incomplete_point"].as_str().unwrap());
+    assert_eq!(
+        (&document["changed"], document["error"]["hint"].to_string().contains("Nothing was changed")),
+        (&true.into(), false)
+    );
     assert!(with_dump.join("ptnight_db.backup.sql").exists() && with_dump.join("pgdump.json").exists());
     // The relational database does not; the snapshot is there.
     let (_, document) = bad_night(&product, &[("PGPORT", "9")], 5);

@@ -262,6 +262,21 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
 }
 
 #[test]
+fn the_document_of_an_earlier_step_is_named_by_that_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let does = format!(
+        "{}undo --always kept -- bash -c 'tee \"$1\" < \"$0\"' @made '{}'\nstep shown -- cat @made\nstep --unless made passed-over -- false\n\
+         step other -- bash -c 'cat \"$1\" && [[ $0 == @nobody ]]' @nobody @shown\n",
+        changes("made"),
+        folder.path().join("kept").display()
+    );
+    let ran = own_script(folder.path(), &does).run().ok();
+    let steps: Vec<&str> = ran.result()["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+    assert_eq!(steps, ["made", "shown", "other", "kept"]);
+    assert!(fs::read_to_string(folder.path().join("kept")).unwrap().contains("\"mine.make/1\""));
+}
+
+#[test]
 fn an_operators_own_script_is_named_by_its_path_where_it_is_to_be_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let ran = own_script(folder.path(), "svc-run commit --hint 'Look.'\nexternal installer -- false\n")
@@ -686,9 +701,9 @@ fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
         assert_eq!(left, 0, "an incomplete restore point is left");
     }
 
-    // It comes while the script asks for a step's document, and says nothing about that.
+    // It comes while the script asks for a step, and says nothing about that.
     let asked = product.path("asked");
-    let does = format!("case $* in 'document snapshot') mkdir '{}' 2>&- && kill -s HUP 0 ;; esac", asked.display());
+    let does = format!("case $* in 'step finalize '*) mkdir '{}' 2>&- && kill -s HUP 0 ;; esac", asked.display());
     let ran = product.tool("svc-backup").stub(&product.path("stub"), "svc-run", &does).run();
     assert!(asked.exists() && ran.status == 129, "{ran}");
     assert_eq!(ran.doc()["error"]["message"], "The run was ended by HUP.", "{ran}");

@@ -23,6 +23,8 @@ struct Names {
     unit: &'static str,
     database: &'static str,
     role: &'static str,
+    /// What is installed, and what it is upgraded to.
+    versions: [&'static str; 2],
     search_port: u16,
     /// The upgrade is typed in a terminal that is closed in the middle.
     loses_its_terminal: bool,
@@ -32,15 +34,17 @@ struct Names {
     login: &'static str,
 }
 
+/// The procedure's own product, with an operator who lets everybody write what he makes.
 const SVC: Names = Names {
     name: "svc",
     unit: "svc.service",
     database: "svc_db",
     role: "svc",
+    versions: ["1.15.5", "2.0.1"],
     search_port: 9200,
     loses_its_terminal: false,
     listens_at: "127.0.0.1",
-    login: "",
+    login: "umask 000; ",
 };
 
 /// A product of another name in every respect, on a host that is unusual in some: IPv6 alone, server messages in German, an operator whose
@@ -50,6 +54,7 @@ const ACME: Names = Names {
     unit: "acme-server.service",
     database: "acme",
     role: "acme_app",
+    versions: ["3.3.7", "3.4.5"],
     search_port: 19200,
     loses_its_terminal: true,
     listens_at: "[::1]",
@@ -199,7 +204,9 @@ impl Machine {
 
     /// The document of an upgrade.
     fn upgrade(&self) -> Value {
-        let line = format!("svc-upgrade --last-minor 1.15 /srv/installers/{}-2.0.1.run", self.product.name);
+        let Names { name, versions: [_, new], .. } = self.product;
+        let last_minor = if *new == "2.0.1" { "--last-minor 1.15 " } else { "" };
+        let line = format!("svc-upgrade {last_minor}/srv/installers/{name}-{new}.run");
         if !self.product.loses_its_terminal {
             return self.document(&line);
         }
@@ -210,6 +217,32 @@ impl Machine {
         self.typed("kill -9 $(cat /run/terminal)");
         wait::until("the upgrade to end by itself", LONG, || has("document.json").then_some(())).unwrap();
         self.document("cat /var/lib/svc-tools/runs/*z-upgrade*/document.json")
+    }
+
+    /// Whoever else works on the host: with sudo for one command, to read the logs, with files where everybody may put them; and a service
+    /// manager that lets a job write where it has to alone.
+    fn operators(&self) {
+        self.typed("useradd operator && useradd --groups adm reader");
+        self.typed("echo 'operator ALL=(root) NOPASSWD: /usr/sbin/svc-backup' > /etc/sudoers.d/operator && chmod 440 /etc/sudoers.d/operator");
+        let refused = |line: &str| {
+            let ran = self.debian.typed(line).unwrap();
+            assert!(
+                ran.status.code() == Some(3) && String::from_utf8_lossy(&ran.stderr).contains("hint: "),
+                "`{line}`: {}",
+                shown(&ran)
+            );
+        };
+        assert_eq!(self.document("runuser -u operator -- sudo -n /usr/sbin/svc-backup")["ok"], true);
+        refused("runuser -u operator -- /usr/sbin/svc-backup");
+        refused("runuser -u operator -- svc-unit stop");
+        assert_eq!(self.document("runuser -u reader -- svc-unit status")["result"]["state"], "active");
+        refused("runuser -u reader -- svc-run status");
+        refused("runuser -u reader -- svc-point list");
+        self.typed("for file in svc.conf svc.yaml acme.yaml; do runuser -u operator -- sh -c \"echo theirs > /tmp/$file\"; done");
+        refused("svc-confsave save");
+        let job = "systemd-run --quiet --wait --pipe --property=ProtectSystem=strict \
+                   --property='ReadWritePaths=/var/lib/svc-tools /var/backups' svc-backup";
+        assert_eq!(self.document(job)["ok"], true);
     }
 
     /// Both databases' content, with a checksum of each table and index.
@@ -232,22 +265,26 @@ fn shown(ran: &Output) -> String {
 /// A host from nothing to an upgrade and back, and its nights.
 fn a_whole_life(product: &'static Names) {
     let Some(host) = Machine::boot(product) else { return };
-    let Names { name, unit, .. } = product;
+    let Names { name, unit, versions: [old, new], .. } = product;
     // The package, and what a newcomer does.
     host.typed("apt-get install -y /srv/svc-tools_*.deb");
     assert_eq!(host.typed("env -i /usr/bin/svc-run setting"), host.typed("cat /etc/svc-tools/environment"));
     host.typed("zcat /usr/share/man/man1/svc-snap.1.gz /usr/share/man/man8/svc-upgrade.8.gz | grep -q svc-");
     assert_eq!(host.debian.typed("systemctl is-enabled svc-nightly.timer").unwrap().stdout, b"disabled\n");
-    host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-1.15.5.run && systemctl start {unit}"));
+    host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-{old}.run && systemctl start {unit}"));
     host.typed(&format!("/srv/svc-sample seed --items 300 --install-dir /opt/{name}"));
     // All that a newcomer types, as the page has it.
     let pages = page::transcripts("README.md").unwrap();
     let first = pages.into_iter().find(|lines| lines.contains("--guess")).unwrap();
     for line in first.lines() {
-        host.typed(&line.split("  #").next().unwrap().replace("svc-2.0.1.run", &format!("{name}-2.0.1.run")));
+        let line = line.split("  #").next().unwrap();
+        let of_product = line.replace("--last-minor 1.15 ", "").replace("svc-2.0.1.run", &format!("{name}-{new}.run"));
+        host.typed(if *name == "svc" { line } else { &of_product });
     }
     assert_eq!(host.typed("systemctl is-enabled svc-nightly.timer"), "enabled\n");
     host.typed("systemctl disable --now svc-nightly.timer 2>&1");
+
+    host.operators();
 
     // An upgrade, and back.
     host.typed(&format!("systemctl stop {unit}"));
@@ -255,9 +292,12 @@ fn a_whole_life(product: &'static Names) {
     let postgres = "systemctl show --property=MainPID postgresql@15-main.service";
     let process = host.typed(postgres);
     let ran = host.upgrade();
-    assert_eq!((&ran["changed"], host.typed(&format!("cat /opt/{name}/current-version")).as_str()), (&true.into(), "2.0.1\n"));
+    assert_eq!(
+        (&ran["changed"], host.typed(&format!("cat /opt/{name}/current-version")).as_str()),
+        (&true.into(), format!("{new}\n").as_str())
+    );
     host.document("svc-rollback");
-    assert_eq!((host.content(), host.typed(&format!("cat /opt/{name}/current-version")).as_str()), (before, "1.15.5\n"));
+    assert_eq!((host.content(), host.typed(&format!("cat /opt/{name}/current-version"))), (before, format!("{old}\n")));
     assert_ne!(host.typed(postgres), process, "the packaged server was not restarted");
     host.typed(&format!("systemctl start {unit}"));
 
@@ -280,6 +320,10 @@ fn a_whole_life(product: &'static Names) {
     let told = || host.typed("journalctl --identifier svc-nightly").contains("The nightly backup has failed");
     wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
     host.typed("systemctl start postgresql@15-main.service");
+
+    let writable = "find /var/backups /var/lib/svc-tools /etc/svc-tools ! -type l -perm /o+w ! -path '/var/backups/opensearch*'";
+    assert_eq!(host.typed(writable), "", "everybody may write it");
+    assert_eq!(host.typed("cat /tmp/svc.conf /tmp/svc.yaml /tmp/acme.yaml"), "theirs\n".repeat(3));
 
     // The package goes, the backups stay.
     let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/opensearch/index*";

@@ -27,9 +27,9 @@ fill_restore_point() {
   start dump -- svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql" --read-back
   start snapshot -- svc-snap create "$(snapshot_name "$1")" --kind "$1" --taken-because "$2" "${rate[@]}"
   if [[ $1 == nightly ]]; then finish --all dump snapshot; else finish dump snapshot; fi
-  start verify-snapshot -- svc-snap show --from "$(document snapshot)"
+  start verify-snapshot -- svc-snap show --from @snapshot
   step unit-after -- svc-unit status
   finish verify-snapshot
-  step finalize -- svc-point finalize "$point" --kind "$1" --unit "$(document "$3")" --unit "$(document unit-after)" \
-    "$(document configuration)" "$(document version)" "$(document snapshot)" "$(document dump)"
+  step finalize -- svc-point finalize "$point" --kind "$1" --unit "@$3" --unit @unit-after \
+    @configuration @version @snapshot @dump
 }

@@ -1,6 +1,6 @@
 # What every script begins with: strict mode, its command line, and the run that svc-run keeps for it.
-# A step is one call of a tool. svc-run starts it, records it, keeps its document and passes signals on. The script ends at the
-# first step that fails; svc-run then runs what `undo` has registered, prints the last document and sets the exit status.
+# A step is one call of a tool. svc-run starts it, records it, keeps its document (`@NAME` in later arguments) and passes signals on. The
+# script ends at the first step that fails; svc-run then runs what `undo` has registered, prints the last document and sets the status.
 # shellcheck shell=bash disable=SC2034 # the scripts' own
 
 set -euo pipefail
@@ -9,7 +9,7 @@ export PATH
 
 script=$(basename -- "$0")
 PATH=$PATH:$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"):/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-arguments=("$@") common=() flags=() taken=1
+arguments=("$@") common=() flags=() taken=1 hooks=''
 
 check() { svc-run step --reads "$@"; }         # reads only; --dry-run makes it too
 preflight() { svc-run step --preflight "$@"; } # likewise; what fails is told by `verdict`
@@ -68,10 +68,9 @@ in_run() {
   fi
 }
 
-# run_hooks VERSION [OPTION OF svc-run step...]: those of post-install, in their order. (svc-run refuses unsafe ones.)
+# run_hooks VERSION [OPTION OF svc-run step...]: those in $hooks, in their order.
 run_hooks() {
-  local hooks name hook
-  hooks=$(svc-run hooks post-install)
+  local name hook
   while read -r name hook; do
     if [[ -n $hook ]]; then external --retry "${@:2}" "$name" -- env "SVC_VERSION=$1" "$hook"; fi
   done <<<"$hooks"

@@ -16,6 +16,6 @@ stage_both() {
   finish stage-search stage-database
 }
 swaps_possible() {
-  step "${impossible[@]}" swap-search-possible -- svc-snap swap --from "$(document stage-search)" --exact "${drop_old[@]}" --dry-run
-  step "${impossible[@]}" swap-database-possible -- svc-pgrestore swap --from "$(document stage-database)" "${drop_old[@]}" --dry-run
+  step "${impossible[@]}" swap-search-possible -- svc-snap swap --from @stage-search --exact "${drop_old[@]}" --dry-run
+  step "${impossible[@]}" swap-database-possible -- svc-pgrestore swap --from @stage-database "${drop_old[@]}" --dry-run
 }

@@ -4,6 +4,7 @@ use std::fs::Metadata;
 use std::path::Path;
 
 use postgres::Client;
+use svc_step::people::bytes;
 use svc_step::{Call, Failure, file};
 
 use crate::compression::Compression;
@@ -63,22 +64,14 @@ pub(crate) fn check(call: &Call, path: &Path, estimate: Estimate) -> Result<(), 
     if free < estimate.bytes / HOPELESS {
         return Err(Failure::refused(
             "no_room",
-            format!("{folder} has {} of room, and {source} {}.", human(free), human(estimate.bytes)),
+            format!("{folder} has {} of room, and {source} {}.", bytes(free), bytes(estimate.bytes)),
         )
         .hint("Free disk space there, or name a file on another disk with --output; --ignore-room tries all the same."));
     }
     if free < estimate.bytes {
-        call.warn("little_room", format!("{folder} has {} of room, and {source} {}.", human(free), human(estimate.bytes)));
+        call.warn("little_room", format!("{folder} has {} of room, and {source} {}.", bytes(free), bytes(estimate.bytes)));
     }
     Ok(())
-}
-
-fn human(bytes: u64) -> String {
-    match bytes {
-        0..1_048_576 => format!("{} KiB", bytes / 1024),
-        1_048_576..1_073_741_824 => format!("{} MiB", bytes / 1_048_576),
-        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
-    }
 }
 
 #[cfg(test)]
@@ -102,10 +95,5 @@ mod tests {
         assert_eq!(last(&dump("now")), Some(30));
         assert_eq!(last(&dump("one")), Some(10));
         assert_eq!(last(&dir.path().join("now/nothing.sql")), None);
-    }
-
-    #[test]
-    fn sizes_are_read_by_people() {
-        assert_eq!([human(2048), human(5 << 20), human(3 << 29)], ["2 KiB", "5 MiB", "1.5 GiB"]);
     }
 }

@@ -261,26 +261,33 @@ impl Journal {
     /// Every attempt of every step, in the order of their numbers.
     #[must_use]
     pub fn attempts(&self) -> Vec<Attempt> {
-        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        let mut found: Vec<Attempt> = entries.filter_map(|entry| Attempt::of(&entry.path())).collect();
-        found.sort_by_key(|one| (one.number, one.attempt));
-        found
+        self.started(|_| true).iter().filter_map(|path| Attempt::of(path)).collect()
+    }
+
+    /// Every attempt of a step, the first first.
+    #[must_use]
+    pub fn attempts_of(&self, step: &str) -> Vec<Attempt> {
+        self.started(|name| name == step).iter().filter_map(|path| Attempt::of(path)).collect()
     }
 
     /// The newest attempt of a step; none where it was never started.
     #[must_use]
     pub fn attempt(&self, step: &str) -> Option<Attempt> {
-        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        let of_step = entries.map(|entry| entry.path()).filter(|path| parts(path).is_some_and(|(_, name, _)| name == step));
-        let newest = of_step.max_by_key(|path| parts(path).map(|(_, _, attempt)| attempt))?;
-        Attempt::of(&newest)
+        self.started(|name| name == step).last().and_then(|path| Attempt::of(path))
     }
 
     /// Whether a step was ever started.
     #[must_use]
     pub fn has_begun(&self, step: &str) -> bool {
-        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        entries.into_iter().any(|entry| parts(&entry.path()).is_some_and(|(_, name, _)| name == step))
+        !self.started(|name| name == step).is_empty()
+    }
+
+    /// The `.started` of each attempt of these steps, by number and attempt.
+    fn started(&self, of: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+        let paths = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut found: Vec<PathBuf> = paths.filter(|path| parts(path).is_some_and(|(_, step, _)| of(&step))).collect();
+        found.sort_by_key(|path| parts(path).map(|(number, _, attempt)| (number, attempt)));
+        found
     }
 
     /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::call::Call;
 use crate::failure::Failure;
@@ -71,6 +72,22 @@ impl Lock {
     /// Removes all trace of the lock of a thing that will never be there again.
     pub fn forget(call: &Call, kind: &str, name: &str) {
         let _ = fs::remove_file(call.state_dir().join("locks").join(file_name(kind, name)));
+    }
+}
+
+/// Takes the lock of a file that another process may still hold for a moment; whether it was had in that time.
+///
+/// # Errors
+/// The file system has no locks.
+pub fn within(time: Duration, file: &File) -> std::io::Result<bool> {
+    let until = Instant::now() + time;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
 }
 

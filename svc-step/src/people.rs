@@ -25,6 +25,12 @@ pub fn shell_quoted(words: &[impl AsRef<str>]) -> String {
     words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
+/// A number of bytes, for people.
+#[must_use]
+pub fn bytes(count: u64) -> String {
+    indicatif::HumanBytes(count).to_string()
+}
+
 /// How people are spoken to in this call.
 #[derive(Debug, Clone)]
 pub struct People {

@@ -471,7 +471,7 @@ fn disk_space_that_may_not_suffice_is_a_warning_and_what_surely_fails_is_refused
     };
     let ran = space(&free, &none, &small);
     let summary = ran.result()["summary"].as_str().unwrap().to_owned();
-    assert!(summary.contains("a dump takes about 2 kB") && summary.contains("a first snapshot takes 5 kB"), "{summary}");
+    assert!(summary.contains("a dump takes about 2.00 KiB") && summary.contains("a first snapshot takes 4.88 KiB"), "{summary}");
     assert_eq!((ran.doc()["warnings"].clone(), &ran.result()["one_disk"]), (json!([]), &json!(true)));
     assert_eq!(space(&free, &some, &small).result()["snapshot_bytes"], Value::Null);
     assert_eq!(space(&free, &none, &large).doc()["warnings"][0]["code"], json!("little_room"));

@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 /// The last minor version of major version 1; only from there can one move to 2.0.
 const LAST_MINOR_OF_1: u64 = 15;
 
-/// A shape of the content: 1 for the releases 1.14, 2 for 1.15 and 3 for 2.0.
+/// A shape of the content: 1 for the releases 1.14, 2 for 1.15 and 3 for 2.0. Another product's releases 3.3 and 3.4 have 2 and 3.
 pub type Shape = u32;
 
 /// The shape of a release's content.
@@ -22,8 +22,8 @@ pub type Shape = u32;
 pub fn shape_of(version: &Version) -> anyhow::Result<Shape> {
     match (version.major, version.minor) {
         (1, 14) => Ok(1),
-        (1, 15) => Ok(2),
-        (2, 0) => Ok(3),
+        (1, 15) | (3, 3) => Ok(2),
+        (2, 0) | (3, 4) => Ok(3),
         _ => Err(Refusal::because(format!("The content of version {version} is not known to this program."))),
     }
 }

@@ -60,7 +60,7 @@ fn table(points: &[Point]) -> String {
             or_unknown(&point.version),
             or_unknown(&point.made_at),
             if point.quiesced == Some(true) { "quiesced" } else { "" },
-            point::human(point.size_bytes),
+            svc_step::people::bytes(point.size_bytes),
             state.as_str().unwrap_or_default(),
         )
     };

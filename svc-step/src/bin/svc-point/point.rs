@@ -148,7 +148,7 @@ pub struct Point {
     pub read_all: bool,
     /// The files that are not what the sums say, or are absent.
     pub damaged_files: Vec<String>,
-    /// The same as `made_at`, to be compared.
+    /// `made_at`, or its ID if that is later, to be compared.
     #[serde(skip)]
     pub made: Timestamp,
 }
@@ -186,7 +186,8 @@ fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Poi
     let about = About::read(folder);
     let (state, damaged_files) = state(call, folder, &id, about.as_ref(), read_all)?;
     let made_at = about.as_ref().and_then(|about| about.made_at.clone());
-    let made = made_at.as_ref().and_then(|text| text.parse().ok()).or_else(|| stamp(&id));
+    // Its ID is greater than all before, also where the clock went back.
+    let made = made_at.as_ref().and_then(|text| text.parse().ok()).max(stamp(&id));
     Ok(Point {
         path: folder.display().to_string(),
         state,
@@ -275,14 +276,4 @@ fn size(folder: &Path) -> u64 {
         Err(_) => 0,
     });
     sizes.sum()
-}
-
-/// A number of bytes, for people.
-pub fn human(bytes: u64) -> String {
-    let tenths = |unit: u64| format!("{}.{}", bytes / unit, bytes % unit * 10 / unit);
-    match bytes {
-        0..0x10_0000 => format!("{} kB", bytes.div_ceil(1024)),
-        0x10_0000..0x4000_0000 => format!("{} MB", tenths(0x10_0000)),
-        _ => format!("{} GB", tenths(0x4000_0000)),
-    }
 }

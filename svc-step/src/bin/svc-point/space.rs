@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use svc_step::people::bytes;
 use svc_step::{Call, Failure, StepResult, file, journal};
 
-use crate::point::{BackupDir, human};
+use crate::point::BackupDir;
 
 /// With less than this nothing can be backed up, whatever was measured (tables that nobody has analysed).
 const LEAST: u64 = 16 * 1024 * 1024;
@@ -149,15 +150,15 @@ impl Space {
     }
 
     fn sentence(&self) -> String {
-        let dump = self.dump_bytes.map_or(String::new(), |bytes| format!(", a dump takes about {}", human(bytes)));
-        let mut parts = vec![format!("{} free in {}{dump}", human(self.free_bytes), self.folder)];
+        let dump = self.dump_bytes.map_or(String::new(), |size| format!(", a dump takes about {}", bytes(size)));
+        let mut parts = vec![format!("{} free in {}{dump}", bytes(self.free_bytes), self.folder)];
         if let Some((free, repository)) = self.repository_free_bytes.zip(self.repository.as_ref()) {
             let takes = match (self.snapshot_bytes, self.indices_bytes) {
-                (Some(first), _) => format!(", a first snapshot takes {}", human(first)),
-                (None, Some(indices)) => format!(", for what is new of {}", human(indices)),
+                (Some(first), _) => format!(", a first snapshot takes {}", bytes(first)),
+                (None, Some(indices)) => format!(", for what is new of {}", bytes(indices)),
                 (None, None) => String::new(),
             };
-            parts.push(format!("{} free in {repository}{takes}", human(free)));
+            parts.push(format!("{} free in {repository}{takes}", bytes(free)));
         }
         parts.extend(self.flooded_nodes.iter().map(|node| format!("the disk of {node} is past its flood stage")));
         parts.join("; ")

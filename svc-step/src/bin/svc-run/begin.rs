@@ -1,11 +1,11 @@
 //! The begin of a run: its lock, its ID, its directory, what earlier runs have left, and what it was called with.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -21,7 +21,7 @@ use super::supervise::SuperviseArgs;
 use super::{console, external, recover, resume, undo};
 
 /// How long another run may still hold the lock that is about to end, or that only looks (`svc-run status`).
-const SHORTLY: Duration = Duration::from_secs(1);
+pub const SHORTLY: Duration = Duration::from_secs(1);
 
 /// What is decided before there is a run.
 pub struct Begun {
@@ -193,18 +193,10 @@ pub fn lock_service(state_dir: &Path) -> Result<(Option<File>, Option<String>), 
     // This may be the first call on this host.
     svc_step::lock::make_private_folder(&state_dir.join("runs"))?;
     let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path).map_err(fault)?;
-    let until = Instant::now() + SHORTLY;
-    loop {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
-            Err(TryLockError::WouldBlock) => {
-                let holder = fs::read_to_string(&path).unwrap_or_default();
-                return Err(Failure::locked("locked", "Another run holds the lock of the service.")
-                    .hint(format!("Wait until it has ended:\n  svc-run status {}", holder.trim())));
-            }
-            Err(TryLockError::Error(error)) => return Err(fault(error)),
-        }
+    if !svc_step::lock::within(SHORTLY, &file).map_err(fault)? {
+        let holder = fs::read_to_string(&path).unwrap_or_default();
+        return Err(Failure::locked("locked", "Another run holds the lock of the service.")
+            .hint(format!("Wait until it has ended:\n  svc-run status {}", holder.trim())));
     }
     drop(external::take_lock(state_dir)?);
     fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| fault(error.into()))?;

@@ -42,17 +42,6 @@ pub fn lines_of(commands: &[impl AsRef<str>]) -> String {
     commands.iter().map(|command| format!("\n  {}", command.as_ref())).collect()
 }
 
-/// A number of bytes.
-#[expect(clippy::cast_precision_loss, reason = "it is shown to one place")]
-pub fn bytes(count: u64) -> String {
-    let tenths = |unit: f64| (count as f64 / unit * 10.0).floor() / 10.0;
-    match count {
-        0..1_048_576 => format!("{} kB", count.div_ceil(1024)),
-        1_048_576..1_073_741_824 => format!("{} MB", tenths(1_048_576.0)),
-        _ => format!("{} GB", tenths(1_073_741_824.0)),
-    }
-}
-
 /// A number of milliseconds.
 pub fn duration(ms: u64) -> String {
     match ms {
@@ -131,7 +120,7 @@ fn says(schema: &str, result: &Value) -> String {
         Some(value) => value.to_string(),
     };
     let count = |path: &str| result.pointer(path).and_then(Value::as_array).map_or(0, Vec::len);
-    let size = |path: &str| result.pointer(path).and_then(Value::as_u64).map(bytes);
+    let size = |path: &str| result.pointer(path).and_then(Value::as_u64).map(svc_step::people::bytes);
     match schema.split('/').next().unwrap_or_default() {
         "svc-version.current" => format!("{} is installed", text("/version")),
         "svc-version.installer" | "svc-version.find" => {
@@ -179,7 +168,7 @@ fn says(schema: &str, result: &Value) -> String {
 
 fn disk(disk: &Value) -> String {
     let text = |key: &str| disk.get(key).and_then(Value::as_str).unwrap_or_default();
-    let free = disk.get("available_bytes").and_then(Value::as_u64).map(bytes).unwrap_or_default();
+    let free = disk.get("available_bytes").and_then(Value::as_u64).map(svc_step::people::bytes).unwrap_or_default();
     let level = if text("level") == "free" { "no watermark passed".to_owned() } else { text("level").replace('_', " ") };
     format!("{}: {free} free, {level}", text("node"))
 }
@@ -276,7 +265,7 @@ mod tests {
             (
                 "svc-snap.health",
                 json!({"product": "opensearch", "version": "2.19.0", "status": "green", "disks": disks}),
-                "opensearch 2.19.0, green; n1: 5 GB free, no watermark passed; n2: 1 kB free, past flood stage",
+                "opensearch 2.19.0, green; n1: 5.00 GiB free, no watermark passed; n2: 1 B free, past flood stage",
             ),
             (
                 "svc-snap.verify",
@@ -285,20 +274,20 @@ mod tests {
             ),
             ("svc-pgdump.dump", json!({"server_version": "17.2", "pg_dump_version": "17.4"}), "PostgreSQL 17.2, pg_dump 17.4"),
             ("svc-snap.aside", json!({"indices": [1, 2]}), "2 indices can be cloned"),
-            ("svc-pgdump.aside", json!({"size_bytes": 2_621_440}), "2.5 MB can be cloned"),
+            ("svc-pgdump.aside", json!({"size_bytes": 2_621_440}), "2.50 MiB can be cloned"),
             ("svc-confsave.save", json!({"source": "/etc/svc.yaml"}), "/etc/svc.yaml"),
             ("svc-confsave.restore", json!({"path": "/etc/svc.yaml"}), "/etc/svc.yaml can be restored"),
             (
                 "svc-snap.stage",
                 json!({"snapshot": "s", "indices": [1], "room": {"needed_bytes": 1024, "free_bytes": 2048}}),
-                "s: 1 indices of 1 kB, 2 kB free for them",
+                "s: 1 indices of 1.00 KiB, 2.00 KiB free for them",
             ),
             ("svc-snap.stage", json!({"snapshot": "s", "indices": [1], "room": null}), "s: 1 indices"),
             ("svc-snap.restore", json!({"swap": {"indices": [1, 2, 3]}, "indices": []}), "3 indices can be swapped"),
             (
                 "svc-pgrestore.stage",
                 json!({"dump": {"path": "/d.sql"}, "room": {"needed_bytes": 1024, "free_bytes": 2048, "folder": "/pg"}}),
-                "/d.sql: about 1 kB, 2 kB free in /pg",
+                "/d.sql: about 1.00 KiB, 2.00 KiB free in /pg",
             ),
             ("svc-pgrestore.stage", json!({"dump": {"path": "/d.sql"}, "room": null}), "/d.sql"),
             ("svc-point.create", json!({"path": "/b/p"}), "/b/p can be made"),

@@ -2,13 +2,13 @@
 //! output and its exit status come into the journal whatever becomes of the script and of its supervisor.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -22,6 +22,7 @@ use svc_step::people::shell_quoted;
 use svc_step::secret::REDACTED;
 
 use super::again;
+use super::begin::SHORTLY;
 use super::protocol::Step;
 use super::redact;
 use super::run::{Run, with_ending};
@@ -30,8 +31,6 @@ use super::run::{Run, with_ending};
 const ROOM: u64 = 8 * 1024 * 1024;
 /// How much of a failed command's output is looked at for its last lines.
 const TAIL: u64 = 4096;
-/// How long a command that has just ended may still hold its lock.
-const SHORTLY: Duration = Duration::from_secs(1);
 
 /// The result of such a command (schema `svc-run.command/1`).
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -289,15 +288,8 @@ pub fn take_lock(state_dir: &Path) -> Result<File, Failure> {
     let path = lock_path(state_dir);
     let fault = |error: std::io::Error| Failure::io("use the lock of external commands", &path, &error);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(fault)?;
-    let until = Instant::now() + SHORTLY;
-    loop {
-        match file.try_lock() {
-            Ok(()) if recorded_is_alive(&path) => break,
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
-            Err(TryLockError::WouldBlock) => break,
-            Err(TryLockError::Error(error)) => return Err(fault(error)),
-        }
+    if svc_step::lock::within(SHORTLY, &file).map_err(fault)? && !recorded_is_alive(&path) {
+        return Ok(file);
     }
     Err(Failure::locked("external_running", "An installer or another external command of an earlier run is still running.").hint(
         format!(

@@ -213,12 +213,13 @@ impl Host<'_> {
     }
 
     fn lines(&self) -> Vec<String> {
+        if self.guesses.is_empty() {
+            return vec!["# Nothing was found on this host that differs from the defaults.".to_owned()];
+        }
+        // The file takes what is within one pair of quotes as it stands.
         let quoted = |value: &str| if value.contains([' ', '$', '"', '\'']) { format!("'{value}'") } else { value.to_owned() };
-        let lines = self
-            .guesses
-            .iter()
-            .flat_map(|guess| [format!("# {}", guess.why), format!("{}={}", guess.name, quoted(&guess.value))]);
-        lines.collect()
+        let line = |guess: &Guess| [format!("# {}", guess.why), format!("{}={}", guess.name, quoted(&guess.value))];
+        self.guesses.iter().flat_map(line).collect()
     }
 }
 
@@ -292,10 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_host_says_nothing() {
+    fn of_an_empty_host_nothing_is_proposed() {
         let dir = tempfile::tempdir().unwrap();
         let mut host = Host { root: dir.path(), databases: Vec::new(), guesses: Vec::new() };
         host.look();
-        assert_eq!(host.lines(), [""; 0]);
+        assert_eq!(host.lines(), ["# Nothing was found on this host that differs from the defaults."]);
     }
 }

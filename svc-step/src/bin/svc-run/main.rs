@@ -189,7 +189,7 @@ fn main() -> ExitCode {
         Verb::Fail { status, code, text, hint } => ask(&Request::Fail { status, code, text, hint }),
         Verb::Document { run, step } => tell(
             query::journal(run.as_deref())
-                .and_then(|run| query::document(&run, &step))
+                .and_then(|run| query::document(&run, &step, query::is_dry()))
                 .map(|path| vec![path.display().to_string()]),
         ),
         Verb::Value { run, step, path } => tell(query::journal(run.as_deref()).and_then(|run| query::value(&run, &step, &path))),

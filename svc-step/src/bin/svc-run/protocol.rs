@@ -64,6 +64,9 @@ pub struct Options {
     /// Skip it where that check has failed
     #[arg(long, value_name = "STEP", requires = "preflight")]
     pub needs: Option<String>,
+    /// Skip it where that step is ok
+    #[arg(long, value_name = "STEP")]
+    pub unless: Option<String>,
     /// A command without a document of its own (installer, uninstaller, hook)
     #[arg(long, conflicts_with_all = ["reads", "preflight"])]
     pub external: bool,

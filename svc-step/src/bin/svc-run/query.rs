@@ -43,12 +43,12 @@ pub fn state_dir() -> PathBuf {
 ///
 /// # Errors
 /// The step has left none (4).
-pub fn document(run: &Journal, step: &str) -> Result<PathBuf, Failure> {
+pub fn document(run: &Journal, step: &str, dry_run: bool) -> Result<PathBuf, Failure> {
     // A tool that has outlived its supervisor has left it under its first name.
-    let newest = run.attempts().into_iter().rfind(|one| one.step == step && one.document.is_some());
+    let newest = run.attempts_of(step).into_iter().rfind(|one| one.document.is_some());
     match newest {
         Some(one) => Ok(one.document_path()),
-        None if is_dry() => Ok(PathBuf::from(format!("{step}.json"))),
+        None if dry_run => Ok(PathBuf::from(format!("{step}.json"))),
         None => Err(Failure::not_found(
             "document_not_found",
             format!("The step {step} has left no document in {}.", run.dir().display()),
@@ -57,7 +57,8 @@ pub fn document(run: &Journal, step: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-fn is_dry() -> bool {
+/// Whether the script makes a dry run.
+pub fn is_dry() -> bool {
     std::env::var_os("SVC_DRY_RUN").is_some()
 }
 
@@ -67,7 +68,7 @@ fn is_dry() -> bool {
 /// # Errors
 /// The step has left no document, or nothing stands there (4).
 pub fn value(run: &Journal, step: &str, path: &str) -> Result<Vec<String>, Failure> {
-    let file = document(run, step)?;
+    let file = document(run, step, is_dry())?;
     let document = match std::fs::read(&file) {
         Ok(text) => serde_json::from_slice(&text).unwrap_or(Value::Null),
         Err(_) if is_dry() => return Ok(vec![format!("{step}{path}")]),
@@ -106,9 +107,9 @@ mod tests {
         made.step("01-dump", "step", &json!({"result": {"path": "/d.sql"}}));
         let run = made.journal();
         let file = |name: &str| run.dir().join(name);
-        assert_eq!(document(&run, "dump").unwrap(), file("01-dump.json"));
+        assert_eq!(document(&run, "dump", false).unwrap(), file("01-dump.json"));
         std::fs::rename(file("01-dump.json"), file("01-dump.json.partial")).unwrap();
-        assert_eq!(document(&run, "dump").unwrap(), file("01-dump.json.partial"));
+        assert_eq!(document(&run, "dump", false).unwrap(), file("01-dump.json.partial"));
         assert_eq!(value(&run, "dump", ".result.path").unwrap(), ["/d.sql"]);
     }
 }

@@ -364,7 +364,8 @@ fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Optio
     let own = attempts.iter().filter(|one| !outcome.earlier.contains(&one.files) && !outcome.undone.contains(&one.step));
     let steps: Vec<Option<bool>> = own.map(|one| line(one).changed).collect();
     let removed = [&result.removed, &result.removed_runs].into_iter().flatten().any(|list| !list.is_empty());
-    if removed || !result.cleared.is_empty() || result.half_removed.is_some() || steps.contains(&Some(true)) {
+    let stays = result.half_removed.is_some() || result.incomplete_point.is_some();
+    if removed || stays || !result.cleared.is_empty() || steps.contains(&Some(true)) {
         Some(true)
     } else if steps.contains(&None) {
         None

@@ -114,8 +114,9 @@ pub struct State {
     signal: Option<i32>,
     /// The script has ended: no further step is begun, but those of the end.
     ended: bool,
-    /// The plan of a dry run.
+    /// The plan of a dry run, and the steps in it.
     pub plan: Vec<String>,
+    pub planned: BTreeSet<String>,
     /// In a dry run: the documents of its checks, the names that they have in the plan, and the lines that write them.
     pub checked: BTreeMap<PathBuf, (String, String)>,
     pub checks: Vec<Check>,
@@ -366,13 +367,7 @@ impl Run {
     /// A line for the run's log alone.
     pub fn log(&self, text: &str) {
         let line = format!("{} {text}\n", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"));
-        let path = self.dir().join("log");
-        let _ = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)
-            .and_then(|mut file| file.write_all(line.as_bytes()));
+        super::external::append(&self.dir().join("log"), &line);
     }
 
     /// A line of what happens, for the log, and for whoever looks.

@@ -1,6 +1,6 @@
 //! One step: started, noted, awaited, judged by its document.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,6 +17,7 @@ use svc_step::{Failure, Status, file};
 use super::console;
 use super::external;
 use super::protocol::Step;
+use super::query;
 use super::report::{Check, Verdict};
 use super::run::{Failed, Run, room_hint, with_ending};
 
@@ -101,17 +102,17 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    if options.needs.as_ref().is_some_and(|needed| !run.journal().is_done(needed)) {
+    let missing = options.needs.as_ref().is_some_and(|needed| !run.journal().is_done(needed));
+    if missing || options.unless.as_ref().is_some_and(|step| run.journal().is_done(step)) {
         return Ok(());
     }
     if run.dry_run && !reads {
-        plan(run, step);
-        return Ok(());
+        return plan(run, step);
     }
     if options.external {
         return external::perform(run, step);
     }
-    let mut command = step.command.clone();
+    let mut command = with_documents(run, &step.command)?;
     if run.resumed
         && let Some(nested) = nested_run(run, step)
     {
@@ -135,6 +136,21 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     judge(run, step, &files, status)
 }
 
+/// A command in which the argument `@STEP` is the file of that step's document. (What an external command is given is its own.)
+///
+/// # Errors
+/// The step has left none (4).
+pub fn with_documents<T: Clone + AsRef<OsStr> + From<String>>(run: &Run, command: &[T]) -> Result<Vec<T>, Failure> {
+    let argument = |argument: &T| {
+        let step = argument.as_ref().to_str().and_then(|text| text.strip_prefix('@'));
+        match step.filter(|step| run.journal().has_begun(step) || run.state().planned.contains(*step)) {
+            Some(step) => query::document(run.journal(), step, run.dry_run).map(|path| path.display().to_string().into()),
+            None => Ok(argument.clone()),
+        }
+    };
+    command.iter().map(argument).collect()
+}
+
 /// Tells a person that a step begins.
 pub fn tell_begin(run: &Run, files: &Path) {
     if run.verbose {
@@ -144,8 +160,11 @@ pub fn tell_begin(run: &Run, files: &Path) {
 
 /// A line of the plan of a dry run, which can be typed in any folder, where the documents are `<step>.json`. A check whose document it
 /// needs comes first of all.
-fn plan(run: &Run, step: &Step) {
-    let mut command = step.command.clone();
+///
+/// # Errors
+/// As [`with_documents`].
+fn plan(run: &Run, step: &Step) -> Result<(), Failure> {
+    let mut command = if step.options.external { step.command.clone() } else { with_documents(run, &step.command)? };
     for word in &mut command {
         let Some(name) = Path::new(word).strip_prefix(run.dir()).ok().map(Path::to_owned) else { continue };
         let checked = run.state().checked.get(&name).cloned();
@@ -162,7 +181,10 @@ fn plan(run: &Run, step: &Step) {
         }
     }
     let line = typed(run, step, &command);
-    run.state().plan.push(line);
+    let mut state = run.state();
+    state.plan.push(line);
+    state.planned.insert(step.name.clone());
+    Ok(())
 }
 
 fn typed(run: &Run, step: &Step, command: &[OsString]) -> String {

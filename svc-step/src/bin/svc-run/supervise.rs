@@ -207,7 +207,9 @@ fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
             Ok(0)
         }
         Request::Wait { steps, all } => wait(run, &steps, all).map(|()| 0),
-        Request::Undo(undo) => run.register_undo(undo).map(|()| 0),
+        Request::Undo(undo) => step::with_documents(run, &undo.command)
+            .and_then(|command| run.register_undo(svc_step::journal::Undo { command, ..undo }))
+            .map(|()| 0),
         Request::Commit { hint } => run.commit(&hint).map(|()| 0),
         Request::Verdict => verdict(run).map(|()| 0),
         Request::Note { key, values, list, from } => {
