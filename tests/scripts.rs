@@ -303,6 +303,14 @@ fn what_stays_of_a_run_that_failed_is_told() {
     // Without an undo all stays.
     let ran = own_script(folder.path(), &format!("{made}fail 1 odd 'It is odd.' 'Look.'\n")).run().fails(1, "odd").changed();
     assert_eq!(ran.doc()["error"]["hint"], "Look.", "{ran}");
+    // A run that it has called was killed, and its tools may be running still.
+    let inner = tempfile::tempdir().unwrap();
+    own_script(inner.path(), "undo back -- svc-version current\nkill -9 \"$SVC_SUPERVISOR\"; sleep 1\n");
+    let inner = inner.path().join("own scripts/mine");
+    let calls = format!("undo back -- svc-version current\nstep inner -- '{}'\n", inner.display());
+    let ran = own_script(folder.path(), &calls).may_be_killed().run();
+    let hint = ran.doc()["error"]["hint"].as_str().unwrap_or_default();
+    assert!(ran.status == 1 && hint.contains("Run by hand what is left to be undone:\n  svc-run recover"), "{ran}");
     // Killed there, it is told by what undoes the rest.
     let killed = format!(
         "undo rest -- svc-version current\nundo --until made back -- svc-version current\n{made}kill -9 \"$SVC_SUPERVISOR\"; sleep 1\n"

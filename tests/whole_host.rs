@@ -222,8 +222,10 @@ impl Machine {
     /// Whoever else works on the host: with sudo for one command, to read the logs, with files where everybody may put them; and a service
     /// manager that lets a job write where it has to alone.
     fn operators(&self) {
-        self.typed("useradd operator && useradd --groups adm reader");
-        self.typed("echo 'operator ALL=(root) NOPASSWD: /usr/sbin/svc-backup' > /etc/sudoers.d/operator && chmod 440 /etc/sudoers.d/operator");
+        self.typed("useradd anna && useradd --groups adm bert");
+        self.typed(
+            "echo 'anna ALL=(root) NOPASSWD: /usr/sbin/svc-backup' > /etc/sudoers.d/anna && chmod 440 /etc/sudoers.d/anna",
+        );
         let refused = |line: &str| {
             let ran = self.debian.typed(line).unwrap();
             assert!(
@@ -232,13 +234,13 @@ impl Machine {
                 shown(&ran)
             );
         };
-        assert_eq!(self.document("runuser -u operator -- sudo -n /usr/sbin/svc-backup")["ok"], true);
-        refused("runuser -u operator -- /usr/sbin/svc-backup");
-        refused("runuser -u operator -- svc-unit stop");
-        assert_eq!(self.document("runuser -u reader -- svc-unit status")["result"]["state"], "active");
-        refused("runuser -u reader -- svc-run status");
-        refused("runuser -u reader -- svc-point list");
-        self.typed("for file in svc.conf svc.yaml acme.yaml; do runuser -u operator -- sh -c \"echo theirs > /tmp/$file\"; done");
+        assert_eq!(self.document("runuser -u anna -- sudo -n /usr/sbin/svc-backup")["ok"], true);
+        refused("runuser -u anna -- /usr/sbin/svc-backup");
+        refused("runuser -u anna -- svc-unit stop");
+        assert_eq!(self.document("runuser -u bert -- svc-unit status --expect active")["ok"], true);
+        refused("runuser -u bert -- svc-run status");
+        refused("runuser -u bert -- svc-point list");
+        self.typed("for file in svc.conf svc.yaml acme.yaml; do runuser -u anna -- sh -c \"echo theirs > /tmp/$file\"; done");
         refused("svc-confsave save");
         let job = "systemd-run --quiet --wait --pipe --property=ProtectSystem=strict \
                    --property='ReadWritePaths=/var/lib/svc-tools /var/backups' svc-backup";
@@ -306,7 +308,7 @@ fn a_whole_life(product: &'static Names) {
         let runs = host.typed("cat /var/lib/svc-tools/runs/*z-nightly/document.json 2>/dev/null || true");
         serde_json::Deserializer::from_str(&runs).into_iter::<Value>().filter_map(Result::ok).collect::<Vec<_>>()
     };
-    host.typed("sed '/svc-nightly$/s/^17 2/* */; /^[^#]/{/svc-nightly$/!d}' /usr/share/doc/svc-tools/scripts/examples/svc-tools.cron > /etc/cron.d/svc-tools");
+    host.typed("sed '/svc-nightly$/s/^17 2/* */; /^[^#]/{/svc-nightly$/!d}' /usr/share/doc/svc-tools/scripts/examples/svc-tools.cron > /etc/cron.d/svc-tools && chmod 644 /etc/cron.d/svc-tools");
     wait::until("the night of cron", LONG, || (nights().len() == 1).then_some(())).unwrap();
     host.typed("rm /etc/cron.d/svc-tools");
     host.file("/etc/systemd/system/svc-nightly.timer.d/now.conf", "[Timer]\nRandomizedDelaySec=0");

@@ -44,7 +44,7 @@ pub struct Step {
     pub name: String,
     /// Whether it only reads.
     pub is_check: bool,
-    /// From when the script noted that it was started, as long as its document says that it took.
+    /// From when it was noted that it is started, until the tool wrote its document; of an external command, as long as that took.
     pub span: Span,
     pub document: Value,
 }
@@ -55,13 +55,14 @@ pub fn steps(run_dir: &Path) -> Result<Vec<Step>> {
     for entry in fs::read_dir(run_dir).with_context(|| format!("no run directory {}", run_dir.display()))? {
         let path = entry?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".started")) else { continue };
-        let begun = fs::metadata(&path)?.modified()?.duration_since(UNIX_EPOCH)?.as_secs_f64() * 1e3;
+        let written = |path: &Path| anyhow::Ok(fs::metadata(path)?.modified()?.duration_since(UNIX_EPOCH)?.as_secs_f64() * 1e3);
+        let begun = written(&path)?;
         let document: Value = serde_json::from_str(&fs::read_to_string(path.with_extension("json"))?)?;
-        let took = document["duration_ms"].as_f64().context("a step without its duration")?;
+        let ended = path.with_extension(if document["schema"] == "svc-run.command/1" { "rc" } else { "json" });
         steps.push(Step {
             name: name.split_once('-').context("a step without a number")?.1.to_owned(),
             is_check: fs::read_to_string(&path)?.trim() == "check",
-            span: Span { from: begun, to: begun + took },
+            span: Span { from: begun, to: written(&ended)? },
             document,
         });
     }

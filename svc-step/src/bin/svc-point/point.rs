@@ -148,9 +148,12 @@ pub struct Point {
     pub read_all: bool,
     /// The files that are not what the sums say, or are absent.
     pub damaged_files: Vec<String>,
-    /// `made_at`, or its ID if that is later, to be compared.
+    /// The same as `made_at`, to be compared.
     #[serde(skip)]
     pub made: Timestamp,
+    /// Its place among the others: an ID is greater than all before, also where the clock went back.
+    #[serde(skip)]
+    pub order: Timestamp,
 }
 
 /// The restore points in a folder, the oldest first. Without `read_all` only the size of a dump is compared. A folder that no run
@@ -178,7 +181,7 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
             points.push(inspect(call, &folder, id, read_all)?);
         }
     }
-    points.sort_by(|one, other| (one.made, &one.id).cmp(&(other.made, &other.id)));
+    points.sort_by(|one, other| (one.order, &one.id).cmp(&(other.order, &other.id)));
     Ok(points)
 }
 
@@ -186,8 +189,8 @@ fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Poi
     let about = About::read(folder);
     let (state, damaged_files) = state(call, folder, &id, about.as_ref(), read_all)?;
     let made_at = about.as_ref().and_then(|about| about.made_at.clone());
-    // Its ID is greater than all before, also where the clock went back.
-    let made = made_at.as_ref().and_then(|text| text.parse().ok()).max(stamp(&id));
+    let (finalized, begun) = (made_at.as_ref().and_then(|text| text.parse().ok()), stamp(&id));
+    let made = finalized.or(begun);
     Ok(Point {
         path: folder.display().to_string(),
         state,
@@ -199,6 +202,7 @@ fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Poi
         read_all: read_all && state == State::Valid,
         damaged_files,
         made: made.unwrap_or_default(),
+        order: finalized.max(begun).unwrap_or_default(),
         id,
     })
 }

@@ -92,12 +92,12 @@ impl Rules<'_> {
             _ if is_verified(point) => Reason::Newest,
             (State::Damaged, _) => Reason::Damaged,
             (_, None) => Reason::NoneVerified,
-            (_, Some(newest)) if point.made > newest.made => Reason::NotVerified,
+            (_, Some(newest)) if point.order > newest.order => Reason::NotVerified,
             (State::Incomplete, _) => Reason::Incomplete,
             (State::Valid, Some(newest)) => {
                 // How many valid ones are newer; the newest verified one is the first.
                 let counts = |other: &&Point| {
-                    other.state == State::Valid && other.kind.as_deref() == Some(kind) && other.made <= newest.made
+                    other.state == State::Valid && other.kind.as_deref() == Some(kind) && other.order <= newest.order
                 };
                 let place = newer.iter().filter(counts).count() as u64;
                 let age = Duration::try_from(now.duration_since(point.made)).unwrap_or_default();
@@ -135,6 +135,7 @@ mod tests {
             read_all: false,
             damaged_files: Vec::new(),
             made,
+            order: made,
         }
     }
 
