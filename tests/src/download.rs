@@ -82,6 +82,21 @@ pub fn maven_file(artifact: &str, folder: &Path) -> Result<PathBuf> {
     only_entry(folder)
 }
 
+/// Puts a jar of Maven Central, `group:artifact:version`, into a folder, with what it is built on: with all of that, or with what it names
+/// itself.
+pub fn maven_dependencies(artifact: &str, all: bool, folder: &Path) -> Result<()> {
+    let fetched = tempfile::tempdir()?;
+    let pom = maven_file(&format!("{artifact}:pom"), fetched.path())?;
+    let mut copy = Command::new("mvn");
+    copy.args(["-q", "-B", "-f"]).arg(&pom).arg(format!("{COPY}-dependencies")).arg("-DincludeScope=runtime");
+    copy.arg(format!("-DexcludeTransitive={}", !all)).arg(format!("-DoutputDirectory={}", folder.display()));
+    os::run(&mut copy).with_context(|| format!("cannot fetch what {artifact} is built on from Maven Central"))?;
+    let alone = tempfile::tempdir()?;
+    let jar = maven_file(&format!("{artifact}:jar"), alone.path())?;
+    fs::copy(&jar, folder.join(jar.file_name().context("no name")?))?;
+    Ok(())
+}
+
 /// The unpacked tree of a wheel on PyPI, `name==version`.
 pub fn wheel(requirement: &str) -> Result<PathBuf> {
     cached(&requirement.replace("==", "-"), |folder| {

@@ -36,6 +36,7 @@ pub mod relational;
 pub mod request;
 pub mod rights;
 pub mod run_id;
+pub mod s3;
 pub mod sandbox;
 pub mod search;
 pub mod secured;

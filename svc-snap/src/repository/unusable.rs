@@ -4,15 +4,21 @@
 use serde_json::Value;
 use svc_step::Failure;
 
+use super::definition;
 use crate::server::Server;
 use crate::server::json::{members, text};
 
 /// The code of the failure that this explains.
 pub(crate) const CODE: &str = "repository_unusable";
 
-/// The names of the nodes that cannot use the repository, and the failure with them in its sentence. None, and the failure as
-/// it was, where the server does not say enough.
-pub(crate) fn explained(server: &Server, repository: &str, failure: Failure) -> (Vec<String>, Failure) {
+/// The names of the nodes that cannot use the repository, and the failure with them in its sentence, without them
+/// where the server does not say enough.
+pub(crate) fn explained(server: &Server, repository: &str, mut failure: Failure) -> (Vec<String>, Failure) {
+    let kind = definition(server, repository).ok().flatten();
+    if kind.as_ref().and_then(|found| text(found, "/type")).is_some_and(|kind| kind != "fs") {
+        failure.hint =
+            Some("Its settings, and the keys in the keystore of each node, must be those of the object store.".to_owned());
+    }
     let nodes = server.get("/_nodes?filter_path=nodes.*.name").unwrap_or_default();
     let nodes: Vec<(&str, &str)> = nodes.get("nodes").into_iter().flat_map(members).filter_map(named).collect();
     let manager = server.get("/_cluster/state/master_node?filter_path=master_node").unwrap_or_default();

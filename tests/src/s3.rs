@@ -1,0 +1,123 @@
+//! An object store that speaks S3, on loopback, and an OpenSearch with the plugin for it.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::download::{cached, maven, maven_dependencies};
+use crate::host::{Host, OwnSearch};
+use crate::search::{self, Settings};
+use crate::{children, java, os, wait};
+
+/// The server that has the plugin: of the others nothing is on Maven Central.
+const SERVER: &str = "opensearch-3";
+/// The store.
+const STORE: &str = "org.gaul:s3proxy:2.6.0";
+/// What both sides know.
+const KEY: [&str; 2] = ["sample-key", "sample-secret"];
+/// The store's bucket.
+pub const BUCKET: &str = "backups";
+
+/// Both.
+#[derive(Debug)]
+pub struct S3 {
+    /// The server.
+    pub own: OwnSearch,
+    store: Child,
+    /// Where the store keeps its objects, as files.
+    pub objects: TempDir,
+}
+
+impl S3 {
+    /// Starts them.
+    pub fn start(host: &Host) -> Result<Self> {
+        let port = os::free_ports(1)?[0];
+        let objects = tempfile::tempdir()?;
+        fs::create_dir(objects.path().join(BUCKET))?;
+        let store = store(&objects, port)?;
+        let setting = |name: &str, value: String| (format!("s3.client.default.{name}"), value);
+        let extra = vec![
+            setting("endpoint", format!("\"http://127.0.0.1:{port}\"")),
+            setting("region", "us-east-1".to_owned()),
+            setting("path_style_access", "true".to_owned()),
+        ];
+        let settings = Settings { extra, home: Some(opensearch_with_s3()?), ..Settings::default() };
+        let own = host.prepare_search_server(SERVER, &settings)?;
+        os::run(own.program("opensearch-keystore").arg("create"))?;
+        for (name, value) in ["access_key", "secret_key"].into_iter().zip(KEY) {
+            let mut add = own.program("opensearch-keystore");
+            add.args(["add", "--stdin", &format!("s3.client.default.{name}")]).stdin(Stdio::piped()).stdout(Stdio::null());
+            let mut add = add.spawn()?;
+            add.stdin.take().context("no stdin")?.write_all(value.as_bytes())?;
+            ensure!(add.wait()?.success(), "the key was not taken");
+        }
+        let this = Self { own, store, objects };
+        this.own.search.start(&host.systemd)?;
+        Ok(this)
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        let _ = self.store.kill();
+        let _ = self.store.wait();
+    }
+}
+
+fn store(objects: &TempDir, port: u16) -> Result<Child> {
+    let jars = cached(&STORE.replace(':', "-"), |folder| maven_dependencies(STORE, true, folder))?;
+    let settings = objects.path().join("s3proxy.conf");
+    let folder = objects.path().display();
+    // It knows none of the headers that carry a checksum.
+    let text = format!(
+        "s3proxy.endpoint=http://127.0.0.1:{port}\ns3proxy.authorization=aws-v2-or-v4\ns3proxy.identity={}\n\
+         s3proxy.credential={}\ns3proxy.ignore-unknown-headers=true\njclouds.provider=filesystem\njclouds.identity=none\n\
+         jclouds.credential=none\njclouds.filesystem.basedir={folder}\n",
+        KEY[0], KEY[1]
+    );
+    fs::write(&settings, text)?;
+    let java = java::at_least(17)?.home.join("bin/java");
+    let log = fs::File::create(objects.path().join("s3proxy.log"))?;
+    let child = children::grouped(java)
+        .args(["-cp", &format!("{}/*", jars.display()), "org.gaul.s3proxy.Main", "--properties"])
+        .arg(&settings)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()?;
+    wait::until("the object store", wait::HANG, || TcpStream::connect(("127.0.0.1", port)).ok().map(drop))?;
+    Ok(child)
+}
+
+/// The distribution with the plugin, whose folder is put together from what is on Maven Central: its zip is not there.
+fn opensearch_with_s3() -> Result<PathBuf> {
+    let distribution = search::distribution(SERVER)?;
+    let version = distribution.version;
+    cached(&format!("opensearch-{version}-s3"), |folder: &Path| {
+        let plain = maven(&distribution.artifact())?;
+        os::run(Command::new("cp").arg("-r").arg(plain.join(".")).arg(folder))?;
+        let plugin = folder.join("plugins/repository-s3");
+        fs::create_dir_all(&plugin)?;
+        maven_dependencies(&format!("org.opensearch.plugin:repository-s3:{version}"), false, &plugin)?;
+        // What the server has itself, a plugin must not have.
+        for jar in fs::read_dir(folder.join("lib"))? {
+            let _ = fs::remove_file(plugin.join(jar?.file_name()));
+        }
+        let descriptor = format!(
+            "description=repository-s3\nversion={version}\nname=repository-s3\njava.version=21\nopensearch.version={version}\n\
+             classname=org.opensearch.repositories.s3.S3RepositoryPlugin\n"
+        );
+        fs::write(plugin.join("plugin-descriptor.properties"), descriptor)?;
+        let rights = "grant {\n  permission java.net.SocketPermission \"*\", \"connect,resolve\";\n\
+             permission java.lang.RuntimePermission \"*\";\n  permission java.lang.reflect.ReflectPermission \"suppressAccessChecks\";\n\
+             permission java.util.PropertyPermission \"*\", \"read,write\";\n\
+             permission java.io.FilePermission \"<<ALL FILES>>\", \"read\";\n};\n";
+        fs::write(plugin.join("plugin-security.policy"), rights)?;
+        os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+    })
+}
