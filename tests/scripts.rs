@@ -118,7 +118,9 @@ fn the_page_of_the_scripts_names_each_code() {
     let (_, codes) = page.split_once("\n## Codes\n").unwrap();
     let (codes, _) = codes.split_once("\n## ").unwrap();
     let engine = svc_tests::tool::root().join("svc-step/src/bin/svc-run");
-    let files = [folder.clone(), folder.join("lib"), engine].into_iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let files = [folder.clone(), folder.join("lib"), engine.join("run"), engine]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap());
     let mut missing = BTreeSet::new();
     let mut found = 0;
     for file in
