@@ -202,10 +202,14 @@ fn a_run_that_is_resumed_is_told_nothing_that_it_knows() {
 
 /// A step whose tool says that it has changed something.
 fn changes(step: &str) -> String {
-    let document = json!({"schema": "mine.make/1", "tool": "mine 1", "step": "make", "ok": true, "changed": true, "dry_run": false,
+    format!("step {step} -- echo '{}'\n", changed())
+}
+
+/// The document of a step that has changed something.
+fn changed() -> serde_json::Value {
+    json!({"schema": "mine.make/1", "tool": "mine 1", "step": "make", "ok": true, "changed": true, "dry_run": false,
         "run_id": "20260101t000000z-x", "host": "h", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
-        "duration_ms": 1, "result": {}, "warnings": [], "error": null});
-    format!("step {step} -- echo '{document}'\n")
+        "duration_ms": 1, "result": {}, "warnings": [], "error": null})
 }
 
 /// An operator's own script, with the settings that it needs.
@@ -276,6 +280,12 @@ fn the_document_of_an_earlier_step_is_named_by_that_step() {
     let steps: Vec<&str> = ran.result()["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
     assert_eq!(steps, ["made", "shown", "other", "kept"]);
     assert!(fs::read_to_string(folder.path().join("kept")).unwrap().contains("\"mine.make/1\""));
+}
+
+#[test]
+fn a_script_that_waits_for_a_step_that_it_has_not_started_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    own_script(folder.path(), "finish dump\n").run().fails(2, "step_not_started");
 }
 
 #[test]
@@ -358,6 +368,29 @@ fn what_could_be_undone_is_told_also_where_not_all_could_be() {
 }
 
 #[test]
+fn what_a_run_with_a_wrong_setting_has_left_is_undone_by_the_settings_of_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    fs::write(folder.path().join("current-version"), "1.15.5\n").unwrap();
+    let undo = json!({"name": "a", "command": ["svc-version", "current"], "directory": "/", "until": null, "always": false, "unless_interrupted": false});
+    let plan = json!({"script": "svc-backup", "arguments": [], "settings": {"SVC_TIMEOUT": "soon"}});
+    let id = "20260101t000000z-backup-manual";
+    run_left(&state, id, &[("plan.json", plan), ("notes.json", json!({"facts": {}, "warnings": [], "undo": [undo]}))]);
+    let recover = Tool::new("svc-run").arg("recover").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+    let ran = recover.env("SVC_STATE_DIR", &state).env("SVC_INSTALL_DIR", folder.path()).run().ok();
+    assert_eq!(ran.result()["undone"], json!([id]), "{ran}");
+
+    // Whoever is refused right behind that is told that something was changed.
+    let changes = format!("echo '{}'", changed());
+    let undo = json!({"name": "a", "command": ["bash", "-c", changes], "directory": "/", "until": null, "always": false, "unless_interrupted": false});
+    let (plan, id) = (json!({"script": "svc-rollback", "arguments": []}), "20260102t000000z-rollback");
+    run_left(&state, id, &[("plan.json", plan), ("notes.json", json!({"facts": {}, "warnings": [], "undo": [undo]}))]);
+    let resume = Tool::script("svc-rollback").args(["--resume", "--no-uninstall"]);
+    let resume = resume.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", &state);
+    resume.env("SVC_INSTALL_DIR", folder.path()).run().fails(3, "nothing_to_resume").changed();
+}
+
+#[test]
 fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repaired_it() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
@@ -371,6 +404,9 @@ fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repa
     };
     let refused = tool(Tool::script("svc-backup")).run().refused("run_unfinished");
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().ends_with(":\n  svc-backup --ignore-unfinished"), "{refused}");
+    // The unfinished one is what there is to say, and not that another was refused for it.
+    let status = tool(Tool::new("svc-run")).arg("status").run();
+    assert!(status.stdout.starts_with("svc-upgrade 20260101t000000z-upgrade"), "{status}");
     tool(Tool::script("svc-nightly")).run();
     assert!(tool(Tool::script("svc-nightly")).arg("--status").run().stdout.contains("run_unfinished"));
     assert!(!folder.path().join("backups").exists());

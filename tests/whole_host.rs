@@ -333,6 +333,7 @@ fn a_whole_life(product: &'static Names) {
     host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
     assert_eq!(host.typed(kept), before);
     host.typed("! ls /etc/svc-tools /usr/bin/svc-run /lib/systemd/system/svc-nightly.timer 2>/dev/null");
+    host.typed("! systemctl is-active svc-nightly.timer && ! ls /etc/systemd/system/timers.target.wants/svc-nightly.timer 2>&1");
 }
 
 #[test]

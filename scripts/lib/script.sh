@@ -41,7 +41,7 @@ parse() {
 }
 common_option() {
   case $1 in
-    --status) exec svc-run status --script "$script" ${2:+"$2"} ;;
+    --status) exec svc-run status --script "$script" "${@:2}" ;;
     --resume)
       common+=(--resume)
       if [[ ${2-} =~ ^([^-].*/)?[0-9]{8}t[0-9]{6}z- ]]; then common[-1]+="=$2" && taken=2; fi

@@ -38,7 +38,7 @@ pub(crate) fn undecided(at: Version, to: Version) -> Failure {
         "path_undecided",
         format!("Whether {at} is of the last minor version before {to} is not known, so the way is neither allowed nor refused."),
     )
-    .hint(format!("Say --last-minor {}.Y, or --releases with the list of releases (SVC_RELEASES).", at.major))
+    .hint(format!("Pass --last-minor {}.Y, or name the list of releases in SVC_RELEASES.", at.major))
 }
 
 /// Something shows that the minor that was named is not the last of its major.

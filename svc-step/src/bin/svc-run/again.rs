@@ -7,7 +7,8 @@ use svc_step::people::shell_quoted;
 use svc_step::secret::REDACTED;
 
 /// Options whose value is no file.
-const NO_FILE: [&str; 11] = [
+const NO_FILE: [&str; 12] = [
+    "--installer-arg",
     "--to",
     "--last-minor",
     "--layout",
@@ -58,7 +59,7 @@ fn command(plan: &Plan) -> Option<Again> {
 /// The arguments of a run without those that were not recorded whole; a file has its whole path.
 pub fn without_redacted(plan: &Plan) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    for word in absolute(plan) {
+    for word in absolute(&plan.arguments, &plan.directory) {
         if !word.contains(REDACTED) {
             words.push(word);
         } else if !word.starts_with('-') {
@@ -69,17 +70,17 @@ pub fn without_redacted(plan: &Plan) -> Vec<String> {
     words
 }
 
-/// The arguments of a run; a file that was named from the folder of the call has its whole path.
-fn absolute(plan: &Plan) -> Vec<String> {
+/// The arguments of a call; a file that was named from its folder has its whole path.
+pub fn absolute(arguments: &[String], directory: &str) -> Vec<String> {
     let mut before = "";
     let mut words = Vec::new();
-    for argument in &plan.arguments {
+    for argument in arguments {
         let joined = argument.strip_prefix("--").and_then(|_| argument.split_once('='));
         let (option, value) = joined.unwrap_or((before, argument));
         let prefix = joined.map_or_else(String::new, |(option, _)| format!("{option}="));
         let is_named = NO_FILE.iter().any(|no| if no.ends_with('-') { option.starts_with(no) } else { option == *no });
-        let is_word = value.is_empty() || value.starts_with(['-', '/']) || plan.directory.is_empty();
-        let path = Path::new(&plan.directory).join(value);
+        let is_word = value.is_empty() || value.starts_with(['-', '/']) || directory.is_empty();
+        let path = Path::new(directory).join(value);
         words.push(if !is_named && !is_word && path.exists() { format!("{prefix}{}", path.display()) } else { argument.clone() });
         before = argument;
     }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use serde_json::Value;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Plan, numbered};
 use svc_step::people::shell_quoted;
@@ -37,7 +36,17 @@ pub struct Begun {
     _dry: Option<tempfile::TempDir>,
 }
 
-pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp) -> Result<Begun, Failure> {
+/// Begins a run. `recovered` is what was undone of earlier ones, also where this one is refused then.
+///
+/// # Errors
+/// Another run holds the lock (8); it cannot be resumed, or its journal cannot be written.
+pub fn begin(
+    args: &SuperviseArgs,
+    caller: Caller,
+    script: &str,
+    started: Timestamp,
+    recovered: &mut recover::Recovered,
+) -> Result<Begun, Failure> {
     let settings = settings::service_settings();
     let state_dir = super::query::state_dir();
     let environment = |extra: Vec<(String, String)>| {
@@ -76,7 +85,9 @@ pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timest
         });
     }
     let (lock, parent) = lock_service(&state_dir)?;
-    let recovered = if parent.is_none() { recover::all(&state_dir, &caller, verbose)? } else { recover::Recovered::default() };
+    if parent.is_none() {
+        recover::all(&state_dir, &caller, verbose, recovered)?;
+    }
     if let Some(asked) = &args.resume {
         let resumed = resume::open(args, script, asked, &state_dir)?;
         let mut run = Run::new(
@@ -86,7 +97,7 @@ pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timest
             caller,
             false,
             verbose,
-            args.attached || resumed.attached,
+            attached(args) || resumed.attached,
         );
         name_holder(&state_dir, &run.id, parent.as_ref());
         run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
@@ -99,6 +110,7 @@ pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timest
         write_plan(&run, &plan, run.journal().times() + 1)?;
         run.say(&format!("run {} in {}, resumed", run.id, run.dir().display()));
         log_call(&run, &plan);
+        tell_recovered(&run, recovered)?;
         let mut command: Vec<OsString> = args.script.iter().take(1).cloned().collect();
         command.extend(resumed.arguments);
         return Ok(Begun {
@@ -117,12 +129,16 @@ pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timest
             .to_string(),
         None => new_id(&state_dir, &args.kind, started),
     };
+    if id.parse::<svc_step::run_id::RunId>().is_err() {
+        let message = format!("--kind {}: the ID of a run has the letters a-z, digits, `.` and `-` only.", args.kind);
+        return Err(Failure::usage("run_id_invalid", message).hint("Name the kind so in the script's in_run."));
+    }
     let dir = state_dir.join("runs").join(&id);
     if dir.exists() {
         return Err(Failure::refused("run_exists", format!("There is a run {id} already."))
             .hint("Unset SVC_RUN_ID: the run gets an ID of its own."));
     }
-    let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, args.attached);
+    let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, attached(args));
     run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
     run.expected = console::expected_total(&state_dir, script, &run.id);
     run.private = private_values(&external::words(&args.script), &args.private);
@@ -131,15 +147,23 @@ pub fn begin(args: &SuperviseArgs, caller: Caller, script: &str, started: Timest
     name_holder(&state_dir, &id, parent.as_ref());
     run.say(&format!("run {id} in {}", dir.display()));
     log_call(&run, &plan);
+    tell_recovered(&run, recovered)?;
+    Ok(Begun { run, command: args.script.clone(), directory: here(), settings: environment(Vec::new()), _lock: lock, _dry: None })
+}
+
+/// Whether it stays on the terminal, as the script that has called it does.
+fn attached(args: &SuperviseArgs) -> bool {
+    args.attached || std::env::var_os("SVC_ATTACHED").is_some()
+}
+
+/// What was undone of earlier runs, and what could not be, in the last document.
+fn tell_recovered(run: &Run, recovered: &recover::Recovered) -> Result<(), Failure> {
     if !recovered.left.is_empty() {
         let left = undo::by_hand(&recovered.left);
-        console::line(script, &format!("warning: {left}"));
+        console::line(&run.script, &format!("warning: {left}"));
         run.warn("undo_failed", left, true)?;
     }
-    if !recovered.undone.is_empty() {
-        run.fact("cleared", Value::Array(recovered.undone.into_iter().map(Value::String).collect()))?;
-    }
-    Ok(Begun { run, command: args.script.clone(), directory: here(), settings: environment(Vec::new()), _lock: lock, _dry: None })
+    if recovered.undone.is_empty() || !recovered.changed { Ok(()) } else { run.fact("cleared", recovered.cleared()) }
 }
 
 pub fn here() -> PathBuf {

@@ -160,9 +160,8 @@ fn says(schema: &str, result: &Value) -> String {
             format!("{}{}", text("/dump/path"), needed.unwrap_or_default())
         }
         "svc-point.create" => format!("{} can be made", text("/path")),
-        // A tool that has words of its own for it.
         "svc-point.space" => text("/summary"),
-        _ => text("/says"),
+        _ => String::new(),
     }
 }
 

@@ -6,11 +6,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use svc_step::document::Document;
+use svc_step::document::{Document, Warning};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Plan};
 use svc_step::{Failure, signals};
 
+use super::recover::Recovered;
 use super::report::{self, Outcome, RunResult};
 use super::run::{Failed, Run};
 use super::supervise::{End, SuperviseArgs, own_settings};
@@ -52,7 +53,7 @@ pub fn finish(
     // Where all that the run did is undone however it ends, nothing is left of it.
     let for_its_time = list.iter().all(|undo| undo.always);
     let was_killed = ended.as_ref().is_ok_and(|ended| ended.signal().is_some());
-    let left = undo::run_all(run, &environment, failed.is_some(), was_killed);
+    let left = undo::run_all(run, &environment, None, failed.is_some(), was_killed);
     // One that came while a rollback was running has ended that; no other undo is ended by one.
     let rollback_ended = run.undo_list().iter().any(|undo| undo.unless_interrupted);
     if let (None, Some(late), true) = (signal, run.signal(), failed.is_some() && rollback_ended) {
@@ -246,8 +247,8 @@ fn print(args: &SuperviseArgs, script: &str, document: &Document<RunResult>) {
     }
 }
 
-/// A run that ended before it had a directory.
-pub fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failure: &Failure) -> ExitCode {
+/// A run that ended before it had a directory; what was undone of earlier ones is told all the same.
+pub fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failure: &Failure, recovered: &Recovered) -> ExitCode {
     let outcome = Outcome {
         script: script.to_owned(),
         run_id: svc_step::run_id::RunId::by_hand(started).to_string(),
@@ -259,7 +260,14 @@ pub fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failu
         hint: failure.hint.clone(),
         ..Outcome::default()
     };
-    let document = report::document(None, &journal::Notes::default(), &outcome);
+    let mut notes = journal::Notes::default();
+    if recovered.changed {
+        notes.facts.insert("cleared".to_owned(), recovered.cleared());
+    }
+    if !recovered.left.is_empty() {
+        notes.warnings.push(Warning { code: "undo_failed".to_owned(), message: undo::by_hand(&recovered.left) });
+    }
+    let document = report::document(None, &notes, &outcome);
     print(args, script, &document);
     ExitCode::from(failure.exit_code())
 }

@@ -94,6 +94,9 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure>
     if run.attached {
         holder.arg("--terminal");
     }
+    if run.signal().is_some() {
+        return Err(not_begun(step, &std::io::Error::other("a signal came before")));
+    }
     holder.arg("--").args(&step.command).current_dir(&step.directory).env_clear().envs(run.caller.environment.iter().cloned());
     // The lock is the holder's standard input: it is taken before the holder exists, and nobody else inherits it.
     let mut holder =

@@ -175,7 +175,8 @@ impl Host<'_> {
             }
             let port = setting_of(&text, "http.port:").unwrap_or_else(|| "9200".to_owned());
             let host = setting_of(&text, "network.host:").filter(|host| host.contains("::1")).map_or("127.0.0.1", |_| "[::1]");
-            self.say("SVC_SEARCH_URL", format!("http://{host}:{port}"), format!("{path} says so"));
+            let scheme = if speaks_tls(&text) { "https" } else { "http" };
+            self.say("SVC_SEARCH_URL", format!("{scheme}://{host}:{port}"), format!("{path} says so"));
             let listed = setting_of(&text, "path.repo:").map(|value| value.trim_matches(['[', ']', '"', '\'', ' ']).to_owned());
             let first = listed.as_deref().and_then(|list| list.split([',', '"']).next()).filter(|one| one.starts_with('/'));
             match first {
@@ -234,6 +235,16 @@ fn setting_of(text: &str, word: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
+/// Whether a search database's configuration has TLS for its clients, in one line, or as Elasticsearch's packages write it.
+fn speaks_tls(text: &str) -> bool {
+    let mut within = false;
+    text.lines().any(|line| {
+        within = line.trim_end() == "xpack.security.http.ssl:" || (within && line.starts_with([' ', '\t']));
+        let on = ["xpack.security.http.ssl.enabled: true", "plugins.security.ssl.http.enabled: true"].contains(&line.trim());
+        on || (within && line.trim() == "enabled: true")
+    })
+}
+
 /// The databases of the local PostgreSQL with their owners, where this user may ask for them.
 fn databases() -> Vec<(String, String)> {
     let admin = settings::variable("SVC_PG_ADMIN").unwrap_or_else(|| "postgres".to_owned());
@@ -290,6 +301,20 @@ mod tests {
         ];
         assert_eq!(lines, wanted);
         assert_eq!(host.lines().len(), 2 * wanted.len(), "a reason each");
+    }
+
+    #[test]
+    fn a_cluster_that_speaks_tls_is_known_by_its_configuration() {
+        for text in [
+            "a: 1\nxpack.security.http.ssl:\n  keystore.path: x\n  enabled: true\n",
+            "plugins.security.ssl.http.enabled: true",
+            "xpack.security.http.ssl.enabled: true\n",
+        ] {
+            assert!(speaks_tls(text), "{text}");
+        }
+        for text in ["", "xpack.security.http.ssl:\nother:\n  enabled: true\n", "#xpack.security.http.ssl.enabled: true"] {
+            assert!(!speaks_tls(text), "{text}");
+        }
     }
 
     #[test]

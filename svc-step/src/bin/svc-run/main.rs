@@ -203,7 +203,9 @@ fn main() -> ExitCode {
         }
         Verb::Setting { name: Some(name) } => {
             let known = settings::service_settings().into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
-            console::lines(&known.or_else(|| settings::variable(&name)).into_iter().collect::<Vec<_>>())
+            let product = settings::variable("SVC_NAME").unwrap_or_else(|| settings::default_of("SVC_NAME", ""));
+            let value = known.or_else(|| settings::variable(&name)).unwrap_or_else(|| settings::default_of(&name, &product));
+            console::lines(&Some(value).filter(|value| !value.is_empty()).into_iter().collect::<Vec<_>>())
         }
         Verb::Guess { write } => tell(guess::guess(write)),
         Verb::Hooks { event } => match hooks_of(&event) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use svc_step::file::{self, Existing};
-use svc_step::journal::{self, Journal};
+use svc_step::journal::{self, Journal, Undo};
 use svc_step::{Failure, settings};
 
 use super::end::{as_before, own_steps};
@@ -18,29 +18,39 @@ use super::{again, external, undo};
 pub struct Recovered {
     /// The IDs of the runs.
     pub undone: Vec<String>,
-    /// Whether anything was undone, also of a run of which something is left.
+    /// Whether an undo has changed anything, also of a run of which something is left.
     pub changed: bool,
     /// The commands of what could not be undone; the next call tries it again.
     pub left: Vec<String>,
+}
+
+impl Recovered {
+    /// The IDs, as a fact of the last document.
+    pub fn cleared(&self) -> serde_json::Value {
+        self.undone.clone().into()
+    }
 }
 
 /// Undoes what killed runs have left, and what others could not undo, the newest first. The caller holds the service's lock.
 ///
 /// # Errors
 /// A journal cannot be written (1).
-pub fn all(state_dir: &Path, caller: &Caller, verbose: bool) -> Result<Recovered, Failure> {
-    let mut recovered = Recovered::default();
+pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Recovered) -> Result<(), Failure> {
     for journal in journal::runs(state_dir) {
         external::remove_unredacted(&journal);
-        let needed = undo::left_of(&journal).len();
-        if needed > 0 {
+        let needed = undo::left_of(&journal);
+        if !needed.is_empty() {
             let id = journal.id().to_owned();
-            let left = one(journal, state_dir, caller, verbose)?;
-            recovered.changed |= left.len() < needed;
+            let left = one(journal.clone(), state_dir, caller, verbose)?;
+            let changed = |undo: &Undo| {
+                let document = journal.attempt(&undo.name).and_then(|one| one.document);
+                document.is_none_or(|document| document.ok && document.changed != Some(false))
+            };
+            recovered.changed |= needed.iter().any(changed);
             if left.is_empty() { recovered.undone.push(id) } else { recovered.left.extend(left) }
         }
     }
-    Ok(recovered)
+    Ok(())
 }
 
 /// What [`all`] would run, for a dry run.
@@ -61,12 +71,15 @@ fn one(journal: Journal, state_dir: &Path, caller: &Caller, verbose: bool) -> Re
     // Its script has ended: no signal ends an undo.
     run.close(false);
     let failed = run.committed().is_none() && !was_ok;
-    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let with = |settings: Vec<(String, String)>| {
+        let settings = settings.into_iter().chain([("SVC_RUN_ID".to_owned(), run.id.clone())]);
+        let settings = settings.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        std::env::vars_os().chain(settings).collect::<undo::Environment>()
+    };
+    let now = settings::service_settings();
     // Where it was: also where the settings have changed since.
-    let settings = settings::service_settings().into_iter().chain(super::resume::recorded(&plan));
-    environment.extend(settings.map(|(name, value)| (name.into(), value.into())));
-    environment.push(("SVC_RUN_ID".into(), run.id.clone().into()));
-    let left = undo::run_all(&run, &environment, failed, true);
+    let recorded = with(now.iter().cloned().chain(super::resume::recorded(&plan)).collect());
+    let left = undo::run_all(&run, &recorded, Some(&with(now)), failed, true);
     // After its point of no return it is still to be resumed; and what is left is tried again.
     if !was_killed || !failed || !left.is_empty() {
         return Ok(left.iter().map(|undo| undo::typed(&run, undo)).collect());

@@ -26,6 +26,9 @@ pub struct Found {
 /// Ends with 3 where the newest run of these scripts that passed its point of no return did not end well: a restore point of what that has
 /// left is none to go back to. A later run that was told to ignore it, and ended well, says that it was repaired by hand.
 pub fn unfinished(scripts: &[String]) -> ExitCode {
+    if let Some(failure) = super::status::unreadable(&state_dir()) {
+        return answer("refuse-unfinished", Err(failure));
+    }
     let this = Journal::at(state_dir().join("runs").join(std::env::var("SVC_RUN_ID").unwrap_or_default()));
     let runs = journal::runs(&state_dir());
     let ignores = |run: &&Journal| run.plan().arguments.iter().any(|word| word == "--ignore-unfinished");
@@ -81,24 +84,23 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
 /// Undoes what killed runs have left, under the lock of the service.
 pub fn recover(caller: &Caller) -> ExitCode {
     let state_dir = state_dir();
+    let mut recovered = recover::Recovered::default();
     // No signal ends an undo.
-    let recovered = super::supervise::catch_signals().and_then(|_signals| {
+    let ended = super::supervise::catch_signals().and_then(|_signals| {
         let (_lock, parent) = super::begin::lock_service(&state_dir)?;
         if let Some(parent) = parent {
             return Err(Failure::locked("locked", format!("The run {parent} is running: what it has done is not undone."))
                 .hint(format!("Wait until it has ended:\n  svc-run status {parent}")));
         }
-        recover::all(&state_dir, caller, std::io::stderr().is_terminal())
+        recover::all(&state_dir, caller, std::io::stderr().is_terminal(), &mut recovered)
     });
-    let (found, failure, changed) = match recovered {
-        Err(failure) => (None, Some(failure), false),
-        Ok(recover::Recovered { undone, changed, left }) => {
-            let failure = (!left.is_empty()).then(|| {
-                Failure::failed("undo_failed", "What an earlier run has left could not be undone.").hint(undo::by_hand(&left))
-            });
-            (Some(Found { run: None, undone }), failure, changed)
-        }
-    };
+    let recover::Recovered { undone, changed, left } = recovered;
+    let failure = ended.err().or_else(|| {
+        (!left.is_empty()).then(|| {
+            Failure::failed("undo_failed", "What an earlier run has left could not be undone.").hint(undo::by_hand(&left))
+        })
+    });
+    let found = (failure.is_none() || changed || !left.is_empty()).then_some(Found { run: None, undone });
     print("recover", found, failure, changed)
 }
 

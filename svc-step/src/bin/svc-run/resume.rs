@@ -62,7 +62,9 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     let now = args.script.get(1..).unwrap_or_default();
     let mut arguments: Vec<OsString> = plans.iter().flat_map(again::without_redacted).map(OsString::from).collect();
     let private = super::begin::private_values(&super::external::words(&args.script), &args.private);
-    arguments.extend(now.iter().map(|word| absolute(word, &private)));
+    // A file that is named now is named from where the caller stands now; the script runs where it was called first.
+    let named = again::absolute(&super::external::words(now), &super::begin::here().display().to_string());
+    arguments.extend(now.iter().zip(named).map(|(word, named)| word.to_str().map_or_else(|| word.clone(), |_| named.into())));
     Ok(Resumed {
         directory: Some(PathBuf::from(&plan.directory))
             .filter(|directory| directory.is_dir())
@@ -101,21 +103,6 @@ pub fn stays_attached(args: &SuperviseArgs, script: &str) -> bool {
     let asked = args.resume.as_ref();
     let run = asked.and_then(|asked| find(script, asked, &super::query::state_dir()).ok());
     run.is_some_and(|run| run.plan().arguments.iter().any(|word| word == "--attached"))
-}
-
-/// A file that is named now is named from where the caller stands now; the script runs where it was called first.
-fn absolute(word: &OsString, private: &[String]) -> OsString {
-    let text = word.to_string_lossy();
-    let (option, path) = match text.split_once('=') {
-        Some((option, path)) if option.starts_with("--") => (format!("{option}="), path.to_owned()),
-        _ => (String::new(), text.clone().into_owned()),
-    };
-    match std::path::absolute(&path) {
-        Ok(whole) if !private.contains(&path) && !path.is_empty() && !path.starts_with(['-', '/']) && whole.exists() => {
-            format!("{option}{}", whole.display()).into()
-        }
-        _ => word.clone(),
-    }
 }
 
 /// What neither the environment nor the settings file says is as the run had it.

@@ -53,6 +53,7 @@ impl Caller {
             "SVC_SUPERVISOR",
             "SVC_RESUMED",
             "SVC_VERBOSE",
+            "SVC_ATTACHED",
             "SVC_FOLLOWED",
             WATCHED,
             ADDED,

@@ -113,13 +113,17 @@ pub fn status(state_dir: &Path, arguments: &Arguments) -> Result<StatusResult, F
     found.map(|run| runs.status(&run)).ok_or_else(|| not_found(state_dir, arguments))
 }
 
-fn not_found(state_dir: &Path, arguments: &Arguments) -> Failure {
+/// Where this user may not look for runs.
+pub fn unreadable(state_dir: &Path) -> Option<Failure> {
     let folder = state_dir.join("runs");
-    if let Err(error) = fs::read_dir(&folder)
-        && error.kind() == std::io::ErrorKind::PermissionDenied
-    {
-        return Failure::refused("state_dir_unusable", format!("The folder {} cannot be read.", folder.display()))
-            .hint("Run the command as root.");
+    let error = fs::read_dir(&folder).err().filter(|error| error.kind() == std::io::ErrorKind::PermissionDenied)?;
+    let failure = Failure::refused("state_dir_unusable", format!("The folder {} cannot be read.", folder.display()));
+    Some(failure.hint("Run the command as root.").cause(error.to_string()))
+}
+
+fn not_found(state_dir: &Path, arguments: &Arguments) -> Failure {
+    if let Some(failure) = unreadable(state_dir) {
+        return failure;
     }
     let run = match (&arguments.run, &arguments.script) {
         (Some(run), _) => format!(" {run}"),
@@ -217,7 +221,11 @@ impl<'a> Runs<'a> {
             Some(script) => run.script() == script,
             None => run.plan().parent.is_none(),
         };
-        let newest = self.runs.iter().find(chosen)?;
+        // One that was refused because another is unfinished says nothing that this one would not say.
+        let is_refused = |run: &&Journal| {
+            run.last_document().and_then(|document| document.error).is_some_and(|error| error.code == "run_unfinished")
+        };
+        let newest = self.runs.iter().filter(chosen).find(|run| !is_refused(run)).or_else(|| self.runs.iter().find(chosen))?;
         // One that was killed and has left nothing tells nothing that an older one, which is not finished, would not tell better.
         let is_nothing =
             newest.last_document().is_none() && !is_committed(newest) && pending(newest).is_empty() && !newest.is_running();

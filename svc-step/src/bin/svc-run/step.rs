@@ -56,7 +56,8 @@ pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
         }
         let tolerated = options.warn_if.iter().find(|code| **code == failure.code);
         let warning = options.or_warn.as_ref().or(options.or_review.as_ref()).or(tolerated);
-        if let Some(code) = warning {
+        // A command that was cut off half-way is no warning.
+        if let Some(code) = warning.filter(|_| failure.code != "outcome_unknown") {
             run.warn(code, format!("{} failed: {}", step.name, failure.message), options.or_review.is_some())?;
             return Ok(());
         }
@@ -264,7 +265,9 @@ fn judge(run: &Run, step: &Step, files: &Path, status: i32) -> Result<(), Failur
         Some(_) if step.options.ok == Some(status) => Ok(()),
         _ => Err(failure_of(run, step, document.as_ref(), status)),
     };
+    let tolerated = document.as_ref().and_then(|document| document.error.as_ref());
     let failed = outcome.as_ref().err().map(|failure| (failure.exit_code(), failure.message.as_str()));
+    let failed = failed.or_else(|| Some((u8::try_from(status).ok()?, tolerated?.message.as_str())));
     run.say(&console::ended(&step.name, document.as_ref(), failed));
     outcome?;
     kept.map_err(|failure| run.journal_full(&failure))

@@ -19,7 +19,7 @@ use super::end::{finish, never_begun};
 use super::protocol::{self, Reply, Request};
 use super::run::{Caller, Failed, Run};
 use super::terminal::{FOLLOWED, Followed};
-use super::{console, resume, step, terminal};
+use super::{console, recover, resume, step, terminal};
 
 /// When a run can be resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -102,10 +102,11 @@ pub enum End {
 
 fn watched(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp) -> End {
     // From here on none ends the process: what a killed run has left is undone before this one begins, and that is finished.
-    let begun = catch_signals().and_then(|signals| Ok((signals, begin(args, caller, script, started)?)));
+    let mut recovered = recover::Recovered::default();
+    let begun = catch_signals().and_then(|signals| Ok((signals, begin(args, caller, script, started, &mut recovered)?)));
     let (signals, begun) = match begun {
         Ok(begun) => begun,
-        Err(failure) => return End::Code(never_begun(args, script, started, &failure)),
+        Err(failure) => return End::Code(never_begun(args, script, started, &failure, &recovered)),
     };
     let run = Arc::new(begun.run);
     pass_on(signals, &run);
@@ -139,7 +140,7 @@ fn serve(
     let [script, arguments @ ..] = command else { return Err(Failure::usage("script_missing", "No script is named.")) };
     let mut child = Command::new(script);
     child.args(arguments).current_dir(directory).envs(settings.iter().cloned());
-    child.envs(own_settings(run, settings)).env_remove(FOLLOWED);
+    child.env_remove("SVC_RESUMED").env_remove("SVC_DRY_RUN").envs(own_settings(run, settings)).env_remove(FOLLOWED);
     child.stdin(Stdio::null());
     // Stdout is the last document's alone.
     child.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from));
@@ -167,6 +168,9 @@ pub fn own_settings(run: &Run, settings: &[(OsString, OsString)]) -> Vec<(OsStri
     }
     if run.verbose {
         own.push(("SVC_VERBOSE".into(), "1".into()));
+    }
+    if run.attached {
+        own.push(("SVC_ATTACHED".into(), "1".into()));
     }
     if run.resumed {
         own.push(("SVC_RESUMED".into(), "1".into()));
@@ -266,6 +270,10 @@ fn noted(run: &Run, values: Vec<String>, list: bool, from: Option<String>) -> Re
 fn wait(run: &Run, steps: &[String], all: bool) -> Result<(), Failure> {
     let mut first: Option<Failure> = None;
     let mut state = run.state();
+    if let Some(name) = steps.iter().find(|name| !state.started.contains_key(*name)) {
+        let message = format!("The script waits for the step {name}, which it has not started.");
+        return Err(Failure::usage("step_not_started", message).hint("Name the steps as `start` names them."));
+    }
     loop {
         let ended: Vec<Option<Result<(), Failure>>> = steps.iter().filter_map(|name| state.started.get(name).cloned()).collect();
         if first.is_none()

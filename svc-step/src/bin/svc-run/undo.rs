@@ -4,12 +4,16 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use svc_step::Status;
 use svc_step::document::Document;
 use svc_step::journal::{self, Journal, Undo};
 
 use super::external;
 use super::protocol::{Options, Step};
 use super::run::Run;
+
+/// The environment of an undo.
+pub type Environment = Vec<(OsString, OsString)>;
 
 /// The command of an undo as it is typed, without private arguments.
 pub fn typed(run: &Run, undo: &Undo) -> String {
@@ -46,8 +50,8 @@ fn has_been_overtaken(run: &Journal) -> bool {
 }
 
 /// Runs what is registered, the last first, and gives the ones that failed. `failed`: the run did not end well. `interrupted`: a signal
-/// or a kill has ended it.
-pub fn run_all(run: &Run, environment: &[(OsString, OsString)], failed: bool, interrupted: bool) -> Vec<Undo> {
+/// or a kill has ended it. Where a setting of `environment` is none, `now` has those of this call.
+pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, failed: bool, interrupted: bool) -> Vec<Undo> {
     let mut left = Vec::new();
     let list = run.undo_list();
     for undo in list.into_iter().rev() {
@@ -63,10 +67,16 @@ pub fn run_all(run: &Run, environment: &[(OsString, OsString)], failed: bool, in
             name: undo.name.clone(),
             command: undo.command.iter().map(OsString::from).collect(),
             directory,
-            environment: environment.to_vec(),
+            environment: environment.clone(),
             options: Options { again: true, ok: Some(4), ..Options::default() },
         };
-        match super::step::perform(run, &step) {
+        let ended = super::step::perform(run, &step);
+        let is_usage = ended.as_ref().is_err_and(|failure| failure.status == Status::Usage);
+        let ended = match now.filter(|_| is_usage) {
+            Some(now) => super::step::perform(run, &Step { environment: now.clone(), ..step.clone() }),
+            None => ended,
+        };
+        match ended {
             Ok(()) => run.forget_undo(&undo.name),
             // The disk is full: that keeps no service down.
             Err(failure) if failure.code == "journal_full" && super::step::undo_unrecorded(run, &step) => {
