@@ -385,7 +385,7 @@ fn what_a_run_with_a_wrong_setting_has_left_is_undone_by_the_settings_of_now() {
     let undo = json!({"name": "a", "command": ["bash", "-c", changes], "directory": "/", "until": null, "always": false, "unless_interrupted": false});
     let (plan, id) = (json!({"script": "svc-rollback", "arguments": []}), "20260102t000000z-rollback");
     run_left(&state, id, &[("plan.json", plan), ("notes.json", json!({"facts": {}, "warnings": [], "undo": [undo]}))]);
-    let resume = Tool::script("svc-rollback").args(["--resume", "--no-uninstall"]);
+    let resume = Tool::script("svc-rollback").arg("--resume").env("SVC_UNINSTALL", "true");
     let resume = resume.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", &state);
     resume.env("SVC_INSTALL_DIR", folder.path()).run().fails(3, "nothing_to_resume").changed();
 }
