@@ -14,10 +14,9 @@ use svc_step::progress::{Parts, Unit};
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure};
 
-use crate::index::act::Act;
 use crate::index::copies;
 use crate::index::count::counts;
-use crate::index::shape::{Shape, block_patterns, in_place_ignored, set_last_patterns};
+use crate::index::shape::{block_patterns, in_place_ignored, set_last_patterns};
 use crate::index::{Index, look, portions};
 use crate::server::Server;
 use crate::server::json::{list, members, number, text};
@@ -43,7 +42,7 @@ pub(crate) struct Request {
 }
 
 /// The requests that bring all of them. What comes under its own name comes with the aliases that the snapshot holds, and takes no
-/// writes until it is opened ([`open`]): as long as nobody may have written to it, it may be removed again.
+/// writes until the swap opens it: as long as nobody may have written to it, it may be removed again.
 pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[Bring]) -> Vec<Request> {
     let path = path(&["_snapshot", repository, snapshot, "_restore"]);
     let names = |wanted: &dyn Fn(&Bring) -> bool| {
@@ -78,23 +77,6 @@ pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[
 pub(crate) fn in_place(repository: &str, snapshot: &str, brings: &[String]) -> Request {
     let body = json!({"indices": brings.join(","), "include_global_state": false, "ignore_index_settings": in_place_ignored()});
     Request { path: path(&["_snapshot", repository, snapshot, "_restore"]), body, brings: brings.to_vec() }
-}
-
-/// The requests that open what was brought under its own name: its blocks are those that the backup captured, mostly none.
-pub(crate) fn openings<'a>(brought: impl IntoIterator<Item = (&'a str, Shape)>) -> Vec<Act> {
-    let mut alike = BTreeMap::<BTreeSet<String>, Vec<&str>>::new();
-    for (index, shape) in brought {
-        alike.entry(shape.blocks).or_default().push(index);
-    }
-    let requests = alike.into_iter().flat_map(|(blocks, names)| {
-        let settings = Shape { blocks, ..Shape::default() }.block_settings();
-        let one = |names: &[&str]| Act::Settle {
-            indices: names.iter().map(|&name| name.to_owned()).collect(),
-            settings: settings.clone(),
-        };
-        portions(&names).into_iter().map(one).collect::<Vec<_>>()
-    });
-    requests.collect()
 }
 
 /// The body that stages: renamed, hidden, without writes, replicas, aliases and lifecycle.
@@ -231,19 +213,15 @@ pub(crate) fn same_as_noted(name: &str, found: u64, expected: Option<u64>) -> Re
     }
 }
 
-/// Removes what a call brought, name by name; what is not there is passed over.
+/// Removes what a call brought; what is not there is passed over.
 ///
 /// # Errors
 /// The server refuses or does not answer; what was removed by then is removed.
-pub(crate) fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<Vec<String>, Failure> {
-    let mut removed = Vec::new();
-    for names in portions(names) {
-        for name in look(server, names)?.keys() {
-            server.change(call, "DELETE", &path(&[name]), None)?;
-            removed.push(name.clone());
-        }
+pub(crate) fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
+    for name in look(server, names)?.keys() {
+        server.change(call, "DELETE", &path(&[name]), None)?;
     }
-    Ok(removed)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -270,10 +248,7 @@ mod tests {
         assert_eq!(requests[0].body["include_aliases"], false);
         assert_eq!(requests[1].body["indices"], long);
         assert_eq!(requests[1].body["rename_replacement"], copies::staged(&run(), &long));
-        let open = openings([("c", Shape::default()), ("d", Shape::of_copy()), ("e", Shape::default())]);
-        let paths: Vec<_> = open.iter().map(|act| act.request().1).collect();
         assert_eq!(requests[2].body["index_settings"], json!({"index.blocks.write": true}));
-        assert_eq!(paths, ["/c,e/_settings", "/d/_settings"]);
     }
 
     #[test]

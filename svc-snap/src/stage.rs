@@ -13,8 +13,8 @@ use crate::bring::streams::StreamBack;
 use crate::bring::{self, Bring};
 use crate::guard;
 use crate::index::copies;
-use crate::runs;
-use crate::runs::staged::{StageState, Staged, StagedIndex, StagedStream};
+use crate::restore::record;
+use crate::restore::record::staged::{StageState, Staged, StagedIndex, StagedStream};
 use crate::server::path::path;
 
 pub(crate) use self::act::bring_back;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     let streams: Vec<&str> = chosen.streams.iter().filter(|_| !args.streams.streams_in_place).map(String::as_str).collect();
     Chosen::refuse_streams(&streams)?;
     let _lock = guard::lock(call, &chosen.server, args.dry.dry_run)?;
-    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
+    record::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
     let earlier = Earlier::find(call, &chosen, args.dry.dry_run)?;
     if let Some(staged) = earlier.proven {
         return Ok(staged);

@@ -11,7 +11,7 @@ use crate::bring::streams::{self, StreamBack};
 use crate::connection::Connection;
 use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
-use crate::runs;
+use crate::restore::record;
 use crate::server::{Server, left_at_work};
 use crate::snapshot;
 use crate::snapshot::backup::Backup;
@@ -86,7 +86,7 @@ impl WaitArgs {
 
 /// The staging that a run has noted; an aside or a swap is nothing that the server goes on with.
 fn staged_by(call: &Call, run: &RunId) -> Result<Option<Brought>, Failure> {
-    let Some(noted) = swaps::find(call, run, &runs::SCHEMAS)? else { return Ok(None) };
+    let Some(noted) = swaps::find(call, run, &record::SCHEMAS)? else { return Ok(None) };
     if brought::SCHEMAS.contains(&noted.schema()) { Brought::read(&noted).map(Some) } else { Ok(None) }
 }
 

@@ -1,6 +1,6 @@
 //! Whether a restore has room: on the disks of the data nodes, and under the cluster's limit of shards.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,8 @@ use svc_step::{Call, Failure, Status};
 
 use crate::bring::Bring;
 use crate::bring::chosen::Chosen;
-use crate::index::portions;
+use crate::index::{Index, portions};
+use crate::restore::record::swapped::SwapIndex;
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::json::{members, number, text};
 use crate::server::path::path;
@@ -165,6 +166,33 @@ pub(crate) fn refuse_stuck_clones(server: &Server, names: &[&str]) -> Result<(),
         holders.extend(nodes.map(str::to_owned));
     }
     refuse_past(full.iter().filter(|disk| holders.contains(&disk.node)))
+}
+
+/// Refuses a swap that would come to the cluster's limit of shards, at its clones of what is live or behind its exchange.
+///
+/// # Errors
+/// There is no room (3); the server does not answer.
+pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &BTreeMap<String, Index>) -> Result<(), Failure> {
+    let nodes = disks(server)?.len() as u64;
+    refuse_shards(server, nodes, most_shards(indices, found), "Beside what there is, the swap needs up to")
+}
+
+/// How many shards a swap has at its height beside those that there are before it.
+fn most_shards(indices: &[SwapIndex], found: &BTreeMap<String, Index>) -> u64 {
+    let (mut staged, mut kept, mut removed, mut new) = (0, 0, 0, 0);
+    for item in indices {
+        let live = found.get(&item.index).filter(|_| item.live_uuid.is_some());
+        let shards = live.map_or(0, |live| live.shards);
+        kept += if item.kept.is_some() { shards } else { 0 };
+        removed += live.filter(|live| !live.closed).map_or(0, |live| live.shards * u64::from(1 + live.shape.number_of_replicas));
+        let Some(source) = item.source.as_ref().and_then(|source| found.get(&source.name)) else { continue };
+        // One that is not staged yet shows no shards.
+        let (copy, not_yet) = if source.shards == 0 { (shards.max(1), shards.max(1)) } else { (source.shards, 0) };
+        staged += not_yet;
+        let replicas = item.becomes.as_ref().map_or(0, |becomes| becomes.number_of_replicas);
+        new += copy * u64::from(1 + replicas);
+    }
+    staged + kept.max((kept + new).saturating_sub(removed))
 }
 
 fn refuse_past<'a>(past: impl Iterator<Item = &'a NodeDisk>) -> Result<(), Failure> {

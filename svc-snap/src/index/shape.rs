@@ -54,6 +54,11 @@ pub(crate) fn in_place_ignored() -> Vec<String> {
     vec![format!("{BLOCKS}metadata")]
 }
 
+/// The blocks beside that of writes, as settings.
+pub(crate) fn block_names() -> impl Iterator<Item = String> {
+    ["read_only", "read_only_allow_delete", "read", "metadata"].iter().map(|block| format!("{BLOCKS}{block}"))
+}
+
 /// The blocks as patterns, for a restore that ignores them.
 pub(crate) fn block_patterns() -> Vec<String> {
     vec![format!("{BLOCKS}*")]
@@ -99,13 +104,9 @@ impl Shape {
         self.blocks.contains(WRITE)
     }
 
-    /// Puts that block on, or takes it off.
-    pub(crate) fn block_writes(&mut self, on: bool) {
-        if on {
-            self.blocks.insert(WRITE.to_owned())
-        } else {
-            self.blocks.remove(WRITE)
-        };
+    /// Takes that block off.
+    pub(crate) fn unblock_writes(&mut self) {
+        self.blocks.remove(WRITE);
     }
 
     /// Whether it has a block beside that of writes. Such a block forbids to change the index any more, so it is set last.
@@ -141,27 +142,6 @@ impl Shape {
         };
         settings.extend(self.lifecycle.iter().map(|(name, value)| (name.clone(), json!(value))));
         Value::Object(settings)
-    }
-
-    /// What an index has once it was given these settings, as [`Shape::settle`] and [`Shape::block_settings`] make them.
-    pub(crate) fn take(&mut self, settings: &Value) {
-        let settings = settings.as_object().cloned().unwrap_or_default();
-        for (block, value) in settings.iter().filter_map(|(name, value)| Some((name.strip_prefix(BLOCKS)?, value))) {
-            if value.is_null() {
-                self.blocks.remove(block)
-            } else {
-                self.blocks.insert(block.to_owned())
-            };
-        }
-        if !settings.contains_key("index.auto_expand_replicas") {
-            return;
-        }
-        let number = settings.get("index.number_of_replicas").and_then(Value::as_u64);
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        self.auto_expand_replicas = settings.get("index.auto_expand_replicas").and_then(text);
-        self.number_of_replicas = number.and_then(|number| number.try_into().ok()).unwrap_or(self.number_of_replicas);
-        let lifecycle = settings.iter().filter(|(name, _)| LIFECYCLE.iter().any(|prefix| name.starts_with(prefix)));
-        self.lifecycle.extend(lifecycle.filter_map(|(name, value)| Some((name.clone(), text(value)?))));
     }
 
     /// Whether an index that looks like `seen` needs no settling any more; aliases apart.

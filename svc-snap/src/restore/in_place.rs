@@ -4,19 +4,30 @@
 use svc_step::action::Action;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use super::{OnConflict, begun};
+use super::record;
+use super::record::restored::{RestoreState, RestoreWay, Restored};
 use crate::bring::chosen::Chosen;
 use crate::bring::{self, Bring, Request, room, streams};
 use crate::guard;
 use crate::index::look;
-use crate::runs;
-use crate::runs::restored::{RestoreState, RestoreWay, Restored};
 use crate::server::path::path;
 
-pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
+/// What to do with live indices of the same names; one that is closed already is given up by `close` as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum OnConflict {
+    /// Change nothing, and name all of them
+    #[default]
+    Fail,
+    /// Close them, so that the restore replaces them and uses what files are the same
+    Close,
+    /// Delete them first
+    Delete,
+}
+
+pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
     let _lock = guard::lock(call, &chosen.server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
+    record::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
     guard::refuse_blocked_live(&chosen.server, &names)?;
     let streams = chosen.streams_back()?;
     let live = look(&chosen.server, &names)?;
@@ -33,7 +44,7 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     // The server restores over a closed index by itself, whatever is in it; only a deletion need not leave it.
     let conflicts = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
     let conflicts: Vec<String> = conflicts.map(|(name, _)| name.clone()).collect();
-    let mut restored = begun(call, chosen, true, |_| RestoreWay::InPlace);
+    let mut restored = Restored::begun(call, chosen, true, |_| RestoreWay::InPlace);
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
     // What was closed or deleted could not be brought back, so it is looked at before.
     room::refuse_without_in_place(call, chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;

@@ -7,8 +7,8 @@ use crate::bring::chosen::Chosen;
 use crate::bring::{self, Bring};
 use crate::index::look;
 use crate::rate::Rates;
-use crate::runs;
-use crate::runs::staged::{StageState, Staged, StagedIndex, StagedStream};
+use crate::restore::record;
+use crate::restore::record::staged::{StageState, Staged, StagedIndex, StagedStream};
 use crate::server::Server;
 
 /// Brings `brings` back and proves them; a failure or a signal leaves nothing of them behind. The plan is noted before the
@@ -29,7 +29,7 @@ pub(crate) fn bring_back(
     staged.rate = rates.used();
     match brought {
         Ok(()) => {
-            runs::note_end(call, call.run_id(), "stage", staged);
+            record::note_end(call, call.run_id(), "stage", staged);
             Ok(())
         }
         Err(failure) => Err(take_back_all(call, &chosen.server, staged, &lost, failure)),

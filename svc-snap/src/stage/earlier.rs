@@ -12,8 +12,8 @@ use crate::bring::{self, Bring, room};
 use crate::guard;
 use crate::index::{copies, look};
 use crate::rate::Rates;
-use crate::runs::staged::{Staged, StagedIndex};
-use crate::runs::{self, Begun};
+use crate::restore::record::staged::{Staged, StagedIndex};
+use crate::restore::record::{self, Begun};
 use crate::server::Server;
 use crate::server::path::path;
 
@@ -39,10 +39,10 @@ impl Earlier {
         // A dry run does not hold the lock: where somebody else does, what is not proven may be his work.
         let is_at_work = dry_run && guard::is_locked(call, &chosen.server);
         let killed = if is_at_work { Vec::new() } else { killed(call, &chosen.server)? };
-        let staged = match runs::noted(call, call.run_id())? {
+        let staged = match record::noted(call, call.run_id())? {
             None => return Ok(Self { killed, ..Self::default() }),
             Some(Begun::Staged(staged)) => staged,
-            Some(Begun::Aside(_) | Begun::Swapped(_)) => return Err(runs::in_use(call.run_id())),
+            Some(Begun::Aside(_) | Begun::Swapped(_)) => return Err(record::in_use(call.run_id())),
         };
         let found = look(&chosen.server, &staged.names())?;
         let is_there = |one: &StagedIndex| found.get(&one.staged).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());
@@ -52,7 +52,7 @@ impl Earlier {
             && (!whole || staged.indices.iter().map(|one| &one.index).eq(&chosen.indices))
             && (!whole || staged.streams.iter().map(|one| &one.back.stream).eq(&chosen.streams));
         if !same {
-            return Err(runs::in_use(call.run_id()));
+            return Err(record::in_use(call.run_id()));
         }
         if whole {
             return Ok(Self { proven: Some(staged), ..Self::default() });
@@ -132,9 +132,9 @@ impl Earlier {
 /// not among them: only its own run can tell what that is.
 fn killed(call: &Call, server: &Server) -> Result<Vec<(RunId, Vec<String>)>, Failure> {
     let mut killed = Vec::new();
-    for received in swaps::all(call, &[runs::STAGE]) {
+    for received in swaps::all(call, &[record::STAGE]) {
         let Ok(staged) = received.result::<Staged>() else { continue };
-        let Ok(run) = runs::named(&staged.run) else { continue };
+        let Ok(run) = record::named(&staged.run) else { continue };
         let is_other = run != *call.run_id() && staged.origin.cluster_uuid == server.cluster_uuid;
         if !is_other || staged.is_proven() || staged.indices.iter().any(StagedIndex::is_straight) {
             continue;

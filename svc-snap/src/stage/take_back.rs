@@ -6,7 +6,7 @@ use svc_step::{Call, Failure, swaps};
 
 use crate::bring;
 use crate::index::look;
-use crate::runs::staged::{StageState, Staged, StagedIndex};
+use crate::restore::record::staged::{StageState, Staged, StagedIndex};
 use crate::server::Server;
 
 /// How long what a request was to bring is waited for when its answer was lost, and how often it is looked for.
@@ -32,8 +32,8 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
     let own = |name: &String| names.contains(&name.as_str());
     let is_settled = lost.is_empty() || (lost.iter().all(own) && show(server, lost));
     let unsure = !is_settled;
-    let removed = bring::remove(call, server, &names).and_then(|removed| match look(server, &names)? {
-        left if left.is_empty() => Ok(removed),
+    let removed = bring::remove(call, server, &names).and_then(|()| match look(server, &names)? {
+        left if left.is_empty() => Ok(()),
         left => Err(Failure::failed(
             "not_removed",
             format!("These were not removed: {}.", left.into_keys().collect::<Vec<_>>().join(", ")),
@@ -42,7 +42,7 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
     let is_lost = |name: &String| unsure && lost.contains(name);
     staged.indices.iter_mut().filter(|one| is_lost(&one.staged)).for_each(|one| one.state = StageState::Restoring);
     match removed {
-        Ok(_) => {
+        Ok(()) => {
             let asked = staged.indices.iter_mut().filter(|one| one.state != StageState::Planned);
             let is_gone = |one: &&mut StagedIndex| !is_lost(&one.staged) && !stays.contains(&one.index);
             asked.filter(is_gone).for_each(|one| one.state = StageState::Removed);

@@ -1,26 +1,26 @@
 //! `aside`: a standing copy of the live indices, made of hard links, which a swap makes live again. It costs no room at first;
 //! what the live index replaces from then on is kept for the copy.
 
-mod act;
+use std::collections::{BTreeMap, BTreeSet};
 
-use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::progress::Unit;
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::bring::room;
 use crate::connection::Connection;
 use crate::guard;
 use crate::index::act::Act;
+use crate::index::clone;
 use crate::index::copies;
 use crate::index::live::{self, Live};
 use crate::index::policy;
 use crate::index::resolve::{DEFAULT, Patterns};
 use crate::index::scope::ScopeArg;
 use crate::index::{Index, look};
-use crate::runs::aside::{Aside, AsideIndex, AsideState};
-use crate::runs::{self, Begun};
+use crate::restore::record::aside::{Aside, AsideIndex, AsideState};
+use crate::restore::record::{self, ASIDE, Begun};
 use crate::server::Server;
-use crate::server::path::path;
 
 /// Arguments of `svc-snap aside`.
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &AsideArgs, call: &Call) -> StepResult<Aside> {
     refuse_streams(&live)?;
     let names: Vec<&str> = live.indices.iter().map(|index| index.name.as_str()).collect();
     guard::refuse_blocked(&server, |index, _| names.contains(&index))?;
-    runs::refuse_unfinished_swaps(call, &server, call.run_id(), &names)?;
+    record::refuse_unfinished_swaps(call, &server, call.run_id(), &names)?;
     let earlier = earlier(call, &server)?;
     if let Some(earlier) = &earlier
         && is_done(call, &server, earlier, &names)?
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &AsideArgs, call: &Call) -> StepResult<Aside> {
     if args.dry.dry_run {
         return Ok(aside);
     }
-    match act::set_aside(call, &server, &mut aside, before) {
+    match set_aside(call, &server, &mut aside, before) {
         Ok(()) => Ok(aside),
         Err(failure) => Err(Stopped::with(failure, aside)),
     }
@@ -80,10 +80,10 @@ fn refuse_streams(live: &Live) -> Result<(), Failure> {
 
 /// What an earlier call of this run has set aside or begun to.
 fn earlier(call: &Call, server: &Server) -> Result<Option<Aside>, Failure> {
-    match runs::noted(call, call.run_id())? {
+    match record::noted(call, call.run_id())? {
         None => Ok(None),
         Some(Begun::Aside(aside)) if aside.cluster_uuid == server.cluster_uuid => Ok(Some(aside)),
-        Some(_) => Err(runs::in_use(call.run_id())),
+        Some(_) => Err(record::in_use(call.run_id())),
     }
 }
 
@@ -99,17 +99,35 @@ struct Before {
 impl Before {
     fn find(call: &Call, server: &Server, earlier: Option<&Aside>) -> Result<Self, Failure> {
         let leftovers = look(server, &earlier.map(Aside::names).unwrap_or_default())?.into_keys().collect();
-        Ok(Self { cut: act::cut(call, server)?, leftovers })
+        // Their calls are dead, since the lock is ours.
+        let noted = swaps::all(call, &[ASIDE]).into_iter().filter_map(|received| received.result::<Aside>().ok());
+        let is_cut = |aside: &Aside| {
+            aside.cluster_uuid == server.cluster_uuid && aside.indices.iter().any(|one| one.state == AsideState::Blocked)
+        };
+        let cut = noted.filter(is_cut).map(|aside| blocked(server, &aside).map(|names| (aside, names)));
+        Ok(Self { cut: cut.collect::<Result<_, _>>()?, leftovers })
     }
 
     fn blocked(&self) -> impl Iterator<Item = &String> {
         self.cut.iter().flat_map(|(_, names)| names)
     }
 
-    fn actions(&self) -> impl Iterator<Item = Action> {
-        let releases = runs::aside::releases(self.blocked()).into_iter().map(|act| act.action());
-        releases.chain(self.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None)))
+    fn acts(&self) -> Vec<Act> {
+        let mut acts = Act::each(self.blocked().map(String::as_str), Act::Unblock);
+        acts.extend(Act::each(self.leftovers.iter().map(String::as_str), Act::Delete));
+        acts
     }
+}
+
+/// The live indices that an unfinished aside left without writes.
+///
+/// # Errors
+/// The server refuses or does not answer.
+pub(crate) fn blocked(server: &Server, aside: &Aside) -> Result<Vec<String>, Failure> {
+    let names: Vec<&str> = aside.indices.iter().map(|one| one.index.as_str()).collect();
+    let found = if aside.is_proven() { BTreeMap::new() } else { look(server, &names)? };
+    let unblocks = clone::undoing(&aside.clones(), &found).into_iter();
+    Ok(unblocks.flat_map(|act| if let Act::Unblock(names) = act { names } else { Vec::new() }).collect())
 }
 
 /// Whether it is so already: all of the same indices, proven and there.
@@ -121,7 +139,7 @@ fn is_done(call: &Call, server: &Server, earlier: &Aside, names: &[&str]) -> Res
     let is_there = |one: &AsideIndex| found.get(&one.aside).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());
     let same = earlier.indices.iter().map(|one| one.index.as_str()).eq(names.iter().copied());
     if earlier.is_proven() && !same {
-        return Err(runs::in_use(call.run_id()));
+        return Err(record::in_use(call.run_id()));
     }
     let gone: Vec<&str> = earlier.indices.iter().filter(|one| !is_there(one)).map(|one| one.aside.as_str()).collect();
     if earlier.is_proven() && !gone.is_empty() {
@@ -143,8 +161,9 @@ fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live, before: 
     refuse_uncloneable(&found)?;
     policy::fill(call, server, &mut found)?;
     for name in before.blocked() {
-        found.entry(name.clone()).and_modify(|index| index.shape.block_writes(false));
+        found.entry(name.clone()).and_modify(|index| index.shape.unblock_writes());
     }
+    let live_now = found.clone();
     let indices: Vec<AsideIndex> = found
         .into_iter()
         .map(|(index, seen)| AsideIndex {
@@ -157,19 +176,100 @@ fn planned(call: &Call, server: &Server, args: &AsideArgs, live: &Live, before: 
             index,
         })
         .collect();
-    Ok(Aside {
+    let aside = Aside {
         cluster_uuid: server.cluster_uuid.clone(),
         run: call.run_id().to_string(),
         asked_for: args.indices.clone(),
-        plan: before.actions().chain(act::requests(&indices).iter().map(Act::action)).collect(),
+        plan: Vec::new(),
         indices,
         skipped: live.skipped.clone(),
         released: Vec::new(),
-    })
+    };
+    let mut acts = before.acts();
+    acts.extend(clone::requests(&aside.clones(), &live_now));
+    acts.extend(Act::each(writable(&aside), Act::Unblock));
+    Ok(Aside { plan: acts.iter().map(Act::action).collect(), ..aside })
+}
+
+fn writable(aside: &Aside) -> impl Iterator<Item = &str> {
+    aside.indices.iter().filter(|one| !one.shape.write_block()).map(|one| one.index.as_str())
+}
+
+/// Clears away what earlier calls have left, and sets all of them aside; a failure or a signal leaves nothing behind, neither a
+/// copy nor a block.
+fn set_aside(call: &Call, server: &Server, aside: &mut Aside, before: Before) -> Result<(), Failure> {
+    call.check()?;
+    let leftovers = Act::each(before.leftovers.iter().map(String::as_str), Act::Delete);
+    for (cut, names) in before.cut {
+        release_cut(call, server, cut, names, &mut aside.released)?;
+    }
+    leftovers.iter().try_for_each(|act| act.send(call, server))?;
+    call.effects().stays();
+    // Noted once and as a whole: a call that finds it looks which of them are blocked or there.
+    swaps::write(call, call.run_id(), "aside", &aside.with(AsideState::Blocked))?;
+    let progress = call.progress("aside", Unit::Items("indices"));
+    progress.set(0, aside.indices.len() as u64);
+    let mut theirs = BTreeSet::new();
+    let made = clone::make(call, server, &aside.clones(), &mut theirs, || call.check())
+        .map(|counts| counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<String, u64>>());
+    let made = made.and_then(|counts| {
+        Act::each(writable(aside), Act::Unblock).iter().try_for_each(|act| clone::again(|| act.send(call, server)))?;
+        Ok((counts, look(server, &aside.names())?))
+    });
+    let (counts, found) = match made {
+        Ok(made) => made,
+        Err(failure) => return Err(take_back(call, server, aside, &theirs, failure)),
+    };
+    for one in &mut aside.indices {
+        one.uuid = found.get(&one.aside).map(|index| index.uuid.clone());
+        one.docs_count = counts.get(&one.index).copied();
+        one.state = AsideState::Proven;
+    }
+    record::note_end(call, call.run_id(), "aside", aside);
+    Ok(())
+}
+
+/// Removes the copies and takes the blocks off.
+fn take_back(call: &Call, server: &Server, aside: &mut Aside, theirs: &BTreeSet<String>, mut failure: Failure) -> Failure {
+    match clone::undo(call, server, &aside.clones(), theirs) {
+        Ok(()) => {
+            *aside = aside.with(AsideState::Removed);
+            call.effects().undone();
+            if let Err(error) = swaps::remove(call, call.run_id()) {
+                failure.causes.push(error.message);
+            }
+        }
+        Err(error) => {
+            failure.causes.push(format!("What was begun could not be taken back: {error}"));
+            failure.hint =
+                Some(format!("svc-snap unstage --run {} takes the blocks off and removes what is left of it.", aside.run));
+        }
+    }
+    failure
+}
+
+/// Takes off the blocks that an aside has left which was cut, and notes that.
+fn release_cut(
+    call: &Call,
+    server: &Server,
+    aside: Aside,
+    names: Vec<String>,
+    released: &mut Vec<String>,
+) -> Result<(), Failure> {
+    Act::each(names.iter().map(String::as_str), Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
+    if !names.is_empty() {
+        call.warn(
+            "block_taken_off",
+            format!("The aside of the run {} was cut and had left these without writes: {}.", aside.run, names.join(", ")),
+        );
+    }
+    released.extend(names);
+    record::note_end(call, &record::named(&aside.run)?, "aside", &aside.with(AsideState::Planned));
+    Ok(())
 }
 
 /// A closed index must be opened for a clone, which is an effect on what is live; a red one has shards that nobody can copy.
-fn refuse_uncloneable(found: &std::collections::BTreeMap<String, Index>) -> Result<(), Failure> {
+fn refuse_uncloneable(found: &BTreeMap<String, Index>) -> Result<(), Failure> {
     let named = |wanted: fn(&Index) -> bool| {
         found.iter().filter(|(_, index)| wanted(index)).map(|(name, _)| name.as_str()).collect::<Vec<_>>()
     };

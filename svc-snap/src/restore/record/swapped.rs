@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use svc_step::Failure;
 use svc_step::action::Action;
 
 use crate::bring::streams::{StreamBack, StreamState};
-use crate::index::Index;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 
@@ -28,17 +26,18 @@ pub struct Swapped {
     pub exact: bool,
     /// Whether it keeps nothing of what was live.
     pub drop_old: bool,
+    /// Whether the search database is the service's alone (the scope is `*`), so that clients may be kept from creating indices of
+    /// the live names while the swap is at work.
+    pub alone: bool,
+    /// Whether every index has come to where the swap leads.
+    pub finished: bool,
     /// Every index of the swap.
     pub indices: Vec<SwapIndex>,
-    /// Indices that were not live and were restored straight under their names: nothing is left to swap, and going back takes
-    /// them away.
-    pub straight: Vec<String>,
-    /// Indices at which an earlier swap may have begun and which it had not exchanged: what it began is taken back first, and as long
-    /// as one is listed here, that is not done.
-    pub begun: Vec<SwapIndex>,
-    /// The same when it is done: what is live has nothing of the earlier swap any more, and their staged copies are still there.
-    #[serde(default)]
-    pub taken_back: Vec<SwapIndex>,
+    /// Indices that were not live and were restored straight under their names: they are opened for writes when the others are
+    /// exchanged, and going back takes them away.
+    pub straight: Vec<Straight>,
+    /// Copies that a swap which is taken back had exchanged and not finished with; they go with the exchange.
+    pub discarded: Vec<String>,
     /// Data streams that are restored in place after the indices; going back leaves them as they are.
     #[serde(default)]
     pub streams: Vec<StreamBack>,
@@ -64,13 +63,22 @@ pub struct SwapIndex {
     /// The name under which the index that was live is kept; `null`: it is not kept.
     pub kept: Option<String>,
     /// Names under which indices are kept that a client made meanwhile under the index's own name.
-    pub strays: Vec<String>,
+    pub conflicts: Vec<String>,
     /// What the index that was live had beside its documents, or `null` where none was.
     pub was: Option<Shape>,
     /// What the index has when the swap is finished, or `null` where it is taken away.
     pub becomes: Option<Shape>,
-    /// A further copy that may hold the index's aliases, left by a swap that was not finished, or `null`.
-    pub holder: Option<String>,
+}
+
+/// An index that was restored straight under its name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Straight {
+    /// Its name.
+    pub index: String,
+    /// Its `uuid`, or `null` before it is there.
+    pub uuid: Option<String>,
+    /// What it has when the swap is finished, or `null` where nobody noted it.
+    pub becomes: Option<Shape>,
 }
 
 /// A copy that becomes live.
@@ -119,20 +127,14 @@ impl SwapIndex {
         if self.source.is_some() { State::New } else { State::Absent }
     }
 
-    /// The names that its swap speaks of, save those of strays.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        let source = self.source.as_ref().map(|source| source.name.as_str());
-        [Some(self.index.as_str()), source, self.kept.as_deref(), self.holder.as_deref()].into_iter().flatten().collect()
+    /// The names that its swap speaks of, save those of conflicting indices.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.index.as_str()).chain(self.copies())
     }
 
-    /// What it is to have of an alias; `None`: nothing.
-    pub(crate) fn wanted(&self, alias: &str) -> Option<&Map<String, Value>> {
-        self.becomes.as_ref().and_then(|becomes| becomes.aliases.get(alias))
-    }
-
-    /// The blocks that come last where the finished clone, as `live` shows it, has them not yet.
-    pub(crate) fn missing_blocks(&self, live: &Index) -> Option<Value> {
-        self.source.as_ref().and(self.becomes.as_ref()).and_then(|becomes| becomes.missing_blocks(&live.shape))
+    /// The names of its copies.
+    fn copies(&self) -> impl Iterator<Item = &str> {
+        self.source.as_ref().map(|source| source.name.as_str()).into_iter().chain(self.kept.as_deref())
     }
 
     /// Whether its swap is finished.
@@ -142,28 +144,39 @@ impl SwapIndex {
 }
 
 impl Swapped {
-    /// Whether every index and every data stream has come to where the swap leads, and nothing that an earlier one began is left.
+    /// Whether every index and every data stream has come to where the swap leads.
     pub(crate) fn is_finished(&self) -> bool {
-        self.begun.is_empty()
-            && self.indices.iter().all(SwapIndex::is_finished)
-            && self.streams.iter().all(|one| one.state == StreamState::Restored)
+        self.finished && self.streams.iter().all(|one| one.state == StreamState::Restored)
     }
 
     /// The live names that it speaks of.
     pub(crate) fn live_names(&self) -> Vec<&str> {
         let streams = self.streams.iter().map(|one| one.stream.as_str());
-        self.indices.iter().chain(&self.begun).map(|item| item.index.as_str()).chain(streams).collect()
+        self.indices.iter().map(|item| item.index.as_str()).chain(streams).collect()
     }
 
     /// What of the backup it brings back: indices and data streams.
     pub(crate) fn restored_names(&self) -> BTreeSet<&str> {
         let swapped = self.indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
+        let straight = self.straight.iter().map(|one| &one.index);
         let streams = self.streams.iter().map(|one| &one.stream);
-        swapped.chain(&self.straight).chain(streams).map(String::as_str).collect()
+        swapped.chain(straight).chain(streams).map(String::as_str).collect()
     }
 
-    /// Every index that it has copies of.
-    pub(crate) fn all_items(&self) -> impl Iterator<Item = &SwapIndex> {
-        self.indices.iter().chain(&self.begun).chain(&self.taken_back)
+    /// All names that it speaks of, save those of conflicting indices.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.indices.iter().flat_map(SwapIndex::names).chain(self.discarded.iter().map(String::as_str))
+    }
+
+    /// The names of its copies.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = &str> {
+        let conflicts = self.indices.iter().flat_map(|item| &item.conflicts);
+        let further = conflicts.chain(&self.discarded).map(String::as_str);
+        self.indices.iter().flat_map(SwapIndex::copies).chain(further)
+    }
+
+    /// Whether `index` was restored straight.
+    pub(crate) fn is_straight(&self, index: &str) -> bool {
+        self.straight.iter().any(|one| one.index == index)
     }
 }

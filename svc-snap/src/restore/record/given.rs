@@ -4,8 +4,8 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure};
 
-use crate::runs::restored::Restored;
-use crate::runs::{self, ASIDE, Begun, STAGE, SWAP};
+use crate::restore::record::restored::Restored;
+use crate::restore::record::{self, ASIDE, Begun, STAGE, SWAP};
 
 /// Under which schema the documents of restores come.
 const RESTORE: &str = "svc-snap.restore/1";
@@ -46,7 +46,7 @@ fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
     if let Some(swapped) = restored.swap {
         return Ok(Begun::Swapped(swapped));
     }
-    match runs::noted(call, &runs::named(&restored.run)?)? {
+    match record::noted(call, &record::named(&restored.run)?)? {
         Some(begun) => Ok(begun),
         None => Err(Failure::refused("not_proven", "That restore did not come to its swap, and nothing of it is noted here.")
             .hint("Run the restore again: svc-snap restore.")),

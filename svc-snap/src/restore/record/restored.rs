@@ -2,13 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use svc_step::Call;
 use svc_step::action::Action;
 
+use crate::bring::chosen::Chosen;
 use crate::bring::origin::Origin;
 use crate::bring::streams::StreamBack;
 use crate::index::resolve::PassedOver;
 use crate::rate::RateUsed;
-use crate::runs::swapped::Swapped;
+use crate::restore::record::swapped::Swapped;
 
 /// A snapshot that is live.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -74,4 +76,28 @@ pub enum RestoreState {
     UnderWay,
     /// The backup is live, whole, with as many documents as were noted.
     Restored,
+}
+
+impl Restored {
+    /// A restore of which nothing is done yet.
+    pub(crate) fn begun(call: &Call, chosen: &Chosen, in_place: bool, way: impl Fn(&str) -> RestoreWay) -> Self {
+        let indices = chosen.indices.iter().map(|index| RestoredIndex {
+            index: index.clone(),
+            way: way(index),
+            state: RestoreState::Untouched,
+            docs_count: None,
+            docs_expected: chosen.docs_expected(index),
+        });
+        Self {
+            origin: chosen.origin.clone(),
+            run: call.run_id().to_string(),
+            in_place,
+            indices: indices.collect(),
+            streams: Vec::new(),
+            swap: None,
+            rate: None,
+            skipped: chosen.skipped.clone(),
+            plan: Vec::new(),
+        }
+    }
 }

@@ -4,7 +4,6 @@
 pub(crate) mod aside;
 pub(crate) mod given;
 pub(crate) mod restored;
-pub(crate) mod seen;
 pub(crate) mod staged;
 pub(crate) mod swapped;
 
@@ -16,6 +15,7 @@ use svc_step::{Call, Failure, swaps};
 use self::aside::Aside;
 use self::staged::Staged;
 use self::swapped::Swapped;
+use super::swap;
 use crate::server::Server;
 
 /// Under which schema a staging is noted.
@@ -75,6 +75,19 @@ impl Begun {
         }
     }
 
+    /// The names of its copies, as it has them; what the server shows of its run may be more.
+    pub(crate) fn copies(&self) -> Vec<&str> {
+        match self {
+            // What was restored straight under its own name is no copy of ours.
+            Self::Staged(staged) => {
+                let indices = staged.indices.iter().filter(|one| !one.is_straight()).map(|one| &one.staged);
+                indices.chain(staged.streams.iter().flat_map(|one| &one.copies)).map(String::as_str).collect()
+            }
+            Self::Aside(aside) => aside.names(),
+            Self::Swapped(swapped) => swapped.copies().collect(),
+        }
+    }
+
     /// The cluster that it is of.
     pub(crate) fn cluster_uuid(&self) -> &str {
         match self {
@@ -119,7 +132,7 @@ pub(crate) fn in_use(run: &RunId) -> Failure {
     ))
 }
 
-/// Refuses to touch indices that a swap of another run has not finished with.
+/// Refuses to touch indices that a swap of another run has begun with and not finished, as the server shows it.
 ///
 /// # Errors
 /// There is such a swap (3).
@@ -127,11 +140,10 @@ pub(crate) fn refuse_unfinished_swaps(call: &Call, server: &Server, run: &RunId,
     for received in swaps::all(call, &[SWAP]) {
         let Ok(swapped) = received.result::<Swapped>() else { continue };
         let concerns = swapped.live_names().iter().any(|name| names.contains(name));
-        if swapped.cluster_uuid != server.cluster_uuid || swapped.run == run.as_str() || swapped.is_finished() || !concerns {
+        if swapped.cluster_uuid != server.cluster_uuid || swapped.run == run.as_str() || !concerns {
             continue;
         }
-        return Err(Failure::refused("swap_unfinished", format!("The swap of the run {} is not finished.", swapped.run))
-            .hint(format!("svc-snap swap --run {0} finishes it; svc-snap swap --run {0} --back takes it back.", swapped.run)));
+        swap::refuse_unfinished(server, &swapped)?;
     }
     Ok(())
 }

@@ -3,13 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
-use svc_step::{Call, Failure};
 
-use crate::index::act::Act;
+use crate::index::clone::LiveClone;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
-use crate::index::{look, portions};
-use crate::server::Server;
 
 /// A standing copy of the live indices.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -75,41 +72,24 @@ impl Aside {
     }
 }
 
-impl AsideIndex {
-    /// Whether the live index takes writes, and none while it is cloned.
-    pub(crate) fn takes_writes(&self) -> bool {
-        !self.shape.write_block()
+impl Aside {
+    /// What is live, as it is blocked and cloned.
+    pub(crate) fn clones(&self) -> Vec<LiveClone<'_>> {
+        let clones = self.indices.iter().map(|one| LiveClone {
+            index: &one.index,
+            uuid: &one.live_uuid,
+            copy: Some(&one.aside),
+            lifecycle: one.shape.lifecycle.keys().cloned().collect(),
+            was_blocked: one.shape.write_block(),
+            was_closed: false,
+        });
+        clones.collect()
     }
 
-    /// Makes the copy.
-    pub(crate) fn clone_it(&self) -> Act {
-        let lifecycle = self.shape.lifecycle.keys().cloned().collect();
-        Act::Keep { from: self.index.clone(), to: self.aside.clone(), lifecycle }
+    /// The same with every index in that state.
+    pub(crate) fn with(&self, state: AsideState) -> Self {
+        let mut aside = self.clone();
+        aside.indices.iter_mut().for_each(|one| one.state = state);
+        aside
     }
-}
-
-/// The live indices that an unfinished aside left without writes.
-///
-/// # Errors
-/// The server refuses or does not answer.
-pub(crate) fn blocked(server: &Server, aside: &Aside) -> Result<Vec<String>, Failure> {
-    let begun = || aside.indices.iter().filter(|one| one.state == AsideState::Blocked && one.takes_writes());
-    let found = look(server, &begun().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
-    let is_blocked =
-        |one: &&AsideIndex| found.get(&one.index).is_some_and(|live| live.uuid == one.live_uuid && live.shape.write_block());
-    Ok(begun().filter(is_blocked).map(|one| one.index.clone()).collect())
-}
-
-/// The requests that take the blocks off them.
-pub(crate) fn releases<'a>(blocked: impl IntoIterator<Item = &'a String>) -> Vec<Act> {
-    let names: Vec<&str> = blocked.into_iter().map(String::as_str).collect();
-    portions(&names).into_iter().map(|names| Act::Unblock(names.iter().map(|&name| name.to_owned()).collect())).collect()
-}
-
-/// Takes the blocks off them.
-///
-/// # Errors
-/// The server refuses or does not answer.
-pub(crate) fn release<'a>(call: &Call, server: &Server, blocked: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
-    releases(blocked).iter().try_for_each(|act| act.send(call, server))
 }

@@ -1,31 +1,68 @@
-//! A restore by staging and swapping: nothing that is live is touched before all of it is proven.
+//! `restore` (procedure, 4 and 2.3): what is live is staged, proven and swapped; what is not live has nothing to protect and
+//! is restored straight under its own name. `--in-place` is the procedure's literal way, for lack of room.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use super::begun;
 use crate::bring::Bring;
-use crate::bring::chosen::Chosen;
+use crate::bring::chosen::{Chosen, WhatArgs};
 use crate::guard;
 use crate::index::copies;
 use crate::index::{Index, look};
 use crate::rate::Rates;
-use crate::runs::restored::{RestoreState, RestoreWay, Restored};
-use crate::runs::staged::{StageState, Staged};
-use crate::runs::swapped::{State, Swapped};
-use crate::runs::{self, Begun};
+use crate::restore::in_place::{self, OnConflict};
+use crate::restore::plan::{self, HowArgs, refuse_other_plan};
+use crate::restore::record::restored::{RestoreState, RestoreWay, Restored};
+use crate::restore::record::staged::{StageState, Staged};
+use crate::restore::record::swapped::{State, Swapped};
+use crate::restore::record::{self, Begun};
+use crate::restore::source::SwapSource;
+use crate::restore::swap::{self, Ended};
 use crate::server::path::path;
 use crate::stage::{self, Earlier, StreamsArg};
-use crate::swap::{self, HowArgs, Offer};
 
-pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_run: bool) -> StepResult<Restored> {
+/// Arguments of `svc-snap restore`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap restore snapshot_svc_20261120              stage it, prove it, swap it in
+  svc-snap restore --from snapshot.json --exact       as the backup had it, to the index
+  svc-snap restore snapshot_svc_20261120 --in-place --on-conflict close")]
+pub struct RestoreArgs {
+    #[command(flatten)]
+    what: WhatArgs,
+    #[command(flatten)]
+    how: HowArgs,
+    #[command(flatten)]
+    streams: StreamsArg,
+    /// Restore over what is live, without proof and without a way back, as there is no room for both
+    #[arg(long, conflicts_with_all = ["exact", "drop_old"])]
+    in_place: bool,
+    /// In place: what to do with live indices of the same names
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "in_place")]
+    on_conflict: OnConflict,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
+    let chosen = Chosen::find(&args.what, call)?;
+    if args.in_place {
+        in_place::run(call, &chosen, args.on_conflict, args.dry.dry_run)
+    } else {
+        beside(call, &chosen, args.how, args.streams, args.dry.dry_run)
+    }
+}
+
+/// Restores by staging and swapping: nothing that is live is touched before all of it is proven.
+fn beside(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_run: bool) -> StepResult<Restored> {
     let server = &chosen.server;
     let _lock = guard::lock(call, server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    runs::refuse_unfinished_swaps(call, server, call.run_id(), &chosen.names())?;
+    record::refuse_unfinished_swaps(call, server, call.run_id(), &chosen.names())?;
     if let Some(swapped) = cut_before(call, chosen)? {
-        swap::refuse_other_plan(&swapped, how, true)?;
+        refuse_other_plan(&swapped, how, true)?;
         return go_on(call, chosen, swapped, dry_run);
     }
     guard::refuse_blocked_live(server, &names)?;
@@ -48,9 +85,9 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     };
     let is_straight = |index: &str| staged.indices.iter().any(|one| one.index == index && one.is_straight());
     let mut restored =
-        begun(call, chosen, false, |index| if is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped });
+        Restored::begun(call, chosen, false, |index| if is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped });
     // Whatever forbids the swap is found out before anything is staged.
-    let foreseen = swap::foreseen(server, &chosen.scope, &Offer::staged(&staged)?, how)?;
+    let foreseen = plan::foreseen(server, &chosen.scope, &SwapSource::staged(&staged)?, how)?;
     restored.plan = staged.plan.iter().chain(&foreseen.plan).cloned().collect();
     restored.skipped.clone_from(&foreseen.skipped);
     restored.streams.clone_from(&foreseen.streams);
@@ -62,14 +99,10 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
     restored.rate.clone_from(&staged.rate);
     let ready = ready.and_then(|()| {
         // The last place where a signal or the time limit ends it without an effect on what is live.
-        let planned = Offer::staged(&staged)
-            .and_then(|offer| swap::forward(call, server, &chosen.scope, &offer, how))
+        let planned = SwapSource::staged(&staged)
+            .and_then(|source| plan::forward(call, server, &chosen.scope, &source, how))
             .and_then(|planned| call.check().map(|()| planned));
-        planned.map_err(|failure| match earlier.proven {
-            None => stage::take_back(call, server, &mut staged, failure),
-            // What an earlier call restored under its own name may have been opened by it.
-            Some(_) => failure,
-        })
+        planned.map_err(|failure| take_back(call, chosen, &earlier, &mut staged, failure))
     });
     let mut swapped = match ready {
         Ok(swapped) => swapped,
@@ -78,12 +111,29 @@ pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsAr
             return Err(rates.stopped(call, failure, restored));
         }
     };
-    let opened = Offer::staged(&staged).and_then(|offer| offer.open(call, server));
-    let ended = opened.and_then(|()| swap::execute(call, server, &mut swapped));
-    report(&mut restored, swapped, &staged);
-    match ended {
-        Ok(()) => Ok(restored),
-        Err(failure) => Err(Stopped::with(failure, restored)),
+    match swap::execute(call, server, &mut swapped) {
+        Ended::Finished => {
+            report(&mut restored, swapped, &staged);
+            Ok(restored)
+        }
+        Ended::Undone(failure) => {
+            record::note_end(call, call.run_id(), "stage", &staged);
+            let failure = take_back(call, chosen, &earlier, &mut staged, failure);
+            tell_left(&mut restored, &staged);
+            Err(rates.stopped(call, failure, restored))
+        }
+        Ended::Unfinished(failure) => {
+            report(&mut restored, swapped, &staged);
+            Err(Stopped::with(failure, restored))
+        }
+    }
+}
+
+/// What this call has staged goes; what an earlier one had stays.
+fn take_back(call: &Call, chosen: &Chosen, earlier: &Earlier, staged: &mut Staged, failure: Failure) -> Failure {
+    match earlier.proven {
+        None => stage::take_back(call, &chosen.server, staged, failure),
+        Some(_) => failure,
     }
 }
 
@@ -106,12 +156,12 @@ fn stage(
 /// The swap of this run that an earlier call of the same command began. A call that was given the same run id may want something else of
 /// the snapshot.
 fn cut_before(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> {
-    match runs::noted(call, call.run_id())? {
+    match record::noted(call, call.run_id())? {
         Some(Begun::Swapped(swapped))
             if !swapped.back && swapped.snapshot_uuid.as_deref() == Some(&chosen.origin.snapshot_uuid) =>
         {
             let wanted: BTreeSet<&str> = chosen.names().into_iter().collect();
-            if swapped.restored_names() == wanted { Ok(Some(swapped)) } else { Err(runs::in_use(call.run_id())) }
+            if swapped.restored_names() == wanted { Ok(Some(swapped)) } else { Err(record::in_use(call.run_id())) }
         }
         _ => Ok(None),
     }
@@ -119,15 +169,17 @@ fn cut_before(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> 
 
 fn go_on(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> StepResult<Restored> {
     let way = |index: &str| {
-        let is_straight = swapped.straight.iter().any(|one| one == index);
-        if is_straight { RestoreWay::Straight } else { RestoreWay::Swapped }
+        if swapped.is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped }
     };
-    let mut restored = begun(call, chosen, false, way);
+    let mut restored = Restored::begun(call, chosen, false, way);
     restored.plan.clone_from(&swapped.plan);
     let ended = if swapped.is_finished() || dry_run {
         Ok(())
     } else {
-        call.check().and_then(|()| swap::execute(call, &chosen.server, &mut swapped))
+        call.check().and_then(|()| match swap::execute(call, &chosen.server, &mut swapped) {
+            Ended::Finished => Ok(()),
+            Ended::Undone(failure) | Ended::Unfinished(failure) => Err(failure),
+        })
     };
     report(&mut restored, swapped, &stage::plan(call, chosen, &[], Vec::new()));
     match ended {
@@ -182,7 +234,8 @@ fn report(restored: &mut Restored, swapped: Swapped, staged: &Staged) {
         one.state = match item.map(|item| item.state) {
             Some(State::New) => RestoreState::Restored,
             Some(State::Absent) => RestoreState::UnderWay,
-            None if swapped.straight.contains(&one.index) => RestoreState::Restored,
+            None if swapped.is_straight(&one.index) && swapped.finished => RestoreState::Restored,
+            None if swapped.is_straight(&one.index) => RestoreState::UnderWay,
             Some(State::Old) | None => RestoreState::Untouched,
         };
         let proven = staged.indices.iter().find(|brought| brought.index == one.index).and_then(|brought| brought.docs_count);
