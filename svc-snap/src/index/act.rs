@@ -5,7 +5,6 @@ use svc_step::action::Action;
 use svc_step::{Call, Failure};
 
 use crate::index::portions;
-use crate::index::shape::block_names;
 use crate::server::Server;
 use crate::server::path::path;
 
@@ -27,7 +26,7 @@ pub(crate) enum Act {
     /// One call: indices are removed and aliases are moved, all of it or nothing.
     Aliases(Vec<Value>),
     /// Clones a copy of ours to the live name.
-    CloneCopy { from: String, to: String, hidden: bool, marker: String },
+    CloneCopy { from: String, to: String, marker: String },
     /// Gives indices these settings.
     Set { indices: Vec<String>, settings: Value },
 }
@@ -49,17 +48,15 @@ impl Act {
             Self::Block(indices) => ("PUT", of(indices, &["_block", "write"]), None),
             Self::Unblock(indices) => ("PUT", of(indices, &["_settings"]), Some(json!({"index.blocks.write": null}))),
             Self::CloneLive { from, to, lifecycle } => {
-                let mut settings = copy_settings(json!(true));
+                let mut settings = copy_settings();
                 settings.extend(lifecycle.iter().map(|name| (name.clone(), Value::Null)));
                 ("POST", clone(from, to), Some(json!({ "settings": settings })))
             }
             Self::Delete(indices) => ("DELETE", of(indices, &[]), None),
             Self::Aliases(actions) => ("POST", "/_aliases".to_owned(), Some(json!({ "actions": actions }))),
-            Self::CloneCopy { from, to, hidden, marker } => {
-                let settings = copy_settings(if *hidden { json!(true) } else { Value::Null });
-                let mut aliases = Map::new();
-                aliases.insert(marker.clone(), json!({"is_hidden": true}));
-                ("POST", clone(from, to), Some(json!({"settings": settings, "aliases": aliases})))
+            Self::CloneCopy { from, to, marker } => {
+                let body = json!({"settings": copy_settings(), "aliases": {marker: {"is_hidden": true}}});
+                ("POST", clone(from, to), Some(body))
             }
             Self::Set { indices, settings } => ("PUT", of(indices, &["_settings"]), Some(settings.clone())),
         }
@@ -101,12 +98,13 @@ fn clone(from: &str, to: &str) -> String {
     format!("{}?wait_for_active_shards=0", path(&[from, "_clone", to]))
 }
 
-/// A clone takes no writes and has no replicas until it is verified, and no block that came over its source meanwhile.
-fn copy_settings(hidden: Value) -> Map<String, Value> {
-    let mut settings: Map<String, Value> = block_names().map(|name| (name, Value::Null)).collect();
-    settings.insert("index.hidden".to_owned(), hidden);
-    settings.insert("index.number_of_replicas".to_owned(), json!(0));
-    settings.insert("index.auto_expand_replicas".to_owned(), json!("false"));
-    settings.insert("index.blocks.write".to_owned(), json!(true));
-    settings
+/// A clone is hidden, takes no writes and has no replicas until it is settled. (A setting of `null` would stay among its settings.)
+fn copy_settings() -> Map<String, Value> {
+    let settings = [
+        ("index.hidden", json!(true)),
+        ("index.number_of_replicas", json!(0)),
+        ("index.auto_expand_replicas", json!("false")),
+        ("index.blocks.write", json!(true)),
+    ];
+    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

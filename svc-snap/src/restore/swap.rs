@@ -27,7 +27,7 @@ use crate::index::clone::{self, LiveClone, again, is_refusal, same_count, wait_c
 use crate::index::copies::{self, Way};
 use crate::index::count::counts;
 use crate::index::resolve::{PassedOver, Reason};
-use crate::index::shape::give;
+use crate::index::shape::{Shape, give};
 use crate::index::{Index, look, policy};
 use crate::rate::auto_create::AutoCreate;
 use crate::server::Server;
@@ -100,6 +100,12 @@ impl SwapIndex {
         found.get(&self.index).is_some_and(|live| Some(&live.uuid) == self.live_uuid.as_ref())
     }
 
+    /// The settings that its clone under the live name, which looks like `seen`, still needs.
+    fn settle(&self, seen: &Shape) -> Option<Value> {
+        let becomes = self.becomes.clone().unwrap_or_default();
+        (!becomes.is_settled(seen)).then(|| becomes.settle(seen))
+    }
+
     /// The copy that is to become live, where it is that very one.
     fn source_in<'a>(&self, found: &'a BTreeMap<String, Index>) -> Option<&'a Index> {
         let source = self.source.as_ref()?;
@@ -161,8 +167,7 @@ fn all_aliases<'a>(item: &'a SwapIndex, index: &'a str) -> impl Iterator<Item = 
 
 /// Phase 4: a clone under a live name.
 fn clone_to_live(way: &Way, item: &SwapIndex, source: &Source) -> Act {
-    let hidden = item.becomes.as_ref().is_some_and(|becomes| becomes.hidden);
-    Act::CloneCopy { from: source.name.clone(), to: item.index.clone(), hidden, marker: way.marker() }
+    Act::CloneCopy { from: source.name.clone(), to: item.index.clone(), marker: way.marker() }
 }
 
 /// The requests that give indices their settings, each for all that get the same.
@@ -196,7 +201,7 @@ fn blocks(swapped: &Swapped, found: Option<&BTreeMap<String, Index>>) -> Vec<Act
     let missing = with_source(swapped).filter_map(|(item, _)| {
         let shape = match found {
             Some(found) => found.get(&item.index)?.shape.clone(),
-            None => crate::index::shape::Shape::of_copy(),
+            None => Shape::of_copy(),
         };
         Some((item.index.as_str(), item.becomes.as_ref()?.missing_blocks(&shape)?))
     });
@@ -206,7 +211,8 @@ fn blocks(swapped: &Swapped, found: Option<&BTreeMap<String, Index>>) -> Vec<Act
 /// The requests of the whole swap, in their order.
 pub(crate) fn requests(way: &Way, swapped: &Swapped, found: &BTreeMap<String, Index>) -> Vec<Action> {
     let aliases = |actions: Vec<Value>| (!actions.is_empty()).then_some(Act::Aliases(actions));
-    let settle = with_source(swapped).map(|(item, _)| (item.index.as_str(), item.becomes.clone().unwrap_or_default().settle()));
+    let clone = Shape::of_copy();
+    let settle = with_source(swapped).filter_map(|(item, _)| Some((item.index.as_str(), item.settle(&clone)?)));
     let mut acts = clone::requests(&live_clones(swapped), found);
     acts.extend(aliases(exchange(way, swapped, found)));
     acts.extend(with_source(swapped).map(|(item, source)| clone_to_live(way, item, source)));
@@ -491,23 +497,16 @@ impl Swap<'_> {
     /// The clones hold what their sources held, and get what they are to have.
     fn verify_and_settle(&self, swapped: &mut Swapped) -> Result<(), Failure> {
         let found = look_at(self.server, swapped)?;
-        let unsettled: Vec<&str> = with_source(swapped)
-            .filter(|(item, _)| self.is_ours(item, &found))
-            .filter(|(item, _)| {
-                let becomes = item.becomes.clone().unwrap_or_default();
-                found.get(&item.index).is_some_and(|live| !becomes.is_settled(&live.shape))
-            })
-            .map(|(item, _)| item.index.as_str())
+        let clones = with_source(swapped).filter(|(item, _)| self.is_ours(item, &found));
+        let unsettled: Vec<(&str, &Source, Value)> = clones
+            .filter_map(|(item, source)| Some((item.index.as_str(), source, item.settle(&found.get(&item.index)?.shape)?)))
             .collect();
         // Whoever writes by an index's own name may do so from its settings on: they are counted before.
-        let counts = counts(self.server, &unsettled)?;
-        for (item, source) in with_source(swapped).filter(|(item, _)| unsettled.contains(&item.index.as_str())) {
-            let count = counts.get(item.index.as_str()).copied().unwrap_or_default();
-            same_count(&source.name, source.docs_count, &item.index, count)?;
+        let counts = counts(self.server, &unsettled.iter().map(|(index, ..)| *index).collect::<Vec<_>>())?;
+        for (index, source, _) in &unsettled {
+            same_count(&source.name, source.docs_count, index, counts.get(index).copied().unwrap_or_default())?;
         }
-        let unsettled: BTreeSet<String> = unsettled.into_iter().map(str::to_owned).collect();
-        let settle = with_source(swapped).filter(|(item, _)| unsettled.contains(&item.index));
-        let acts = settings(settle.map(|(item, _)| (item.index.as_str(), item.becomes.clone().unwrap_or_default().settle())));
+        let acts = settings(unsettled.into_iter().map(|(index, _, settings)| (index, settings)));
         acts.iter().try_for_each(|act| self.settle(swapped, act))
     }
 
@@ -532,7 +531,8 @@ impl Swap<'_> {
         let lifecycle = std::mem::take(&mut becomes.lifecycle);
         let told: Vec<String> = lifecycle.iter().map(|(name, value)| format!("{name}={value}")).collect();
         policy::tell_left(self.call, &[format!("{index} ({})", told.join(", "))], why);
-        Act::Set { indices: vec![index.to_owned()], settings: becomes.settle() }.send(self.call, self.server)
+        let settings = becomes.settle(&Shape::of_copy());
+        Act::Set { indices: vec![index.to_owned()], settings }.send(self.call, self.server)
     }
 
     /// What comes when the aliases are where they belong; then all of it has come to where the swap leads.
