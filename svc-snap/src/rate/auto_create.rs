@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use svc_step::Call;
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure};
 
 use super::back::{Back, PutBack, by_hand, sent};
 use super::throttle::Throttle;
@@ -49,13 +49,13 @@ impl AutoCreate {
     /// Puts it back; where that fails, the next call does.
     pub(crate) fn put_back(self, call: &Call, server: &Server) {
         let throttle = Throttle::AutoCreate;
-        let failed = |failure: Failure| {
+        let failed = |why: &str| {
             call.effects().happened();
             let by_hand = throttle.look(server).map(|seen| by_hand(server, &seen)).unwrap_or_default();
             call.warn(
                 "rate_not_put_back",
                 format!(
-                    "{} could not be put back ({failure}); the next call of svc-snap puts it back, or by hand: {by_hand}",
+                    "{} could not be put back ({why}); the next call of svc-snap puts it back, or by hand: {by_hand}",
                     throttle.what()
                 ),
             );
@@ -63,8 +63,8 @@ impl AutoCreate {
         match (PutBack { throttle, note: &self.note, patience: PATIENCE, unanswered: None }).run(call, server) {
             Ok(Back::Whole | Back::NotThere) => Lock::forget(call, LOCK, &self.note.token),
             Ok(Back::NoteStays) => {}
-            Ok(Back::Harm(why)) => failed(Failure::failed("rate_not_put_back", why)),
-            Err(failure) => failed(failure),
+            Ok(Back::Harm(why)) => failed(&why),
+            Err(failure) => failed(&failure.to_string()),
         }
     }
 }

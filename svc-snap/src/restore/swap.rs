@@ -235,8 +235,11 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
     }
     let found = look_at(server, swapped)?;
     let is_untouched = match stand_of(&way_of(swapped)?, swapped, &found) {
-        // Copies alone stand in nobody's way.
-        Stand::Before => clone::undoing(&live_clones(swapped), &found).iter().all(|act| matches!(act, Act::Delete(_))),
+        // Copies alone stand in nobody's way, unless they are what an unfinished swap has left that is to be taken back.
+        Stand::Before => {
+            let is_copy = |act: &Act| matches!(act, Act::Delete(_));
+            swapped.discarded.is_empty() && clone::undoing(&live_clones(swapped), &found).iter().all(is_copy)
+        }
         Stand::Between => false,
         Stand::After => swapped.indices.is_empty() && swapped.straight.is_empty(),
     };
