@@ -2,5 +2,6 @@
 
 pub(crate) mod aside;
 pub(crate) mod restore;
+pub(crate) mod stage;
 pub(crate) mod swap;
 pub(crate) mod unstage;

@@ -7,7 +7,7 @@ use svc_step::common::DryRun;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::bring::room;
+use crate::capacity;
 use crate::connection::Connection;
 use crate::guard;
 use crate::index::act::Act;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &AsideArgs, call: &Call) -> StepResult<Aside> {
     let in_use = look(&server, &aside.names())?;
     let in_use: Vec<&str> = in_use.keys().filter(|name| !before.leftovers.contains(name)).map(String::as_str).collect();
     guard::refuse_in_use("the copies", &in_use)?;
-    room::refuse_clones(&server, &names)?;
+    capacity::refuse_clones(&server, &names)?;
     if args.dry.dry_run {
         return Ok(aside);
     }

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::bring::Bring;
-use crate::bring::chosen::{Chosen, WhatArgs};
+use super::stage::StreamsArg;
 use crate::guard;
 use crate::index::copies;
 use crate::index::{Index, look};
 use crate::rate::Rates;
+use crate::restore::chosen::{Chosen, WhatArgs};
+use crate::restore::earlier::Earlier;
 use crate::restore::in_place::{self, OnConflict};
 use crate::restore::plan::{self, HowArgs, refuse_other_plan};
 use crate::restore::record::restored::{RestoreState, RestoreWay, Restored};
@@ -19,9 +20,10 @@ use crate::restore::record::staged::{StageState, Staged};
 use crate::restore::record::swapped::{State, Swapped};
 use crate::restore::record::{self, Begun};
 use crate::restore::source::SwapSource;
+use crate::restore::stage::{self, Bring};
 use crate::restore::swap::{self, Ended};
+use crate::restore::undo;
 use crate::server::path::path;
-use crate::stage::{self, Earlier, StreamsArg};
 
 /// Arguments of `svc-snap restore`.
 #[derive(Debug, clap::Args)]
@@ -132,7 +134,7 @@ fn beside(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_r
 /// What this call has staged goes; what an earlier one had stays.
 fn take_back(call: &Call, chosen: &Chosen, earlier: &Earlier, staged: &mut Staged, failure: Failure) -> Failure {
     match earlier.proven {
-        None => stage::take_back(call, &chosen.server, staged, failure),
+        None => undo::take_back(call, &chosen.server, staged, failure),
         Some(_) => failure,
     }
 }

@@ -6,10 +6,12 @@ use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use super::record;
 use super::record::restored::{RestoreState, RestoreWay, Restored};
-use crate::bring::chosen::Chosen;
-use crate::bring::{self, Bring, Request, room, streams};
+use super::stage::{self, Bring, Request};
+use super::streams;
+use crate::capacity;
 use crate::guard;
 use crate::index::look;
+use crate::restore::chosen::Chosen;
 use crate::server::path::path;
 
 /// What to do with live indices of the same names; one that is closed already is given up by `close` as it is.
@@ -47,10 +49,10 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let mut restored = Restored::begun(call, chosen, true, |_| RestoreWay::InPlace);
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
     // What was closed or deleted could not be brought back, so it is looked at before.
-    room::refuse_without_in_place(call, chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
+    capacity::refuse_without_in_place(call, chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
     let clear = clearing(on_conflict, &conflicts);
     let asks = !chosen.indices.is_empty();
-    let requests = asks.then(|| bring::in_place(&chosen.origin.repository, &chosen.origin.snapshot, &chosen.indices));
+    let requests = asks.then(|| stage::in_place(&chosen.origin.repository, &chosen.origin.snapshot, &chosen.indices));
     let requests: Vec<Request> = requests.into_iter().collect();
     let mut rates = chosen.rates(call)?;
     restored.rate = rates.used();
@@ -149,9 +151,9 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[String], restored: &mut Resto
 
 fn prove(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    bring::follow(call, &chosen.server, &names).map_err(goes_on)?;
+    stage::follow(call, &chosen.server, &names).map_err(goes_on)?;
     let brought: Vec<(&str, Option<u64>)> = restored.indices.iter().map(|one| (one.index.as_str(), one.docs_expected)).collect();
-    let counts = bring::prove_counts(&chosen.server, &brought)?;
+    let counts = stage::prove_counts(&chosen.server, &brought)?;
     for (one, count) in restored.indices.iter_mut().zip(counts) {
         one.docs_count = Some(count);
         one.state = RestoreState::Restored;

@@ -9,8 +9,7 @@ use super::record::swapped::{Source, State, SwapIndex, Swapped};
 use super::source::{SourceCopy, SwapSource, not_proven};
 use super::swap::{self, Stand};
 use super::{checks, record};
-use crate::bring::room;
-use crate::bring::streams::{self, StreamBack, StreamState};
+use crate::capacity;
 use crate::guard;
 use crate::index::copies::{Way, is_marker};
 use crate::index::count::counts;
@@ -20,6 +19,7 @@ use crate::index::resolve::{PassedOver, Patterns, Reason};
 use crate::index::scope::Scope;
 use crate::index::shape::Shape;
 use crate::index::{Index, look};
+use crate::restore::streams::{self, StreamBack, StreamState};
 use crate::server::Server;
 
 /// How a swap treats what is live.
@@ -302,12 +302,12 @@ fn planned(
     targets: Vec<SwapTarget>,
     found: &BTreeMap<String, Index>,
 ) -> Result<(Swapped, Vec<MissingMetadata>), Failure> {
-    room::refuse_stuck_clones(server, &found.keys().map(String::as_str).collect::<Vec<_>>())?;
+    capacity::refuse_stuck_clones(server, &found.keys().map(String::as_str).collect::<Vec<_>>())?;
     let (indices, missing) = lay_out(way, targets, found, swapped.drop_old)?;
     swapped.indices = indices;
     checks::refuse_name_clashes(server, &swapped)?;
     checks::refuse_second_write_index(server, &swapped)?;
-    room::refuse_swap(server, &swapped.indices, found)?;
+    capacity::refuse_swap(server, &swapped.indices, found)?;
     swapped.plan = swap::requests(way, &swapped, found);
     Ok((swapped, missing))
 }

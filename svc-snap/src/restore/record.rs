@@ -3,6 +3,7 @@
 
 pub(crate) mod aside;
 pub(crate) mod given;
+pub(crate) mod origin;
 pub(crate) mod restored;
 pub(crate) mod staged;
 pub(crate) mod swapped;

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use svc_step::Call;
 use svc_step::action::Action;
 
-use crate::bring::chosen::Chosen;
-use crate::bring::origin::Origin;
-use crate::bring::streams::StreamBack;
 use crate::index::resolve::PassedOver;
 use crate::rate::RateUsed;
+use crate::restore::chosen::Chosen;
+use crate::restore::record::origin::Origin;
 use crate::restore::record::swapped::Swapped;
+use crate::restore::streams::StreamBack;
 
 /// A snapshot that is live.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

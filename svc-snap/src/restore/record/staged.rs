@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::run_id::RunId;
 
-use crate::bring::Bring;
-use crate::bring::origin::Origin;
-use crate::bring::room::Room;
-use crate::bring::streams::StreamBack;
+use crate::capacity::Room;
 use crate::index::Index;
 use crate::index::copies;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 use crate::rate::RateUsed;
+use crate::restore::record::origin::Origin;
+use crate::restore::stage::Bring;
+use crate::restore::streams::StreamBack;
 
 /// A snapshot that lies beside the live indices, proven.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

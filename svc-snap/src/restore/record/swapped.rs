@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::action::Action;
 
-use crate::bring::streams::{StreamBack, StreamState};
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
+use crate::restore::streams::{StreamBack, StreamState};
 
 /// A swap: what had been staged, kept or set aside is live now.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use svc_step::from::Received;
 use svc_step::{Call, Failure};
 
-use crate::bring;
-use crate::bring::streams::{StreamBack, StreamState};
+use super::stage;
+use crate::restore::streams::{StreamBack, StreamState};
 use crate::server::Server;
 
 /// The documents that speak of it.
@@ -110,9 +110,9 @@ fn is_asked_for(stream: &StreamBack) -> bool {
 /// A signal, or the end of the time limit (6); one is not whole or not there, or its count differs (7).
 pub(crate) fn prove(call: &Call, server: &Server, indices: &mut [BroughtIndex]) -> Result<(), Failure> {
     let names: Vec<&str> = indices.iter().map(|one| one.name.as_str()).collect();
-    bring::follow(call, server, &names)?;
+    stage::follow(call, server, &names)?;
     let brought: Vec<(&str, Option<u64>)> = indices.iter().map(|one| (one.name.as_str(), one.docs_expected)).collect();
-    let counts = bring::prove_counts(server, &brought)?;
+    let counts = stage::prove_counts(server, &brought)?;
     indices.iter_mut().zip(counts).for_each(|(one, count)| one.docs_count = Some(count));
     Ok(())
 }

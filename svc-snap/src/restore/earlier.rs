@@ -5,15 +5,15 @@ use svc_step::action::Action;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
-use super::plan;
-use crate::bring::chosen::Chosen;
-use crate::bring::streams::StreamBack;
-use crate::bring::{self, Bring, room};
+use super::stage::{self, Bring, plan};
+use crate::capacity;
 use crate::guard;
 use crate::index::{copies, look};
 use crate::rate::Rates;
+use crate::restore::chosen::Chosen;
 use crate::restore::record::staged::{Staged, StagedIndex};
 use crate::restore::record::{self, Begun};
+use crate::restore::streams::StreamBack;
 use crate::server::Server;
 use crate::server::path::path;
 
@@ -70,7 +70,7 @@ impl Earlier {
     /// # Errors
     /// A signal, or the time limit.
     pub(crate) fn settle(&self, call: &Call, server: &Server) -> Result<(), Failure> {
-        bring::wait_for(call, server, &self.straight.iter().map(String::as_str).collect::<Vec<_>>())
+        stage::wait_for(call, server, &self.straight.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// The plan of a staging that begins anew.
@@ -91,7 +91,7 @@ impl Earlier {
         let in_use = look(&chosen.server, &names)?;
         let in_use: Vec<&str> = in_use.keys().filter(|name| !self.leftovers.contains(name)).map(String::as_str).collect();
         guard::refuse_in_use("the staging", &in_use)?;
-        staged.room = Some(room::refuse_without(call, chosen, &all, &self.copies())?);
+        staged.room = Some(capacity::refuse_without(call, chosen, &all, &self.copies())?);
         staged.rate = rates.used();
         staged.plan = rates.around(staged.plan);
         let removals = self.copies().into_iter().map(|name| Action::request("DELETE", path(&[name]), None));
@@ -110,7 +110,7 @@ impl Earlier {
     /// The server refuses or does not answer.
     pub(crate) fn clear(&self, call: &Call, server: &Server, rates: &Rates<'_>) -> Result<(), Failure> {
         call.check()?;
-        bring::remove(call, server, &self.copies())?;
+        stage::remove(call, server, &self.copies())?;
         for (run, copies) in &self.killed {
             swaps::remove(call, run)?;
             if !copies.is_empty() {

@@ -1,7 +1,7 @@
 //! Data streams, which cannot be cloned and so neither staged nor swapped: they are restored in place, by their own names.
 //! What is behind them is proven before, as plain copies beside the live stream.
 
-mod stray;
+mod conflicting;
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 use svc_step::{Call, Failure, Status};
 
-use self::stray::{Whose, in_the_way, whose};
-use crate::bring;
-use crate::bring::origin::Origin;
+use self::conflicting::{Whose, in_the_way, whose};
+use super::stage;
 use crate::index;
 use crate::index::count::counts;
 use crate::index::shape::in_place_ignored;
 use crate::index::stream;
+use crate::restore::record::origin::Origin;
 use crate::server::Server;
 use crate::server::path::path;
 use crate::snapshot::noted::NotedStream;
@@ -250,7 +250,7 @@ fn prove(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failu
         return Ok(());
     }
     let names: Vec<&str> = one.indices.iter().map(String::as_str).collect();
-    bring::follow(call, server, &names)?;
+    stage::follow(call, server, &names)?;
     let found = stream::look(server, std::slice::from_ref(&one.stream))?;
     let Some(stream) = found.get(&one.stream) else {
         return Err(Failure::invalid(
@@ -260,7 +260,7 @@ fn prove(call: &Call, server: &Server, one: &mut StreamBack) -> Result<(), Failu
         .hint("GET /_data_stream shows which there are; restore it by its own name, never by those of the indices behind it."));
     };
     let sum = counts(server, &stream.behind.iter().map(String::as_str).collect::<Vec<_>>())?.into_values().sum();
-    bring::same_as_noted(&one.stream, sum, one.docs_expected)?;
+    stage::same_as_noted(&one.stream, sum, one.docs_expected)?;
     if let Some(aliases) = one.aliases.as_ref().filter(|aliases| **aliases != stream.aliases) {
         let differing =
             aliases.keys().chain(stream.aliases.keys()).filter(|name| aliases.get(*name) != stream.aliases.get(*name));

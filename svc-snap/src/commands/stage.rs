@@ -1,25 +1,15 @@
 //! `stage`: a snapshot restored beside the live indices and proven there, without an effect on them.
 
-mod act;
-mod earlier;
-mod take_back;
-
-use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::{Call, StepResult};
 
-use crate::bring::chosen::{Chosen, WhatArgs};
-use crate::bring::streams::StreamBack;
-use crate::bring::{self, Bring};
 use crate::guard;
 use crate::index::copies;
+use crate::restore::chosen::{Chosen, WhatArgs};
+use crate::restore::earlier::Earlier;
 use crate::restore::record;
-use crate::restore::record::staged::{StageState, Staged, StagedIndex, StagedStream};
-use crate::server::path::path;
-
-pub(crate) use self::act::bring_back;
-pub(crate) use self::earlier::Earlier;
-pub(crate) use self::take_back::take_back;
+use crate::restore::record::staged::Staged;
+use crate::restore::stage::{self, Bring};
 
 /// Arguments of `svc-snap stage`.
 #[derive(Debug, clap::Args)]
@@ -60,37 +50,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     }
     earlier
         .clear(call, &chosen.server, &rates)
-        .and_then(|()| bring_back(call, &chosen, &brings, &mut staged, &mut rates))
+        .and_then(|()| stage::bring_back(call, &chosen, &brings, &mut staged, &mut rates))
         .map_err(|failure| rates.stopped(call, failure, staged.clone()))?;
     Ok(staged)
-}
-
-/// The plan of a staging: each index, and where it is brought to.
-pub(crate) fn plan(call: &Call, chosen: &Chosen, brings: &[Bring], streams: Vec<StreamBack>) -> Staged {
-    let streams: Vec<StagedStream> = streams.into_iter().map(|back| StagedStream::planned(call.run_id(), back)).collect();
-    let proofs: Vec<Bring> = streams.iter().flat_map(StagedStream::brings).collect();
-    let all = [brings, &proofs].concat();
-    let indices = brings.iter().map(|one| StagedIndex {
-        index: one.index.clone(),
-        staged: one.target.clone(),
-        state: StageState::Planned,
-        uuid: None,
-        docs_count: None,
-        docs_expected: chosen.docs_expected(&one.index),
-        shape_noted: chosen.noted(&one.index),
-    });
-    let requests = bring::requests(call.run_id(), &chosen.origin.repository, &chosen.origin.snapshot, &all).into_iter();
-    let requests = requests.map(|request| Action::request("POST", request.path, Some(request.body)));
-    let removals = proofs.iter().map(|proof| Action::request("DELETE", path(&[&proof.target]), None));
-    Staged {
-        origin: chosen.origin.clone(),
-        run: call.run_id().to_string(),
-        asked_for: chosen.asked_for.clone(),
-        indices: indices.collect(),
-        skipped: chosen.skipped.clone(),
-        plan: requests.chain(removals).collect(),
-        streams,
-        rate: None,
-        room: None,
-    }
 }

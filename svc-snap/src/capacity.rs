@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::{Call, Failure, Status};
 
-use crate::bring::Bring;
-use crate::bring::chosen::Chosen;
 use crate::index::{Index, portions};
+use crate::restore::chosen::Chosen;
 use crate::restore::record::swapped::SwapIndex;
+use crate::restore::stage::Bring;
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::json::{members, number, text};
 use crate::server::path::path;

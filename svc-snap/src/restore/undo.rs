@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use svc_step::{Call, Failure, swaps};
 
-use crate::bring;
+use super::stage;
 use crate::index::look;
 use crate::restore::record::staged::{StageState, Staged, StagedIndex};
 use crate::server::Server;
@@ -32,7 +32,7 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
     let own = |name: &String| names.contains(&name.as_str());
     let is_settled = lost.is_empty() || (lost.iter().all(own) && show(server, lost));
     let unsure = !is_settled;
-    let removed = bring::remove(call, server, &names).and_then(|()| match look(server, &names)? {
+    let removed = stage::remove(call, server, &names).and_then(|()| match look(server, &names)? {
         left if left.is_empty() => Ok(()),
         left => Err(Failure::failed(
             "not_removed",

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use svc_step::from::Accept;
 use svc_step::{Call, Failure};
 
-use crate::bring::origin::Origin;
-use crate::bring::streams::{self, StreamBack};
 use crate::connection::Connection;
 use crate::index::held::{self, Held};
 use crate::index::live;
@@ -14,6 +12,8 @@ use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
 use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
 use crate::rate::{Rate, RateArg, Rates};
+use crate::restore::record::origin::Origin;
+use crate::restore::streams::{self, StreamBack};
 use crate::server::Server;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::noted::{Noted, NotedStream};
