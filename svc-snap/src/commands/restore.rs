@@ -89,7 +89,7 @@ fn beside(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_r
     let mut restored =
         Restored::begun(call, chosen, false, |index| if is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped });
     // Whatever forbids the swap is found out before anything is staged.
-    let foreseen = plan::foreseen(server, &chosen.scope, &SwapSource::staged(&staged)?, how)?;
+    let foreseen = plan::foreseen(call, server, &chosen.scope, &SwapSource::staged(&staged)?, how)?;
     restored.plan = staged.plan.iter().chain(&foreseen.plan).cloned().collect();
     restored.skipped.clone_from(&foreseen.skipped);
     restored.streams.clone_from(&foreseen.streams);

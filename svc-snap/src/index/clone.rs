@@ -204,7 +204,10 @@ pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: 
 }
 
 /// A request for several indices that the server refuses may be granted to each but one.
-fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<(), Failure> {
+///
+/// # Errors
+/// As [`Act::send`], of the first that is refused.
+pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<(), Failure> {
     match (act.send(call, server), act.one_by_one()) {
         (Err(failure), each) if each.len() > 1 && is_refusal(&failure) => {
             each.iter().map(|act| act.send(call, server)).fold(Ok(()), Result::and)

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use svc_step::Call;
+use svc_step::action::Action;
 use svc_step::lock::Lock;
 
 use super::back::{Back, PutBack, by_hand, sent};
-use super::throttle::Throttle;
+use super::throttle::{Seen, Throttle};
 use super::{LOCK, Life, Note};
 use crate::server::Server;
 use crate::server::transport::Fate;
@@ -24,19 +25,20 @@ pub(crate) struct AutoCreate {
 }
 
 impl AutoCreate {
+    /// The requests of a plan, between those that change the setting and put it back.
+    pub(crate) fn around(call: &Call, server: &Server, names: &[&str], requests: Vec<Action>) -> Vec<Action> {
+        let planned = decide(call, server, names);
+        let off = planned.as_ref().map(|(seen, note)| seen.with(Some(&note.set), Some(note)));
+        let back = planned.as_ref().map(|(seen, note)| seen.with(note.was.as_deref(), None));
+        off.into_iter().chain(requests).chain(back).collect()
+    }
+
     /// Keeps clients from creating indices of these names. `None` where the server does not let us, or another run has changed the
     /// setting: then what a client creates is kept as a conflicting index.
     pub(crate) fn exclude(call: &Call, server: &Server, names: &[&str]) -> Option<Self> {
-        let seen = Throttle::AutoCreate.look(server).ok()?;
-        let is_others = seen.is_changed() && seen.note().is_some_and(|note| note.life(call) != Life::Dead);
-        if is_others || seen.is_transient() {
-            return None;
-        }
-        let was = seen.was();
-        let set = excluding(was.as_deref(), names)?;
-        let note = Note::of(call, was, set.clone(), false);
+        let (seen, note) = decide(call, server, names)?;
         let lock = Lock::take(call, LOCK, &note.token).ok()?;
-        match sent(&seen.with(Some(&set), Some(&note)), |method, path, body| server.attempt(method, path, body)) {
+        match sent(&seen.with(Some(&note.set), Some(&note)), |method, path, body| server.attempt(method, path, body)) {
             Err(trouble) if trouble.fate == Fate::NoEffect => {
                 Lock::forget(call, LOCK, &note.token);
                 call.people().detail(&format!("Clients may create indices meanwhile: {}", trouble.failure));
@@ -67,6 +69,18 @@ impl AutoCreate {
             Err(failure) => failed(&failure.to_string()),
         }
     }
+}
+
+/// What the server has of the setting, and our note of its change; `None` where it is left as it is.
+fn decide(call: &Call, server: &Server, names: &[&str]) -> Option<(Seen, Note)> {
+    let seen = Throttle::AutoCreate.look(server).ok()?;
+    let is_others = seen.is_changed() && seen.note().is_some_and(|note| note.life(call) != Life::Dead);
+    if is_others || seen.is_transient() {
+        return None;
+    }
+    let was = seen.was();
+    let set = excluding(was.as_deref(), names)?;
+    Some((seen, Note::of(call, was, set, false)))
 }
 
 /// The setting with these names excluded: the first pattern that fits counts. `None` where no client creates any index.

@@ -19,6 +19,7 @@ use crate::index::resolve::{PassedOver, Patterns, Reason};
 use crate::index::scope::Scope;
 use crate::index::shape::Shape;
 use crate::index::{Index, look};
+use crate::rate::auto_create::AutoCreate;
 use crate::restore::streams::{self, StreamBack, StreamState};
 use crate::server::Server;
 
@@ -71,7 +72,7 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, from: &SwapSo
         skipped,
         ..draft(server, scope, &way, how)
     };
-    let (swapped, missing) = planned(server, &way, draft, targets, &found)?;
+    let (swapped, missing) = planned(call, server, &way, draft, targets, &found)?;
     tell(call, &missing);
     let swapped = with_streams(server, from, swapped)?;
     let unproven = swapped.streams.iter().zip(&from.streams).filter(|(now, then)| now.was_live && !then.back.was_live);
@@ -87,7 +88,7 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, from: &SwapSo
 ///
 /// # Errors
 /// As [`forward`].
-pub(crate) fn foreseen(server: &Server, scope: &Scope, from: &SwapSource, how: HowArgs) -> Result<Swapped, Failure> {
+pub(crate) fn foreseen(call: &Call, server: &Server, scope: &Scope, from: &SwapSource, how: HowArgs) -> Result<Swapped, Failure> {
     let not_yet = "not staged yet";
     let source = |one: &SourceCopy| Ok(Source { name: one.name.clone(), uuid: not_yet.to_owned(), docs_count: 0 });
     let way = Way { run: from.run.clone(), back: false };
@@ -98,7 +99,7 @@ pub(crate) fn foreseen(server: &Server, scope: &Scope, from: &SwapSource, how: H
         found.insert(copy.name.clone(), staged);
     }
     let draft = Swapped { straight: from.straight(), skipped, ..draft(server, scope, &way, how) };
-    let (swapped, _) = planned(server, &way, draft, targets, &found)?;
+    let (swapped, _) = planned(call, server, &way, draft, targets, &found)?;
     with_streams(server, from, swapped)
 }
 
@@ -203,7 +204,7 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
         let left = sources.filter(|source| found.get(&source.name).is_some_and(|copy| copy.uuid == source.uuid));
         draft.discarded = left.map(|source| source.name.clone()).collect();
     }
-    let (swapped, missing) = planned(server, &way, draft, targets, &found)?;
+    let (swapped, missing) = planned(call, server, &way, draft, targets, &found)?;
     tell(call, &missing);
     Ok(swapped)
 }
@@ -296,6 +297,7 @@ fn draft(server: &Server, scope: &Scope, way: &Way, how: HowArgs) -> Swapped {
 
 /// Lays it out, checks it, and plans its requests; what nobody captured is given beside it.
 fn planned(
+    call: &Call,
     server: &Server,
     way: &Way,
     mut swapped: Swapped,
@@ -309,6 +311,10 @@ fn planned(
     checks::refuse_second_write_index(server, &swapped)?;
     capacity::refuse_swap(server, &swapped.indices, found)?;
     swapped.plan = swap::requests(way, &swapped, found);
+    if swapped.alone && !swapped.indices.is_empty() {
+        let names: Vec<&str> = swapped.indices.iter().map(|item| item.index.as_str()).collect();
+        swapped.plan = AutoCreate::around(call, server, &names, std::mem::take(&mut swapped.plan));
+    }
     Ok((swapped, missing))
 }
 

@@ -185,15 +185,19 @@ fn settings<'a>(of: impl IntoIterator<Item = (&'a str, Value)>) -> Vec<Act> {
     acts.collect()
 }
 
-/// What was restored under its own name is opened for writes when nothing but the end of the swap is left; it is never removed from
-/// then on. `None` for `found`: none of it is there yet.
-fn openings(swapped: &Swapped, found: Option<&BTreeMap<String, Index>>) -> Vec<Act> {
+/// What was restored under its own name and takes no writes yet, so that nobody can have written to it.
+fn unopened<'a>(swapped: &'a Swapped, found: &BTreeMap<String, Index>) -> Vec<&'a swapped::Straight> {
     let is_unopened = |one: &&swapped::Straight| {
         let unopened = |live: &Index| Some(&live.uuid) == one.uuid.as_ref() && live.shape.write_block();
-        found.is_none_or(|found| found.get(&one.index).is_some_and(unopened))
+        found.get(&one.index).is_some_and(unopened)
     };
-    let straight = swapped.straight.iter().filter(is_unopened);
-    settings(straight.map(|one| (one.index.as_str(), one.becomes.clone().unwrap_or_default().block_settings())))
+    swapped.straight.iter().filter(is_unopened).collect()
+}
+
+/// It is opened for writes when nothing but the end of the swap is left; it is never removed from then on.
+fn openings<'a>(straight: impl IntoIterator<Item = &'a swapped::Straight>) -> Vec<Act> {
+    let opening = |one: &'a swapped::Straight| (one.index.as_str(), one.becomes.clone().unwrap_or_default().block_settings());
+    settings(straight.into_iter().map(opening))
 }
 
 /// The blocks that forbid to change an index any more come last; `None` for `found`: none of them is there yet.
@@ -218,7 +222,7 @@ pub(crate) fn requests(way: &Way, swapped: &Swapped, found: &BTreeMap<String, In
     acts.extend(with_source(swapped).map(|(item, source)| clone_to_live(way, item, source)));
     acts.extend(settings(settle));
     acts.extend(aliases(finish(way, swapped, found)));
-    acts.extend(openings(swapped, None));
+    acts.extend(openings(&swapped.straight));
     acts.extend(blocks(swapped, None));
     acts.iter().map(Act::action).collect()
 }
@@ -263,9 +267,18 @@ pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failu
         streams: Vec::new(),
         discarded: Vec::new(),
         skipped: skipped.collect(),
-        plan: clone::undoing(&live_clones(before), &look_at(server, before)?).iter().map(Act::action).collect(),
+        plan: undoing(server, before)?.iter().map(Act::action).collect(),
         ..before.clone()
     })
+}
+
+/// What takes back a swap that has not come to its exchange; what was restored straight for it goes too.
+fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
+    let straight: Vec<&str> = before.straight.iter().map(|one| one.index.as_str()).collect();
+    let found = look(server, &straight)?;
+    let mut acts = clone::undoing(&live_clones(before), &look_at(server, before)?);
+    acts.extend(Act::each(unopened(before, &found).into_iter().map(|one| one.index.as_str()), Act::Delete));
+    Ok(acts)
 }
 
 /// Undoes `before`, which has not come to its exchange, and notes that it was taken back.
@@ -273,7 +286,8 @@ pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failu
 /// # Errors
 /// The server does not answer, or refuses: the same command goes on.
 pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: &mut Swapped) -> Result<(), Failure> {
-    clone::undo(call, server, &live_clones(before), &BTreeSet::new()).map_err(|failure| cut(&before.run, failure))?;
+    let undo = || undoing(server, before)?.iter().try_for_each(|act| clone::send_or_each(call, server, act));
+    again(undo).map_err(|failure| cut(&before.run, failure))?;
     undone.finished = true;
     record::note_end(call, &record::named(&before.run)?, "swap", undone);
     Ok(())
@@ -417,9 +431,10 @@ impl Swap<'_> {
             return Ok(());
         }
         self.refuse_stuck(swapped, &found)?;
-        self.keep_conflicts(swapped, &found)?;
-        let found = look_at(self.server, swapped)?;
-        for (item, source) in with_source(swapped).filter(|(item, _)| !found.contains_key(&item.index)) {
+        let kept = self.keep_conflicts(swapped, &found)?;
+        // Right behind the removal of what clients made there.
+        let is_free = |item: &SwapIndex| !found.contains_key(&item.index) || kept.contains(&item.index);
+        for (item, source) in with_source(swapped).filter(|(item, _)| is_free(item)) {
             clone_to_live(&self.way, item, source).send(self.call, self.server)?;
         }
         let live: Vec<&str> = with_source(swapped).map(|(item, _)| item.index.as_str()).collect();
@@ -459,17 +474,20 @@ impl Swap<'_> {
         }
     }
 
-    /// Indices that clients made under live names since the exchange are kept too, each under a name of its own, and go.
-    fn keep_conflicts(&self, swapped: &mut Swapped, found: &BTreeMap<String, Index>) -> Result<(), Failure> {
+    /// Indices that clients made under live names since the exchange are kept too, each under a name of its own, and go. Gives their
+    /// names.
+    fn keep_conflicts(&self, swapped: &mut Swapped, found: &BTreeMap<String, Index>) -> Result<BTreeSet<String>, Failure> {
         let is_foreign = |item: &&SwapIndex| item.source.is_some() && !self.is_ours(item, found);
-        let foreign =
-            swapped.indices.iter().filter(is_foreign).filter_map(|item| Some((item.index.clone(), found.get(&item.index)?)));
+        let foreign = swapped.indices.iter().filter(is_foreign);
+        let foreign = foreign.filter_map(|item| Some((item.index.clone(), found.get(&item.index)?)));
         let kept: Vec<(String, &Index, String)> = foreign
-            .map(|(name, live)| (copies::conflict(&self.way.kept(&name), &live.uuid), name, live))
-            .map(|(kept, name, live)| (name, live, kept))
+            .map(|(name, live)| {
+                let copy = copies::conflict(&self.way.kept(&name), &live.uuid);
+                (name, live, copy)
+            })
             .collect();
         if kept.is_empty() {
-            return Ok(());
+            return Ok(BTreeSet::new());
         }
         let names: Vec<&str> = kept.iter().map(|(name, ..)| name.as_str()).collect();
         wait_complete(self.server, &names, || Ok(()))?;
@@ -494,7 +512,7 @@ impl Swap<'_> {
             let item = swapped.indices.iter_mut().find(|item| item.index == *name);
             item.into_iter().for_each(|item| item.conflicts.push(copy.clone()));
         }
-        Ok(())
+        Ok(kept.into_iter().map(|(name, ..)| name).collect())
     }
 
     /// The clones hold what their sources held, and get what they are to have.
@@ -543,7 +561,7 @@ impl Swap<'_> {
         let names =
             swapped.straight.iter().map(|one| one.index.as_str()).chain(swapped.indices.iter().flat_map(SwapIndex::names));
         let found = look(self.server, &names.collect::<Vec<_>>())?;
-        let acts = [openings(swapped, Some(&found)), blocks(swapped, Some(&found))].concat();
+        let acts = [openings(unopened(swapped, &found)), blocks(swapped, Some(&found))].concat();
         acts.iter().try_for_each(|act| act.send(self.call, self.server))?;
         set_states(&self.way, swapped, &found);
         match swapped.indices.iter().find(|item| !item.is_finished()) {
