@@ -361,3 +361,36 @@ fn a_swap_of_forty_that_is_cut_behind_its_exchange_is_finished_by_the_next_call(
         assert_eq!(sandbox.copies(), Vec::<String>::new());
     }
 }
+
+/// A server of the test's own: its limits are set.
+#[test]
+fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_changed() {
+    let host = Host::shared().unwrap();
+    let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(own.search.clone(), "shards").registered(&[]);
+    let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 2}}));
+    sandbox.fill(&docs, 0, 3);
+    let created = sandbox.create("s1");
+    // What becomes live has two replicas, which count although no node takes them.
+    sandbox.ask("PUT", &format!("/{docs}/_settings"), Some(json!({"index.number_of_replicas": 0})));
+    sandbox.fill(&docs, 3, 5);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (content, copies) = (sandbox.content(), sandbox.copies());
+    let health = sandbox.ask("GET", "/_cluster/health", None);
+    let used: u64 =
+        ["active_shards", "initializing_shards", "unassigned_shards"].map(|key| health[key].as_u64().unwrap()).iter().sum();
+    let limit = |most: u64| {
+        drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {"cluster.max_shards_per_node": most}}))))
+    };
+    // The clone of what is live, in whose place the new one comes, with its replicas.
+    for room in [0, 2] {
+        limit(used + room);
+        for args in [&["swap", "--dry-run"][..], &["swap"]] {
+            sandbox.from(args, &staged).refused("too_many_shards").unchanged();
+            assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()));
+        }
+    }
+    limit(used + 3);
+    sandbox.from(&["swap"], &staged).ok().changed();
+    assert_eq!(sandbox.count(&docs), 3);
+}

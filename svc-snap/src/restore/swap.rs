@@ -610,3 +610,97 @@ fn set_states(way: &Way, swapped: &mut Swapped, found: &BTreeMap<String, Index>)
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way() -> Way {
+        Way { run: "20261120t020003z-hand".parse().unwrap(), back: false }
+    }
+
+    fn index(uuid: &str, aliases: &[&str]) -> Index {
+        let aliases = aliases.iter().map(|alias| ((*alias).to_owned(), serde_json::Map::new())).collect();
+        Index { uuid: uuid.to_owned(), closed: false, whole: true, shards: 1, shape: Shape { aliases, ..Shape::default() } }
+    }
+
+    /// A swap of `a`, which is live, and one that takes `b` away.
+    fn swapped() -> Swapped {
+        let item = |name: &str, source: Option<Source>| SwapIndex {
+            index: name.to_owned(),
+            state: State::Old,
+            live_uuid: Some(format!("live {name}")),
+            live_closed: false,
+            kept: Some(way().kept(name)),
+            conflicts: Vec::new(),
+            was: Some(Shape::default()),
+            becomes: source.as_ref().map(|_| index("", &["all"]).shape),
+            source,
+        };
+        let source = Source { name: copies::staged(&way().run, "a"), uuid: "staged".to_owned(), docs_count: 1 };
+        Swapped {
+            cluster_uuid: "c".to_owned(),
+            run: way().run.to_string(),
+            snapshot_uuid: None,
+            back: false,
+            exact: true,
+            drop_old: false,
+            alone: false,
+            finished: false,
+            indices: vec![item("a", Some(source)), item("b", None)],
+            straight: Vec::new(),
+            discarded: Vec::new(),
+            streams: Vec::new(),
+            skipped: Vec::new(),
+            plan: Vec::new(),
+        }
+    }
+
+    fn found(indices: &[(&str, Index)]) -> BTreeMap<String, Index> {
+        indices.iter().map(|(name, index)| ((*name).to_owned(), index.clone())).collect()
+    }
+
+    #[test]
+    fn all_is_blocked_and_cloned_before_one_call_exchanges_it_and_another_finishes_it() {
+        let live = found(&[("a", index("live a", &["all"])), ("b", index("live b", &["all"]))]);
+        let requests = requests(&way(), &swapped(), &live);
+        let told: Vec<String> = requests
+            .iter()
+            .map(|action| match action {
+                Action::Request { method, path, .. } => format!("{method} {}", path.split('?').next().unwrap_or_default()),
+                _ => String::new(),
+            })
+            .collect();
+        let (kept, staged) = ("svc-before-20261120t020003z-hand", "svc-staged-20261120t020003z-hand-a");
+        assert_eq!(
+            told,
+            [
+                "PUT /a,b/_block/write".to_owned(),
+                format!("POST /a/_clone/{kept}-a"),
+                format!("POST /b/_clone/{kept}-b"),
+                "POST /_aliases".to_owned(),
+                format!("POST /{staged}/_clone/a"),
+                "PUT /a/_settings".to_owned(),
+                "POST /_aliases".to_owned(),
+            ]
+        );
+        let exchange = Value::Array(exchange(&way(), &swapped(), &live)).to_string();
+        assert_eq!((exchange.matches("remove_index").count(), exchange.matches(staged).count()), (2, 2), "{exchange}");
+    }
+
+    #[test]
+    fn how_a_swap_stands_is_told_by_the_names_and_the_marker() {
+        let (staged, marker) = (copies::staged(&way().run, "a"), way().marker());
+        let stand = |indices: &[(&str, Index)]| stand_of(&way(), &swapped(), &found(indices));
+        let live = [("a", index("live a", &[])), ("b", index("live b", &[]))];
+        assert_eq!(stand(&[&live[..], &[(&staged, index("staged", &[]))]].concat()), Stand::Before);
+        assert_eq!(stand(&[(&staged, index("staged", &["all", &marker]))]), Stand::Between);
+        assert_eq!(stand(&[("a", index("new", &[&marker])), (&staged, index("staged", &["all", &marker]))]), Stand::Between);
+        // A client's index under the live name changes nothing of it.
+        assert_eq!(stand(&[("a", index("client's", &[])), (&staged, index("staged", &["all", &marker]))]), Stand::Between);
+        assert_eq!(stand(&[("a", index("new", &["all"]))]), Stand::After);
+        let mut done = swapped();
+        set_states(&way(), &mut done, &found(&[("a", index("new", &["all"]))]));
+        assert!(done.indices.iter().all(SwapIndex::is_finished));
+    }
+}
