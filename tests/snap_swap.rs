@@ -427,7 +427,8 @@ fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
     restore().run().review("policy_not_attached");
 }
 
-/// The whole of what the server shows of these indices, but what it gives a new index itself.
+/// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of
+/// what it is of, and no setting that says so: those are asked of the cluster's state.
 fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
     let own = [
         "uuid",
@@ -435,6 +436,7 @@ fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
         "version.",
         "provided_name",
         "resize.",
+        "number_of_routing_shards",
         "routing.allocation.initial_recovery",
         "routing_partition_size",
     ];
@@ -442,6 +444,8 @@ fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
         let mut shown = sandbox.ask("GET", &format!("/{index}?flat_settings=true"), None)[index].take();
         let settings = shown["settings"].as_object_mut().unwrap();
         settings.retain(|name, _| !own.iter().any(|own| name.starts_with(&format!("index.{own}"))));
+        let metadata = sandbox.ask("GET", &format!("/_cluster/state/metadata/{index}?filter_path=**.routing_num_shards"), None);
+        shown["routing_num_shards"] = metadata["metadata"]["indices"][index]["routing_num_shards"].clone();
         (index.clone(), shown)
     };
     indices.iter().map(show).collect()
@@ -469,6 +473,7 @@ fn every_setting_the_mapping_and_the_aliases_come_back_as_they_were_explicit_def
     indices.iter().for_each(|index| sandbox.fill(index, 0, 6));
     sandbox.block(&indices[4], "read_only", true);
     let before = shown(&sandbox, &indices);
+    assert_eq!(before[&indices[0]]["routing_num_shards"], 8);
     let created = sandbox.create("s1");
     sandbox.block(&indices[4], "read_only", false);
     let unblocked = shown(&sandbox, &indices);
