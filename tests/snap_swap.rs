@@ -426,3 +426,61 @@ fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
     // A server that has lost the plugin.
     restore().run().review("policy_not_attached");
 }
+
+/// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of
+/// what it is of, and no setting that says so: those are asked of the cluster's state.
+fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
+    let own = [
+        "uuid",
+        "creation_date",
+        "version.",
+        "provided_name",
+        "resize.",
+        "number_of_routing_shards",
+        "routing.allocation.initial_recovery",
+        "routing_partition_size",
+    ];
+    let show = |index: &String| {
+        let mut shown = sandbox.ask("GET", &format!("/{index}?flat_settings=true"), None)[index].take();
+        let settings = shown["settings"].as_object_mut().unwrap();
+        settings.retain(|name, _| !own.iter().any(|own| name.starts_with(&format!("index.{own}"))));
+        let metadata = sandbox.ask("GET", &format!("/_cluster/state/metadata/{index}?filter_path=**.routing_num_shards"), None);
+        shown["routing_num_shards"] = metadata["metadata"]["indices"][index]["routing_num_shards"].clone();
+        (index.clone(), shown)
+    };
+    indices.iter().map(show).collect()
+}
+
+#[test]
+fn every_setting_the_mapping_and_the_aliases_come_back_as_they_were_explicit_defaults_too() {
+    let sandbox = Sandbox::new("rich");
+    let alias = |suffix: &str| sandbox.name(suffix);
+    let sorted = json!({"settings": {"number_of_shards": 2, "number_of_routing_shards": 8, "number_of_replicas": 1, "auto_expand_replicas": "false",
+            "hidden": "false", "blocks.write": "false", "refresh_interval": "7s", "priority": 7, "sort.field": "n", "sort.order": "desc",
+            "default_pipeline": "_none", "max_result_window": 5000, "mapping.total_fields.limit": 2000,
+            "analysis": {"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}}},
+        "mappings": {"dynamic": "strict", "properties": {"n": {"type": "integer"}, "k": {"type": "integer"}, "t": {"type": "text", "analyzer": "folded"}}},
+        "aliases": {alias("all"): {"is_write_index": true}, alias("one"): {"filter": {"term": {"k": 1}}, "index_routing": "r", "search_routing": "r,s"}}});
+    let nested = json!({"settings": {"number_of_replicas": 2, "index.routing.allocation.total_shards_per_node": 5},
+        "mappings": {"properties": {"o": {"type": "nested", "properties": {"a": {"type": "keyword"}}}}},
+        "aliases": {alias("all"): {"is_write_index": false}}});
+    let expanded =
+        json!({"settings": {"auto_expand_replicas": "0-1", "hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}});
+    let plain = json!({"settings": {"number_of_replicas": 0, "blocks.read": "false"}});
+    let blocked = json!({"settings": {"number_of_replicas": 0}});
+    let bodies = [("sorted", sorted), ("nested", nested), ("expanded", expanded), ("plain", plain), ("blocked", blocked)];
+    let indices: Vec<String> = bodies.into_iter().map(|(suffix, body)| sandbox.index(suffix, body)).collect();
+    indices.iter().for_each(|index| sandbox.fill(index, 0, 6));
+    sandbox.block(&indices[4], "read_only", true);
+    let before = shown(&sandbox, &indices);
+    assert_eq!(before[&indices[0]]["routing_num_shards"], 8);
+    let created = sandbox.create("s1");
+    sandbox.block(&indices[4], "read_only", false);
+    let unblocked = shown(&sandbox, &indices);
+    let restored = sandbox.from(&["restore"], &created).ok().changed();
+    assert_eq!(shown(&sandbox, &indices), before);
+    // And what was live comes back so, too.
+    sandbox.block(&indices[4], "read_only", false);
+    sandbox.from(&["swap"], &restored).ok().changed();
+    assert_eq!(shown(&sandbox, &indices), unblocked);
+}

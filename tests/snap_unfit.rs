@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 use svc_tests::damage;
+use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
+use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
 use svc_tests::tool::Ran;
@@ -268,4 +270,127 @@ fn an_alias_of_the_backup_that_is_the_name_of_an_index_is_refused_before_anythin
     let content = sandbox.content();
     refused(sandbox.from(&["restore"], &created));
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
+}
+
+/// Forty indices of three documents, all with one alias and one of them with another, a snapshot of them, and what is staged of it;
+/// they hold more since.
+fn forty(sandbox: &Sandbox) -> (Vec<String>, Ran, Ran) {
+    let alias = |n: usize| json!({sandbox.name("all"): {}, sandbox.name(if n == 7 { "seven" } else { "all" }): {}});
+    let body = |n: usize| json!({"settings": {"number_of_replicas": 0}, "aliases": alias(n)});
+    let indices: Vec<String> = (0..40).map(|n| sandbox.index(&format!("i{n:02}"), body(n))).collect();
+    indices.iter().for_each(|index| sandbox.fill(index, 0, 3));
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    indices.iter().for_each(|index| sandbox.fill(index, 3, 5));
+    (indices, created, staged)
+}
+
+#[test]
+fn of_forty_indices_none_is_swapped_where_one_cannot_be() {
+    let sandbox = Sandbox::new("forty");
+    let (indices, created, staged) = forty(&sandbox);
+    let (content, copies) = (sandbox.content(), sandbox.copies());
+    let run = staged.result()["run"].as_str().unwrap();
+    let is_old = |ran: &Ran| assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{ran}");
+
+    // The flood stage of a full disk has blocked one of them.
+    sandbox.block(&indices[20], "read_only_allow_delete", true);
+    let blocked = sandbox.content();
+    for (step, document) in [("swap", &staged), ("restore", &created)] {
+        names_the_block(&sandbox.from(&[step], document).refused("index_blocked"), &indices[20], "read_only_allow_delete");
+        assert_eq!((sandbox.content(), sandbox.copies()), (blocked.clone(), copies.clone()), "{step}");
+    }
+    sandbox.block(&indices[20], "read_only_allow_delete", false);
+
+    // An index has the name of an alias of the backup.
+    sandbox.ask("DELETE", &format!("/{}/_alias/{}", indices[7], sandbox.name("seven")), None);
+    let seven = sandbox.simple("seven", 1);
+    for (step, document) in [("swap", &staged), ("restore", &created)] {
+        let refused = sandbox.from(&[step], document).refused("alias_in_the_way");
+        assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&seven), "{refused}");
+        assert_eq!(sandbox.copies(), copies);
+    }
+    sandbox.ask("DELETE", &format!("/{seven}"), None);
+    sandbox.ask("PUT", &format!("/{}/_alias/{seven}", indices[7]), None);
+
+    // The server refuses to clone one of them, to exchange them, or to block some.
+    let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
+    for (to, times) in [(format!("POST /{}/_clone/", indices[20]), 1), ("POST /_aliases".to_owned(), 1), ("PUT /".to_owned(), 1)]
+    {
+        let gate = Gate::to(&sandbox.search.url).unwrap().answering(&to, times, 400, &refusal);
+        let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url());
+        let failed = swap.run().fails(1, "search_refused").unchanged();
+        assert_eq!(failed.states(), ["old"; 40], "{to}");
+        is_old(&failed);
+    }
+    // A restore takes away what it has staged, too.
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering("POST /_aliases", 1, 400, &refusal);
+    let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
+    is_old(&restore.run().fails(1, "search_refused").unchanged());
+    let swapped = sandbox.from(&["swap"], &staged).ok().changed();
+    assert!(indices.iter().all(|index| sandbox.count(index) == 3));
+    assert_eq!(swapped.states(), ["new"; 40]);
+    assert_eq!(sandbox.copies().len(), 40);
+    sandbox.run(&["swap", "--run", run, "--back"]).ok().changed();
+    assert_eq!(sandbox.content(), content);
+}
+
+#[test]
+fn a_swap_of_forty_that_is_cut_behind_its_exchange_is_finished_by_the_next_call() {
+    let sandbox = Sandbox::new("forty-cut");
+    let (indices, created, staged) = forty(&sandbox);
+    let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok();
+    let paths = plan.result()["plan"].as_array().unwrap();
+    let exchange = 1 + paths.iter().position(|one| one["path"] == "/_aliases").unwrap();
+    sandbox.from(&["unstage"], &staged).ok();
+    let all = sandbox.name("all");
+    for (n, (number, side)) in
+        [(exchange, Side::After), (exchange + 20, Side::Before), (exchange + 41, Side::After)].into_iter().enumerate()
+    {
+        indices.iter().for_each(|index| sandbox.fill(index, 3, 5));
+        let run = run_id(10 + n);
+        let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
+        Gate::kill_at(&sandbox.search.url, number, side, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+        assert_eq!(sandbox.count(&all), 120, "the alias leads to the backup, all of it");
+        sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+        let finished = if n == 1 { sandbox.run(&["swap", "--run", &run]) } else { sandbox.from(&["swap"], &staged) };
+        assert_eq!(finished.ok().changed().states(), ["new"; 40], "{number}");
+        assert!(indices.iter().all(|index| sandbox.count(index) == 3 && sandbox.blocks(index).is_empty()), "{number}");
+        assert_eq!(sandbox.count(&all), 120);
+        sandbox.run(&["unstage", "--run", &run]).ok();
+        assert_eq!(sandbox.copies(), Vec::<String>::new());
+    }
+}
+
+/// A server of the test's own: its limits are set.
+#[test]
+fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_changed() {
+    let host = Host::shared().unwrap();
+    let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(own.search.clone(), "shards").registered(&[]);
+    let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 2}}));
+    sandbox.fill(&docs, 0, 3);
+    let created = sandbox.create("s1");
+    // What becomes live has two replicas, which count although no node takes them.
+    sandbox.ask("PUT", &format!("/{docs}/_settings"), Some(json!({"index.number_of_replicas": 0})));
+    sandbox.fill(&docs, 3, 5);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (content, copies) = (sandbox.content(), sandbox.copies());
+    let health = sandbox.ask("GET", "/_cluster/health", None);
+    let used: u64 =
+        ["active_shards", "initializing_shards", "unassigned_shards"].map(|key| health[key].as_u64().unwrap()).iter().sum();
+    let limit = |most: u64| {
+        drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {"cluster.max_shards_per_node": most}}))))
+    };
+    // The clone of what is live, in whose place the new one comes, with its replicas.
+    for room in [0, 2] {
+        limit(used + room);
+        for args in [&["swap", "--dry-run"][..], &["swap"]] {
+            sandbox.from(args, &staged).refused("too_many_shards").unchanged();
+            assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()));
+        }
+    }
+    limit(used + 3);
+    sandbox.from(&["swap"], &staged).ok().changed();
+    assert_eq!(sandbox.count(&docs), 3);
 }

@@ -1,14 +1,18 @@
 //! `svc-snap stage`, `unstage` and `swap` while clients write to what is live and count it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use svc_tests::content;
+use svc_tests::gate::{Gate, Side};
+use svc_tests::host::Host;
 use svc_tests::http;
+use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
+use svc_tests::search::Settings;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
@@ -144,4 +148,132 @@ fn a_write_that_was_accepted_during_a_swap_is_in_the_kept_index_or_in_the_new_on
         sandbox.names(),
         [kept.to_owned(), index].into_iter().collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
     );
+}
+
+/// What clients have seen of a restore.
+#[derive(Default)]
+struct Clients {
+    stop: AtomicBool,
+    /// Ids of documents that were accepted, by the index that the client named.
+    accepted: Mutex<Vec<(String, String)>>,
+    /// How long searches by an alias have failed at a stretch, at most.
+    failed: Mutex<Duration>,
+}
+
+impl Clients {
+    /// Writes four documents every 20 ms by bulk requests, in turn to each of these names.
+    fn write(&self, url: &str, names: &[String], mark: &str) {
+        for n in 0.. {
+            if self.stop.load(Ordering::SeqCst) {
+                return;
+            }
+            let name = &names[n % names.len()];
+            let ids: Vec<String> = (0..4).map(|at| format!("{mark}{n}-{at}")).collect();
+            let line = |id: &String| format!("{{\"index\":{{\"_index\":\"{name}\",\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n");
+            let lines: String = ids.iter().map(line).collect();
+            let answer = http::lines(&format!("{url}/_bulk"), lines).unwrap();
+            for (id, item) in ids.into_iter().zip(answer["items"].as_array().into_iter().flatten()) {
+                let status = item["index"]["status"].as_u64().unwrap();
+                assert!([200, 201, 403, 404, 429, 503].contains(&status), "{item}");
+                if status <= 201 {
+                    self.accepted.lock().unwrap().push((item["index"]["_index"].as_str().unwrap().to_owned(), id));
+                }
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Searches by an alias, again and again.
+    fn read(&self, url: &str, alias: &str) {
+        let mut last = Instant::now();
+        while !self.stop.load(Ordering::SeqCst) {
+            let (status, answer) = http::request("GET", &format!("{url}/{alias}/_search"), None).unwrap();
+            if status == 200 && answer["_shards"]["failed"] == 0 {
+                last = Instant::now();
+            } else {
+                let mut failed = self.failed.lock().unwrap();
+                *failed = failed.max(last.elapsed());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// A server of the test's own, whose scope is `*`: no client may create an index of a live name while it is not there.
+#[test]
+fn a_restore_under_bulk_writers_by_name_and_by_alias_loses_nothing_that_was_accepted_and_leaves_no_index_of_theirs() {
+    let host = Host::shared().unwrap();
+    let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(own.search.clone(), "clients").registered(&[]);
+    let alias = sandbox.name("alias");
+    let indices: Vec<String> = (0..10)
+        .map(|n| {
+            let aliases = json!({&alias: {"is_write_index": n == 0}});
+            sandbox.index(&format!("i{n}"), json!({"settings": {"number_of_replicas": 0}, "aliases": aliases}))
+        })
+        .collect();
+    indices.iter().for_each(|index| sandbox.fill(index, 0, 20));
+    let setting = || sandbox.ask("GET", "/_cluster/settings?flat_settings=true", None);
+    let before = setting();
+    let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
+    tool(&["create", "s1"]).run().ok();
+    for round in 0..2 {
+        let clients = Clients::default();
+        let run = run_id(round);
+        let restored = thread::scope(|scope| {
+            let url = &sandbox.search.url;
+            let (clients, indices, alias) = (&clients, &indices, &alias);
+            scope.spawn(move || clients.write(url, indices, "n"));
+            scope.spawn(move || clients.write(url, std::slice::from_ref(alias), "a"));
+            (0..3).for_each(|_| drop(scope.spawn(move || clients.read(url, alias))));
+            thread::sleep(Duration::from_millis(500));
+            let restored = tool(&["restore", "s1", "--run-id", &run]).run();
+            thread::sleep(Duration::from_millis(300));
+            clients.stop.store(true, Ordering::SeqCst);
+            restored
+        });
+        let restored = restored.ok().changed();
+        assert_eq!(setting(), before, "{restored}");
+        let failed = *clients.failed.lock().unwrap();
+        assert!(failed < Duration::from_secs(1), "searches failed for {failed:?}");
+        let swapped = restored.result()["swap"]["indices"].as_array().unwrap();
+        assert!(swapped.iter().all(|one| one["conflicts"] == json!([])), "{restored}");
+        let mut held = std::collections::BTreeSet::new();
+        for name in sandbox.names().into_iter().filter(|name| !name.starts_with("svc-staged")) {
+            let documents = content::documents(&sandbox.search.url, &name).unwrap();
+            held.extend(documents[&name].documents.keys().cloned());
+        }
+        let accepted = clients.accepted.lock().unwrap();
+        let lost: Vec<_> = accepted.iter().filter(|(_, id)| !held.contains(id)).collect();
+        assert!(lost.is_empty() && accepted.len() > 50, "{lost:?} of {}", accepted.len());
+        tool(&["unstage", "--run", &run]).run().ok();
+        assert_eq!(sandbox.names(), indices);
+    }
+}
+
+#[test]
+fn what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_it() {
+    let host = Host::shared().unwrap();
+    let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(own.search.clone(), "create").registered(&[]);
+    let docs = sandbox.simple("docs", 5);
+    let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
+    tool(&["create", "s1"]).run().ok();
+    for was in [Value::Null, json!("+sb*,-x*")] {
+        sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {"action.auto_create_index": &was}})));
+        let setting = || sandbox.ask("GET", "/_cluster/settings?flat_settings=true", None)["persistent"].clone();
+        let before = setting();
+        sandbox.fill(&docs, 5, 9);
+        let staged = tool(&["stage", "s1"]).run().ok();
+        let run = staged.result()["run"].as_str().unwrap();
+        // Its clone behind the exchange.
+        Gate::kill_at(&sandbox.search.url, 5, Side::Before, tool(&["swap", "--run", run]));
+        let set = setting()["action.auto_create_index"].clone();
+        assert!(set.as_str().unwrap().starts_with(&format!("-{docs},")), "{set}");
+        let write = format!("/{docs}/_doc/1");
+        assert_eq!(sandbox.search.request("PUT", &write, Some(&json!({"n": 1}))).unwrap().0, 404, "no client creates it");
+        tool(&["swap", "--run", run]).run().ok().changed();
+        assert_eq!((setting(), sandbox.count(&docs)), (before, 5));
+        tool(&["unstage", "--run", run]).run().ok();
+    }
 }

@@ -13,7 +13,6 @@ pub(crate) mod shape;
 pub(crate) mod stream;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde_json::{Map, Value};
 use svc_step::Failure;
@@ -32,6 +31,8 @@ pub(crate) struct Index {
     pub closed: bool,
     /// Whether every primary shard is started.
     pub whole: bool,
+    /// How many primary shards it has.
+    pub shards: u64,
     /// What it has beside its documents.
     pub shape: Shape,
 }
@@ -65,9 +66,13 @@ pub(crate) fn look(server: &Server, names: &[&str]) -> Result<BTreeMap<String, I
     Ok(found)
 }
 
-/// What was seen of these names.
-pub(crate) fn only(seen: &BTreeMap<String, Index>, names: &[&str]) -> BTreeMap<String, Index> {
-    names.iter().filter_map(|name| Some(((*name).to_owned(), seen.get(*name)?.clone()))).collect()
+/// Those of these names that are there and lack a primary shard.
+///
+/// # Errors
+/// The server does not answer, or refuses.
+pub(crate) fn unready<'a>(server: &Server, names: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
+    let found = look(server, names)?;
+    Ok(names.iter().copied().filter(|name| found.get(*name).is_some_and(|index| !index.whole)).collect())
 }
 
 /// An index without its mapping, which may be large.
@@ -81,25 +86,18 @@ const LINE: usize = 3000;
 
 /// Names in portions that each have room in one request's path.
 pub(crate) fn portions<'a>(names: &'a [&'a str]) -> Vec<&'a [&'a str]> {
-    batches(names, |name| vec![*name]).into_iter().filter_map(|batch| names.get(batch)).collect()
-}
-
-/// The places of items so many of which are taken together that all their names have room in one request's path.
-pub(crate) fn batches<'a, T>(items: &'a [T], names: impl Fn(&'a T) -> Vec<&'a str>) -> Vec<Range<usize>> {
-    let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (at, item) in items.iter().enumerate() {
+    let (mut portions, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (at, name) in names.iter().enumerate() {
         // A comma between two names is written as three bytes.
-        let more = names(item).into_iter().map(|name| path(&[name]).len() + 3).sum::<usize>();
+        let more = path(&[name]).len() + 3;
         if at > start && bytes + more > LINE {
-            batches.push(start..at);
+            portions.extend(names.get(start..at));
             (start, bytes) = (at, 0);
         }
         bytes += more;
     }
-    if start < items.len() {
-        batches.push(start..items.len());
-    }
-    batches
+    portions.extend(names.get(start..).filter(|rest| !rest.is_empty()));
+    portions
 }
 
 fn index(
@@ -116,6 +114,7 @@ fn index(
         uuid: text("index.uuid").to_owned(),
         closed: text("index.verified_before_close") == "true",
         whole,
+        shards: text("index.number_of_shards").parse().unwrap_or(0),
         shape: Shape::read(settings, aliases, is_in_stream),
     }
 }

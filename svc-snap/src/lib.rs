@@ -13,18 +13,19 @@
 //!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
 //!   that (`kept`).
 //! - `rate/`: the search database's throttles on snapshots and restores, taken off and put back.
-//! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
-//! - `runs/`: what runs have begun, as documents and notes have it: `staged`, set `aside`, `swapped`, `restored`; what a step is
-//!   `given` of that, and how an index stands by what is `seen` of it. `guard`: the lock that keeps two runs apart, and names
-//!   outside the scope or in use.
-//! - One file for each step, with a folder where it has parts: `aside/`, `configure/`, `create/`, `health/`, `prune/`,
-//!   `register/`, `restore/`, `stage/`, `swap/`. No step imports another, save `restore`, which chains `stage` and `swap`.
+//! - `capacity`: whether there is room for a restore, clones or a swap.
+//! - `restore/`: what is `chosen` of a snapshot, the `stage` of it beside what is live and its `undo`, what an `earlier` call left of
+//!   it, the `source` of a swap, its `plan` with its `checks`, the `swap` in five phases, the restore `in_place`, data `streams`, and
+//!   what runs have begun, as documents and notes `record` it. `guard`: the lock that keeps two runs apart, and names outside the scope
+//!   or in use.
+//! - One file for each step, in `commands/` those that bring copies into use or remove them, with a folder where it has parts:
+//!   `configure/`, `create/`, `health/`, `prune/`, `register/`. No step imports another.
 
-mod aside;
-mod bring;
+mod capacity;
 mod cleanup;
 #[cfg(test)]
 mod codes;
+mod commands;
 mod configure;
 mod connection;
 mod create;
@@ -38,13 +39,9 @@ mod rate;
 mod register;
 mod repository;
 mod restore;
-mod runs;
 mod server;
 mod show;
 mod snapshot;
-mod stage;
-mod swap;
-mod unstage;
 mod verify;
 mod wait;
 
@@ -54,8 +51,12 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use aside::AsideArgs;
 pub use cleanup::{CleanedUp, CleanupArgs};
+pub use commands::aside::AsideArgs;
+pub use commands::restore::RestoreArgs;
+pub use commands::stage::StageArgs;
+pub use commands::swap::SwapArgs;
+pub use commands::unstage::{UnstageArgs, Unstaged};
 pub use configure::{ConfigureArgs, Configured};
 pub use create::{CreateArgs, Created};
 pub use delete::{DeleteArgs, Deleted};
@@ -64,16 +65,12 @@ pub use list::{ListArgs, Listed};
 pub use prune::{PruneArgs, Pruned};
 pub use rate::{RateArg, RateUsed};
 pub use register::{RegisterArgs, Registered};
-pub use restore::RestoreArgs;
-pub use runs::aside::Aside;
-pub use runs::restored::Restored;
-pub use runs::staged::Staged;
-pub use runs::swapped::Swapped;
+pub use restore::record::aside::Aside;
+pub use restore::record::restored::Restored;
+pub use restore::record::staged::Staged;
+pub use restore::record::swapped::Swapped;
 pub use show::{ShowArgs, Shown};
 pub use snapshot::backup::Backup;
-pub use stage::StageArgs;
-pub use swap::SwapArgs;
-pub use unstage::{UnstageArgs, Unstaged};
 pub use verify::{Verified, VerifyArgs};
 pub use wait::{WaitArgs, Waited};
 
@@ -147,11 +144,11 @@ impl Tool for Cli {
             Step::Wait(args) => call.step("wait", false, |call| wait::run(&args, call)),
             Step::Show(args) => call.step("show", false, |call| show::run(&args, call)),
             Step::List(args) => call.step("list", false, |call| list::run(&args, call)),
-            Step::Stage(args) => call.step("stage", args.dry.dry_run, |call| stage::run(&args, call)),
-            Step::Swap(args) => call.step("swap", args.dry.dry_run, |call| swap::run(&args, call)),
-            Step::Unstage(args) => call.step("unstage", args.dry.dry_run, |call| unstage::run(&args, call)),
-            Step::Restore(args) => call.step("restore", args.dry.dry_run, |call| restore::run(&args, call)),
-            Step::Aside(args) => call.step("aside", args.dry.dry_run, |call| aside::run(&args, call)),
+            Step::Stage(args) => call.step("stage", args.dry.dry_run, |call| commands::stage::run(&args, call)),
+            Step::Swap(args) => call.step("swap", args.dry.dry_run, |call| commands::swap::run(&args, call)),
+            Step::Unstage(args) => call.step("unstage", args.dry.dry_run, |call| commands::unstage::run(&args, call)),
+            Step::Restore(args) => call.step("restore", args.dry.dry_run, |call| commands::restore::run(&args, call)),
+            Step::Aside(args) => call.step("aside", args.dry.dry_run, |call| commands::aside::run(&args, call)),
             Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
             Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),

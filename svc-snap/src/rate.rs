@@ -6,6 +6,7 @@
 //! server has of it (`plan`), once for the plan and once more just before it is changed (`during`).
 
 mod arg;
+pub(crate) mod auto_create;
 mod back;
 mod during;
 pub(crate) mod left;
@@ -149,7 +150,7 @@ impl<'a> Rates<'a> {
     pub(crate) fn clear(&self, call: &Call, server: &Server) {
         match self.throttle {
             Throttle::Repository(_) => self.left.put_back(call, server),
-            Throttle::Cluster => self.left.put_back_alone(call, server),
+            Throttle::Cluster | Throttle::AutoCreate => self.left.put_back_alone(call, server),
         }
     }
 

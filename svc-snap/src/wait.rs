@@ -6,12 +6,12 @@ use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::bring::brought::{self, Brought, BroughtIndex};
-use crate::bring::streams::{self, StreamBack};
 use crate::connection::Connection;
 use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
-use crate::runs;
+use crate::restore::record;
+use crate::restore::restored::{self, Brought, BroughtIndex};
+use crate::restore::streams::{self, StreamBack};
 use crate::server::{Server, left_at_work};
 use crate::snapshot;
 use crate::snapshot::backup::Backup;
@@ -67,9 +67,9 @@ impl WaitArgs {
     fn read(&self, call: &Call) -> Result<What, Failure> {
         let source = match (&self.from.from, &self.run, &self.name) {
             (Some(from), _, _) => {
-                let schemas = [source::SCHEMAS.as_slice(), &brought::SCHEMAS].concat();
+                let schemas = [source::SCHEMAS.as_slice(), &restored::SCHEMAS].concat();
                 let received = Received::read(call, from, &schemas, Accept::Unfinished)?;
-                if brought::SCHEMAS.contains(&received.schema()) {
+                if restored::SCHEMAS.contains(&received.schema()) {
                     return Brought::read(&received).map(What::Brought);
                 }
                 Source::received(&received)?
@@ -86,8 +86,8 @@ impl WaitArgs {
 
 /// The staging that a run has noted; an aside or a swap is nothing that the server goes on with.
 fn staged_by(call: &Call, run: &RunId) -> Result<Option<Brought>, Failure> {
-    let Some(noted) = swaps::find(call, run, &runs::SCHEMAS)? else { return Ok(None) };
-    if brought::SCHEMAS.contains(&noted.schema()) { Brought::read(&noted).map(Some) } else { Ok(None) }
+    let Some(noted) = swaps::find(call, run, &record::SCHEMAS)? else { return Ok(None) };
+    if restored::SCHEMAS.contains(&noted.schema()) { Brought::read(&noted).map(Some) } else { Ok(None) }
 }
 
 /// The snapshot that a run noted before it asked for it.
@@ -157,7 +157,7 @@ fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> Ste
             ),
         );
     }
-    let ended = brought::prove(call, server, &mut waited.brought)
+    let ended = restored::prove(call, server, &mut waited.brought)
         .and_then(|()| waited.streams.iter_mut().try_for_each(|one| streams::prove_asked_for(call, server, one)));
     match ended {
         Ok(()) => Ok(waited),

@@ -21,6 +21,11 @@ pub fn bulk(url: &str, lines: &str) -> Result<()> {
     Ok(())
 }
 
+/// Sends a body of lines of JSON, such as a `_bulk` request's, and returns the answer, whatever was accepted of it.
+pub fn lines(url: &str, lines: String) -> Result<Value> {
+    send("POST", url, "application/x-ndjson", lines).map(|(_, answer)| answer)
+}
+
 /// Like [`request`], and fails unless the status is 2xx.
 pub fn expect(method: &str, url: &str, body: Option<&Value>) -> Result<Value> {
     let (status, answer) = request(method, url, body)?;

@@ -8,7 +8,7 @@ use svc_step::{Call, Failure, swaps};
 use crate::index::copies;
 use crate::index::live;
 use crate::index::scope::Scope;
-use crate::runs::{self, Begun};
+use crate::restore::record::{self, Begun};
 use crate::server::Server;
 
 /// A copy of ours.
@@ -48,7 +48,7 @@ pub(super) fn left(call: &Call, server: &Server, scope: &Scope) -> Result<Vec<Ow
     if own.is_empty() {
         return Ok(Vec::new());
     }
-    let begun: Vec<Begun> = swaps::all(call, &runs::SCHEMAS)
+    let begun: Vec<Begun> = swaps::all(call, &record::SCHEMAS)
         .iter()
         .filter_map(|received| Begun::read(received).ok())
         .filter(|begun| begun.cluster_uuid() == server.cluster_uuid)

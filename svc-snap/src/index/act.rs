@@ -1,65 +1,77 @@
-//! The requests by which an index is cloned, blocked, exchanged and settled, each as a plan prints it and as it is sent.
+//! The requests by which indices are cloned, blocked, exchanged and settled, each as a plan prints it and as it is sent.
 
 use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 use svc_step::{Call, Failure};
 
+use crate::index::portions;
 use crate::server::Server;
 use crate::server::path::path;
 
-/// One request that sets an index aside or swaps it.
+/// One request that clones indices or swaps them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Act {
-    /// Opens a closed index for its clone.
-    Open(String),
-    /// Closes it again.
-    Close(String),
+    /// Opens closed indices for their clones.
+    Open(Vec<String>),
+    /// Closes them again.
+    Close(Vec<String>),
     /// Blocks writes to all of these, and waits for those under way.
     Block(Vec<String>),
     /// Takes the block off all of these again.
     Unblock(Vec<String>),
-    /// Clones what is live to a name of ours.
-    Keep { from: String, to: String, lifecycle: Vec<String> },
-    /// Removes an incomplete or outdated copy of ours.
-    Discard(String),
-    /// One call: what is live goes, its aliases come to the staged copies.
-    Exchange(Vec<Value>),
-    /// Clones the staged copy to the live name.
-    Clone { from: String, to: String, hidden: bool, marker: String },
-    /// Gives the clones their replicas and their lifecycle, and lets them take writes.
-    Settle { indices: Vec<String>, settings: Value },
-    /// Gives it the blocks that forbid to change it any more: the last request of all.
-    SetBlocks { index: String, settings: Value },
-    /// One call: the aliases come to the new indices, the staged copies go, and the markers.
-    Finish(Vec<Value>),
+    /// Clones what is live to a name of ours, without the settings of its lifecycle.
+    CloneLive { from: String, to: String, lifecycle: Vec<String> },
+    /// Removes copies of ours.
+    Delete(Vec<String>),
+    /// One call: indices are removed and aliases are moved, all of it or nothing.
+    Aliases(Vec<Value>),
+    /// Clones a copy of ours to the live name.
+    CloneCopy { from: String, to: String, marker: String },
+    /// Gives indices these settings.
+    Set { indices: Vec<String>, settings: Value },
 }
 
 impl Act {
+    /// As many requests of one kind as these names need.
+    pub(crate) fn each<'a>(names: impl IntoIterator<Item = &'a str>, act: impl Fn(Vec<String>) -> Self) -> Vec<Self> {
+        let names: Vec<&str> = names.into_iter().collect();
+        portions(&names).into_iter().map(|names| act(names.iter().map(|&name| name.to_owned()).collect())).collect()
+    }
+
     /// The request that does it.
     pub(crate) fn request(&self) -> (&'static str, String, Option<Value>) {
-        let aliases = |actions: &[Value]| Some(json!({ "actions": actions }));
+        let of = |names: &[String], rest: &[&str]| path(&[&[names.join(",").as_str()], rest].concat());
         match self {
-            Self::Open(index) => ("POST", path(&[index, "_open"]), None),
-            Self::Close(index) => ("POST", path(&[index, "_close"]), None),
-            Self::Block(indices) => ("PUT", path(&[&indices.join(","), "_block", "write"]), None),
-            Self::Unblock(indices) => {
-                ("PUT", path(&[&indices.join(","), "_settings"]), Some(json!({"index.blocks.write": null})))
-            }
-            Self::Keep { from, to, lifecycle } => {
-                let mut settings = copy_settings(json!(true));
+            // Whether its shards are there is looked up before anything relies on it.
+            Self::Open(indices) => ("POST", format!("{}?wait_for_active_shards=0", of(indices, &["_open"])), None),
+            Self::Close(indices) => ("POST", of(indices, &["_close"]), None),
+            Self::Block(indices) => ("PUT", of(indices, &["_block", "write"]), None),
+            Self::Unblock(indices) => ("PUT", of(indices, &["_settings"]), Some(json!({"index.blocks.write": null}))),
+            Self::CloneLive { from, to, lifecycle } => {
+                let mut settings = copy_settings();
                 settings.extend(lifecycle.iter().map(|name| (name.clone(), Value::Null)));
                 ("POST", clone(from, to), Some(json!({ "settings": settings })))
             }
-            Self::Discard(index) => ("DELETE", path(&[index]), None),
-            Self::Exchange(actions) | Self::Finish(actions) => ("POST", "/_aliases".to_owned(), aliases(actions)),
-            Self::Clone { from, to, hidden, marker } => {
-                let settings = copy_settings(if *hidden { json!(true) } else { Value::Null });
-                let mut aliases = Map::new();
-                aliases.insert(marker.clone(), json!({"is_hidden": true}));
-                ("POST", clone(from, to), Some(json!({"settings": settings, "aliases": aliases})))
+            Self::Delete(indices) => ("DELETE", of(indices, &[]), None),
+            Self::Aliases(actions) => ("POST", "/_aliases".to_owned(), Some(json!({ "actions": actions }))),
+            Self::CloneCopy { from, to, marker } => {
+                let body = json!({"settings": copy_settings(), "aliases": {marker: {"is_hidden": true}}});
+                ("POST", clone(from, to), Some(body))
             }
-            Self::SetBlocks { index, settings } => ("PUT", path(&[index, "_settings"]), Some(settings.clone())),
-            Self::Settle { indices, settings } => ("PUT", path(&[&indices.join(","), "_settings"]), Some(settings.clone())),
+            Self::Set { indices, settings } => ("PUT", of(indices, &["_settings"]), Some(settings.clone())),
+        }
+    }
+
+    /// The same for each of its indices alone.
+    pub(crate) fn one_by_one(&self) -> Vec<Self> {
+        let each =
+            |names: &[String], act: &dyn Fn(Vec<String>) -> Self| names.iter().map(|name| act(vec![name.clone()])).collect();
+        match self {
+            Self::Close(names) => each(names, &Self::Close),
+            Self::Unblock(names) => each(names, &Self::Unblock),
+            Self::Delete(names) => each(names, &Self::Delete),
+            Self::Set { indices, settings } => each(indices, &|indices| Self::Set { indices, settings: settings.clone() }),
+            act => vec![act.clone()],
         }
     }
 
@@ -86,12 +98,13 @@ fn clone(from: &str, to: &str) -> String {
     format!("{}?wait_for_active_shards=0", path(&[from, "_clone", to]))
 }
 
-/// A clone takes no writes and has no replicas until it is proven.
-fn copy_settings(hidden: Value) -> Map<String, Value> {
-    let mut settings = Map::new();
-    settings.insert("index.hidden".to_owned(), hidden);
-    settings.insert("index.number_of_replicas".to_owned(), json!(0));
-    settings.insert("index.auto_expand_replicas".to_owned(), json!("false"));
-    settings.insert("index.blocks.write".to_owned(), json!(true));
-    settings
+/// A clone is hidden, takes no writes and has no replicas until it is settled. (A setting of `null` would stay among its settings.)
+fn copy_settings() -> Map<String, Value> {
+    let settings = [
+        ("index.hidden", json!(true)),
+        ("index.number_of_replicas", json!(0)),
+        ("index.auto_expand_replicas", json!("false")),
+        ("index.blocks.write", json!(true)),
+    ];
+    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,52 +1,259 @@
-//! A clone of an index, waited for and compared with what it is of.
+//! Clones of live indices: all of them are blocked for writes, then all are cloned, waited for and counted. These are the first two
+//! phases of a swap, and all of `aside`. Until the last of them is there everything can be undone.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use svc_step::Failure;
+use svc_step::{Call, Failure, Status};
 
-use crate::index::look;
+use crate::index::act::Act;
+use crate::index::count::counts;
+use crate::index::{Index, look, portions, unready};
 use crate::server::Server;
 
 /// How long a clone that is under way is left alone: shortly at first, then longer.
 const FIRST: Duration = Duration::from_millis(5);
 const LAST: Duration = Duration::from_millis(100);
-/// How long a clone may take to become whole. It is made of hard links, in under a second; what is live takes no writes, or
+/// How long clones may take to become complete. They are made of hard links, in under a second; what is live takes no writes, or
 /// is not there, meanwhile.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// How long one that nobody waits for any more may take to start.
-const START: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// How often a client may be faster with a name than a clone, or an answer be lost.
+const ATTEMPTS: u32 = 5;
+/// The pause before the next attempt.
+const PAUSE: Duration = Duration::from_millis(200);
 
-/// Waits until these clones are whole, and asks `check` between two looks whether to go on. One that has gone is not waited for.
-///
-/// # Errors
-/// One is not whole in time (6), the server does not answer, or `check` says no.
-pub(crate) fn wait_whole(server: &Server, names: &[&str], check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-    let until = Instant::now() + PATIENCE;
-    let mut pause = FIRST;
-    while let Some((index, _)) = look(server, names)?.into_iter().find(|(_, seen)| !seen.whole) {
-        if Instant::now() > until {
-            return Err(Failure::timeout("clone_not_whole", format!("The index {index} did not become whole in time."))
-                .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 3 / 2).min(LAST);
-        check()?;
-    }
-    Ok(())
+/// A live index, and the copy that is made of it.
+#[derive(Debug, Clone)]
+pub(crate) struct LiveClone<'a> {
+    /// The live index.
+    pub index: &'a str,
+    /// Its `uuid`: another index of that name is neither cloned nor touched.
+    pub uuid: &'a str,
+    /// The name of the copy; `None`: it is only blocked.
+    pub copy: Option<&'a str>,
+    /// The settings of its lifecycle, which the copy does not have.
+    pub lifecycle: Vec<String>,
+    /// Whether it took no writes before.
+    pub was_blocked: bool,
+    /// Whether it was closed before; it is opened for its clone.
+    pub was_closed: bool,
 }
 
-/// Gives clones that a call which was cut has only just asked for the time to start; whoever relies on one finds what is wrong with
-/// it otherwise.
+impl LiveClone<'_> {
+    fn live<'f>(&self, found: &'f BTreeMap<String, Index>) -> Option<&'f Index> {
+        found.get(self.index).filter(|live| live.uuid == self.uuid)
+    }
+
+    fn has_copy(&self, found: &BTreeMap<String, Index>) -> bool {
+        self.copy.is_some_and(|copy| found.contains_key(copy))
+    }
+
+    fn is_blocked_by_us(&self, found: &BTreeMap<String, Index>) -> bool {
+        !self.was_blocked && self.live(found).is_some_and(|live| live.shape.write_block())
+    }
+
+    fn is_opened_by_us(&self, found: &BTreeMap<String, Index>) -> bool {
+        self.was_closed && self.live(found).is_some_and(|live| !live.closed)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.index).chain(self.copy)
+    }
+}
+
+fn look_at(server: &Server, all: &[LiveClone<'_>]) -> Result<BTreeMap<String, Index>, Failure> {
+    look(server, &all.iter().flat_map(LiveClone::names).collect::<Vec<_>>())
+}
+
+/// The requests that are left to be sent, by what the server shows: open, remove the copies of indices that took writes since, block.
+fn blocking(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> {
+    // What is given up is blocked too, unless it is closed or lacks shards.
+    let is = |wanted: fn(&Index) -> bool| {
+        move |one: &&LiveClone<'_>| {
+            let blocks = |live: &Index| wanted(live) && (one.copy.is_some() || (live.whole && !live.closed));
+            one.live(found).is_some_and(blocks)
+        }
+    };
+    let names = |wanted: fn(&Index) -> bool| all.iter().filter(is(wanted)).map(|one| one.index);
+    let outdated = all.iter().filter(is(|live| !live.shape.write_block())).filter(|one| one.has_copy(found));
+    let mut acts = Act::each(names(|live| live.closed), Act::Open);
+    acts.extend(Act::each(outdated.filter_map(|one| one.copy), Act::Delete));
+    acts.extend(Act::each(names(|live| !live.shape.write_block()), Act::Block));
+    acts
+}
+
+fn clones(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> {
+    let missing = all.iter().filter(|one| !one.has_copy(found));
+    let clone = |one: &LiveClone<'_>| {
+        Some(Act::CloneLive { from: one.index.to_owned(), to: one.copy?.to_owned(), lifecycle: one.lifecycle.clone() })
+    };
+    missing.filter_map(clone).collect()
+}
+
+/// The requests, where nobody else is at work.
+pub(crate) fn requests(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> {
+    let blocking = blocking(all, found);
+    let is_outdated =
+        |copy: &str| blocking.iter().any(|act| matches!(act, Act::Delete(names) if names.iter().any(|name| name == copy)));
+    let mut found = found.clone();
+    found.retain(|name, _| !is_outdated(name));
+    let clones = clones(all, &found);
+    blocking.into_iter().chain(clones).collect()
+}
+
+/// Blocks all of them and clones them, and gives how many documents each live index holds. `check` is asked before every request
+/// whether to go on. `theirs` gets the copies that a call of the same run on another host has made meanwhile.
 ///
 /// # Errors
-/// The server does not answer, or `check` says no.
-pub(crate) fn let_start(server: &Server, names: &[&str], check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-    let until = Instant::now() + START;
+/// Whatever stopped it; [`undo`] puts all of it back.
+pub(crate) fn make<'a>(
+    call: &Call,
+    server: &Server,
+    all: &[LiveClone<'a>],
+    theirs: &mut BTreeSet<String>,
+    check: impl Fn() -> Result<(), Failure>,
+) -> Result<BTreeMap<&'a str, u64>, Failure> {
+    again(|| {
+        check()?;
+        block(call, server, all, &check)
+    })?;
+    again(|| {
+        for act in clones(all, &look_at(server, all)?) {
+            check()?;
+            act.send(call, server).inspect_err(|failure| {
+                if let (Act::CloneLive { to, .. }, "index_exists") = (&act, failure.code.as_str()) {
+                    theirs.insert(to.clone());
+                }
+            })?;
+        }
+        Ok(())
+    })?;
+    let copies: Vec<&str> = all.iter().filter_map(|one| one.copy).collect();
+    wait_complete(server, &copies, &check)?;
+    let cloned: Vec<&LiveClone<'a>> = all.iter().filter(|one| one.copy.is_some()).collect();
+    for names in portions(&cloned.iter().map(|one| one.index).collect::<Vec<_>>()) {
+        server.refresh(&names.join(","))?;
+    }
+    let counts = counts(server, &cloned.iter().flat_map(|one| [Some(one.index), one.copy]).flatten().collect::<Vec<_>>())?;
+    let of = |name: &str| counts.get(name).copied().unwrap_or_default();
+    for one in cloned {
+        let copy = one.copy.unwrap_or_default();
+        same_count(one.index, of(one.index), copy, of(copy))?;
+    }
+    Ok(counts)
+}
+
+/// One attempt at the blocks.
+fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    let found = look_at(server, all)?;
+    refuse_changed(all, &found)?;
+    let (first, blocks): (Vec<Act>, Vec<Act>) = blocking(all, &found).into_iter().partition(|act| !matches!(act, Act::Block(_)));
+    first.iter().try_for_each(|act| act.send(call, server))?;
+    let opened: Vec<&str> = all.iter().filter(|one| one.was_closed && one.copy.is_some()).map(|one| one.index).collect();
+    wait_complete(server, &opened, check)?;
+    blocks.iter().try_for_each(|act| act.send(call, server))?;
+    let now = look_at(server, all)?;
+    // Another host was faster with the same run: what it has made live takes writes again.
+    let is_strange = |one: &&LiveClone<'_>| {
+        let blocked = |act: &Act| matches!(act, Act::Block(names) if names.iter().any(|name| name == one.index));
+        one.live(&now).is_none() && now.contains_key(one.index) && blocks.iter().any(blocked)
+    };
+    let strange = all.iter().filter(is_strange).map(|one| one.index);
+    Act::each(strange, Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
+    refuse_changed(all, &now)
+}
+
+fn refuse_changed(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Result<(), Failure> {
+    let changed: Vec<&str> = all.iter().filter(|one| one.live(found).is_none()).map(|one| one.index).collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "live_index_changed",
+        format!("These are not there any more, or other indices of the same names are: {}.", changed.join(", ")),
+    )
+    .hint("Somebody else has removed or replaced them meanwhile; run the same command again."))
+}
+
+/// What has to be undone of it, by what the server shows.
+pub(crate) fn undoing(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> {
+    let live = || all.iter().filter(|one| one.live(found).is_some());
+    // A copy goes before the block, so that a call that finds a copy of an index that takes writes knows it to be outdated.
+    let copies = live().filter(|one| one.has_copy(found)).filter_map(|one| one.copy);
+    let mut acts = Act::each(copies, Act::Delete);
+    acts.extend(Act::each(live().filter(|one| one.is_blocked_by_us(found)).map(|one| one.index), Act::Unblock));
+    acts.extend(Act::each(live().filter(|one| one.is_opened_by_us(found)).map(|one| one.index), Act::Close));
+    acts
+}
+
+/// Removes the copies but `theirs`, takes the blocks off and closes what was closed, of all of them.
+///
+/// # Errors
+/// The server refuses or does not answer; as much as possible is undone.
+pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: &BTreeSet<String>) -> Result<(), Failure> {
+    again(|| {
+        let mut ended = Ok(());
+        let mut found = look_at(server, all)?;
+        found.retain(|name, _| !theirs.contains(name));
+        for act in undoing(all, &found) {
+            ended = ended.and(send_or_each(call, server, &act));
+        }
+        ended
+    })
+}
+
+/// A request for several indices that the server refuses may be granted to each but one.
+///
+/// # Errors
+/// As [`Act::send`], of the first that is refused.
+pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<(), Failure> {
+    match (act.send(call, server), act.one_by_one()) {
+        (Err(failure), each) if each.len() > 1 && is_refusal(&failure) => {
+            each.iter().map(|act| act.send(call, server)).fold(Ok(()), Result::and)
+        }
+        (ended, _) => ended,
+    }
+}
+
+/// Does it again where an answer was lost or somebody else was faster with a name: it looks what is there first, and sends what is
+/// missing.
+///
+/// # Errors
+/// As `work` has it.
+pub(crate) fn again<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    for _ in 1..ATTEMPTS {
+        match work() {
+            Err(failure) if is_transient(&failure) => thread::sleep(PAUSE),
+            ended => return ended,
+        }
+    }
+    work()
+}
+
+/// Whether nobody knows what became of the request, or an index of the clone's name is there already.
+pub(crate) fn is_transient(failure: &Failure) -> bool {
+    let exists = |cause: &String| cause.contains("already_exists") || cause.contains("already exists");
+    failure.code == "answer_lost" || (failure.code == "index_exists" && failure.causes.iter().any(exists))
+}
+
+/// Waits until these indices are complete, and asks `check` between two looks whether to go on. One that has gone is not waited for.
+///
+/// # Errors
+/// One is not complete in time (6), the server does not answer, or `check` says no.
+pub(crate) fn wait_complete(server: &Server, names: &[&str], check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    let until = Instant::now() + TIMEOUT;
     let mut pause = FIRST;
-    while Instant::now() < until && look(server, names)?.values().any(|seen| !seen.whole) {
-        std::thread::sleep(pause);
+    let mut left = unready(server, names)?;
+    while let Some(index) = left.first() {
+        if Instant::now() > until {
+            return Err(Failure::timeout("clone_not_whole", format!("The index {index} did not become complete in time."))
+                .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
+        }
+        thread::sleep(pause);
         pause = (pause * 3 / 2).min(LAST);
         check()?;
+        left = unready(server, &left)?;
     }
     Ok(())
 }
@@ -60,4 +267,9 @@ pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -
         return Ok(());
     }
     Err(Failure::invalid("copy_differs", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
+}
+
+/// Whether a request for several indices may be granted to each of them.
+pub(crate) fn is_refusal(failure: &Failure) -> bool {
+    matches!(failure.status, Status::Failed | Status::Refused | Status::NotFound)
 }

@@ -22,11 +22,11 @@ pub(crate) fn is_own_of(name: &str, run: &RunId) -> bool {
 /// name while it was not there ([`stray`]) counts as its copy.
 pub(crate) fn is_copy_of(name: &str, run: &RunId, wanted: impl Fn(&str) -> bool) -> bool {
     let rest = copied_from(name, run);
-    let stray = |index: &str| {
-        let (index, mark) = index.rsplit_once("-stray-")?;
+    let is_conflict = |index: &str| {
+        let (index, mark) = index.rsplit_once("-conflict-")?;
         (mark.len() == 12 && mark.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| wanted(index))
     };
-    rest.is_some_and(|index| wanted(index) || stray(index) == Some(true))
+    rest.is_some_and(|index| wanted(index) || is_conflict(index) == Some(true))
 }
 
 /// Whether a copy of ours may be one of an index that `wanted` says yes to: runs and indices may both have a `-` in their
@@ -45,7 +45,7 @@ pub(crate) fn run_of(name: &str, live: &[String]) -> Option<String> {
 }
 
 /// The live index of which `name` is a copy that `run` made: kept, staged or set aside, each of which a swap makes live. `None` where
-/// it is no copy of that run. Of a stray, or where the name is cut, it is the name of no index, as of a copy that may be the last.
+/// it is no copy of that run. Of a conflicting index, or where the name is cut, it is the name of no index, as of a copy that may be the last.
 pub(crate) fn copied_from<'a>(name: &'a str, run: &RunId) -> Option<&'a str> {
     OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run.as_str())?.strip_prefix('-'))
 }
@@ -56,9 +56,9 @@ pub(crate) fn staged(run: &RunId, index: &str) -> String {
 }
 
 /// Where an index is kept that a client made under the name of `index` while it was not there.
-pub(crate) fn stray(kept: &str, uuid: &str) -> String {
+pub(crate) fn conflict(kept: &str, uuid: &str) -> String {
     let mark: String = uuid.bytes().take(6).map(|byte| format!("{byte:02x}")).collect();
-    fit(&format!("{kept}-stray-{mark}"), LONGEST)
+    fit(&format!("{kept}-conflict-{mark}"), LONGEST)
 }
 
 /// Where a copy of the live `index` is set aside.
@@ -75,7 +75,7 @@ pub(crate) struct Way {
     pub back: bool,
 }
 
-/// What the aliases of clones that are not finished start with.
+/// What the aliases of swaps that are not finished start with.
 const MARKERS: [&str; 2] = ["svc-swapping-", "svc-swapping-back-"];
 
 impl Way {
@@ -85,14 +85,15 @@ impl Way {
         fit(&format!("{prefix}-{}-{index}", self.run), LONGEST)
     }
 
-    /// The alias by which a clone under the live name is known as ours until its swap is finished.
-    pub(crate) fn marker(&self, index: &str) -> String {
+    /// The alias of what has been exchanged and is not finished: of the copies that are to become live, and of their clones under the
+    /// live names, which are known as ours by it.
+    pub(crate) fn marker(&self) -> String {
         let [on, back] = MARKERS;
-        fit(&format!("{}{}-{index}", if self.back { back } else { on }, self.run), LONGEST)
+        format!("{}{}", if self.back { back } else { on }, self.run)
     }
 }
 
-/// Whether `alias` marks a clone that is not finished.
+/// Whether `alias` marks a swap that is not finished.
 pub(crate) fn is_marker(alias: &str) -> bool {
     MARKERS.iter().any(|prefix| alias.starts_with(prefix))
 }
@@ -128,7 +129,7 @@ mod tests {
         assert!(may_be_of(&name, |index| index == "my-docs") && !may_be_of(&name, |index| index == "other"));
         let is_copy = |name: &str, index: &str| is_copy_of(name, &run(), |asked| asked == index);
         assert!(is_copy(&name, "my-docs") && !is_copy(&name, "docs"), "no index outside the scope by the end of its name");
-        assert!(is_copy(&stray(&way(false).kept("docs"), "aZ-_9xyz"), "docs"));
+        assert!(is_copy(&conflict(&way(false).kept("docs"), "aZ-_9xyz"), "docs"));
     }
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
         for name in [way(false).kept("docs"), way(true).kept("docs"), staged(&run(), "docs"), aside(&run(), "docs")] {
             assert_eq!(copied_from(&name, &run()), Some("docs"), "{name}");
         }
-        assert_ne!(copied_from(&stray(&way(false).kept("docs"), "aZ-_9xyz"), &run()), Some("docs"));
+        assert_ne!(copied_from(&conflict(&way(false).kept("docs"), "aZ-_9xyz"), &run()), Some("docs"));
         assert_eq!(copied_from("svc-aside-20261120t020003z-other-docs", &run()), None);
         assert_eq!(copied_from("docs", &run()), None);
     }
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn our_own_copies_are_known_by_their_names_and_by_their_run() {
         let (before, replaced) = (way(false).kept("docs"), way(true).kept("docs"));
-        for name in [staged(&run(), "docs"), stray(&before, "aZ-_9xyz"), before, replaced] {
+        for name in [staged(&run(), "docs"), conflict(&before, "aZ-_9xyz"), before, replaced] {
             assert!(is_own(&name) && is_own_of(&name, &run()), "{name}");
         }
         assert!(!is_own("docs") && !is_own("svc-docs"));
@@ -161,9 +162,9 @@ mod tests {
         assert!(is_own_of(&staged(&run(), &long), &run()));
         assert!(!is_regular(&run(), &long) && is_regular(&run(), "docs"));
         let before = way(false).kept(&long);
-        assert!(stray(&before, "aZ").len() <= 255);
-        assert_ne!(stray(&before, "aZ"), before);
-        assert_ne!(way(false).marker("docs"), way(true).marker("docs"));
-        assert!(is_marker(&way(true).marker(&long)) && !is_marker("docs"));
+        assert!(conflict(&before, "aZ").len() <= 255);
+        assert_ne!(conflict(&before, "aZ"), before);
+        assert_ne!(way(false).marker(), way(true).marker());
+        assert!(is_marker(&way(true).marker()) && !is_marker("docs"));
     }
 }

@@ -23,6 +23,9 @@ pub struct Shape {
     /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, and no rollover does,
     /// `index.lifecycle.origination_date` is the date of its creation: a copy has a new one, from which every `min_age` would start again.
     pub lifecycle: BTreeMap<String, String>,
+    /// Those of `index.hidden`, `index.auto_expand_replicas` and `index.blocks.*` that are set to `false`, which is their default.
+    #[serde(default)]
+    pub explicit: BTreeSet<String>,
     /// The policy of OpenSearch's index state management that it is attached to, or `null`. The server keeps it by the index's `uuid`,
     /// and a copy has a new one.
     #[serde(default)]
@@ -37,6 +40,12 @@ const LIFECYCLE: [&str; 3] =
 /// take the place of that: it would be deleted too early. So its copy has none, and ages from the beginning: it is kept longer, never
 /// shorter.
 const ROLLS_OVER: [&str; 2] = ["index.lifecycle.rollover_alias", "index.lifecycle.indexing_complete"];
+
+/// Whether it is hidden from wildcards.
+const HIDDEN: &str = "index.hidden";
+
+/// The range in which the server chooses the number of replicas.
+const AUTO_EXPAND: &str = "index.auto_expand_replicas";
 
 /// What the names of blocks start with.
 const BLOCKS: &str = "index.blocks.";
@@ -77,21 +86,25 @@ impl Shape {
         }
         let blocks = settings.iter().filter(|(_, value)| value.as_str() == Some("true"));
         let blocks = blocks.filter_map(|(name, _)| name.strip_prefix(BLOCKS));
+        let is_told = |name: &str| name == HIDDEN || name == AUTO_EXPAND || name.starts_with(BLOCKS);
+        let explicit = settings.iter().filter(|(name, value)| value.as_str() == Some("false") && is_told(name));
         let aliases = aliases.into_iter().flatten().filter_map(|(name, alias)| Some((name.clone(), alias.as_object()?.clone())));
         Self {
             aliases: aliases.collect(),
             number_of_replicas: text("index.number_of_replicas").and_then(|number| number.parse().ok()).unwrap_or(0),
-            auto_expand_replicas: text("index.auto_expand_replicas").filter(|value| *value != "false").map(str::to_owned),
-            hidden: text("index.hidden") == Some("true"),
+            auto_expand_replicas: text(AUTO_EXPAND).filter(|value| *value != "false").map(str::to_owned),
+            hidden: text(HIDDEN) == Some("true"),
             blocks: blocks.map(str::to_owned).collect(),
             lifecycle,
+            explicit: explicit.map(|(name, _)| name.clone()).collect(),
             policy: None,
         }
     }
 
     /// What a copy of ours has: nobody sees it, nobody writes to it.
     pub(crate) fn of_copy() -> Self {
-        Self { hidden: true, blocks: BTreeSet::from([WRITE.to_owned()]), ..Self::default() }
+        let explicit = BTreeSet::from([AUTO_EXPAND.to_owned()]);
+        Self { hidden: true, blocks: BTreeSet::from([WRITE.to_owned()]), explicit, ..Self::default() }
     }
 
     /// Whether it takes no writes, whatever its other blocks.
@@ -99,13 +112,9 @@ impl Shape {
         self.blocks.contains(WRITE)
     }
 
-    /// Puts that block on, or takes it off.
-    pub(crate) fn block_writes(&mut self, on: bool) {
-        if on {
-            self.blocks.insert(WRITE.to_owned())
-        } else {
-            self.blocks.remove(WRITE)
-        };
+    /// Takes that block off.
+    pub(crate) fn unblock_writes(&mut self) {
+        self.blocks.remove(WRITE);
     }
 
     /// Whether it has a block beside that of writes. Such a block forbids to change the index any more, so it is set last.
@@ -113,10 +122,16 @@ impl Shape {
         self.blocks.iter().any(|block| block != WRITE)
     }
 
+    /// A setting that is not on: off as it was, explicitly or by default.
+    fn off(&self, name: &str) -> Value {
+        if self.explicit.contains(name) { json!("false") } else { Value::Null }
+    }
+
     /// The blocks as settings: that of writes on or off, the others on.
     pub(crate) fn block_settings(&self) -> Value {
-        let mut settings = Map::new();
-        settings.insert(format!("{BLOCKS}{WRITE}"), Value::Null);
+        let write = format!("{BLOCKS}{WRITE}");
+        let off = self.explicit.iter().filter(|name| name.starts_with(BLOCKS)).map(|name| (name.clone(), json!("false")));
+        let mut settings: Map<String, Value> = [(write.clone(), self.off(&write))].into_iter().chain(off).collect();
         settings.extend(self.blocks.iter().map(|block| (format!("{BLOCKS}{block}"), json!(true))));
         Value::Object(settings)
     }
@@ -127,15 +142,20 @@ impl Shape {
         is_missing.then(|| self.block_settings())
     }
 
-    /// The settings that make a finished clone what it is to be: its replicas and its lifecycle on, and its block off, unless it has
-    /// blocks: until those are set it takes no writes.
-    pub(crate) fn settle(&self) -> Value {
-        let mut settings = Map::new();
-        settings.insert(format!("{BLOCKS}{WRITE}"), if self.blocks.is_empty() { Value::Null } else { json!(true) });
+    /// The settings that make a finished clone, which looks like `seen`, what it is to be: its replicas and its lifecycle on, and its
+    /// block off, unless it has blocks: until those are set it takes no writes. A block that its source got meanwhile goes.
+    pub(crate) fn settle(&self, seen: &Self) -> Value {
+        let others = seen.blocks.iter().filter(|block| *block != WRITE).map(|block| (format!("{BLOCKS}{block}"), Value::Null));
+        let mut settings: Map<String, Value> = others.collect();
+        match self.blocks.is_empty() {
+            true => settings.extend(self.block_settings().as_object().cloned().unwrap_or_default()),
+            false => drop(settings.insert(format!("{BLOCKS}{WRITE}"), json!(true))),
+        }
+        settings.insert(HIDDEN.to_owned(), if self.hidden { json!("true") } else { self.off(HIDDEN) });
         match &self.auto_expand_replicas {
-            Some(range) => settings.insert("index.auto_expand_replicas".to_owned(), json!(range)),
+            Some(range) => settings.insert(AUTO_EXPAND.to_owned(), json!(range)),
             None => {
-                settings.insert("index.auto_expand_replicas".to_owned(), Value::Null);
+                settings.insert(AUTO_EXPAND.to_owned(), self.off(AUTO_EXPAND));
                 settings.insert("index.number_of_replicas".to_owned(), json!(self.number_of_replicas))
             }
         };
@@ -143,30 +163,11 @@ impl Shape {
         Value::Object(settings)
     }
 
-    /// What an index has once it was given these settings, as [`Shape::settle`] and [`Shape::block_settings`] make them.
-    pub(crate) fn take(&mut self, settings: &Value) {
-        let settings = settings.as_object().cloned().unwrap_or_default();
-        for (block, value) in settings.iter().filter_map(|(name, value)| Some((name.strip_prefix(BLOCKS)?, value))) {
-            if value.is_null() {
-                self.blocks.remove(block)
-            } else {
-                self.blocks.insert(block.to_owned())
-            };
-        }
-        if !settings.contains_key("index.auto_expand_replicas") {
-            return;
-        }
-        let number = settings.get("index.number_of_replicas").and_then(Value::as_u64);
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        self.auto_expand_replicas = settings.get("index.auto_expand_replicas").and_then(text);
-        self.number_of_replicas = number.and_then(|number| number.try_into().ok()).unwrap_or(self.number_of_replicas);
-        let lifecycle = settings.iter().filter(|(name, _)| LIFECYCLE.iter().any(|prefix| name.starts_with(prefix)));
-        self.lifecycle.extend(lifecycle.filter_map(|(name, value)| Some((name.clone(), text(value)?))));
-    }
-
     /// Whether an index that looks like `seen` needs no settling any more; aliases apart.
     pub(crate) fn is_settled(&self, seen: &Self) -> bool {
         self.blocks.is_empty() != seen.write_block()
+            && (self.hidden, self.explicit.contains(HIDDEN)) == (seen.hidden, seen.explicit.contains(HIDDEN))
+            && self.explicit.contains(AUTO_EXPAND) == seen.explicit.contains(AUTO_EXPAND)
             && self.auto_expand_replicas == seen.auto_expand_replicas
             && (self.auto_expand_replicas.is_some() || self.number_of_replicas == seen.number_of_replicas)
             && self.lifecycle == seen.lifecycle
@@ -194,14 +195,20 @@ mod tests {
     #[test]
     fn a_shape_is_read_as_the_servers_state_it_and_settles_to_itself() {
         let settings = json!({"index.number_of_replicas": "2", "index.auto_expand_replicas": "false", "index.hidden": null,
+            "index.blocks.read": "false",
             "index.blocks.write": "true", "index.lifecycle.name": "month"});
         let aliases = json!({"all": {}, "some": {"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true}});
         let shape = Shape::read(settings.as_object().unwrap(), aliases.as_object(), false);
         assert_eq!((shape.number_of_replicas, shape.hidden, shape.write_block()), (2, false, true));
         assert_eq!(shape.auto_expand_replicas, None);
+        assert_eq!(shape.settle(&shape)["index.auto_expand_replicas"], "false", "what was set to its default is so again");
+        assert_eq!(
+            (&shape.settle(&shape)["index.hidden"], &shape.block_settings()["index.blocks.read"]),
+            (&Value::Null, &json!("false"))
+        );
         assert!(is_write_index(&shape.aliases["some"]) && !is_write_index(&shape.aliases["all"]));
-        assert_eq!(shape.settle()["index.lifecycle.name"], "month");
-        assert_eq!(shape.settle()["index.number_of_replicas"], 2);
+        assert_eq!(shape.settle(&shape)["index.lifecycle.name"], "month");
+        assert_eq!(shape.settle(&shape)["index.number_of_replicas"], 2);
         assert!(shape.is_settled(&shape));
         assert!(!shape.is_settled(&Shape { number_of_replicas: 1, ..shape.clone() }));
     }
@@ -224,7 +231,7 @@ mod tests {
         ] {
             let mut all = settings.as_object().unwrap().clone();
             all.insert("index.creation_date".to_owned(), json!("1700000000000"));
-            let settled = Shape::read(&all, None, is_in_stream).settle();
+            let settled = Shape::read(&all, None, is_in_stream).settle(&Shape::default());
             assert_eq!(settled.get(date).and_then(Value::as_str), aged, "{settings}, {is_in_stream}");
         }
     }

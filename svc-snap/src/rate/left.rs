@@ -59,22 +59,35 @@ impl<'a> Left<'a> {
                 Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => return Err(failure),
                 Err(_) => continue,
             };
-            let Some(note) = seen.note() else { continue };
-            match (note.life(call), seen.harm()) {
-                (Life::Alive, _) => {}
-                (_, Some(why)) => call.warn("rate_left_changed", format!(
-                    "The run {} has changed the rate of {}, and it cannot be put back: {why}. {}.",
-                    note.run, throttle.name(), by_hand(server, &seen)
-                )),
-                (Life::Dead, None) => left.found.push(One { throttle, note, seen }),
-                (Life::Unknown, None) if !seen.is_changed() => {}
-                (Life::Unknown, None) => call.warn("rate_left_changed", format!(
-                    "The run {} on {} has changed the rate of {}, and whether it is still at work cannot be told here. If it is not: {}",
-                    note.run, note.host, throttle.name(), by_hand(server, &seen)
-                )),
+            let further = seen.for_auto_create().map(|seen| (Throttle::AutoCreate, seen));
+            for (throttle, seen) in [(throttle, seen)].into_iter().chain(further) {
+                left.take(call, server, throttle, seen);
             }
         }
         Ok(left)
+    }
+
+    fn take(&mut self, call: &Call, server: &Server, throttle: Throttle<'a>, seen: Seen) {
+        let Some(note) = seen.note() else { return };
+        let what = throttle.what();
+        match note.life(call) {
+            Life::Alive => {}
+            _ if let Some(why) = seen.harm() => call.warn(
+                "rate_left_changed",
+                format!("The run {} has changed {what}, and it cannot be put back: {why}. {}.", note.run, by_hand(server, &seen)),
+            ),
+            Life::Dead => self.found.push(One { throttle, note, seen }),
+            Life::Unknown if !seen.is_changed() => {}
+            Life::Unknown => call.warn(
+                "rate_left_changed",
+                format!(
+                    "The run {} on {} has changed {what}, and whether it is still at work cannot be told here. If it is not: {}",
+                    note.run,
+                    note.host,
+                    by_hand(server, &seen)
+                ),
+            ),
+        }
     }
 
     /// The requests that put them back.
@@ -93,10 +106,15 @@ impl<'a> Left<'a> {
             match repository::hold(call, server, repository) {
                 Ok(_lock) => self.put_one_back(call, server, one),
                 Err(_) if !one.is_changed() => {}
-                Err(failure) => call.warn("rate_left_changed", format!(
-                    "The run {} has left the rate of {} changed; the next call puts it back, since it could not be done now: {}",
-                    one.note.run, one.throttle.name(), failure.message
-                )),
+                Err(failure) => call.warn(
+                    "rate_left_changed",
+                    format!(
+                        "The run {} has left {} changed; the next call puts it back, since it could not be done now: {}",
+                        one.note.run,
+                        one.throttle.what(),
+                        failure.message
+                    ),
+                ),
             }
         }
     }
@@ -108,12 +126,12 @@ impl<'a> Left<'a> {
 
     fn put_one_back(&self, call: &Call, server: &Server, one: &One<'_>) {
         let One { throttle, note, seen } = one;
-        let what = throttle.name();
+        let what = throttle.what();
         match (PutBack { throttle: *throttle, note, patience: PATIENCE, unanswered: None }).run(call, server) {
             Ok(Back::NotThere) => Lock::forget(call, LOCK, &note.token),
             Ok(Back::Harm(why)) => call.warn(
                 "rate_left_changed",
-                format!("The run {} has left the rate of {what} changed, and it cannot be put back: {why}.", note.run),
+                format!("The run {} has left {what} changed, and it cannot be put back: {why}.", note.run),
             ),
             Ok(back) => {
                 self.done.set(self.done.get() || one.is_changed() || back == Back::Whole);
@@ -123,16 +141,13 @@ impl<'a> Left<'a> {
                 }
                 if one.is_changed() {
                     let was = note.was.as_deref().unwrap_or("unset");
-                    call.warn(
-                        "rate_put_back",
-                        format!("The run {} had left the rate of {what} changed; it was put back ({was}).", note.run),
-                    );
+                    call.warn("rate_put_back", format!("The run {} had left {what} changed; it was put back ({was}).", note.run));
                 }
             }
             Err(failure) => call.warn(
                 "rate_not_put_back",
                 format!(
-                    "The run {} has left the rate of {what} changed, and it could not be put back ({failure}); by hand: {}",
+                    "The run {} has left {what} changed, and it could not be put back ({failure}); by hand: {}",
                     note.run,
                     by_hand(server, seen)
                 ),
@@ -152,11 +167,7 @@ impl<'a> Left<'a> {
         for One { throttle, note, .. } in self.found.iter().filter(|one| one.is_changed()) {
             call.warn(
                 "rate_left_changed",
-                format!(
-                    "The run {} has left the rate of {} changed; the next svc-snap {STEPS} puts it back.",
-                    note.run,
-                    throttle.name()
-                ),
+                format!("The run {} has left {} changed; the next svc-snap {STEPS} puts it back.", note.run, throttle.what()),
             );
         }
     }

@@ -23,6 +23,10 @@ const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
 const REPOSITORY_NOTE: &str = "svc_tools_rate";
 /// Our note among the cluster's settings: everything below `cluster.metadata.` is free.
 const CLUSTER_NOTE: &str = "cluster.metadata.svc_tools.rate";
+/// Which indices come into being by themselves when a client writes to them.
+const AUTO_CREATE: &str = "action.auto_create_index";
+/// Our note of that.
+const AUTO_CREATE_NOTE: &str = "cluster.metadata.svc_tools.auto_create";
 
 /// A throttle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub(crate) enum Throttle<'a> {
     Repository(&'a str),
     /// That of the cluster.
     Cluster,
+    /// No throttle, and changed and put back as one: which indices clients create by writing to them.
+    AutoCreate,
 }
 
 /// What the server has of a throttle.
@@ -38,9 +44,21 @@ pub(crate) enum Throttle<'a> {
 pub(crate) enum Seen {
     /// A repository's name, and its definition (2.1).
     Repository(String, Value),
-    /// The cluster's persistent and transient settings, by their full names.
-    Cluster(Map<String, Value>, Map<String, Value>),
+    /// The setting that it is about, and its note; the cluster's persistent and transient settings, by their full names.
+    Cluster(Names, Map<String, Value>, Map<String, Value>),
 }
+
+/// The names of a setting and of our note of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Names {
+    setting: &'static str,
+    note: &'static str,
+}
+
+/// Those of the throttle on restores.
+const RESTORES: Names = Names { setting: RESTORE, note: CLUSTER_NOTE };
+/// Those of what clients create.
+const CREATES: Names = Names { setting: AUTO_CREATE, note: AUTO_CREATE_NOTE };
 
 impl Throttle<'_> {
     /// The setting's name.
@@ -48,6 +66,7 @@ impl Throttle<'_> {
         match self {
             Self::Repository(_) => SNAPSHOT,
             Self::Cluster => RESTORE,
+            Self::AutoCreate => AUTO_CREATE,
         }
     }
 
@@ -56,13 +75,22 @@ impl Throttle<'_> {
         match self {
             Self::Repository(name) => format!("the repository {name} ({SNAPSHOT})"),
             Self::Cluster => format!("the cluster ({RESTORE})"),
+            Self::AutoCreate => format!("the cluster ({AUTO_CREATE})"),
+        }
+    }
+
+    /// What is changed, for people.
+    pub(crate) fn what(self) -> String {
+        match self {
+            Self::AutoCreate => format!("the setting {AUTO_CREATE} of the cluster"),
+            throttle => format!("the rate of {}", throttle.name()),
         }
     }
 
     /// What is asked for, and how the server writes it; `None` where the throttle is to be left alone.
     pub(crate) fn wanted(self, rate: &Rate) -> Option<(String, String)> {
         match (rate, self) {
-            (Rate::Server, _) => None,
+            (Rate::Server, _) | (_, Self::AutoCreate) => None,
             (Rate::Unlimited, Self::Repository(_)) => Some(("unlimited".to_owned(), "0".to_owned())),
             (Rate::Unlimited, Self::Cluster) => Some(("unlimited".to_owned(), "-1".to_owned())),
             (Rate::Size(size), _) => Some((size.clone(), size.clone())),
@@ -93,22 +121,31 @@ impl Throttle<'_> {
                 let definition = all.get(name).cloned().ok_or_else(|| repository::not_found(name))?;
                 Ok(Seen::Repository(name.to_owned(), definition))
             }
-            Self::Cluster => {
+            Self::Cluster | Self::AutoCreate => {
                 let all = get("/_cluster/settings?flat_settings=true")?;
                 let part = |name: &str| all.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
-                Ok(Seen::Cluster(part("persistent"), part("transient")))
+                let names = if self == Self::Cluster { RESTORES } else { CREATES };
+                Ok(Seen::Cluster(names, part("persistent"), part("transient")))
             }
         }
     }
 }
 
 impl Seen {
+    /// The same answer of the cluster read for what clients create.
+    pub(crate) fn for_auto_create(&self) -> Option<Self> {
+        match self {
+            Self::Repository(..) => None,
+            Self::Cluster(_, persistent, transient) => Some(Self::Cluster(CREATES, persistent.clone(), transient.clone())),
+        }
+    }
+
     /// The value that is in force, or, where there is a note, the one in the place that it speaks of; `None` where none is set.
     fn value(&self) -> Option<String> {
         let found = match self {
             Self::Repository(_, definition) => definition.get("settings").and_then(|settings| settings.get(SNAPSHOT)),
-            Self::Cluster(_, transient) if self.is_transient() => transient.get(RESTORE),
-            Self::Cluster(persistent, _) => persistent.get(RESTORE),
+            Self::Cluster(names, _, transient) if self.is_transient() => transient.get(names.setting),
+            Self::Cluster(names, persistent, _) => persistent.get(names.setting),
         };
         found.and_then(Value::as_str).map(str::to_owned)
     }
@@ -117,7 +154,7 @@ impl Seen {
     pub(crate) fn note(&self) -> Option<Note> {
         let found = match self {
             Self::Repository(_, definition) => definition.get("settings").and_then(|settings| settings.get(REPOSITORY_NOTE)),
-            Self::Cluster(persistent, _) => persistent.get(CLUSTER_NOTE),
+            Self::Cluster(names, persistent, _) => persistent.get(names.note),
         };
         found.and_then(Value::as_str).map(Note::read)
     }
@@ -140,7 +177,9 @@ impl Seen {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Repository(..) => false,
-            Self::Cluster(_, transient) => self.note().map_or_else(|| transient.contains_key(RESTORE), |note| note.transient),
+            Self::Cluster(names, _, transient) => {
+                self.note().map_or_else(|| transient.contains_key(names.setting), |note| note.transient)
+            }
         }
     }
 
@@ -190,12 +229,12 @@ impl Seen {
                 // Its place does not change, and its nodes have proven it.
                 Action::request("PUT", format!("{}?verify=false", path(&["_snapshot", name])), Some(body))
             }
-            Self::Cluster(_, transient) => {
+            Self::Cluster(Names { setting, note: key }, _, transient) => {
                 // A transient setting that has gone since was lost with the cluster's restart: only the note is left.
-                let body = match (self.is_transient(), note.is_some() || transient.contains_key(RESTORE)) {
-                    (false, _) => json!({"persistent": {RESTORE: value, CLUSTER_NOTE: note_text}}),
-                    (true, true) => json!({"transient": {RESTORE: value}, "persistent": {CLUSTER_NOTE: note_text}}),
-                    (true, false) => json!({"persistent": {CLUSTER_NOTE: note_text}}),
+                let body = match (self.is_transient(), note.is_some() || transient.contains_key(*setting)) {
+                    (false, _) => json!({"persistent": {*setting: value, *key: note_text}}),
+                    (true, true) => json!({"transient": {*setting: value}, "persistent": {*key: note_text}}),
+                    (true, false) => json!({"persistent": {*key: note_text}}),
                 };
                 Action::request("PUT", "/_cluster/settings", Some(body))
             }
@@ -275,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_cluster_that_had_nothing_set_has_nothing_set_afterwards() {
-        let seen = Seen::Cluster(Map::new(), Map::new());
+        let seen = Seen::Cluster(RESTORES, Map::new(), Map::new());
         let off = body(seen.with(Some("-1"), Some(&note(None, false))));
         assert_eq!(off["persistent"][RESTORE], "-1");
         assert_eq!(body(seen.with(None, None)), json!({"persistent": {RESTORE: null, CLUSTER_NOTE: null}}));
@@ -283,11 +322,11 @@ mod tests {
 
     #[test]
     fn a_transient_setting_wins_and_is_the_one_that_is_changed() {
-        let seen = Seen::Cluster(settings(json!({RESTORE: "10mb"})), settings(json!({RESTORE: "20mb"})));
+        let seen = Seen::Cluster(RESTORES, settings(json!({RESTORE: "10mb"})), settings(json!({RESTORE: "20mb"})));
         assert_eq!(seen.value().as_deref(), Some("20mb"));
         let back = body(seen.with(Some("20mb"), None));
         assert_eq!(back, json!({"transient": {RESTORE: "20mb"}, "persistent": {CLUSTER_NOTE: null}}));
-        let restarted = Seen::Cluster(settings(json!({CLUSTER_NOTE: note(Some("20mb"), true).text()})), Map::new());
+        let restarted = Seen::Cluster(RESTORES, settings(json!({CLUSTER_NOTE: note(Some("20mb"), true).text()})), Map::new());
         assert_eq!(body(restarted.with(restarted.was().as_deref(), None)), json!({"persistent": {CLUSTER_NOTE: null}}));
     }
 

@@ -4,19 +4,32 @@
 use svc_step::action::Action;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use super::{OnConflict, begun};
-use crate::bring::chosen::Chosen;
-use crate::bring::{self, Bring, Request, room, streams};
+use super::record;
+use super::record::restored::{RestoreState, RestoreWay, Restored};
+use super::stage::{self, Bring, Request};
+use super::streams;
+use crate::capacity;
 use crate::guard;
 use crate::index::look;
-use crate::runs;
-use crate::runs::restored::{RestoreState, RestoreWay, Restored};
+use crate::restore::chosen::Chosen;
 use crate::server::path::path;
 
-pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
+/// What to do with live indices of the same names; one that is closed already is given up by `close` as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum OnConflict {
+    /// Change nothing, and name all of them
+    #[default]
+    Fail,
+    /// Close them, so that the restore replaces them and uses what files are the same
+    Close,
+    /// Delete them first
+    Delete,
+}
+
+pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
     let _lock = guard::lock(call, &chosen.server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    runs::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
+    record::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
     guard::refuse_blocked_live(&chosen.server, &names)?;
     let streams = chosen.streams_back()?;
     let live = look(&chosen.server, &names)?;
@@ -33,13 +46,13 @@ pub(super) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     // The server restores over a closed index by itself, whatever is in it; only a deletion need not leave it.
     let conflicts = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
     let conflicts: Vec<String> = conflicts.map(|(name, _)| name.clone()).collect();
-    let mut restored = begun(call, chosen, true, |_| RestoreWay::InPlace);
+    let mut restored = Restored::begun(call, chosen, true, |_| RestoreWay::InPlace);
     let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
     // What was closed or deleted could not be brought back, so it is looked at before.
-    room::refuse_without_in_place(call, chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
+    capacity::refuse_without_in_place(call, chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
     let clear = clearing(on_conflict, &conflicts);
     let asks = !chosen.indices.is_empty();
-    let requests = asks.then(|| bring::in_place(&chosen.origin.repository, &chosen.origin.snapshot, &chosen.indices));
+    let requests = asks.then(|| stage::in_place(&chosen.origin.repository, &chosen.origin.snapshot, &chosen.indices));
     let requests: Vec<Request> = requests.into_iter().collect();
     let mut rates = chosen.rates(call)?;
     restored.rate = rates.used();
@@ -138,9 +151,9 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[String], restored: &mut Resto
 
 fn prove(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    bring::follow(call, &chosen.server, &names).map_err(goes_on)?;
+    stage::follow(call, &chosen.server, &names).map_err(goes_on)?;
     let brought: Vec<(&str, Option<u64>)> = restored.indices.iter().map(|one| (one.index.as_str(), one.docs_expected)).collect();
-    let counts = bring::prove_counts(&chosen.server, &brought)?;
+    let counts = stage::prove_counts(&chosen.server, &brought)?;
     for (one, count) in restored.indices.iter_mut().zip(counts) {
         one.docs_count = Some(count);
         one.state = RestoreState::Restored;

@@ -1,0 +1,210 @@
+//! `unstage`: what was staged, set aside, kept or replaced is removed. Which copies a run has, the names on the server say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::from::OtherServer;
+use svc_step::run_id::RunId;
+use svc_step::swaps::GivenArgs;
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+
+use crate::commands::aside;
+use crate::connection::Connection;
+use crate::guard;
+use crate::index::act::Act;
+use crate::index::copies;
+use crate::index::live;
+use crate::index::scope::ScopeArg;
+use crate::index::{Index, look};
+use crate::rate::left::Left;
+use crate::restore::record::given::Given;
+use crate::restore::record::{self, Begun};
+use crate::restore::swap;
+use crate::server::Server;
+
+/// Arguments of `svc-snap unstage`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap unstage --from staged.json                 a staging that was only a rehearsal
+  svc-snap unstage --run 20261120t020003z-hand        what the swap of that run kept")]
+pub struct UnstageArgs {
+    #[command(flatten)]
+    given: GivenArgs,
+    #[command(flatten)]
+    other: OtherServer,
+    #[command(flatten)]
+    scope: ScopeArg,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Copies of ours that are not there any more.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Unstaged {
+    /// The cluster.
+    pub cluster_uuid: String,
+    /// The run whose copies they were.
+    pub run: String,
+    /// Every copy that the server shows of the run, and that its document or note speaks of.
+    pub indices: Vec<UnstagedIndex>,
+    /// The requests, in their order.
+    pub plan: Vec<Action>,
+}
+
+/// One copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnstagedIndex {
+    /// Its name.
+    pub name: String,
+    /// What became of it.
+    pub state: UnstageState,
+}
+
+/// What became of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnstageState {
+    /// It is there.
+    There,
+    /// This call removed it.
+    Removed,
+    /// It was not there.
+    Gone,
+}
+
+pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
+    let is_unnoted = args.given.run().is_some_and(|run| !swaps::path(call, run).exists());
+    let (given, run) = match args.given.run().filter(|_| is_unnoted) {
+        Some(run) => (None, run.clone()),
+        None => {
+            let Given { begun, run, .. } = Given::read(&args.given, call)?;
+            (Some(begun), run)
+        }
+    };
+    let server = Server::connect(&args.connection, call)?;
+    if let Some(given) = &given {
+        refuse_foreign(given, &run)?;
+        args.other.check(given.cluster_uuid(), &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
+    }
+    let _lock = guard::lock(call, &server, args.dry.dry_run)?;
+    let noted = record::noted(call, &run)?;
+    for one in [&given, &noted].into_iter().flatten() {
+        if let Begun::Swapped(swapped) = one {
+            swap::refuse_unfinished(&server, swapped)?;
+        }
+    }
+    let all: Vec<String> = live::names(&server)?.indices.into_iter().map(|index| index.name).collect();
+    // Two services may have been given the same run id.
+    let is_ours = |name: &&String| copies::is_copy_of(name, &run, |index| args.scope.scope.contains(index));
+    let mut names: BTreeSet<String> = all.iter().filter(is_ours).cloned().collect();
+    if given.is_none() {
+        refuse_last(&run, &names, &all)?;
+    }
+    let spoken_of = [&given, &noted].into_iter().flatten().flat_map(Begun::copies);
+    names.extend(spoken_of.filter(|name| copies::is_own_of(name, &run)).map(str::to_owned));
+    clear(args, call, &server, &run, &names, noted.as_ref())
+}
+
+/// Removes the copies of these names, and the note of their run, where there is one.
+fn clear(
+    args: &UnstageArgs,
+    call: &Call,
+    server: &Server,
+    run: &RunId,
+    names: &BTreeSet<String>,
+    noted: Option<&Begun>,
+) -> StepResult<Unstaged> {
+    let found = look(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    refuse_holders(&found)?;
+    let left = Left::find(call, server, None)?;
+    // A call that was killed may have left a live index without writes.
+    let blocked = match noted {
+        Some(Begun::Aside(aside)) => aside::blocked(server, aside)?,
+        _ => Vec::new(),
+    };
+    let unblocks = Act::each(blocked.iter().map(String::as_str), Act::Unblock);
+    let removals = Act::each(found.keys().map(String::as_str), Act::Delete);
+    let state = |name: &String| if found.contains_key(name) { UnstageState::There } else { UnstageState::Gone };
+    let mut unstaged = Unstaged {
+        cluster_uuid: server.cluster_uuid.clone(),
+        run: run.to_string(),
+        indices: names.iter().map(|name| UnstagedIndex { name: name.clone(), state: state(name) }).collect(),
+        plan: left.actions().chain(unblocks.iter().chain(&removals).map(Act::action)).collect(),
+    };
+    if args.dry.dry_run {
+        return Ok(unstaged);
+    }
+    left.put_back(call, server);
+    let ended = unblocks
+        .iter()
+        .try_for_each(|act| act.send(call, server))
+        .and_then(|()| removals.iter().try_for_each(|act| remove(call, server, act, &mut unstaged)))
+        .and_then(|()| if noted.is_some() { swaps::remove(call, run) } else { Ok(()) });
+    match ended {
+        Ok(()) => Ok(unstaged),
+        Err(failure) => Err(Stopped::with(failure, unstaged)),
+    }
+}
+
+fn remove(call: &Call, server: &Server, act: &Act, unstaged: &mut Unstaged) -> Result<(), Failure> {
+    call.check()?;
+    act.send(call, server)?;
+    let Act::Delete(names) = act else { return Ok(()) };
+    let removed = unstaged.indices.iter_mut().filter(|one| names.contains(&one.name));
+    removed.for_each(|one| one.state = UnstageState::Removed);
+    Ok(())
+}
+
+/// Refuses copies of a run of which nothing is noted here, its note being lost or on another host, where there are none or they may
+/// be all that there is.
+fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Err(Failure::not_found(
+            "swap_not_found",
+            format!("Nothing is noted of the run {run} here, and no copy bears its name."),
+        )
+        .hint("svc-snap health lists the copies that there are."));
+    }
+    // A swap that was cut may have left no other copy: neither of what was live nor of what was to become so.
+    let is_last = |name: &&String| copies::copied_from(name, run).is_some_and(|index| !all.iter().any(|other| other == index));
+    let last: Vec<&str> = names.iter().filter(is_last).map(String::as_str).collect();
+    if last.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "copy_may_be_the_last",
+        format!("Nothing is noted of the run {run}, and what these are copies of is not live: {}.", last.join(", ")),
+    )
+    .hint("Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand."))
+}
+
+/// Refuses a document that names other indices than copies that its run made.
+fn refuse_foreign(given: &Begun, run: &RunId) -> Result<(), Failure> {
+    let foreign: Vec<&str> = given.copies().into_iter().filter(|name| !copies::is_own_of(name, run)).collect();
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "from_damaged",
+        format!("The document names indices that are no copies of its run {run}: {}.", foreign.join(", ")),
+    )
+    .hint("Hand over the document as the tool printed it."))
+}
+
+fn refuse_holders(found: &BTreeMap<String, Index>) -> Result<(), Failure> {
+    let holders: Vec<&str> =
+        found.iter().filter(|(_, index)| !index.shape.aliases.is_empty()).map(|(name, _)| name.as_str()).collect();
+    if holders.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "copy_in_use",
+        format!("Copies that have aliases are in use and are not removed: {}.", holders.join(", ")),
+    )
+    .hint("GET /_cat/aliases shows them; finish the swap, or move the aliases."))
+}
