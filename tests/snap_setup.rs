@@ -163,10 +163,10 @@ fn a_folder_that_the_search_database_could_not_use_is_refused() {
     configure(&config.join("backup_repo")).refused("location_no_folder");
     fs::write(&config, "path.repo: |\n  /a\n").unwrap();
     configure(&dir.path().join("backup_repo")).refused("search_config_not_understood");
-    fs::write(&config, "# ours\npath.repo:\n  - /elsewhere # theirs\nhttp.port: 1\n").unwrap();
+    fs::write(&config, "# ours\npath.repo: [\"/elsewhere\"] # theirs\nhttp.port: 1\n").unwrap();
     let location = dir.path().join("deep/backup_repo");
     configure(&location).ok().changed();
-    let expected = format!("# ours\npath.repo:\n  - /elsewhere # theirs\n  - \"{}\"\nhttp.port: 1\n", location.display());
+    let expected = format!("# ours\npath.repo: [\"/elsewhere\", \"{}\"] # theirs\nhttp.port: 1\n", location.display());
     assert_eq!(fs::read_to_string(&config).unwrap(), expected);
     // What another user's server had left in it is given to this one's.
     fs::write(location.join("index-0"), "x").unwrap();
@@ -184,76 +184,69 @@ fn a_folder_that_the_search_database_could_not_use_is_refused() {
         .fails(4, "file_not_found");
 }
 
-/// Configuration files as they are met: what stands before the setting, the setting, and what becomes of it.
+/// Configuration files as they are met: what stands before the setting, the setting, and the line with one folder more.
 const FILES: [(&str, &str, &str); 9] = [
     // Debian's packages.
     (
         "# ---------------------------------- Paths -----------------------------------\npath.data: /var/lib/elasticsearch\n\
          path.logs: /var/log/elasticsearch\n#path.repo: [\"/mnt/old\"]\nxpack.security.enabled: false\n",
         "",
-        "path.repo: [\"{}\"]\n",
+        "path.repo: [\"{}\"]",
     ),
+    // As this tool writes it.
+    ("node.name: a\n", "path.repo: [\"/mnt/a\"]  # mine\n", "path.repo: [\"/mnt/a\", \"{}\"]"),
+    // Windows' line ends, and a tab before a comment.
+    ("# edited elsewhere\r\nname: x\t# tab\r\n", "path.repo: [\"/mnt/a\"]\t# mine\r\n", "path.repo: [\"/mnt/a\", \"{}\"]"),
+    // No line end at the end, and other characters than ASCII's.
+    ("# Größe: ≥ 3 Knoten\nhosts: &seeds [\"ä\"]\nmore: *seeds\na.b: 1", "", "path.repo: [\"{}\"]"),
     // An Ansible role.
     (
-        "# Ansible managed\n---\ncluster.name: \"prod-search\"\nnetwork.host: [_local_, _site_]\ndiscovery.seed_hosts:\n  - 10.0.0.1\n  - '10.0.0.2'\n\n",
+        "# Ansible managed\n---\ncluster.name: \"prod-search\"\ndiscovery.seed_hosts:\n  - 10.0.0.1\n\n",
         "path.repo:\n  - /mnt/a   # first\n  - \"/mnt/b\"\n",
-        "path.repo:\n  - /mnt/a   # first\n  - \"/mnt/b\"\n  - \"{}\"\n",
+        "path.repo: [\"/mnt/a\", \"/mnt/b\", \"{}\"]",
     ),
     // A docker image.
-    (
-        "cluster.name: \"docker-cluster\"\nnetwork.host: 0.0.0.0\nnode.name: ${HOSTNAME}\npath.data: ${DATA_DIR:/data}\n",
-        "path.repo: ${SNAPSHOTS}",
-        "path.repo: [\"${SNAPSHOTS}\", \"{}\"]",
-    ),
+    ("cluster.name: \"docker-cluster\"\n", "path.repo: ${SNAPSHOTS}", "path.repo: [\"${SNAPSHOTS}\", \"{}\"]"),
     // A cluster, nested by hand.
     (
         "node:\n  name: n1\n  attr: {zone: a, rack: \"r 1\"}\n",
         "path:\n  data: [/d1, /d2]\n  repo: /mnt/c # the old one\n  logs: /l\n",
-        "path:\n  data: [/d1, /d2]\n  repo: [\"/mnt/c\", \"{}\"] # the old one\n  logs: /l\n",
-    ),
-    // A list over several lines, as nobody should indent it.
-    (
-        "discovery.seed_hosts: [\n\"a\",\n\"b\"\n]\n",
-        "path.repo: [\n  '/mnt/it''s', # quoted\n  /mnt/b\n]\n",
-        "path.repo: [\n  '/mnt/it''s', # quoted\n  /mnt/b, \"{}\"\n]\n",
-    ),
-    // Windows' line ends, and a tab before a comment.
-    (
-        "# edited elsewhere\r\ncluster.name: x\t# tab\r\n",
-        "path.repo: [\"/mnt/a\"]\t# mine\r\n",
-        "path.repo: [\"/mnt/a\", \"{}\"]\t# mine\r\n",
+        "path.repo: [\"/mnt/c\", \"{}\"]",
     ),
     // Two folders in one text.
-    ("", "path.repo: /mnt/a,/mnt/b\n", "path.repo: [\"/mnt/a\", \"/mnt/b\", \"{}\"]\n"),
-    // Anchors elsewhere, and a value that is missing; other characters than ASCII's.
-    (
-        "# Größe: ≥ 3 Knoten\nhosts: &seeds [\"ä\"]\nmore: *seeds\n",
-        "path.repo:     # to be set by operations\n",
-        "path.repo: [\"{}\"]     # to be set by operations\n",
-    ),
-    // No line end at the end.
-    ("a.b: 1", "", "\npath.repo: [\"{}\"]\n"),
+    ("", "path.repo: /mnt/a,/mnt/b\n", "path.repo: [\"/mnt/a\", \"/mnt/b\", \"{}\"]"),
+    // No value yet.
+    ("", "path.repo:     # to be set by operations\n", "path.repo: [\"{}\"]"),
 ];
 
 #[test]
-fn configuration_files_of_every_kind_are_extended_and_nothing_else_in_them_changes() {
+fn configuration_files_get_a_line_or_are_refused_with_the_line_to_write_and_nothing_else_in_them_changes() {
     let sandbox = Sandbox::on(Host::shared().unwrap().search, "files");
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let (config, location) = (dir.path().join("search.yml"), dir.path().join("repo/backup_repo"));
     let configure =
         || sandbox.tool(&["configure", "--os-user", OS_USER]).arg("--config").arg(&config).arg("--location").arg(&location).run();
-    let mut cases: Vec<(String, String)> = FILES
-        .iter()
-        .flat_map(|(before, setting, after)| {
-            let filled = after.replace("{}", location.to_str().unwrap());
-            let behind = if before.contains("\r\n") { "\r\nhttp.port: 9200\r\n" } else { "\nhttp.port: 9200 # end\n" };
-            // Once at the end of the file, once with something behind it where the setting is there already.
-            let last = (format!("{before}{setting}"), format!("{before}{filled}"));
-            let middle = (format!("{before}{setting}{behind}"), format!("{before}{filled}{behind}"));
-            if setting.is_empty() { vec![last] } else { vec![last, middle] }
-        })
-        .collect();
+    let mut cases: Vec<(String, String)> = Vec::new();
+    for (before, setting, line) in FILES {
+        let line = line.replace("{}", location.to_str().unwrap());
+        let text = format!("{before}{setting}");
+        let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let gap = if before.ends_with('\n') { "" } else { end };
+        match setting.split_once(']').filter(|_| setting.starts_with("path.repo: [\"")) {
+            _ if setting.is_empty() => cases.push((text, format!("{before}{gap}{line}{end}"))),
+            Some((_, behind)) => {
+                let more = format!("{end}http.port: 9200 # end{end}");
+                cases.push((format!("{text}{more}"), format!("{before}{line}{behind}{more}")));
+            }
+            None => {
+                fs::write(&config, &text).unwrap();
+                let refused = configure().refused("search_config_not_understood").unchanged();
+                assert!(refused.doc()["error"]["hint"].as_str().unwrap().ends_with(&format!("\n  {line}")), "{refused}");
+                assert_eq!(fs::read_to_string(&config).unwrap(), text);
+            }
+        }
+    }
     // The vendors' own, as they are.
     for distribution in &svc_tests::search::DISTRIBUTIONS {
         let file = format!("config/{}.yml", distribution.product);
@@ -339,12 +332,7 @@ fn a_server_starts_with_what_configure_wrote_and_knows_the_folder() {
     for folder in ["a", "b"] {
         os::folder(&server.repo_root.join(folder), 0o755, Some(&os::system_user(OS_USER).unwrap())).unwrap();
     }
-    let forms = [
-        format!("path.repo: [\n  \"{root}/a\",   # one\n  \"${{NOT_SET:{root}/b}}\"\n]\n"),
-        format!("path:\r\n  repo:\r\n    - '{root}/a' # one\r\n"),
-        format!("path: {{repo: \"{root}/a,{root}/b\"}}\n"),
-        "path.repo:   # to be set\n".to_owned(),
-    ];
+    let forms = [format!("path.repo: [\"{root}/a\", \"{root}/b\"]   # two\r\n"), String::new()];
     let count = svc_tests::rounds("a server started with what configure wrote", 1, forms.len());
     for form in forms.iter().take(count) {
         fs::write(&server.config_file, format!("{plain}{form}")).unwrap();

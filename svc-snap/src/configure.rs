@@ -16,7 +16,7 @@ use svc_step::user::OsUser;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use self::folder::{Folder, check_rights};
-use self::path_repo::{Edited, extend};
+use self::path_repo::{Edited, Refused};
 
 /// A configuration file is not larger.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let user = OsUser::named(&os_user(args, &config)?)?;
     let _lock = Lock::unless_dry(call, "search-config", &config.display().to_string(), args.dry.dry_run)?;
     let text = file::read_text("read the search database's configuration", &config, LARGEST)?;
-    let edited = extend(&text, &location.display().to_string()).map_err(|why| not_understood(&config, &location, &why))?;
+    let edited = path_repo::add(&text, &location.display().to_string()).map_err(|refused| not_understood(&config, &refused))?;
     let folder = Folder { path: &location, user: &user };
     let todo = folder.look()?;
     let altered = edited.text != text;
@@ -141,10 +141,11 @@ fn os_user(args: &ConfigureArgs, config: &Path) -> Result<String, Failure> {
     })
 }
 
-fn not_understood(config: &Path, location: &Path, why: &str) -> Failure {
-    Failure::refused("search_config_not_understood", format!("{} is not altered: {why}.", config.display())).hint(format!(
-        "Add {} to its path.repo by hand, restart the search database, and go on with svc-snap register.",
-        location.display()
+fn not_understood(config: &Path, refused: &Refused) -> Failure {
+    let message = format!("{} is not changed: {}.", config.display(), refused.why);
+    Failure::refused("search_config_not_understood", message).hint(format!(
+        "Write this line into it in place of its path.repo, with all folders that are to stay, and run the same command again:\n  {}",
+        refused.line
     ))
 }
 

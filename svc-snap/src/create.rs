@@ -1,7 +1,5 @@
 //! `create`: take a snapshot, wait for it, and judge it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
 
-mod cancel;
-mod lost;
 mod take;
 
 use schemars::JsonSchema;
@@ -20,7 +18,6 @@ use crate::index::held;
 use crate::index::live::{Live, live};
 use crate::index::resolve::{PassedOver, Patterns};
 use crate::index::scope::ScopeArg;
-use crate::rate::{RateArg, RateUsed, Rates};
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::snapshot::backup::Backup;
@@ -29,6 +26,7 @@ use crate::snapshot::mark::{Mark, MarkArgs};
 use crate::snapshot::noted;
 use crate::snapshot::{self, Snapshot};
 use crate::snapshot::{name, verdict};
+use crate::throttle::{RateArg, RateUsed, Rates};
 
 /// How often `--unique` picks a name, where others take each one meanwhile.
 const RACES: usize = 20;
@@ -116,7 +114,7 @@ fn is_taken(stopped: &Stopped<Created>) -> bool {
 fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Live) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let (name, found) = choose(args, call, server, mark)?;
-    let take = Take { repository, name: &name, wanted: live.names(), mark, wait: !args.no_wait };
+    let take = Take { repository, name: &name, wanted: live.names(), mark };
     let why_not = rate_not_changed(args, found.is_some());
     let mut rates = Rates::of_repository(call, server, repository, &args.rate.rate, why_not)?;
     let plan = rates.around(if found.is_some() { Vec::new() } else { vec![take.action()] });
@@ -127,9 +125,10 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
         return Ok(created);
     }
     rates.clear(call, server);
+    let taking = Taking { call, server, take: &take };
     let ended = match found {
-        Some(found) => resume(&Taking { call, server, take: &take }, created, found, args.no_wait),
-        None => take_it(&Taking { call, server, take: &take }, created, live, &mut rates),
+        Some(found) => resume(&taking, created, found, args.no_wait),
+        None => take_it(&taking, created, live, &mut rates, !args.no_wait),
     };
     rates.account(call);
     ended
@@ -208,7 +207,7 @@ fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: b
     finish(taking, created, ended)
 }
 
-fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut Rates<'_>) -> StepResult<Created> {
+fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut Rates<'_>, wait: bool) -> StepResult<Created> {
     let Taking { call, server, take } = taking;
     let mut kept = Kept {
         cluster_uuid: server.cluster_uuid.clone(),
@@ -220,38 +219,30 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut R
     };
     kept.write(call)?;
     created.backup.note(&kept.notes);
-    if !take.wait {
-        return match taking.patiently(|| taking.begin()) {
-            // It was quick, and is no backup until it is judged.
-            Ok(Some(ended)) if !ended.is_under_way() => {
-                kept.settle(call, server);
-                created.backup.note(&kept.notes);
-                finish(taking, created, Ok(ended))
-            }
-            Ok(begun) => {
-                created.backup.snapshot = begun;
-                Ok(created)
-            }
-            Err(failure) => {
-                if call.effects().changed() == Changed::No {
-                    kept::forget(call, server, take.repository, take.name);
-                }
-                Err(call.stopped(failure, created))
-            }
-        };
-    }
-    // A signal may have come while the throttle was taken off.
-    let ended = rates.during(call, server, || call.check().and_then(|()| taking.patiently(|| taking.until_finished())));
+    let ended = rates.during(call, server, || {
+        // A signal may have come while the throttle was changed.
+        call.check()?;
+        taking.begin()?;
+        if wait { taking.wait_or_cancel().map(Some) } else { Ok(taking.last_get().flatten()) }
+    });
     created.rate = rates.used();
-    match &ended {
-        Ok(_) => {
+    match ended {
+        Ok(Some(found)) if !found.is_under_way() => {
             kept.settle(call, server);
             created.backup.note(&kept.notes);
+            finish(taking, created, Ok(found))
         }
-        Err(_) if call.effects().changed() == Changed::No => kept::forget(call, server, take.repository, take.name),
-        Err(_) => {}
+        Ok(begun) => {
+            created.backup.snapshot = begun;
+            Ok(created)
+        }
+        Err(failure) => {
+            if call.effects().changed() == Changed::No {
+                kept::forget(call, server, take.repository, take.name);
+            }
+            finish(taking, created, Err(failure))
+        }
     }
-    finish(taking, created, ended)
 }
 
 /// The verdict; whatever it is, the document says how things stand.
@@ -266,7 +257,7 @@ fn finish(taking: &Taking<'_>, mut created: Created, ended: Result<Snapshot, Fai
             }
         }
         Err(failure) => {
-            if let Some(found) = taking.glance() {
+            if let Some(found) = taking.last_get() {
                 created.backup.snapshot = found.filter(|found| taking.take.mark.is_on(found));
             }
             failure

@@ -8,13 +8,13 @@ use svc_step::from::Accept;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::rate::left::Left;
 use crate::repository;
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
 use crate::snapshot::source::{Source, SourceArgs};
 use crate::snapshot::{self, Snapshot};
 use crate::snapshot::{kept, verdict};
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap delete`.
 #[derive(Debug, clap::Args)]

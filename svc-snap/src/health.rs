@@ -22,11 +22,11 @@ use crate::connection::Connection;
 use crate::index::live;
 use crate::index::resolve::Patterns;
 use crate::index::scope::ScopeArg;
-use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::json::{list, members, number, text};
 use crate::server::{Product, Server};
+use crate::throttle::Left;
 
 pub use self::copies::OwnCopy;
 

@@ -12,7 +12,7 @@
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
 //!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
 //!   that (`kept`).
-//! - `rate/`: the search database's throttles on snapshots and restores, taken off and put back.
+//! - `throttle`: the servers' throttles on snapshots and restores, set for one step and put back.
 //! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
 //! - `runs/`: what runs have begun, as documents and notes have it: `staged`, set `aside`, `swapped`, `restored`; what a step is
 //!   `given` of that, and how an index stands by what is `seen` of it. `guard`: the lock that keeps two runs apart, and names
@@ -34,7 +34,6 @@ mod health;
 mod index;
 mod list;
 mod prune;
-mod rate;
 mod register;
 mod repository;
 mod restore;
@@ -44,6 +43,7 @@ mod show;
 mod snapshot;
 mod stage;
 mod swap;
+mod throttle;
 mod unstage;
 mod verify;
 mod wait;
@@ -62,7 +62,6 @@ pub use delete::{DeleteArgs, Deleted};
 pub use health::{Health, HealthArgs};
 pub use list::{ListArgs, Listed};
 pub use prune::{PruneArgs, Pruned};
-pub use rate::{RateArg, RateUsed};
 pub use register::{RegisterArgs, Registered};
 pub use restore::RestoreArgs;
 pub use runs::aside::Aside;
@@ -73,6 +72,7 @@ pub use show::{ShowArgs, Shown};
 pub use snapshot::backup::Backup;
 pub use stage::StageArgs;
 pub use swap::SwapArgs;
+pub use throttle::{RateArg, RateUsed};
 pub use unstage::{UnstageArgs, Unstaged};
 pub use verify::{Verified, VerifyArgs};
 pub use wait::{WaitArgs, Waited};

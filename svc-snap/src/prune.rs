@@ -19,12 +19,12 @@ use self::named::Named;
 pub use self::rules::Reason;
 use self::rules::{Candidate, Rules, Worth};
 use crate::connection::Connection;
-use crate::rate::left::Left;
 use crate::repository::{self, RepositoryArg, cleanup};
 use crate::server::Server;
 use crate::server::path::path;
 use crate::snapshot::mark::{self, Kind};
 use crate::snapshot::{self, Snapshot, verdict};
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap prune`.
 #[derive(Debug, clap::Args)]

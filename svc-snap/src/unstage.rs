@@ -17,13 +17,13 @@ use crate::index::copies::{self, Way};
 use crate::index::live;
 use crate::index::scope::ScopeArg;
 use crate::index::{Index, look, only};
-use crate::rate::left::Left;
 use crate::runs::given::Given;
 use crate::runs::seen::Seen;
 use crate::runs::swapped::{State, SwapIndex, Swapped};
 use crate::runs::{self, Begun, aside};
 use crate::server::Server;
 use crate::server::path::path;
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap unstage`.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,6 @@ use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 use crate::bring::brought::{self, Brought, BroughtIndex};
 use crate::bring::streams::{self, StreamBack};
 use crate::connection::Connection;
-use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
 use crate::runs;
 use crate::server::{Server, left_at_work};
@@ -19,6 +18,7 @@ use crate::snapshot::follow::Follow;
 use crate::snapshot::kept;
 use crate::snapshot::source::{self, Source};
 use crate::snapshot::{name, verdict};
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap wait`.
 #[derive(Debug, clap::Args)]
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
 /// A call that gave up waiting may not have been able to put the rate back while the snapshot was at work (OpenSearch 1).
 fn rate_back(call: &Call, server: &Server, repository: &str) {
     if let Ok(left) = Left::find(call, server, Some(repository)) {
-        left.put_back_alone(call, server);
+        left.put_back_alone(call, server, repository);
     }
 }
 

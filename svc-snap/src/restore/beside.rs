@@ -10,7 +10,6 @@ use crate::bring::chosen::Chosen;
 use crate::guard;
 use crate::index::copies;
 use crate::index::{Index, look};
-use crate::rate::Rates;
 use crate::runs::restored::{RestoreState, RestoreWay, Restored};
 use crate::runs::staged::{StageState, Staged};
 use crate::runs::swapped::{State, Swapped};
@@ -18,6 +17,7 @@ use crate::runs::{self, Begun};
 use crate::server::path::path;
 use crate::stage::{self, Earlier, StreamsArg};
 use crate::swap::{self, HowArgs, Offer};
+use crate::throttle::Rates;
 
 pub(super) fn run(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_run: bool) -> StepResult<Restored> {
     let server = &chosen.server;

@@ -7,8 +7,8 @@ use svc_step::action::Action;
 use crate::bring::origin::Origin;
 use crate::bring::streams::StreamBack;
 use crate::index::resolve::PassedOver;
-use crate::rate::RateUsed;
 use crate::runs::swapped::Swapped;
+use crate::throttle::RateUsed;
 
 /// A snapshot that is live.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

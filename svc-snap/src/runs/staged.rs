@@ -18,7 +18,7 @@ use crate::index::Index;
 use crate::index::copies;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
-use crate::rate::RateUsed;
+use crate::throttle::RateUsed;
 
 /// A snapshot that lies beside the live indices, proven.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

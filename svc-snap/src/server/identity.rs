@@ -34,7 +34,7 @@ pub(super) struct Identity {
 /// # Errors
 /// Nobody answers (5), the credentials are refused (3), or it is no search database (3).
 pub(super) fn ask(line: &Line) -> Result<Identity, Failure> {
-    let root = line.first_look("/")?;
+    let root = look(line, "/")?;
     match root.status {
         405 => by_nodes(line, &root),
         200..300 => by_root(line, &root.body),

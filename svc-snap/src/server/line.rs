@@ -95,55 +95,6 @@ impl Line {
         }
     }
 
-    /// The first look of a call, at who is there. Where nobody answers in a way that is understood, it finds out whether the
-    /// address has the wrong scheme.
-    ///
-    /// # Errors
-    /// As [`Line::look`].
-    pub(crate) fn first_look(&self, path: &str) -> Result<Answer, Failure> {
-        let trouble = match self.look("GET", path, None) {
-            Ok(answer) => return Ok(answer),
-            Err(trouble) => trouble,
-        };
-        let way = self.transport.way();
-        let over_tls = way.base.starts_with("https://");
-        let doubtful = match trouble.failure.code.as_str() {
-            "search_unreachable" => trouble.fate == Fate::Unknown,
-            "search_speaks_no_http" | "not_a_search_database" => !over_tls,
-            _ => false,
-        };
-        if !doubtful {
-            return Err(trouble.failure);
-        }
-        let mut failure = match self.speaks_the_other_scheme(path)? {
-            true if over_tls => way.speaks_no_tls(),
-            true => way.speaks_tls(),
-            false => return Err(trouble.failure),
-        };
-        failure.causes.push(trouble.failure.message);
-        failure.causes.extend(trouble.failure.causes);
-        Err(failure)
-    }
-
-    /// Whether HTTP comes back by the other scheme, or TLS that wants more than we show.
-    ///
-    /// # Errors
-    /// A signal, or the end of the time limit.
-    fn speaks_the_other_scheme(&self, path: &str) -> Result<bool, Failure> {
-        let other = Self { transport: self.transport.by_the_other_scheme(), ..self.for_looks() };
-        let pending = other.start("GET", path, None, Patience::Trial);
-        loop {
-            match pending.answered(LOOK) {
-                Some(Ok(_)) => return Ok(true),
-                Some(Err(trouble)) => {
-                    let nothing = ["search_unreachable", "search_speaks_no_tls", "search_speaks_no_http", "thread_lost"];
-                    return Ok(!nothing.contains(&trouble.failure.code.as_str()));
-                }
-                None => self.watch.check()?,
-            }
-        }
-    }
-
     /// A request that is given so long and no longer, whatever signal or time limit has come: to take something back that must
     /// not be left.
     ///
@@ -194,10 +145,7 @@ impl Pending {
         match self.answer.ended(time) {
             Ok(ended) => ended,
             Err(Lost) => Some(Err(Trouble {
-                failure: Failure::failed(
-                    "thread_lost",
-                    "The thread that waited for the search database has ended without a word.",
-                ),
+                failure: Failure::unavailable("search_unreachable", "The thread that waited for the answer has ended."),
                 fate: Fate::Unknown,
             })),
         }

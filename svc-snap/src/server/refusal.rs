@@ -95,8 +95,7 @@ fn other(status: u16) -> Failure {
 
 /// A redirect is not followed: credentials would go along.
 pub(crate) fn redirected(base: &str) -> Trouble {
-    let failure = Failure::refused("search_redirects", format!("{base} redirects to another address, which is not followed."))
-        .hint("Name the search database's own address with --url (SVC_SEARCH_URL), https:// where it speaks TLS.");
+    let failure = not_a_search_database(base).cause("It redirects to another address, which is not followed.");
     Trouble { failure, fate: Fate::NoEffect }
 }
 
@@ -162,7 +161,6 @@ mod tests {
             (500, "snapshot_restore_exception", "[r:s] snapshot does not exist", 4, "snapshot_not_found"),
             (400, "invalid_snapshot_name_exception", "snapshot with the same name already exists", 3, "snapshot_name_in_use"),
             (400, "snapshot_name_already_in_use_exception", "in use", 3, "snapshot_name_in_use"),
-            (400, "invalid_snapshot_name_exception", "must be lowercase", 2, "snapshot_name_invalid"),
             (
                 500,
                 "repository_exception",

@@ -10,20 +10,17 @@ use svc_step::deadline::Deadline;
 use svc_step::secret::Secret;
 use ureq::Body;
 use ureq::http::{HeaderValue, Request, Response, header};
-use ureq::tls::TlsConfig;
 
 use crate::connection::Reach;
 use crate::server::grace;
 use crate::server::refusal;
-use crate::server::unanswered::{Way, other_scheme};
+use crate::server::unanswered;
 
 /// Answers are read up to this size, however they were packed; what a large cluster says of thousands of snapshots is some
 /// tens of MB.
 const ANSWER_LIMIT: u64 = 128 << 20;
 /// So much of an answer shows whether it is JSON at all.
 const BEGINNING: u64 = 512;
-/// How long somebody is asked whether he speaks the other scheme.
-const TRIAL: Duration = Duration::from_secs(2);
 /// Servers give up by themselves after 30 s of waiting for the cluster and 30 s more for its nodes.
 const ANSWER: Duration = Duration::from_secs(90);
 
@@ -34,8 +31,6 @@ pub(crate) enum Patience {
     Short,
     /// A request that waits for work of hours: only the step's own time limit counts.
     Long,
-    /// A request that only tries whether somebody is there.
-    Trial,
 }
 
 impl Patience {
@@ -43,7 +38,6 @@ impl Patience {
         match self {
             Self::Short => Some(grace::at_most(deadline, ANSWER)),
             Self::Long => grace::left(deadline),
-            Self::Trial => Some(TRIAL),
         }
     }
 }
@@ -70,7 +64,6 @@ pub(crate) struct Transport {
     agent: ureq::Agent,
     base: String,
     authorization: Option<Secret>,
-    shows_certificate: bool,
     deadline: Deadline,
 }
 
@@ -103,23 +96,8 @@ impl Transport {
             .timeout_resolve(Some(reach.connect_timeout))
             .timeout_connect(Some(reach.connect_timeout))
             .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")));
-        let shows_certificate = reach.tls.client_cert().is_some();
         let agent = config.tls_config(reach.tls).build().new_agent();
-        Self { agent, base: reach.base, authorization: reach.authorization, shows_certificate, deadline }
-    }
-
-    /// The way to the same place by the other scheme, without credentials and trust: only to see what is spoken there.
-    pub(crate) fn by_the_other_scheme(&self) -> Self {
-        Self::new(
-            Reach {
-                base: other_scheme(&self.base),
-                authorization: None,
-                tls: TlsConfig::builder().disable_verification(true).build(),
-                unverified: true,
-                connect_timeout: TRIAL,
-            },
-            self.deadline,
-        )
+        Self { agent, base: reach.base, authorization: reach.authorization, deadline }
     }
 
     /// The same way as if the time limit were over, where it is not: for requests that may take no longer than it takes to end
@@ -138,11 +116,6 @@ impl Transport {
         &self.base
     }
 
-    /// What a failure is told of the connection.
-    pub(crate) fn way(&self) -> Way<'_> {
-        Way { base: &self.base, shows_certificate: self.shows_certificate }
-    }
-
     /// Sends one request and reads its answer, whatever its HTTP status.
     ///
     /// # Errors
@@ -156,7 +129,7 @@ impl Transport {
     /// # Errors
     /// As [`Transport::exchange`].
     pub(crate) fn fetch(&self, method: &str, path: &str, body: Option<&Value>, patience: Patience) -> Result<Raw, Trouble> {
-        let answer = self.send(method, path, body, patience).map_err(|error| self.way().no_answer(&error))?;
+        let answer = self.send(method, path, body, patience).map_err(|error| unanswered::no_answer(&self.base, &error))?;
         let status = answer.status().as_u16();
         if (300..400).contains(&status) {
             return Err(refusal::redirected(&self.base));
@@ -181,7 +154,7 @@ impl Transport {
     /// It is not, or not the whole of it.
     pub(crate) fn parse<T: DeserializeOwned>(&self, raw: &Raw) -> Result<T, Trouble> {
         serde_json::from_slice(&raw.bytes).map_err(|error| match error.is_eof() && !raw.bytes.is_empty() {
-            true => self.way().half(&error),
+            true => unanswered::cut(&self.base, &error),
             false => refusal::not_json(&self.base, raw.status),
         })
     }
@@ -191,14 +164,14 @@ impl Transport {
         // The limit is put here since ureq's own counts the bytes before they are unpacked.
         let mut reader = answer.into_body().into_reader();
         let mut bytes = Vec::new();
-        let cut = |error| self.way().cut(error);
+        let cut = |error: std::io::Error| unanswered::cut(&self.base, &error);
         reader.by_ref().take(BEGINNING).read_to_end(&mut bytes).map_err(cut)?;
         let begins = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
         if !matches!(begins, None | Some(b'{' | b'[')) {
             return Err(refusal::not_json(&self.base, status));
         }
         reader.take(ANSWER_LIMIT).read_to_end(&mut bytes).map_err(cut)?;
-        if bytes.len() as u64 > ANSWER_LIMIT { Err(self.way().endless(ANSWER_LIMIT)) } else { Ok(bytes) }
+        if bytes.len() as u64 > ANSWER_LIMIT { Err(unanswered::endless(&self.base, ANSWER_LIMIT)) } else { Ok(bytes) }
     }
 
     fn send(&self, method: &str, path: &str, body: Option<&Value>, patience: Patience) -> Result<Response<Body>, ureq::Error> {

@@ -91,7 +91,7 @@ impl<'a> Follow<'a> {
     ///
     /// # Errors
     /// The server refuses, or has not answered for long; a signal, or the end of the time limit.
-    pub(crate) fn look(&mut self) -> Result<Option<Snapshot>, Failure> {
+    pub(crate) fn poll(&mut self) -> Result<Option<Snapshot>, Failure> {
         match snapshot::find(&self.server, self.repository, self.name) {
             Err(failure) if self.pace.bears(&failure) => {
                 let silent = *self.pace.silent.get_or_insert_with(Instant::now);
@@ -116,7 +116,7 @@ impl<'a> Follow<'a> {
     pub(crate) fn until_finished(&mut self) -> Result<Snapshot, Failure> {
         let mut absent = 0;
         loop {
-            match self.look().map_err(|failure| goes_on(failure, self.repository, self.name))? {
+            match self.poll().map_err(|failure| continues(failure, self.repository, self.name))? {
                 Some(snapshot) if !snapshot.is_under_way() => return Ok(snapshot),
                 // One look may have gone astray.
                 None if self.is_answered() && absent > 0 => return Err(snapshot::not_found(self.repository, self.name)),
@@ -128,15 +128,15 @@ impl<'a> Follow<'a> {
                 }
             }
             let pause = self.pause();
-            self.call.pause(pause).map_err(|failure| goes_on(failure, self.repository, self.name))?;
+            self.call.pause(pause).map_err(|failure| continues(failure, self.repository, self.name))?;
         }
     }
 }
 
 /// The way on for whoever does not wait any longer, for whatever reason.
-pub(crate) fn goes_on(failure: Failure, repository: &str, name: &str) -> Failure {
+pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
     failure.hint(format!(
-        "The snapshot goes on by itself: svc-snap wait {name} --repository {repository} waits for it and judges it."
+        "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and judges it."
     ))
 }
 

@@ -6,10 +6,10 @@ use super::take_back::take_back_all;
 use crate::bring::chosen::Chosen;
 use crate::bring::{self, Bring};
 use crate::index::look;
-use crate::rate::Rates;
 use crate::runs;
 use crate::runs::staged::{StageState, Staged, StagedIndex, StagedStream};
 use crate::server::Server;
+use crate::throttle::Rates;
 
 /// Brings `brings` back and proves them; a failure or a signal leaves nothing of them behind. The plan is noted before the
 /// first effect, so that `--run` finds what a killed call left.

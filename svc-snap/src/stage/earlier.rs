@@ -11,11 +11,11 @@ use crate::bring::streams::StreamBack;
 use crate::bring::{self, Bring, room};
 use crate::guard;
 use crate::index::{copies, look};
-use crate::rate::Rates;
 use crate::runs::staged::{Staged, StagedIndex};
 use crate::runs::{self, Begun};
 use crate::server::Server;
 use crate::server::path::path;
+use crate::throttle::Rates;
 
 /// What an earlier call of this run left of the same staging.
 #[derive(Debug, Default)]

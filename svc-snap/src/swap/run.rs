@@ -11,11 +11,11 @@ use crate::bring::streams::{self, StreamBack};
 use crate::guard;
 use crate::index::copies::Way;
 use crate::index::policy;
-use crate::rate::left::Left;
 use crate::runs::given::Given;
 use crate::runs::swapped::{SwapIndex, Swapped};
 use crate::runs::{self, Begun};
 use crate::server::Server;
+use crate::throttle::Left;
 
 /// What is to be done.
 struct Task {

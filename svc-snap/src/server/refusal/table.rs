@@ -64,14 +64,6 @@ impl Rule {
     }
 }
 
-const fn failed(code: &'static str, message: &'static str) -> Rule {
-    Rule::new(Status::Failed, code, message)
-}
-
-const fn usage(code: &'static str, message: &'static str) -> Rule {
-    Rule::new(Status::Usage, code, message)
-}
-
 const fn refused(code: &'static str, message: &'static str) -> Rule {
     Rule::new(Status::Refused, code, message)
 }
@@ -123,50 +115,17 @@ pub(crate) const RULES: &[Rule] = &[
     not_found("index_not_found", "An index that was named is not there.")
         .types(&["index_not_found_exception"])
         .hint("GET /_cat/indices shows which there are."),
-    not_found("alias_not_found", "An alias that was named is not there.")
-        .types(&["aliases_not_found_exception"])
-        .hint("GET /_cat/aliases shows which there are; run the same command again, which looks anew."),
     refused("snapshot_name_in_use", "The repository has a snapshot of that name already.")
         .types(&["snapshot_name_already_in_use_exception"])
-        .hint("Name another one, or say --unique to have a free name picked."),
+        .hint("Name another one, or pass --unique to have a free name picked."),
     refused("snapshot_name_in_use", "The repository has a snapshot of that name already.")
         .types(&["invalid_snapshot_name_exception"])
         .says(&["already exists", "already in-progress"])
-        .hint("Name another one, or say --unique to have a free name picked."),
-    usage("snapshot_name_invalid", "The search database does not take that name for a snapshot.")
-        .types(&["invalid_snapshot_name_exception"])
-        .hint("Use lower-case letters, digits, - and _, and none of \\ / * ? \" < > | , # or a space."),
-    usage("metadata_too_large", "The snapshot's metadata is larger than the search database takes.")
-        .types(&["action_request_validation_exception"])
-        .says(&["metadata must be smaller"])
-        .hint("Shorten --taken-because, or give fewer --metadata."),
-    refused("search_not_authenticated", "The search database does not accept these credentials, or wants some.")
-        .types(&["security_exception"])
-        .http(&[401])
-        .hint("Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…)."),
-    refused("search_forbidden", "The search database's user has no right to do this.")
-        .types(&["security_exception"])
-        .http(&[403])
-        .hint("Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user."),
+        .hint("Name another one, or pass --unique to have a free name picked."),
     refused("index_in_the_way", "An open index of the same name is in the way of the restore.")
         .types(&["snapshot_restore_exception"])
         .says(&["open index with same name"])
         .hint("svc-snap restore without --in-place stages beside it; in place, see --on-conflict."),
-    refused("snapshot_newer_than_server", "The snapshot was taken by a newer search database than this one.")
-        .types(&["snapshot_restore_exception"])
-        .says(&["which is higher than the version"])
-        .hint("Restore it into a server of the version that took it, or a newer one."),
-    refused("snapshot_older_than_server", "The snapshot holds an index that is too old for this search database.")
-        .types(&["snapshot_restore_exception"])
-        .says(&["minimum index compatibility version", "cannot be upgraded"])
-        .hint("Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those."),
-    failed("restore_refused", "The search database refused to restore the snapshot.")
-        .types(&["snapshot_restore_exception"])
-        .hint("See the causes: they are the server's own words."),
-    refused("url_not_allowed", "The search database may not read from that address.")
-        .types(&["repository_verification_exception"])
-        .says(&["repositories.url.allowed_urls"])
-        .hint("Add it to repositories.url.allowed_urls in the search database's configuration, and restart it."),
     invalid("repository_unusable", "Not every node of the search database can write to the repository.")
         .types(&["repository_verification_exception"])
         .hint("Its folder must be the same one for every node, owned by the search database's user: svc-snap configure --location DIR."),
@@ -196,15 +155,12 @@ pub(crate) const RULES: &[Rule] = &[
     invalid("repository_changed_elsewhere", "The repository's folder was written to by something else than this search database.")
         .types(&["repository_exception", "snapshot_exception"])
         .says(&["concurrent modification", "do not match its expected state", "not to match its expected state"])
-        .hint("Two clusters must never write to one folder: register it in the other one with --readonly, then register it here anew."),
+        .hint("Two clusters must never write to one folder: register it in the other one with --readonly, then register it here again."),
     // A repository that was registered, or its rate changed, a moment ago.
     unavailable("search_busy", "The search database is busy with something that this cannot run beside.")
         .types(&["repository_exception"])
         .says(&["unexpected initialized repo metadata"])
         .hint("Try again in a while; svc-snap list shows snapshots under way."),
-    failed("repository_error", "The search database cannot use the repository.")
-        .types(&["repository_exception"])
-        .hint("See the causes: they are the server's own words."),
     invalid("shards_unassigned", "An index that was asked for has shards that are not there, so no whole snapshot can be taken.")
         .types(&["snapshot_exception"])
         .says(&["primary shards"])
@@ -212,10 +168,6 @@ pub(crate) const RULES: &[Rule] = &[
     refused("index_exists", "There is an index of that name already.")
         .types(&["resource_already_exists_exception"])
         .hint("GET /_cat/indices?expand_wildcards=all shows it."),
-    refused("index_not_blocked", "An index that was to be cloned takes writes again.")
-        .types(&["illegal_state_exception"])
-        .says(&["index.blocks.write=true"])
-        .hint("Another call, perhaps on another host, is at work with the same index: see how that ended, and run this command again."),
     refused("alias_in_the_way", "A name is wanted for an index and for an alias.")
         .types(&["invalid_index_name_exception"])
         .says(&["already exists as alias"])
@@ -228,18 +180,15 @@ pub(crate) const RULES: &[Rule] = &[
         .types(&["validation_exception", "illegal_argument_exception"])
         .says(&["shards open"])
         .hint("Remove indices that nobody needs, or raise cluster.max_shards_per_node."),
-    unavailable("search_unavailable", "The search database is not able to answer just now.")
+    unavailable("search_unavailable", "The search database is not able to answer at the moment.")
         .types(&["cluster_block_exception"])
         .says(&["SERVICE_UNAVAILABLE"])
         .hint("Try again in a while; svc-snap health --wait waits for it."),
     refused("index_blocked", "The index or the cluster does not take changes at present.")
         .types(&["cluster_block_exception"])
         .hint("The cause names the block; a full disk sets one by itself and takes it off when there is room again."),
-    refused("index_closed", "An index that was asked about is closed.")
-        .types(&["index_closed_exception"])
-        .hint("POST /INDEX/_open opens it; or leave it out with --indices."),
     // A server that has lost its cluster, or another node, does not know what the other side went on to do.
-    unavailable("search_unavailable", "The search database is not able to answer just now.")
+    unavailable("search_unavailable", "The search database is not able to answer at the moment.")
         .types(&[
             "master_not_discovered_exception",
             "cluster_manager_not_discovered_exception",
@@ -253,7 +202,7 @@ pub(crate) const RULES: &[Rule] = &[
         ])
         .unknown()
         .hint("Try again in a while; svc-snap health --wait waits for it."),
-    unavailable("search_unavailable", "The search database is not able to answer just now.")
+    unavailable("search_unavailable", "The search database is not able to answer at the moment.")
         .types(&["snapshot_exception"])
         .says(&["no longer master", "no longer cluster-manager", "no longer cluster manager"])
         .unknown()
@@ -281,10 +230,7 @@ pub(crate) const RULES: &[Rule] = &[
     not_found("search_not_found", "The search database does not have what was asked for.")
         .http(&[404])
         .hint("See the causes: they are the server's own words."),
-    failed("request_too_large", "The search database, or something before it, does not take a request of this size.")
-        .http(&[413])
-        .hint("Name fewer indices with --indices, or raise the server's http.max_content_length."),
-    unavailable("search_unavailable", "The search database is not able to answer just now.")
+    unavailable("search_unavailable", "The search database is not able to answer at the moment.")
         .http(&[408, 429, 502, 503, 504])
         .hint("Try again in a while; svc-snap health --wait waits for it."),
 ];
