@@ -4,6 +4,7 @@ mod act;
 mod named;
 mod rules;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +16,6 @@ use svc_step::common::DryRun;
 use svc_step::document::Time;
 use svc_step::{Call, Failure, StepResult, deadline};
 
-use self::named::Named;
 pub use self::rules::Reason;
 use self::rules::{Candidate, Rules, Worth};
 use crate::connection::Connection;
@@ -139,7 +139,7 @@ pub struct Cleaned {
 
 pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let rules = rules(args)?;
-    let named = Named::read(&args.keep_from)?;
+    let named = named::named(&args.keep_from)?;
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, repository, &args.dry)?;
@@ -188,7 +188,7 @@ fn planned(args: &PruneArgs, server: &Server, kinds: Vec<String>, found: &[Snaps
     }
 }
 
-fn candidate(repository: &str, snapshot: &Snapshot, named: &Named) -> Candidate {
+fn candidate(repository: &str, snapshot: &Snapshot, named: &BTreeSet<String>) -> Candidate {
     let worth = match snapshot.state.as_str() {
         _ if snapshot.is_under_way() => Worth::UnderWay,
         "SUCCESS" if verdict::judge(repository, snapshot, &[]).is_ok() => Worth::Good,
@@ -201,7 +201,7 @@ fn candidate(repository: &str, snapshot: &Snapshot, named: &Named) -> Candidate 
         kind: snapshot.kind.clone(),
         worth,
         started_at: snapshot.started,
-        named: named.names(&snapshot.name, &snapshot.uuid),
+        named: named.contains(&snapshot.name) || named.contains(&snapshot.uuid),
     }
 }
 

@@ -1,12 +1,10 @@
-//! How the repository is: registered, usable by every node, its files there; and so whether the one-time configuration (4.1) is
-//! done.
+//! How the repository is: registered, usable by every node, its files there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Failure, Status};
 
 use crate::repository;
-use crate::repository::place::covers;
 use crate::repository::verdict::verify;
 use crate::server::Server;
 use crate::server::json::text;
@@ -80,57 +78,5 @@ fn known<T>(verified: Result<T, Failure>) -> Result<(Option<T>, Option<Failure>)
         Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => Err(failure),
         Err(failure) if failure.code == "search_unreachable" => Err(failure),
         Err(failure) => Ok((None, Some(failure))),
-    }
-}
-
-/// Whether 4.1 is done.
-pub(super) fn configured(repository: &RepositoryHealth, path_repo: &[String]) -> Option<bool> {
-    let in_place = repository.kind.as_deref() != Some("fs")
-        || repository.location.as_deref().is_some_and(|location| !location.starts_with('/') || covers(path_repo, location));
-    if !repository.registered || !in_place || repository.verified == Some(false) || repository.readable == Some(false) {
-        return Some(false);
-    }
-    repository.verified.and(repository.readable)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_verification_that_was_not_possible_says_nothing_of_the_repository() {
-        let told = |failure: Failure| known(Err::<(), _>(failure)).map(|(verdict, why)| (verdict.is_some(), why.is_some())).ok();
-        for unknown in [
-            Failure::refused("search_forbidden", ""),
-            Failure::unavailable("search_busy", ""),
-            Failure::failed("repository_error", ""),
-        ] {
-            assert_eq!(told(unknown), Some((false, true)));
-        }
-        for over in [Failure::timeout("timeout", ""), Failure::unavailable("search_unreachable", ""), Failure::interrupted(15)] {
-            assert_eq!(told(over), None);
-        }
-    }
-
-    #[test]
-    fn configured_is_a_repository_that_is_registered_in_place_and_proven() {
-        let repository = |kind: &str, location: &str, verified, readable| RepositoryHealth {
-            name: "r".to_owned(),
-            registered: true,
-            kind: Some(kind.to_owned()),
-            location: Some(location.to_owned()),
-            verified,
-            unusable_nodes: Vec::new(),
-            readonly: false,
-            readable,
-        };
-        let folders = ["/b".to_owned()];
-        let told = |one: RepositoryHealth| configured(&one, &folders);
-        assert_eq!(told(repository("fs", "/b/r", Some(true), Some(true))), Some(true));
-        assert_eq!(told(repository("s3", "", Some(true), Some(true))), Some(true));
-        assert_eq!(told(repository("fs", "/c/r", Some(true), Some(true))), Some(false));
-        assert_eq!(told(repository("fs", "/b/r", Some(true), Some(false))), Some(false));
-        assert_eq!(told(repository("fs", "/b/r", None, None)), None);
-        assert_eq!(told(RepositoryHealth { registered: false, ..repository("fs", "/b/r", None, None) }), Some(false));
     }
 }
