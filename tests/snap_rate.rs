@@ -448,7 +448,7 @@ fn what_may_take_hours_ends_on_a_signal_and_says_what_goes_on_by_itself() {
     let goes_on = |ran: &Ran, what: &str| {
         assert!(ran.doc()["changed"].is_null(), "{ran}");
         let hint = ran.doc()["error"]["hint"].as_str().unwrap();
-        assert!(hint.contains("goes on by itself") && hint.contains(what), "{ran}");
+        assert!(hint.contains("continues by itself") && hint.contains(what), "{ran}");
     };
     sandbox.run(&["create", "s1", "--no-wait"]).ok();
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);

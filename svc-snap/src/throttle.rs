@@ -19,8 +19,8 @@ use svc_step::{Call, Failure, Status, Stopped};
 use crate::index::scope::Scope;
 use crate::repository;
 use crate::server::Server;
+use crate::server::client::Effect;
 use crate::server::path::path;
-use crate::server::transport::Fate;
 
 /// The throttle of a repository on snapshots; `0` is none.
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
@@ -493,7 +493,7 @@ impl<'a> Rates<'a> {
         let lock = Lock::take(call, LOCK, &note.token).map_err(|failure| self.leave(call, &failure.message)).ok()?;
         let is_answered = match sent(&off, |method, path, body| server.attempt(method, path, body)) {
             Ok(_) => true,
-            Err(trouble) if trouble.fate == Fate::Unknown => false,
+            Err(trouble) if trouble.effect == Effect::Unknown => false,
             Err(trouble) => {
                 note.forget(call);
                 self.leave(call, &trouble.failure.message);

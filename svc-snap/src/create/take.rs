@@ -10,11 +10,12 @@ use svc_step::effects::{Attempt, Changed};
 use svc_step::work::Work;
 use svc_step::{Call, Failure, Status};
 
+use crate::server::Server;
 use crate::server::busy::{self, MOMENT, is_busy};
-use crate::server::line::Pending;
+use crate::server::client::Pending;
+use crate::server::client::failed;
+use crate::server::client::{Effect, RequestError};
 use crate::server::path::path;
-use crate::server::transport::{Fate, Trouble};
-use crate::server::{Server, failed};
 use crate::snapshot::follow::{self, Follow};
 use crate::snapshot::mark::Mark;
 use crate::snapshot::{self, Snapshot};
@@ -24,8 +25,6 @@ use crate::snapshot::{self, Snapshot};
 const UNHEARD: Duration = Duration::from_secs(150);
 /// How long after a lost answer the snapshot may take to appear.
 const APPEARS: Duration = Duration::from_secs(10);
-/// How long polls may fail: a server that is restarted takes minutes.
-const SILENCE: Duration = Duration::from_secs(300);
 /// How long a cancelled snapshot may take to go, and how long one request of that.
 const CANCEL: Duration = Duration::from_secs(60);
 const REMOVAL: Duration = Duration::from_secs(20);
@@ -89,7 +88,7 @@ impl Taking<'_> {
         let pending = self.server.begin("PUT", &self.take.path(), Some(self.take.body()));
         let mut follow = self.follow();
         // What came in place of an acceptance.
-        let mut trouble: Option<Trouble> = None;
+        let mut trouble: Option<RequestError> = None;
         let mut until = Instant::now() + UNHEARD;
         loop {
             let pause = follow.pause();
@@ -106,7 +105,7 @@ impl Taking<'_> {
                 }
                 Ok(None) => {}
             }
-            let has_no_effect = trouble.as_ref().is_some_and(|trouble| trouble.fate == Fate::NoEffect);
+            let has_no_effect = trouble.as_ref().is_some_and(|trouble| trouble.effect == Effect::None);
             match follow.poll() {
                 Ok(Some(found)) if self.is_ours(&found) => {
                     attempt.happened();
@@ -128,7 +127,7 @@ impl Taking<'_> {
                         // A refusal is believed only of a server that shows that there is no such snapshot.
                         Ok(()) => {
                             let failure = trouble.map_or(why, |trouble| trouble.failure);
-                            failed(attempt, Trouble { failure, fate: Fate::Unknown })
+                            failed(attempt, RequestError { failure, effect: Effect::Unknown })
                         }
                     });
                 }
@@ -137,7 +136,7 @@ impl Taking<'_> {
     }
 
     /// Waits so long for the answer, in small pieces, so that signals are heard.
-    fn listen(&self, pending: &Pending, time: Duration) -> Result<Option<Result<Value, Trouble>>, Failure> {
+    fn listen(&self, pending: &Pending, time: Duration) -> Result<Option<Result<Value, RequestError>>, Failure> {
         let until = Instant::now() + time;
         while Instant::now() < until {
             match pending.wait(LISTEN) {
@@ -181,7 +180,7 @@ impl Taking<'_> {
     }
 
     fn follow(&self) -> Follow<'_> {
-        Follow::new(self.call, self.server, self.take.repository, self.take.name).bearing(SILENCE)
+        Follow::new(self.call, self.server, self.take.repository, self.take.name)
     }
 
     fn is_ours(&self, found: &Snapshot) -> bool {
@@ -220,7 +219,7 @@ impl Taking<'_> {
         let mut is_known = pending.is_none();
         while Instant::now() < until {
             if let Some(Some(Err(trouble))) = pending.map(|pending| pending.wait(Duration::ZERO)) {
-                is_known |= trouble.fate == Fate::NoEffect;
+                is_known |= trouble.effect == Effect::None;
             }
             match self.last_get() {
                 Some(Some(found)) if self.is_ours(&found) => {
@@ -250,13 +249,13 @@ pub(crate) fn in_use(repository: &str, name: &str) -> Failure {
 }
 
 /// The request was sent, and neither an answer nor the snapshot came.
-fn unheard() -> Trouble {
+fn unheard() -> RequestError {
     let failure = Failure::timeout("answer_lost", "The server shows no such snapshot, and the request has no answer.");
-    Trouble { failure, fate: Fate::Unknown }
+    RequestError { failure, effect: Effect::Unknown }
 }
 
-fn odd(answer: &Value) -> Trouble {
+fn odd(answer: &Value) -> RequestError {
     let failure = Failure::failed("answer_not_understood", "The answer is not that of a server about this snapshot.")
         .cause(answer.to_string().chars().take(500).collect::<String>());
-    Trouble { failure, fate: Fate::Unknown }
+    RequestError { failure, effect: Effect::Unknown }
 }

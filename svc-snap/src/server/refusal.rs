@@ -11,9 +11,9 @@ use svc_step::Failure;
 use svc_step::line_secrets::sentence_without_secrets;
 
 use self::table::{RULES, Rule};
+use crate::server::client::{Answer, Effect, RequestError};
 use crate::server::json::{list, text};
 use crate::server::rights;
-use crate::server::transport::{Answer, Fate, Trouble};
 
 /// An error of the server, flattened.
 #[derive(Debug, Default)]
@@ -65,21 +65,21 @@ impl Said {
 }
 
 /// The server's refusal of a request.
-pub(crate) fn refusal(status: u16, body: &Value) -> Trouble {
+pub(crate) fn refusal(status: u16, body: &Value) -> RequestError {
     let said = Said::read(body);
     let rule = RULES.iter().find(|rule| said.fits(status, rule));
     let mut failure = rule.map_or_else(|| other(status), Rule::failure);
     failure.causes.push(format!("HTTP {status}{}", said.types.first().map(|kind| format!(" {kind}")).unwrap_or_default()));
-    let fate = match rule {
-        _ if said.types.is_empty() && is_a_gateways(status) => Fate::Unknown,
-        Some(rule) => rule.fate,
-        None => Fate::NoEffect,
+    let effect = match rule {
+        _ if said.types.is_empty() && is_a_gateways(status) => Effect::Unknown,
+        Some(rule) => rule.effect,
+        None => Effect::None,
     };
     if failure.code == "search_forbidden" {
         rights::name(&mut failure, &said.reasons);
     }
     failure.causes.extend(said.reasons.iter().map(|reason| sentence_without_secrets(reason)));
-    Trouble { failure, fate }
+    RequestError { failure, effect }
 }
 
 /// Without an error of the server's own, it may have been said by a gateway between us and the server, which does not know
@@ -94,16 +94,19 @@ fn other(status: u16) -> Failure {
 }
 
 /// A redirect is not followed: credentials would go along.
-pub(crate) fn redirected(base: &str) -> Trouble {
+pub(crate) fn redirected(base: &str) -> RequestError {
     let failure = not_a_search_database(base).cause("It redirects to another address, which is not followed.");
-    Trouble { failure, fate: Fate::NoEffect }
+    RequestError { failure, effect: Effect::None }
 }
 
 /// An HTML page or anything else that is not JSON: somebody between us and the server, who may have carried the request.
-pub(crate) fn not_json(base: &str, status: u16) -> Trouble {
+pub(crate) fn not_json(base: &str, status: u16) -> RequestError {
     match status {
         401 | 403 | 408 | 413 | 429 | 500..600 => refusal(status, &Value::Null),
-        _ => Trouble { failure: not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")), fate: Fate::Unknown },
+        _ => RequestError {
+            failure: not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")),
+            effect: Effect::Unknown,
+        },
     }
 }
 
@@ -241,20 +244,20 @@ mod tests {
 
     #[test]
     fn only_who_does_not_know_leaves_the_effect_unknown() {
-        let own = |status, kind| refusal(status, &error(kind, "r")).fate;
-        assert_eq!(own(500, "repository_exception"), Fate::NoEffect);
-        assert_eq!(own(503, "concurrent_snapshot_execution_exception"), Fate::NoEffect);
-        assert_eq!(own(503, "master_not_discovered_exception"), Fate::Unknown);
+        let own = |status, kind| refusal(status, &error(kind, "r")).effect;
+        assert_eq!(own(500, "repository_exception"), Effect::None);
+        assert_eq!(own(503, "concurrent_snapshot_execution_exception"), Effect::None);
+        assert_eq!(own(503, "master_not_discovered_exception"), Effect::Unknown);
         // An answer without an error of the server's own is that of a gateway.
         for status in [408, 500, 502, 503, 504, 520] {
             assert_eq!(
-                (refusal(status, &Value::Null).fate, not_json("x", status).fate),
-                (Fate::Unknown, Fate::Unknown),
+                (refusal(status, &Value::Null).effect, not_json("x", status).effect),
+                (Effect::Unknown, Effect::Unknown),
                 "{status}"
             );
         }
         for status in [400, 401, 403, 404, 405, 413, 429] {
-            assert_eq!(refusal(status, &Value::Null).fate, Fate::NoEffect, "{status}");
+            assert_eq!(refusal(status, &Value::Null).effect, Effect::None, "{status}");
         }
     }
 

@@ -6,19 +6,20 @@ use rustls::{AlertDescription as Alert, Error as Tls};
 use svc_step::Failure;
 use ureq::Timeout;
 
+use crate::server::client::{Effect, RequestError};
 use crate::server::refusal::not_a_search_database;
-use crate::server::transport::{Fate, Trouble};
 
 /// No answer has begun to come from `base`, an address without credentials.
-pub(crate) fn no_answer(base: &str, error: &ureq::Error) -> Trouble {
+pub(crate) fn no_answer(base: &str, error: &ureq::Error) -> RequestError {
     if let Some(error) = tls_error(error) {
         return tls(base, error);
     }
-    let never_left = |what: &str| Trouble { failure: unreachable(base, what).cause(error.to_string()), fate: Fate::NoEffect };
+    let never_left =
+        |what: &str| RequestError { failure: unreachable(base, what).cause(error.to_string()), effect: Effect::None };
     match error {
         ureq::Error::HostNotFound => never_left("has no known address: its host name is not resolved"),
         ureq::Error::Tls(_) => {
-            Trouble { failure: not_trusted(base, "offers no TLS connection").cause(error.to_string()), fate: Fate::NoEffect }
+            RequestError { failure: not_trusted(base, "offers no TLS connection").cause(error.to_string()), effect: Effect::None }
         }
         ureq::Error::ConnectionFailed | ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => {
             never_left("does not answer")
@@ -35,29 +36,30 @@ pub(crate) fn no_answer(base: &str, error: &ureq::Error) -> Trouble {
             _ => lost(base, "does not answer", &error.to_string()),
         },
         ureq::Error::Timeout(_) => lost(base, "has not answered in time", &error.to_string()),
-        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => {
-            Trouble { failure: not_a_search_database(base).cause(format!("It speaks no HTTP: {error}")), fate: Fate::Unknown }
-        }
+        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => RequestError {
+            failure: not_a_search_database(base).cause(format!("It speaks no HTTP: {error}")),
+            effect: Effect::Unknown,
+        },
         _ => lost(base, "does not answer", &error.to_string()),
     }
 }
 
 /// An answer has begun to come and is incomplete: the request was sent, also where TLS broke.
-pub(crate) fn cut(base: &str, error: &dyn std::fmt::Display) -> Trouble {
+pub(crate) fn cut(base: &str, error: &dyn std::fmt::Display) -> RequestError {
     lost(base, "broke off in the middle of an answer", &error.to_string())
 }
 
 /// A larger answer than is read.
-pub(crate) fn endless(base: &str, limit: u64) -> Trouble {
+pub(crate) fn endless(base: &str, limit: u64) -> RequestError {
     let message = format!("An answer of the server at {base} is larger than {} MiB and was cut.", limit >> 20);
     let failure =
         Failure::failed("answer_too_large", message).hint("Check that --url (SVC_SEARCH_URL) is the server's own address.");
-    Trouble { failure, fate: Fate::Unknown }
+    RequestError { failure, effect: Effect::Unknown }
 }
 
 /// Connected, and no answer: what the request did is unknown.
-fn lost(base: &str, what: &str, cause: &str) -> Trouble {
-    Trouble { failure: unreachable(base, what).cause(cause), fate: Fate::Unknown }
+fn lost(base: &str, what: &str, cause: &str) -> RequestError {
+    RequestError { failure: unreachable(base, what).cause(cause), effect: Effect::Unknown }
 }
 
 fn unreachable(base: &str, what: &str) -> Failure {
@@ -73,14 +75,14 @@ fn not_trusted(base: &str, what: &str) -> Failure {
 }
 
 /// What TLS says. Before its handshake is over no request is sent, and a server that refuses our certificate reads none.
-fn tls(base: &str, error: &Tls) -> Trouble {
-    let (failure, fate) = match error {
-        Tls::InvalidCertificate(_) => (not_trusted(base, "shows a certificate that is not trusted"), Fate::NoEffect),
+fn tls(base: &str, error: &Tls) -> RequestError {
+    let (failure, effect) = match error {
+        Tls::InvalidCertificate(_) => (not_trusted(base, "shows a certificate that is not trusted"), Effect::None),
         Tls::InvalidMessage(_) => {
             let plain = base.replacen("https://", "http://", 1);
             let hint =
                 format!("It speaks no TLS: write --url (SVC_SEARCH_URL) as {plain} if the connection is to be in the clear.");
-            (not_a_search_database(base).hint(hint), Fate::Unknown)
+            (not_a_search_database(base).hint(hint), Effect::Unknown)
         }
         Tls::AlertReceived(
             Alert::CertificateRequired
@@ -95,15 +97,15 @@ fn tls(base: &str, error: &Tls) -> Trouble {
             let message = format!("The server at {base} requires a client certificate, or does not accept this one.");
             let failure = Failure::refused("search_client_certificate_refused", message)
                 .hint("Name one that its authority has signed and that is valid with --client-cert (SVC_SEARCH_CLIENT_CERT) and --client-key.");
-            (failure, Fate::NoEffect)
+            (failure, Effect::None)
         }
         Tls::PeerIncompatible(_)
         | Tls::AlertReceived(
             Alert::HandshakeFailure | Alert::ProtocolVersion | Alert::InsufficientSecurity | Alert::UnrecognisedName,
-        ) => (not_trusted(base, "offers no TLS 1.2 or 1.3 that this client accepts"), Fate::NoEffect),
-        _ => (unreachable(base, "broke the TLS connection"), Fate::Unknown),
+        ) => (not_trusted(base, "offers no TLS 1.2 or 1.3 that this client accepts"), Effect::None),
+        _ => (unreachable(base, "broke the TLS connection"), Effect::Unknown),
     };
-    Trouble { failure: failure.cause(error.to_string()), fate }
+    RequestError { failure: failure.cause(error.to_string()), effect }
 }
 
 /// What TLS itself has to say, wherever ureq has put it.
@@ -126,10 +128,10 @@ mod tests {
         let base = "https://h:9200";
         for trouble in [no_answer(base, &ureq::Error::Rustls(Tls::DecryptError)), cut(base, &io::Error::other(Tls::DecryptError))]
         {
-            assert_eq!((trouble.failure.status.code(), trouble.fate), (5, Fate::Unknown), "{}", trouble.failure);
+            assert_eq!((trouble.failure.status.code(), trouble.effect), (5, Effect::Unknown), "{}", trouble.failure);
         }
         let untrusted = Tls::InvalidCertificate(rustls::CertificateError::Revoked);
         let untrusted = no_answer(base, &ureq::Error::Rustls(untrusted));
-        assert_eq!((untrusted.failure.code.as_str(), untrusted.fate), ("search_not_trusted", Fate::NoEffect));
+        assert_eq!((untrusted.failure.code.as_str(), untrusted.effect), ("search_not_trusted", Effect::None));
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use super::table::{RULES, Rule};
-use crate::server::transport::Fate;
+use crate::server::client::Effect;
 
 const BEGIN: &str =
     "<!-- The errors of the servers, from src/server/refusal/table.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
@@ -18,7 +18,7 @@ fn row(rule: &Rule) -> String {
     let http: Vec<String> = rule.http.iter().map(u16::to_string).collect();
     let types = if rule.types.is_empty() { "any other".to_owned() } else { code(rule.types, ", ") };
     let with = if rule.with.is_empty() { String::new() } else { format!(" with {}", code(rule.with, " or ")) };
-    let known = if rule.fate == Fate::Unknown { " *" } else { "" };
+    let known = if rule.effect == Effect::Unknown { " *" } else { "" };
     format!(
         "| {types}{with} | {} | {} | {}{known} | `{}` |\n",
         code(rule.says, " or "),

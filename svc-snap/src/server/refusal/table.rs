@@ -3,7 +3,7 @@
 
 use svc_step::{Failure, Status};
 
-use crate::server::transport::Fate;
+use crate::server::client::Effect;
 
 /// One error of the servers. Of several that fit, the first counts.
 #[derive(Debug, Clone, Copy)]
@@ -25,12 +25,12 @@ pub(crate) struct Rule {
     /// What helps.
     pub hint: &'static str,
     /// Whether the request may have taken effect all the same.
-    pub fate: Fate,
+    pub effect: Effect,
 }
 
 impl Rule {
     const fn new(status: Status, code: &'static str, message: &'static str) -> Self {
-        Self { types: &[], with: &[], says: &[], http: &[], status, code, message, hint: "", fate: Fate::NoEffect }
+        Self { types: &[], with: &[], says: &[], http: &[], status, code, message, hint: "", effect: Effect::None }
     }
 
     const fn types(self, types: &'static [&'static str]) -> Self {
@@ -55,7 +55,7 @@ impl Rule {
 
     /// The one who says it does not know what became of the request.
     const fn unknown(self) -> Self {
-        Self { fate: Fate::Unknown, ..self }
+        Self { effect: Effect::Unknown, ..self }
     }
 
     /// As a failure, without the server's words.
@@ -80,8 +80,18 @@ const fn invalid(code: &'static str, message: &'static str) -> Rule {
     Rule::new(Status::Invalid, code, message)
 }
 
-const DAMAGED: &str = "The repository is damaged: files that belong to it are not in its folder, or are not whole.";
-const MEND: &str = "The cause names the file. Put the folder back as it was; or register a new one (svc-snap register --repository NAME --location DIR), and take a snapshot there at once.";
+// Told in several ways.
+const REPOSITORY_DAMAGED: Rule =
+    invalid("repository_damaged", "The repository is damaged: files that belong to it are missing or incomplete.")
+        .hint("The cause names the file. Put the folder back as it was; or register a new one (svc-snap register --repository NAME --location DIR), and take a snapshot there at once.");
+const SNAPSHOT_NOT_FOUND: Rule =
+    not_found("snapshot_not_found", "The repository has no snapshot of that name.").hint("svc-snap list shows which there are.");
+const SNAPSHOT_NAME_IN_USE: Rule = refused("snapshot_name_in_use", "The repository has a snapshot of that name already.")
+    .hint("Name another one, or pass --unique to have a free name picked.");
+const SEARCH_BUSY: Rule = unavailable("search_busy", "The search database is busy with something that this cannot run beside.")
+    .hint("Try again in a while; svc-snap list shows snapshots under way.");
+const SEARCH_UNAVAILABLE: Rule = unavailable("search_unavailable", "The search database is not able to answer at the moment.")
+    .hint("Try again in a while; svc-snap health --wait waits for it.");
 
 /// All of them.
 pub(crate) const RULES: &[Rule] = &[
@@ -89,10 +99,9 @@ pub(crate) const RULES: &[Rule] = &[
         .types(&["repository_missing_exception"])
         .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another."),
     // A name that is simply not known is missing without a file that is.
-    invalid("repository_damaged", DAMAGED)
+    REPOSITORY_DAMAGED
         .types(&["snapshot_missing_exception", "snapshot_exception"])
-        .with(&["no_such_file_exception", "corrupt_state_exception", "corrupt_index_exception"])
-        .hint(MEND),
+        .with(&["no_such_file_exception", "corrupt_state_exception", "corrupt_index_exception"]),
     // Nothing is damaged that Elasticsearch could not read.
     refused(
         "repository_of_other_product",
@@ -101,27 +110,22 @@ pub(crate) const RULES: &[Rule] = &[
     .types(&["repository_exception"])
     .says(&["unknown field [uuid]", "illegal version format"])
     .hint("Register another folder for this search database, and restore what is in this one into Elasticsearch."),
-    invalid("repository_damaged", DAMAGED)
+    REPOSITORY_DAMAGED
         .types(&["repository_exception"])
-        .says(&["read repository data", "loading repository data"])
-        .hint(MEND),
-    not_found("snapshot_not_found", "The repository has no snapshot of that name.")
-        .types(&["snapshot_missing_exception"])
-        .hint("svc-snap list shows which there are."),
-    not_found("snapshot_not_found", "The repository has no snapshot of that name.")
+        .says(&["read repository data", "loading repository data"]),
+    SNAPSHOT_NOT_FOUND
+        .types(&["snapshot_missing_exception"]),
+    SNAPSHOT_NOT_FOUND
         .types(&["snapshot_restore_exception"])
-        .says(&["snapshot does not exist"])
-        .hint("svc-snap list shows which there are."),
+        .says(&["snapshot does not exist"]),
     not_found("index_not_found", "An index that was named is not there.")
         .types(&["index_not_found_exception"])
         .hint("GET /_cat/indices shows which there are."),
-    refused("snapshot_name_in_use", "The repository has a snapshot of that name already.")
-        .types(&["snapshot_name_already_in_use_exception"])
-        .hint("Name another one, or pass --unique to have a free name picked."),
-    refused("snapshot_name_in_use", "The repository has a snapshot of that name already.")
+    SNAPSHOT_NAME_IN_USE
+        .types(&["snapshot_name_already_in_use_exception"]),
+    SNAPSHOT_NAME_IN_USE
         .types(&["invalid_snapshot_name_exception"])
-        .says(&["already exists", "already in-progress"])
-        .hint("Name another one, or pass --unique to have a free name picked."),
+        .says(&["already exists", "already in-progress"]),
     refused("index_in_the_way", "An open index of the same name is in the way of the restore.")
         .types(&["snapshot_restore_exception"])
         .says(&["open index with same name"])
@@ -157,10 +161,9 @@ pub(crate) const RULES: &[Rule] = &[
         .says(&["concurrent modification", "do not match its expected state", "not to match its expected state"])
         .hint("Two clusters must never write to one folder: register it in the other one with --readonly, then register it here again."),
     // A repository that was registered, or its rate changed, a moment ago.
-    unavailable("search_busy", "The search database is busy with something that this cannot run beside.")
+    SEARCH_BUSY
         .types(&["repository_exception"])
-        .says(&["unexpected initialized repo metadata"])
-        .hint("Try again in a while; svc-snap list shows snapshots under way."),
+        .says(&["unexpected initialized repo metadata"]),
     invalid("shards_unassigned", "An index that was asked for has shards that are not there, so no whole snapshot can be taken.")
         .types(&["snapshot_exception"])
         .says(&["primary shards"])
@@ -180,15 +183,14 @@ pub(crate) const RULES: &[Rule] = &[
         .types(&["validation_exception", "illegal_argument_exception"])
         .says(&["shards open"])
         .hint("Remove indices that nobody needs, or raise cluster.max_shards_per_node."),
-    unavailable("search_unavailable", "The search database is not able to answer at the moment.")
+    SEARCH_UNAVAILABLE
         .types(&["cluster_block_exception"])
-        .says(&["SERVICE_UNAVAILABLE"])
-        .hint("Try again in a while; svc-snap health --wait waits for it."),
+        .says(&["SERVICE_UNAVAILABLE"]),
     refused("index_blocked", "The index or the cluster does not take changes at present.")
         .types(&["cluster_block_exception"])
         .hint("The cause names the block; a full disk sets one by itself and takes it off when there is room again."),
     // A server that has lost its cluster, or another node, does not know what the other side went on to do.
-    unavailable("search_unavailable", "The search database is not able to answer at the moment.")
+    SEARCH_UNAVAILABLE
         .types(&[
             "master_not_discovered_exception",
             "cluster_manager_not_discovered_exception",
@@ -200,14 +202,12 @@ pub(crate) const RULES: &[Rule] = &[
             "node_not_connected_exception",
             "receive_timeout_transport_exception",
         ])
-        .unknown()
-        .hint("Try again in a while; svc-snap health --wait waits for it."),
-    unavailable("search_unavailable", "The search database is not able to answer at the moment.")
+        .unknown(),
+    SEARCH_UNAVAILABLE
         .types(&["snapshot_exception"])
         .says(&["no longer master", "no longer cluster-manager", "no longer cluster manager"])
-        .unknown()
-        .hint("Try again in a while; svc-snap health --wait waits for it."),
-    unavailable("search_busy", "The search database is busy with something that this cannot run beside.")
+        .unknown(),
+    SEARCH_BUSY
         .types(&[
             "concurrent_snapshot_execution_exception",
             "snapshot_in_progress_exception",
@@ -215,12 +215,10 @@ pub(crate) const RULES: &[Rule] = &[
             "es_rejected_execution_exception",
             "rejected_execution_exception",
             "circuit_breaking_exception",
-        ])
-        .hint("Try again in a while; svc-snap list shows snapshots under way."),
-    unavailable("search_busy", "The search database is busy with something that this cannot run beside.")
+        ]),
+    SEARCH_BUSY
         .types(&["illegal_state_exception"])
-        .says(&["already in-progress", "currently being deleted", "is running", "currently running"])
-        .hint("Try again in a while; svc-snap list shows snapshots under way."),
+        .says(&["already in-progress", "currently being deleted", "is running", "currently running"]),
     refused("search_not_authenticated", "The search database does not accept these credentials, or wants some.")
         .http(&[401])
         .hint("Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…)."),
@@ -230,7 +228,6 @@ pub(crate) const RULES: &[Rule] = &[
     not_found("search_not_found", "The search database does not have what was asked for.")
         .http(&[404])
         .hint("See the causes: they are the server's own words."),
-    unavailable("search_unavailable", "The search database is not able to answer at the moment.")
-        .http(&[408, 429, 502, 503, 504])
-        .hint("Try again in a while; svc-snap health --wait waits for it."),
+    SEARCH_UNAVAILABLE
+        .http(&[408, 429, 502, 503, 504]),
 ];
