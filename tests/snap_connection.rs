@@ -196,8 +196,8 @@ impl<'a> Client<'a> {
         let known = |args: &[&str]| self.password(tool(args), LEAST, "password");
         silent(self.password(tool(&["list"]), LEAST, "wrong").run()).refused("search_not_authenticated");
         let lacking = silent(self.password(tool(&["create", "t"]), NOBODY, "password").run()).refused("search_forbidden");
-        let message = lacking.doc()["error"]["message"].as_str().unwrap().to_owned();
-        assert!(message.contains(" nobody ") && message.contains("cluster:monitor/"), "{message}");
+        let causes = lacking.doc()["error"]["causes"].to_string();
+        assert!(causes.contains("nobody") && causes.contains("cluster:monitor/"), "{causes}");
 
         let by_name = self.server.url.replace("127.0.0.1", "localhost");
         let other = silent(known(&["list"]).env("SVC_SEARCH_URL", by_name).run()).refused("search_not_trusted");
@@ -651,8 +651,7 @@ fn a_path_that_is_not_the_search_databases_own_is_a_sentence() {
         let url = format!("{}/{path}", sandbox.search.url);
         let ran = sandbox.tool(&["list", "--url", &url]).run().refused("not_a_search_database");
         let error = &ran.doc()["error"];
-        assert_eq!(error["message"], format!("{url} is not the address of a search database."));
-        assert!(error["hint"].as_str().unwrap().contains(&format!(" as {} if", sandbox.search.url)), "{ran}");
+        assert!(error["message"].as_str().unwrap().contains(&url) && error["hint"].as_str().unwrap().contains("a path"), "{ran}");
     }
 }
 

@@ -1,24 +1,9 @@
-//! Snapshots of the search database (procedure, 2.1 to 2.4, 4 and 4.1): Elasticsearch 7.17, 8 and 9, OpenSearch 1, 2 and 3,
-//! told apart by the server's own answer.
+//! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1), told apart by the
+//! server's own answer.
 //!
-//! What lies where, from the ground up; each imports only what stands above it in this list:
-//! - `connection/`: how the search database is reached: address, credentials, TLS.
-//! - `server/`: requests and what a refusal means, what is read of an answer (`json`), the
-//!   nodes' disks.
-//! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
-//!   against what is `live` or `held` by a snapshot), the names of our own `copies`, and the requests that clone, block and
-//!   exchange it (`act`, `clone`).
-//! - `repository/`: what is known of it, whether every node can use it (`verdict`), its `cleanup`.
-//! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
-//!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
-//!   that (`kept`).
-//! - `throttle`: the servers' throttles on snapshots and restores, set for one step and put back.
-//! - `bring/`: what comes back from a snapshot: which indices (`chosen`), whether there is `room`, the requests and the proof.
-//! - `runs/`: what runs have begun, as documents and notes have it: `staged`, set `aside`, `swapped`, `restored`; what a step is
-//!   `given` of that, and how an index stands by what is `seen` of it. `guard`: the lock that keeps two runs apart, and names
-//!   outside the scope or in use.
-//! - One file for each step, with a folder where it has parts: `aside/`, `configure/`, `create/`, `health/`, `prune/`,
-//!   `register/`, `restore/`, `stage/`, `swap/`. No step imports another, save `restore`, which chains `stage` and `swap`.
+//! From the ground up: `connection/` (address, credentials, TLS), `server/` (requests, and what a refusal means), `index/`,
+//! `repository/`, `snapshot/` (reads one, judges it, polls it), `throttle`, `bring/` (what comes back from a snapshot), `runs/` (what
+//! runs have begun), and one file for each step, with a folder where it has parts. No step imports another, save `restore`.
 
 mod aside;
 mod bring;
@@ -54,29 +39,6 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use aside::AsideArgs;
-pub use cleanup::{CleanedUp, CleanupArgs};
-pub use configure::{ConfigureArgs, Configured};
-pub use create::{CreateArgs, Created};
-pub use delete::{DeleteArgs, Deleted};
-pub use health::{Health, HealthArgs};
-pub use list::{ListArgs, Listed};
-pub use prune::{PruneArgs, Pruned};
-pub use register::{RegisterArgs, Registered};
-pub use restore::RestoreArgs;
-pub use runs::aside::Aside;
-pub use runs::restored::Restored;
-pub use runs::staged::Staged;
-pub use runs::swapped::Swapped;
-pub use show::{ShowArgs, Shown};
-pub use snapshot::backup::Backup;
-pub use stage::StageArgs;
-pub use swap::SwapArgs;
-pub use throttle::{RateArg, RateUsed};
-pub use unstage::{UnstageArgs, Unstaged};
-pub use verify::{Verified, VerifyArgs};
-pub use wait::{WaitArgs, Waited};
-
 /// Snapshots of the search database: take, judge, stage, swap and restore them
 #[derive(Debug, Parser)]
 #[command(
@@ -97,37 +59,37 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Step {
     /// Make the repository's folder and put it into the search database's configuration
-    Configure(ConfigureArgs),
+    Configure(configure::ConfigureArgs),
     /// Make a repository known to the search database
-    Register(RegisterArgs),
+    Register(register::RegisterArgs),
     /// Let every node prove that it can use the repository
-    Verify(VerifyArgs),
+    Verify(verify::VerifyArgs),
     /// Take a snapshot, wait for it, and judge it
-    Create(CreateArgs),
+    Create(create::CreateArgs),
     /// Wait until a snapshot, a staging or a restore is finished, and judge it
-    Wait(WaitArgs),
+    Wait(wait::WaitArgs),
     /// Show one snapshot, and whether it is good
-    Show(ShowArgs),
+    Show(show::ShowArgs),
     /// List the snapshots of a repository
-    List(ListArgs),
+    List(list::ListArgs),
     /// Restore a snapshot beside the live indices, and prove it there
-    Stage(StageArgs),
+    Stage(stage::StageArgs),
     /// Make live what was staged, or put back what a swap replaced
-    Swap(SwapArgs),
+    Swap(swap::SwapArgs),
     /// Remove what was staged, set aside or kept
-    Unstage(UnstageArgs),
+    Unstage(unstage::UnstageArgs),
     /// Restore a snapshot: stage it, prove it, swap it in
-    Restore(RestoreArgs),
+    Restore(restore::RestoreArgs),
     /// Set a copy of the live indices aside, to be swapped back
-    Aside(AsideArgs),
+    Aside(aside::AsideArgs),
     /// Remove stale data from a repository
-    Cleanup(CleanupArgs),
+    Cleanup(cleanup::CleanupArgs),
     /// Remove a snapshot
-    Delete(DeleteArgs),
+    Delete(delete::DeleteArgs),
     /// Remove the snapshots that are not needed any more
-    Prune(PruneArgs),
+    Prune(prune::PruneArgs),
     /// Say how the search database is, and whether it is ready for snapshots
-    Health(HealthArgs),
+    Health(health::HealthArgs),
 }
 
 impl Tool for Cli {
@@ -170,21 +132,21 @@ pub fn cli() -> clap::Command {
 #[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![
-        svc_step::schema::of::<Configured>(Cli::NAME, "configure"),
-        svc_step::schema::of::<Registered>(Cli::NAME, "register"),
-        svc_step::schema::of::<Verified>(Cli::NAME, "verify"),
-        svc_step::schema::of::<Created>(Cli::NAME, "create"),
-        svc_step::schema::of::<Waited>(Cli::NAME, "wait"),
-        svc_step::schema::of::<Shown>(Cli::NAME, "show"),
-        svc_step::schema::of::<Listed>(Cli::NAME, "list"),
-        svc_step::schema::of::<Staged>(Cli::NAME, "stage"),
-        svc_step::schema::of::<Swapped>(Cli::NAME, "swap"),
-        svc_step::schema::of::<Unstaged>(Cli::NAME, "unstage"),
-        svc_step::schema::of::<Restored>(Cli::NAME, "restore"),
-        svc_step::schema::of::<Aside>(Cli::NAME, "aside"),
-        svc_step::schema::of::<CleanedUp>(Cli::NAME, "cleanup"),
-        svc_step::schema::of::<Deleted>(Cli::NAME, "delete"),
-        svc_step::schema::of::<Pruned>(Cli::NAME, "prune"),
-        svc_step::schema::of::<Health>(Cli::NAME, "health"),
+        svc_step::schema::of::<configure::Configured>(Cli::NAME, "configure"),
+        svc_step::schema::of::<register::Registered>(Cli::NAME, "register"),
+        svc_step::schema::of::<verify::Verified>(Cli::NAME, "verify"),
+        svc_step::schema::of::<create::Created>(Cli::NAME, "create"),
+        svc_step::schema::of::<wait::Waited>(Cli::NAME, "wait"),
+        svc_step::schema::of::<show::Shown>(Cli::NAME, "show"),
+        svc_step::schema::of::<list::Listed>(Cli::NAME, "list"),
+        svc_step::schema::of::<runs::staged::Staged>(Cli::NAME, "stage"),
+        svc_step::schema::of::<runs::swapped::Swapped>(Cli::NAME, "swap"),
+        svc_step::schema::of::<unstage::Unstaged>(Cli::NAME, "unstage"),
+        svc_step::schema::of::<runs::restored::Restored>(Cli::NAME, "restore"),
+        svc_step::schema::of::<runs::aside::Aside>(Cli::NAME, "aside"),
+        svc_step::schema::of::<cleanup::CleanedUp>(Cli::NAME, "cleanup"),
+        svc_step::schema::of::<delete::Deleted>(Cli::NAME, "delete"),
+        svc_step::schema::of::<prune::Pruned>(Cli::NAME, "prune"),
+        svc_step::schema::of::<health::Health>(Cli::NAME, "health"),
     ]
 }

@@ -6,7 +6,6 @@ pub(crate) mod disk;
 pub(crate) mod json;
 pub(crate) mod path;
 pub(crate) mod refusal;
-pub(crate) mod rights;
 pub(crate) mod unanswered;
 
 use std::ops::Deref;

@@ -6,8 +6,6 @@
 use saphyr_parser::{Event, Parser};
 use serde_json::json;
 
-use crate::repository::place::covers;
-
 /// The setting's name.
 const NAME: &str = "path.repo";
 
@@ -58,6 +56,12 @@ pub(crate) fn add(text: &str, location: &str) -> Result<Edited, Refused> {
         }
         _ => Err(refused(&folders, "a line at its end would not be read as a setting")),
     }
+}
+
+/// Whether a server whose `path.repo` names `folders` may have a repository at `location`.
+fn covers(folders: &[String], location: &str) -> bool {
+    let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
+    folders.iter().any(|folder| with_slash(location).starts_with(&with_slash(folder)))
 }
 
 /// The setting as this tool writes it. A JSON list is a YAML list.
@@ -155,8 +159,9 @@ mod tests {
             assert_eq!(add(before, "/new").unwrap().text, after, "{before}");
             assert_eq!(add(after, "/new").unwrap().text, after, "twice: {before}");
         }
-        let below = "path.repo: /var/backups\n";
+        let below = "path.repo: /var/backups/\n";
         assert_eq!(add(below, "/var/backups/backup_repo").unwrap().text, below);
+        assert!(add(below, "/var/backups2").is_err());
     }
 
     #[test]

@@ -13,7 +13,6 @@ use svc_step::line_secrets::sentence_without_secrets;
 use self::table::{RULES, Rule};
 use crate::server::client::{Answer, Effect, RequestError};
 use crate::server::json::{list, text};
-use crate::server::rights;
 
 /// An error of the server, flattened.
 #[derive(Debug, Default)]
@@ -75,9 +74,6 @@ pub(crate) fn refusal(status: u16, body: &Value) -> RequestError {
         Some(rule) => rule.effect,
         None => Effect::None,
     };
-    if failure.code == "search_forbidden" {
-        rights::name(&mut failure, &said.reasons);
-    }
     failure.causes.extend(said.reasons.iter().map(|reason| sentence_without_secrets(reason)));
     RequestError { failure, effect }
 }
@@ -110,18 +106,12 @@ pub(crate) fn not_json(base: &str, status: u16) -> RequestError {
     }
 }
 
-/// Somebody else answers at that address, or a search database at a path that is not its own: there it may well have no index of
-/// that name, or take the path for a request that it does not know.
+/// Something else answers at that address, or a server at a path that is not its own.
 pub(crate) fn not_a_search_database(base: &str) -> Failure {
-    let failure =
-        Failure::refused("not_a_search_database", format!("What answers at {base} is neither Elasticsearch nor OpenSearch."));
-    let host_ends = base.split_once("://").and_then(|(scheme, rest)| rest.find('/').map(|at| scheme.len() + 3 + at));
-    match host_ends.and_then(|at| base.get(..at)) {
-        None => failure.hint("Check --url (SVC_SEARCH_URL): it is the search database's own address and port."),
-        Some(host) => Failure { message: format!("{base} is not the address of a search database."), ..failure }.hint(format!(
-            "Write --url (SVC_SEARCH_URL) as {host} if nothing is between here and the search database; a path belongs to it only where a reverse proxy has one."
-        )),
-    }
+    let message = format!("What answers at {base} is neither Elasticsearch nor OpenSearch.");
+    Failure::refused("not_a_search_database", message).hint(
+        "Check --url (SVC_SEARCH_URL): it is the server's own address and port; a path belongs to it only where a reverse proxy has one.",
+    )
 }
 
 /// A refusal of the first question, who is there. To that no search database says that there is no such thing.
@@ -164,50 +154,20 @@ mod tests {
             (500, "snapshot_restore_exception", "[r:s] snapshot does not exist", 4, "snapshot_not_found"),
             (400, "invalid_snapshot_name_exception", "snapshot with the same name already exists", 3, "snapshot_name_in_use"),
             (400, "snapshot_name_already_in_use_exception", "in use", 3, "snapshot_name_in_use"),
-            (
-                500,
-                "repository_exception",
-                "location [/x] doesn't match any of the locations specified by path.repo",
-                3,
-                "location_outside_path_repo",
-            ),
+            (500, "repository_exception", "[/x] doesn't match any of path.repo", 3, "location_outside_path_repo"),
             (500, "snapshot_exception", "Indices don't have primary shards [lost]", 7, "shards_unassigned"),
             (500, "snapshot_exception", "the following indices have unassigned primary shards [lost]", 7, "shards_unassigned"),
-            (
-                500,
-                "snapshot_restore_exception",
-                "cannot restore index [a] because an open index with same name already exists",
-                3,
-                "index_in_the_way",
-            ),
+            (500, "snapshot_restore_exception", "an open index with same name exists", 3, "index_in_the_way"),
             (503, "concurrent_snapshot_execution_exception", "running", 5, "search_busy"),
-            (
-                500,
-                "repository_exception",
-                "exception when loading repository data: unknown field [uuid] found",
-                3,
-                "repository_of_other_product",
-            ),
+            (500, "repository_exception", "loading repository data: unknown field [uuid]", 3, "repository_of_other_product"),
             (401, "security_exception", "missing authentication credentials", 3, "search_not_authenticated"),
             (403, "security_exception", "is unauthorized", 3, "search_forbidden"),
             (503, "master_not_discovered_exception", "", 5, "search_unavailable"),
-            (
-                500,
-                "repository_exception",
-                "[r] repository type [s3] does not exist for project [default]",
-                3,
-                "repository_type_unknown",
-            ),
+            (500, "repository_exception", "[r] repository type [s3] does not exist", 3, "repository_type_unknown"),
             (500, "repository_exception", "[r] Unexpected exception when loading repository data", 7, "repository_damaged"),
             (400, "illegal_argument_exception", "no", 1, "search_refused"),
             (400, "validation_exception", "currently has [9]/[9] maximum LOCAL_ONLY shards open;", 3, "shard_limit_reached"),
-            (
-                503,
-                "cluster_block_exception",
-                "blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];",
-                5,
-                "search_unavailable",
-            ),
+            (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "search_unavailable"),
             (403, "cluster_block_exception", "index [a] blocked by: [FORBIDDEN/8/index write (api)];", 3, "index_blocked"),
         ] {
             assert_eq!(code(status, &error(kind, reason)), (exit, expected.to_owned()), "{kind}: {reason}");
@@ -259,18 +219,5 @@ mod tests {
         for status in [400, 401, 403, 404, 405, 413, 429] {
             assert_eq!(refusal(status, &Value::Null).effect, Effect::None, "{status}");
         }
-    }
-
-    #[test]
-    fn a_wrong_path_behind_the_host_is_told_from_a_wrong_host() {
-        let of = |base: &str, status| {
-            stranger(base, &Answer { status, product: None, body: error("index_not_found_exception", "no such index [nowhere]") })
-        };
-        let path = of("https://h:9200/nowhere", 404);
-        assert_eq!((path.status.code(), path.code.as_str()), (3, "not_a_search_database"));
-        assert!(path.hint.is_some_and(|hint| hint.contains(" https://h:9200 ")));
-        assert!(path.causes.contains(&"no such index [nowhere]".to_owned()));
-        assert!(of("https://h:9200", 404).hint.is_some_and(|hint| hint.contains("address and port")));
-        assert_eq!(stranger("https://h", &Answer { status: 503, product: None, body: Value::Null }).status.code(), 5);
     }
 }

@@ -52,7 +52,7 @@ impl<'a> Follow<'a> {
             path(&["_snapshot", self.repository, self.name, "_status"])
         );
         let status = self.server.get(&status);
-        if let Some(Far { done, total, shards }) = status.ok().as_ref().and_then(far) {
+        if let Some((done, total, shards)) = status.ok().as_ref().and_then(far) {
             self.progress.set_with_parts(done, total, &shards);
         }
     }
@@ -110,26 +110,14 @@ pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failu
     ))
 }
 
-/// How far a snapshot is.
-#[derive(Debug, PartialEq, Eq)]
-struct Far {
-    /// Bytes done, and bytes in all.
-    done: u64,
-    total: u64,
-    shards: Parts,
-}
-
-/// How far it is, from `_status`; nothing as long as the server does not know how many bytes there are.
-fn far(status: &Value) -> Option<Far> {
+/// Bytes done and in all, and shards, from `_status`; nothing as long as the server does not know how many bytes there are.
+fn far(status: &Value) -> Option<(u64, u64, Parts)> {
     let snapshot = status.pointer("/snapshots/0")?;
     let number = |pointer: &str| json::number(snapshot, pointer);
     let total = number("/stats/incremental/size_in_bytes").filter(|total| *total > 0)?;
     let shards = |name: &str| number(&format!("/shards_stats/{name}")).unwrap_or(0);
-    Some(Far {
-        done: number("/stats/processed/size_in_bytes").unwrap_or(0).min(total),
-        total,
-        shards: Parts { name: "shards", done: shards("done"), total: shards("total") },
-    })
+    let done = number("/stats/processed/size_in_bytes").unwrap_or(0).min(total);
+    Some((done, total, Parts { name: "shards", done: shards("done"), total: shards("total") }))
 }
 
 #[cfg(test)]
@@ -143,7 +131,7 @@ mod tests {
         let status = json!({"snapshots": [{"stats": {"incremental": {"size_in_bytes": 10}, "processed": {"size_in_bytes": 4}},
             "shards_stats": {"done": 1, "started": 2, "total": 3}}]});
         let shards = Parts { name: "shards", done: 1, total: 3 };
-        assert_eq!(far(&status), Some(Far { done: 4, total: 10, shards }));
+        assert_eq!(far(&status), Some((4, 10, shards)));
         assert_eq!(far(&json!({"snapshots": []})), None);
     }
 }

@@ -222,7 +222,7 @@ pub(crate) const RULES: &[Rule] = &[
     refused("search_not_authenticated", "The search database does not accept these credentials, or wants some.")
         .http(&[401])
         .hint("Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…)."),
-    refused("search_forbidden", "The search database's user has no right to do this.")
+    refused("search_forbidden", "The user has no right to do this; the cause names the right.")
         .http(&[403])
         .hint("Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user."),
     not_found("search_not_found", "The search database does not have what was asked for.")
