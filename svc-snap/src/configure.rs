@@ -119,17 +119,12 @@ fn config(given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return file::absolute(given);
     }
-    let there: Vec<&str> = PLACES.into_iter().filter(|place| Path::new(place).exists()).collect();
-    match there.as_slice() {
-        [one] => Ok(PathBuf::from(one)),
-        [] => Err(Failure::not_found(
-            "search_config_not_found",
-            format!("The search database's configuration is neither {}.", PLACES.join(" nor ")),
-        )
-        .hint("Name it with --config (SVC_SEARCH_CONFIG).")),
-        _ => Err(Failure::refused("search_config_ambiguous", format!("There are two configurations: {}.", there.join(" and ")))
-            .hint("Name the right one with --config (SVC_SEARCH_CONFIG).")),
+    let mut there = PLACES.into_iter().map(PathBuf::from).filter(|place| place.exists());
+    if let (Some(one), None) = (there.next(), there.next()) {
+        return Ok(one);
     }
+    let message = format!("Which configuration file is meant is not clear: of {} there is not just one.", PLACES.join(" and "));
+    Err(Failure::not_found("search_config_not_found", message).hint("Name it with --config (SVC_SEARCH_CONFIG)."))
 }
 
 fn os_user(args: &ConfigureArgs, config: &Path) -> Result<String, Failure> {

@@ -92,8 +92,9 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     refuse_blocked(&server, &live)?;
     for _ in 1..RACES {
         match create(args, call, &server, &mark, &live) {
-            // Somebody else has taken the name since it was free, and nothing of ours was begun.
-            Err(stopped) if args.unique && is_taken(&stopped) && call.effects().changed() == Changed::No => {}
+            // Another run has taken the name since it was free, and nothing of ours was begun.
+            Err(stopped)
+                if args.unique && stopped.failure.code == "snapshot_name_in_use" && call.effects().changed() == Changed::No => {}
             ended => return ended,
         }
     }
@@ -107,15 +108,14 @@ fn refuse_blocked(server: &Server, live: &Live) -> Result<(), Failure> {
     guard::refuse_blocked(server, |index, block| matches!(block, "read" | guard::METADATA) && is_taken(index))
 }
 
-fn is_taken(stopped: &Stopped<Created>) -> bool {
-    stopped.failure.code == "snapshot_name_in_use"
-}
-
 fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Live) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let (name, found) = choose(args, call, server, mark)?;
     let take = Take { repository, name: &name, wanted: live.names(), mark };
-    let why_not = rate_not_changed(args, found.is_some());
+    let why_not = match (&found, args.no_wait) {
+        (Some(_), _) => Some("the snapshot was begun by an earlier call"),
+        (None, no_wait) => no_wait.then_some("with --no-wait nobody is there to put it back"),
+    };
     let mut rates = Rates::of_repository(call, server, repository, &args.rate.rate, why_not)?;
     let plan = rates.around(if found.is_some() { Vec::new() } else { vec![take.action()] });
     let mut created = planned(server, &take, live, plan);
@@ -132,15 +132,6 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
     };
     rates.account(call);
     ended
-}
-
-/// Why the repository's throttle has to be left as it is.
-fn rate_not_changed(args: &CreateArgs, resumed: bool) -> Option<&'static str> {
-    match (resumed, args.no_wait) {
-        (true, _) => Some("the snapshot was begun by an earlier call"),
-        (_, true) => Some("with --no-wait nobody is there to put it back"),
-        _ => None,
-    }
 }
 
 fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> Created {

@@ -65,8 +65,6 @@ pub struct Health {
     pub status: String,
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
-    /// How many nodes there are.
-    pub nodes_count: u64,
     /// The nodes.
     #[serde(default)]
     pub nodes: Vec<Node>,
@@ -90,7 +88,7 @@ pub struct Health {
 
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let until = Instant::now() + call.deadline().limit().unwrap_or(WAIT);
-    let (server, health, unverified) = loop {
+    let (server, health) = loop {
         if args.wait {
             wait(args, call, until)?;
         }
@@ -102,7 +100,7 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
         }
     };
     Left::find(call, &server, Some(&health.repository.name))?.remark(call);
-    remark(call, &health, unverified);
+    remark(call, &health);
     if health.red_indices.is_empty() {
         return Ok(health);
     }
@@ -152,22 +150,20 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
     indices.filter(|(_, index)| index.get("status").is_some_and(|status| status == "red")).map(|(name, _)| name)
 }
 
-/// The health, and why it is unknown whether the repository can be used, where it is registered and that is unknown.
-fn get(args: &HealthArgs, call: &Call) -> Result<(Server, Health, Option<Failure>), Failure> {
+fn get(args: &HealthArgs, call: &Call) -> Result<(Server, Health), Failure> {
     let server = Server::connect(&args.connection, call)?;
     let cluster = server.get(CLUSTER)?;
     let content = live::any(&server, &args.scope.scope, &Patterns::parse("*"))?;
     let in_scope = |name: &str| content.holds(name);
     let mut red_indices: Vec<String> = red(&cluster).filter(|name| in_scope(name)).cloned().collect();
     red_indices.sort();
-    let (repository, unverified) = repository::look(&server, &args.repository.repository)?;
+    let repository = repository::get(call, &server, &args.repository.repository)?;
     let nodes = nodes(&server)?;
     let data_nodes = nodes.iter().filter(|node| node.holds_data).count() as u64;
     warn_of_replicas(call, &cluster, in_scope, data_nodes);
     let health = Health {
         status: text(&cluster, "/status").unwrap_or_default().to_owned(),
         red_indices,
-        nodes_count: number(&cluster, "/number_of_nodes").unwrap_or(0),
         path_repo: nodes::common(&nodes),
         nodes,
         repository,
@@ -181,7 +177,7 @@ fn get(args: &HealthArgs, call: &Call) -> Result<(Server, Health, Option<Failure
         product: server.product,
         version: server.version.clone(),
     };
-    Ok((server, health, unverified))
+    Ok((server, health))
 }
 
 /// What the primary shards of the scope take; `None` where the user may not ask. A closed index does not say.
@@ -209,10 +205,9 @@ fn warn_of_replicas(call: &Call, cluster: &Value, in_scope: impl Fn(&str) -> boo
     }
 }
 
-/// What is no failure, and what a preflight should know. `unverified`: why it is unknown whether the repository can be used.
-fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
+/// What is no failure, and what a preflight should know.
+fn remark(call: &Call, health: &Health) {
     copies::remark(call, &health.copies);
-    let (name, repository) = (&health.repository.name, &health.repository);
     if health.status == "red" && health.red_indices.is_empty() {
         call.warn("cluster_red", "The cluster is red: an index outside the scope lacks a primary shard.");
     }
@@ -227,26 +222,6 @@ fn remark(call: &Call, health: &Health, unverified: Option<Failure>) {
             "Data streams cannot be staged, so that svc-rollback is refused: {}. Leave them out of the scope (SVC_INDICES='*,-NAME').",
             health.data_streams.join(", ")
         ));
-    }
-    if !repository.registered {
-        let message = format!("The repository {name} is not registered; svc-snap register --location DIR does it.");
-        call.warn("repository_not_registered", message);
-    }
-    if repository.verified == Some(false) {
-        let nodes = repository.unusable_nodes.join(", ");
-        call.warn(
-            "repository_unusable",
-            format!("Not every node can use the repository {name} ({nodes}); svc-snap verify says why."),
-        );
-    }
-    if let Some(failure) = unverified {
-        let why = failure.causes.first().unwrap_or(&failure.message);
-        let message = format!("Whether the repository {name} can be used is unknown: {} ({why})", failure.message);
-        call.warn("repository_not_verified", message);
-    }
-    if repository.readable == Some(false) {
-        let message = format!("Files that belong to the repository {name} are not there; svc-snap verify says more.");
-        call.warn("repository_damaged", message);
     }
     for disk in health.disks.iter().filter(|disk| disk.level != Level::Free) {
         let stage = match disk.level {

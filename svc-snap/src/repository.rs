@@ -42,9 +42,6 @@ pub(crate) fn hold(call: &Call, server: &Server, repository: &str) -> Result<Loc
 }
 
 /// The repository's definition as the server has it, `None` where none of that name is registered.
-///
-/// # Errors
-/// The server does not answer, or refuses.
 pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Value>, Failure> {
     let found = server.find(&path(&["_snapshot", repository]))?;
     Ok(found.and_then(|all| all.get(repository).cloned()))

@@ -86,9 +86,6 @@ impl Server {
 
     /// Makes all that was written to indices (names, comma separated) visible to searches and counts. Not a change: what
     /// there is stays as it is.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
     pub(crate) fn refresh(&self, indices: &str) -> Result<(), Failure> {
         self.ask("POST", &path(&[indices, "_refresh"]), None).map(drop)
     }

@@ -396,9 +396,6 @@ impl<'a> Rates<'a> {
     }
 
     /// The cluster's throttle, for a restore; left as it is where the cluster is not the service's alone.
-    ///
-    /// # Errors
-    /// As [`Rates::of_repository`].
     pub(crate) fn of_cluster(call: &Call, server: &Server, scope: &Scope, rate: &Rate) -> Result<Self, Failure> {
         let left = Left::find(call, server, None)?;
         let why_not = (!scope.is_everything())

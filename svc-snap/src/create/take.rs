@@ -172,9 +172,6 @@ impl Taking<'_> {
     }
 
     /// The same for one that this call has begun: a signal cancels it.
-    ///
-    /// # Errors
-    /// As [`Taking::wait`].
     pub(crate) fn wait_or_cancel(&self) -> Result<Snapshot, Failure> {
         self.wait().map_err(|why| if why.signal.is_some() { self.cancelled(None, why) } else { why })
     }

@@ -23,9 +23,6 @@ pub struct Node {
 }
 
 /// All nodes, by name.
-///
-/// # Errors
-/// The server does not answer, or refuses.
 pub(super) fn nodes(server: &Server) -> Result<Vec<Node>, Failure> {
     let wanted = "nodes.*.settings.path.repo,nodes.*.name,nodes.*.version,nodes.*.roles";
     Ok(read(&server.get(&format!("/_nodes?filter_path={wanted}"))?))

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::{Failure, Status};
+use svc_step::{Call, Failure, Status};
 
 use crate::repository;
 use crate::repository::verdict::verify;
@@ -35,48 +35,58 @@ pub struct RepositoryHealth {
     pub readable: Option<bool>,
 }
 
-/// Looks at the repository; and why nobody knows whether it can be used, where it is registered and nobody does.
+/// The repository's health. What is wrong with it is a warning; that it may not be verified, or not at the moment, says nothing of it.
 ///
 /// # Errors
-/// The server has gone, a signal, or the end of the time limit.
-pub(super) fn look(server: &Server, name: &str) -> Result<(RepositoryHealth, Option<Failure>), Failure> {
+/// The server does not answer any more, a signal, or the end of the time limit.
+pub(super) fn get(call: &Call, server: &Server, name: &str) -> Result<RepositoryHealth, Failure> {
     let definition = repository::definition(server, name)?;
     let said = |pointer: &str| text(definition.as_ref()?, pointer).map(str::to_owned);
-    let (verdict, mut unverified) = if definition.is_some() { known(verify(server, name))? } else { (None, None) };
-    let verified = verdict.as_ref().map(|verdict| verdict.unusable.is_none());
-    let readable = if verified == Some(true) {
-        let probed = match snapshot::probe(server, name) {
-            Err(failure) if failure.code == "repository_damaged" => Ok(false),
-            probed => probed.map(|_| true),
-        };
-        let (readable, unknown) = known(probed)?;
-        unverified = unverified.or(unknown);
-        readable
-    } else {
-        None
-    };
-    let health = RepositoryHealth {
+    let mut health = RepositoryHealth {
         name: name.to_owned(),
         registered: definition.is_some(),
         kind: said("/type"),
         location: said("/settings/location"),
-        verified,
-        unusable_nodes: verdict.map(|verdict| verdict.unusable_nodes).unwrap_or_default(),
+        verified: None,
+        unusable_nodes: Vec::new(),
         readonly: said("/settings/readonly").is_some_and(|value| value == "true"),
-        readable,
+        readable: None,
     };
-    Ok((health, unverified))
+    if !health.registered {
+        let message = format!("The repository {name} is not registered; svc-snap register --location DIR does it.");
+        call.warn("repository_not_registered", message);
+        return Ok(health);
+    }
+    let checked = check(call, server, &mut health);
+    match checked {
+        Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => return Err(failure),
+        Err(failure) if failure.code == "search_unreachable" => return Err(failure),
+        Err(failure) => {
+            let why = failure.causes.first().unwrap_or(&failure.message);
+            let message = format!("Whether the repository {name} can be used is unknown: {} ({why})", failure.message);
+            call.warn("repository_not_verified", message);
+        }
+        Ok(()) => {}
+    }
+    Ok(health)
 }
 
-/// What a verification says of the repository. That it was not allowed, or not possible just now, says nothing of it.
-///
-/// # Errors
-/// The server has gone, a signal, or the end of the time limit.
-fn known<T>(verified: Result<T, Failure>) -> Result<(Option<T>, Option<Failure>), Failure> {
-    match verified {
-        Ok(known) => Ok((Some(known), None)),
-        Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => Err(failure),
-        Err(failure) if failure.code == "search_unreachable" => Err(failure),
-        Err(failure) => Ok((None, Some(failure))),
+fn check(call: &Call, server: &Server, health: &mut RepositoryHealth) -> Result<(), Failure> {
+    let name = &health.name;
+    let verdict = verify(server, name)?;
+    health.verified = Some(verdict.unusable.is_none());
+    health.unusable_nodes = verdict.unusable_nodes;
+    if let Some(failure) = verdict.unusable {
+        call.warn("repository_unusable", format!("{} svc-snap verify says why.", failure.message));
+        return Ok(());
     }
+    let probed = snapshot::probe(server, name);
+    if probed.as_ref().is_err_and(|failure| failure.code == "repository_damaged") {
+        let message = format!("Files that belong to the repository {name} are not there; svc-snap verify says more.");
+        call.warn("repository_damaged", message);
+        health.readable = Some(false);
+        return Ok(());
+    }
+    health.readable = Some(probed.map(|_| true)?);
+    Ok(())
 }

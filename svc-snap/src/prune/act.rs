@@ -7,7 +7,7 @@ use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use super::{Becomes, Cleaned, Judged, Pruned};
 use crate::repository::cleanup;
-use crate::server::busy::{self, patiently};
+use crate::server::busy::{is_busy, patiently};
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
 use crate::snapshot::{self, kept};
@@ -63,10 +63,6 @@ fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<
     let request = path(&["_snapshot", repository, name]);
     let patience = call.deadline().remaining().unwrap_or(BUSY);
     patiently(call, patience, is_busy, || server.change_slowly(call, "DELETE", &request, |_| true)).map(drop)
-}
-
-fn is_busy(failure: &Failure) -> bool {
-    busy::is_busy(failure) || failure.code == "search_unavailable"
 }
 
 /// One look at the end: what was deleted is not there any more.

@@ -21,9 +21,6 @@ pub(crate) fn request(repository: &str) -> String {
 }
 
 /// Cleans up; a server that is busy is asked again for a moment.
-///
-/// # Errors
-/// As [`crate::server::client::Client::change_slowly`].
 pub(crate) fn clean(call: &Call, server: &Server, repository: &str) -> Result<Removed, Failure> {
     let blobs = |answer: &Value| number(answer, "/results/deleted_blobs");
     let clean = || server.change_slowly(call, "POST", &request(repository), |answer| blobs(answer) != Some(0));

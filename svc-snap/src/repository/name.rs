@@ -1,17 +1,11 @@
 //! Names of repositories and of what is in them: the servers' rules, checked before anything is sent.
 
 /// Checks a repository's name, which may have upper-case letters.
-///
-/// # Errors
-/// A sentence for clap.
 pub(crate) fn repository(text: &str) -> Result<String, String> {
     checked("repository", text, false)
 }
 
 /// Checks a name; `lower`: whether it may have no upper-case letters.
-///
-/// # Errors
-/// A sentence for clap.
 pub(crate) fn checked(what: &str, text: &str, lower: bool) -> Result<String, String> {
     const FORBIDDEN: &[char] = &['\\', '/', '*', '?', '"', '<', '>', '|', ',', '#', ':'];
     let wrong = |why: &str| Err(format!("`{text}` is no {what} name: {why}"));

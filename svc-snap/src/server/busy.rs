@@ -35,7 +35,7 @@ pub(crate) fn patiently<T>(
     }
 }
 
-/// Whether the server has refused something for being busy.
+/// Whether the server is busy, or does not answer requests at the moment.
 pub(crate) fn is_busy(failure: &Failure) -> bool {
-    failure.code == "search_busy"
+    failure.code == "search_busy" || failure.code == "search_unavailable"
 }

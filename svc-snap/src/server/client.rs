@@ -133,9 +133,6 @@ impl Client {
     }
 
     /// The same, read as what it is to be: the whole of a long answer as a tree would take many times the memory.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
     pub(crate) fn get_as<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let raw = self.send("GET", path, None).map_err(|error| error.failure)?;
         let read = if is_success(raw.status) { parse(&self.base, &raw) } else { answer(&self.base, raw).and_then(refused) };
@@ -143,9 +140,6 @@ impl Client {
     }
 
     /// A `GET` of something that may not be there.
-    ///
-    /// # Errors
-    /// As [`Client::get`], but what is not there is `None`.
     pub(crate) fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
         match self.get(path) {
             Ok(found) => Ok(Some(found)),
@@ -163,27 +157,18 @@ impl Client {
     }
 
     /// A request without a lasting effect, such as a refresh or a verification.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
     pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let sent = self.send(method, path, body);
         sent.and_then(|raw| success(&self.base, raw)).map_err(|error| error.failure)
     }
 
     /// A request that is not accounted for, ended by a signal or the end of the time limit.
-    ///
-    /// # Errors
-    /// As [`Client::get`], with what is known of its effect.
     pub(crate) fn attempt(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, RequestError> {
         self.for_looks().send(method, path, body).and_then(|raw| success(&self.base, raw))
     }
 
     /// A request that is given this time and no longer, whatever signal or time limit has come, and that is not accounted for: it
     /// undoes what must not be left.
-    ///
-    /// # Errors
-    /// As [`refusal`] maps them; no answer in time is 5.
     pub(crate) fn within(&self, time: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let time = self.at_most(time);
         match self.spawn(method, path, body.cloned(), Some(time)).wait(time) {
@@ -196,9 +181,6 @@ impl Client {
     }
 
     /// A request that changes something, accounted for. Where the answer never comes, `changed` becomes unknown.
-    ///
-    /// # Errors
-    /// As [`refusal`] maps them; an answer that never comes is 6.
     pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let attempt = call.effects().attempt();
         self.acting.store(true, Ordering::SeqCst);
@@ -213,9 +195,6 @@ impl Client {
     }
 
     /// Sends a request that may take hours, and waits for its end. `changed` says by the answer whether anything was changed.
-    ///
-    /// # Errors
-    /// As [`Client::change`]; a signal or the end of the time limit, in which case the server continues by itself.
     pub(crate) fn change_slowly(
         &self,
         call: &Call,

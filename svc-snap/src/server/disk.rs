@@ -69,9 +69,6 @@ impl NodeDisk {
 }
 
 /// The disks of all data nodes.
-///
-/// # Errors
-/// The server does not answer, or refuses.
 pub(crate) fn disks(server: &Server) -> Result<Vec<NodeDisk>, Failure> {
     let stats = server.get("/_nodes/stats/fs?filter_path=nodes.*.name,nodes.*.roles,nodes.*.fs.total")?;
     let settings = server.get("/_cluster/settings?include_defaults=true&flat_settings=true")?;

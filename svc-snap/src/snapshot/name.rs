@@ -19,9 +19,6 @@ pub(crate) fn free(name: &str, taken: &[String]) -> String {
 }
 
 /// Checks a snapshot's name; date mathematics (`<snap-{now/d}>`) is not taken, since its name is not known before.
-///
-/// # Errors
-/// A sentence for clap.
 pub(crate) fn snapshot(text: &str) -> Result<String, String> {
     checked("snapshot", text, true)
 }
