@@ -1,4 +1,4 @@
-//! `configure`: the repository's folder, and `path.repo` in the search database's configuration (procedure, 4.1 steps 1 and 2).
+//! `configure`: the repository's folder, and `path.repo` in the server's configuration (procedure, 4.1 steps 1 and 2).
 
 mod folder;
 mod path_repo;
@@ -52,7 +52,7 @@ pub struct Configured {
     pub path_repo: Vec<String>,
     /// The configuration file as it was before, kept here; `null` where it was right already.
     pub kept: Option<String>,
-    /// Whether the configuration was altered, so that the search database must be restarted to know it.
+    /// Whether the configuration was altered, so that the server must be restarted to know it.
     pub restart_needed: bool,
     /// What is done; empty where all is so already.
     pub plan: Vec<Action>,
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let config = config(args.config.as_deref())?;
     let user = OsUser::named(&os_user(args, &config)?)?;
     let _lock = Lock::unless_dry(call, "search-config", &config.display().to_string(), args.dry.dry_run)?;
-    let text = file::read_text("read the search database's configuration", &config, LARGEST)?;
+    let text = file::read_text("read the server's configuration", &config, LARGEST)?;
     let edited = path_repo::add(&text, &location.display().to_string()).map_err(|refused| not_understood(&config, &refused))?;
     let folder = Folder { path: &location, user: &user };
     let todo = folder.look()?;
@@ -92,15 +92,12 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let done = folder.act(call, &todo).and_then(|()| kept.map_or(Ok(()), |kept| write(call, &config, &kept, &text, &edited)));
     match done {
         Ok(()) => Ok(configured),
-        Err(failure) => Err(Stopped::with(failure, as_it_is(configured, &config, &edited))),
+        Err(failure) => {
+            let restart_needed = fs::read_to_string(&config).is_ok_and(|text| text == edited.text);
+            let kept = configured.kept.filter(|kept| Path::new(kept).exists());
+            Err(Stopped::with(failure, Configured { restart_needed, kept, ..configured }))
+        }
     }
-}
-
-/// How far it came.
-fn as_it_is(configured: Configured, config: &Path, edited: &Edited) -> Configured {
-    let restart_needed = fs::read_to_string(config).is_ok_and(|text| text == edited.text);
-    let kept = configured.kept.filter(|kept| Path::new(kept).exists());
-    Configured { restart_needed, kept, ..configured }
 }
 
 fn location(given: &Path) -> Result<PathBuf, Failure> {
@@ -131,7 +128,7 @@ fn os_user(args: &ConfigureArgs, config: &Path) -> Result<String, Failure> {
     let by_name =
         config.file_stem().and_then(|stem| stem.to_str()).filter(|stem| matches!(*stem, "elasticsearch" | "opensearch"));
     args.os_user.clone().or_else(|| by_name.map(str::to_owned)).ok_or_else(|| {
-        Failure::usage("search_os_user_missing", "Nothing says whom the search database runs as.")
+        Failure::usage("search_os_user_missing", "Nothing says whom the server runs as.")
             .hint("Say --os-user (SVC_SEARCH_OS_USER).")
     })
 }
@@ -147,8 +144,7 @@ fn not_understood(config: &Path, refused: &Refused) -> Failure {
 /// The file before is kept first; the new one has its rights.
 fn write(call: &Call, config: &Path, kept: &Previous, text: &str, edited: &Edited) -> Result<(), Failure> {
     // A link is followed: the file that it leads to is the configuration.
-    let target =
-        fs::canonicalize(config).map_err(|error| Failure::io("write the search database's configuration", config, &error))?;
+    let target = fs::canonicalize(config).map_err(|error| Failure::io("write the server's configuration", config, &error))?;
     kept.keep(&target, text.as_bytes())?;
     call.effects().happened();
     file::write_whole(&target, edited.text.as_bytes(), 0o600, Existing::ReplaceInUse)

@@ -1,4 +1,4 @@
-//! How the search database is reached: address, credentials, TLS. Nothing here ever shows a secret.
+//! How the server is reached: address, credentials, TLS. Nothing here ever shows a secret.
 
 mod credentials;
 mod tls;
@@ -13,7 +13,7 @@ use svc_step::Failure;
 use svc_step::secret::Secret;
 use ureq::tls::TlsConfig;
 
-/// How the search database is reached.
+/// How the server is reached.
 #[derive(Debug, Clone)]
 pub struct Connection {
     args: ConnectionArgs,

@@ -77,7 +77,6 @@ pub struct Created {
     /// Whether an earlier call of the same run had begun it, and this one only waited for it and judged it.
     pub resumed: bool,
     /// The throttle of the repository, where `--rate` speaks of it; else `null`.
-    #[serde(default)]
     pub rate: Option<RateUsed>,
     /// What is done.
     pub plan: Vec<Action>,

@@ -1,4 +1,4 @@
-//! `health`: is the search database up, which one is it, and is it ready for snapshots? What a preflight asks.
+//! `health`: is the server up, which one is it, and is it ready for snapshots? What a preflight asks.
 
 mod copies;
 mod nodes;
@@ -48,7 +48,7 @@ pub struct HealthArgs {
     connection: Connection,
 }
 
-/// How the search database is.
+/// How the server is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// The cluster's `cluster_uuid`.
@@ -66,7 +66,6 @@ pub struct Health {
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
     /// The nodes.
-    #[serde(default)]
     pub nodes: Vec<Node>,
     /// The folders that every node may have repositories in (`path.repo`); empty where 4.1 has still to be done.
     pub path_repo: Vec<String>,
@@ -76,13 +75,10 @@ pub struct Health {
     pub disks: Vec<NodeDisk>,
     /// What the indices of the scope take without their replicas, which is what a first snapshot of them stores; `null` where
     /// the user may not ask.
-    #[serde(default)]
     pub indices_bytes: Option<u64>,
     /// Our own copies of indices of the scope: staged, set aside, kept.
-    #[serde(default)]
     pub copies: Vec<OwnCopy>,
     /// The data streams of the scope, which cannot be staged.
-    #[serde(default)]
     pub data_streams: Vec<String>,
 }
 
@@ -111,7 +107,7 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     Err(Stopped::with(causes.into_iter().fold(failure, Failure::cause), health))
 }
 
-/// Waits until the search database answers and no index that may be the service's is red, or until the time is over. Whatever is
+/// Waits until the server answers and no index that may be the service's is red, or until the time is over. Whatever is
 /// asked here is asked twice a second, so it is only what is cheap; all else is asked once, afterwards.
 fn wait(args: &HealthArgs, call: &Call, until: Instant) -> Result<(), Failure> {
     let mut server = None;

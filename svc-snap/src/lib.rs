@@ -39,7 +39,7 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-/// Snapshots of the search database: take, judge, stage, swap and restore them
+/// Snapshots of the server: take, judge, stage, swap and restore them
 #[derive(Debug, Parser)]
 #[command(
     name = "svc-snap",
@@ -58,9 +58,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Make the repository's folder and put it into the search database's configuration
+    /// Make the repository's folder and put it into the server's configuration
     Configure(configure::ConfigureArgs),
-    /// Make a repository known to the search database
+    /// Make a repository known to the server
     Register(register::RegisterArgs),
     /// Let every node prove that it can use the repository
     Verify(verify::VerifyArgs),
@@ -88,7 +88,7 @@ enum Step {
     Delete(delete::DeleteArgs),
     /// Remove the snapshots that are not needed any more
     Prune(prune::PruneArgs),
-    /// Say how the search database is, and whether it is ready for snapshots
+    /// Say how the server is, and whether it is ready for snapshots
     Health(health::HealthArgs),
 }
 

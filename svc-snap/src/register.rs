@@ -87,7 +87,6 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     let name = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, name, &args.dry)?;
     let (before, note) = repository::definition(&server, name)?.map(|value| Definition::read(&value)).unzip();
-    let before: Option<Definition> = before;
     if let Some(before) = before.as_ref().filter(|_| !args.replace) {
         before.refuse_loss(name, &wanted)?;
     }

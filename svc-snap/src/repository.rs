@@ -49,7 +49,7 @@ pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Val
 
 /// None of that name is registered.
 pub(crate) fn not_found(repository: &str) -> Failure {
-    Failure::not_found("repository_not_found", format!("The search database has no snapshot repository {repository}."))
+    Failure::not_found("repository_not_found", format!("The server has no snapshot repository {repository}."))
         .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
 }
 

@@ -118,9 +118,8 @@ impl Note {
 
     /// One that is not understood belongs to an unknown run.
     fn read(text: &str) -> Self {
-        let unknown = || "?".to_owned();
-        let other = || Self { run: unknown(), host: unknown(), token: String::new(), was: None, set: String::new() };
-        serde_json::from_str(text).unwrap_or_else(|_| other())
+        let (run, host) = ("?".to_owned(), "?".to_owned());
+        serde_json::from_str(text).unwrap_or(Self { run, host, token: String::new(), was: None, set: String::new() })
     }
 
     /// Whether its run is running; `None` where its lock is not under this state folder, so that nothing can be told.

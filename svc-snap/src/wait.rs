@@ -53,7 +53,6 @@ pub struct Waited {
     /// What was brought back from it, where a staging or a restore was waited for; else empty.
     pub brought: Vec<BroughtIndex>,
     /// The data streams of that restore that the server was asked for; else empty.
-    #[serde(default)]
     pub streams: Vec<StreamBack>,
 }
 

@@ -1,4 +1,4 @@
-//! The repository's folder (procedure, 4.1 step 1): there, owned by the search database's user, and reachable for it.
+//! The repository's folder (procedure, 4.1 step 1): there, owned by the server's user, and reachable for it.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -121,7 +121,7 @@ impl Folder<'_> {
             match fs::DirBuilder::new().mode(mode).create(folder) {
                 Ok(()) => {
                     call.effects().happened();
-                    // The caller's umask would close a parent to the search database (scripts have 077).
+                    // The caller's umask would close a parent to the server (scripts have 077).
                     fs::set_permissions(folder, fs::Permissions::from_mode(mode))
                         .map_err(|error| Failure::io("open the folder", folder, &error))?;
                 }

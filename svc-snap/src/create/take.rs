@@ -100,7 +100,7 @@ impl Taking<'_> {
                     return Ok(());
                 }
                 Ok(Some(ended)) => {
-                    trouble = Some(ended.map_or_else(|trouble| trouble, |answer| odd(&answer)));
+                    trouble = Some(ended.err().unwrap_or_else(unheard));
                     until = Instant::now() + APPEARS;
                 }
                 Ok(None) => {}
@@ -245,14 +245,8 @@ pub(crate) fn in_use(repository: &str, name: &str) -> Failure {
         .hint("Give another name, or pass --unique to have a free name picked.")
 }
 
-/// The request was sent, and neither an answer nor the snapshot came.
+/// The request was sent, and neither an acceptance nor the snapshot came.
 fn unheard() -> RequestError {
-    let failure = Failure::timeout("answer_lost", "The server shows no such snapshot, and the request has no answer.");
-    RequestError { failure, effect: Effect::Unknown }
-}
-
-fn odd(answer: &Value) -> RequestError {
-    let failure = Failure::failed("answer_not_understood", "The answer is not that of a server about this snapshot.")
-        .cause(answer.to_string().chars().take(500).collect::<String>());
+    let failure = Failure::timeout("answer_lost", "The server shows no such snapshot, and no answer accepts it.");
     RequestError { failure, effect: Effect::Unknown }
 }

@@ -25,13 +25,10 @@ pub struct RepositoryHealth {
     /// Whether every node can use it; `null` where it is not registered, or where nobody knows (a warning says why).
     pub verified: Option<bool>,
     /// The nodes that cannot use it, by name, as far as the server tells.
-    #[serde(default)]
     pub unusable_nodes: Vec<String>,
     /// Whether this server may only read it.
-    #[serde(default)]
     pub readonly: bool,
     /// Whether what the server knows to be in it is there; `null` where it is not registered, or where nobody knows.
-    #[serde(default)]
     pub readable: Option<bool>,
 }
 

@@ -91,7 +91,7 @@ fn clean_up(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), Fai
         Err(failure) if is_busy(&failure) => {
             call.warn(
                 "cleanup_busy",
-                "The repository was not cleaned up, since the search database is busy; svc-snap cleanup does it later.",
+                "The repository was not cleaned up, since the server is busy; svc-snap cleanup does it later.",
             );
         }
         Err(failure) => return Err(failure),

@@ -25,13 +25,3 @@ pub(crate) fn checked(what: &str, text: &str, lower: bool) -> Result<String, Str
         Ok(text.to_owned())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_repositorys_name_may_have_upper_case_letters() {
-        assert!(repository("My_Backup").is_ok() && repository("a,b").is_err());
-    }
-}

@@ -15,7 +15,7 @@ pub struct NodeDisk {
     pub node: String,
     /// Its size.
     pub total_bytes: u64,
-    /// What is free for the search database.
+    /// What is free for the server.
     pub available_bytes: u64,
     /// How much must stay free, or no further shards are placed on it (the low watermark); `null` where no limit is set.
     #[serde(default)]

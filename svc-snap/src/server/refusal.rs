@@ -85,7 +85,7 @@ fn is_a_gateways(status: u16) -> bool {
 }
 
 fn other(status: u16) -> Failure {
-    Failure::failed("search_refused", format!("The search database refused a request with HTTP {status}."))
+    Failure::failed("search_refused", format!("The server refused a request with HTTP {status}."))
         .hint("See the causes: they are the server's own words.")
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn not_a_search_database(base: &str) -> Failure {
     )
 }
 
-/// A refusal of the first question, who is there. To that no search database says that there is no such thing.
+/// A refusal of the first question, who is there. To that no server says that there is no such thing.
 pub(crate) fn stranger(base: &str, answer: &Answer) -> Failure {
     let refused = refusal(answer.status, &answer.body).failure;
     match answer.status {
@@ -125,7 +125,7 @@ pub(crate) fn stranger(base: &str, answer: &Answer) -> Failure {
 
 /// A node that has not found its cluster yet.
 pub(crate) fn no_cluster(base: &str) -> Failure {
-    Failure::unavailable("search_no_cluster", format!("The search database at {base} has no cluster yet."))
+    Failure::unavailable("search_no_cluster", format!("The server at {base} has no cluster yet."))
         .hint("svc-snap health --wait waits until it has one.")
 }
 

@@ -88,14 +88,14 @@ const SNAPSHOT_NOT_FOUND: Rule =
     not_found("snapshot_not_found", "The repository has no snapshot of that name.").hint("svc-snap list shows which there are.");
 const SNAPSHOT_NAME_IN_USE: Rule = refused("snapshot_name_in_use", "The repository has a snapshot of that name already.")
     .hint("Name another one, or pass --unique to have a free name picked.");
-const SEARCH_BUSY: Rule = unavailable("search_busy", "The search database is busy with something that this cannot run beside.")
+const SEARCH_BUSY: Rule = unavailable("search_busy", "The server is busy with something that this cannot run beside.")
     .hint("Try again in a while; svc-snap list shows snapshots under way.");
-const SEARCH_UNAVAILABLE: Rule = unavailable("search_unavailable", "The search database is not able to answer at the moment.")
+const SEARCH_UNAVAILABLE: Rule = unavailable("search_unavailable", "The server is not able to answer at the moment.")
     .hint("Try again in a while; svc-snap health --wait waits for it.");
 
 /// All of them.
 pub(crate) const RULES: &[Rule] = &[
-    not_found("repository_not_found", "The search database has no snapshot repository of that name.")
+    not_found("repository_not_found", "The server has no snapshot repository of that name.")
         .types(&["repository_missing_exception"])
         .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another."),
     // A name that is simply not known is missing without a file that is.
@@ -109,7 +109,7 @@ pub(crate) const RULES: &[Rule] = &[
     )
     .types(&["repository_exception"])
     .says(&["unknown field [uuid]", "illegal version format"])
-    .hint("Register another folder for this search database, and restore what is in this one into Elasticsearch."),
+    .hint("Register another folder for this server, and restore what is in this one into Elasticsearch."),
     REPOSITORY_DAMAGED
         .types(&["repository_exception"])
         .says(&["read repository data", "loading repository data"]),
@@ -130,33 +130,33 @@ pub(crate) const RULES: &[Rule] = &[
         .types(&["snapshot_restore_exception"])
         .says(&["open index with same name"])
         .hint("svc-snap restore without --in-place stages beside it; in place, see --on-conflict."),
-    invalid("repository_unusable", "Not every node of the search database can write to the repository.")
+    invalid("repository_unusable", "Not every node of the server can write to the repository.")
         .types(&["repository_verification_exception"])
-        .hint("Its folder must be the same one for every node, owned by the search database's user: svc-snap configure --location DIR."),
-    unavailable("repository_in_use", "The repository cannot be changed while the search database works with it.")
+        .hint("Its folder must be the same one for every node, owned by the server's user: svc-snap configure --location DIR."),
+    unavailable("repository_in_use", "The repository cannot be changed while the server works with it.")
         .types(&["illegal_state_exception", "repository_conflict_exception"])
         .says(&["modify or unregister repository"])
         .hint("Try again when the snapshot or restore under way has ended; svc-snap list shows it."),
     refused(
         "location_outside_path_repo",
-        "The repository's folder is in none of those that the search database may write to (path.repo).",
+        "The repository's folder is in none of those that the server may write to (path.repo).",
     )
     .types(&["repository_exception"])
     .says(&["path.repo"])
-    .hint("svc-snap configure --location DIR adds it; then restart the search database."),
+    .hint("svc-snap configure --location DIR adds it; then restart the server."),
     refused("repository_readonly", "The repository is registered read-only.")
         .types(&["repository_exception"])
         .says(&["readonly", "read-only"])
         .hint("svc-snap register --location DIR registers it for writing; two clusters must never write to one folder."),
-    refused("repository_newer_than_server", "The repository was written to by a newer search database than this one.")
+    refused("repository_newer_than_server", "The repository was written to by a newer server than this one.")
         .types(&["repository_exception"])
         .says(&["requires Elasticsearch version", "requires OpenSearch version"])
         .hint("Register another folder for this server, or the old one with --readonly."),
-    refused("repository_type_unknown", "The search database knows no repositories of that type.")
+    refused("repository_type_unknown", "The server knows no repositories of that type.")
         .types(&["repository_exception"])
         .says(&["repository type"])
         .hint("Install the server's plugin for that type on every node, or name another one with --type."),
-    invalid("repository_changed_elsewhere", "The repository's folder was written to by something else than this search database.")
+    invalid("repository_changed_elsewhere", "The repository's folder was written to by something else than this server.")
         .types(&["repository_exception", "snapshot_exception"])
         .says(&["concurrent modification", "do not match its expected state", "not to match its expected state"])
         .hint("Two clusters must never write to one folder: register it in the other one with --readonly, then register it here again."),
@@ -219,13 +219,13 @@ pub(crate) const RULES: &[Rule] = &[
     SEARCH_BUSY
         .types(&["illegal_state_exception"])
         .says(&["already in-progress", "currently being deleted", "is running", "currently running"]),
-    refused("search_not_authenticated", "The search database does not accept these credentials, or wants some.")
+    refused("search_not_authenticated", "The server does not accept these credentials, or wants some.")
         .http(&[401])
         .hint("Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…)."),
     refused("search_forbidden", "The user has no right to do this; the cause names the right.")
         .http(&[403])
         .hint("Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user."),
-    not_found("search_not_found", "The search database does not have what was asked for.")
+    not_found("search_not_found", "The server does not have what was asked for.")
         .http(&[404])
         .hint("See the causes: they are the server's own words."),
     SEARCH_UNAVAILABLE
