@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use svc_tests::gate::Gate;
 use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
@@ -446,4 +447,17 @@ fn a_repository_whose_files_are_gone_is_damaged_whoever_asks() {
     assert_eq!(health.result()["repository"]["readable"], false);
     // A name that was never there is something else.
     sandbox.run(&["show", "nothing"]).fails(4, "snapshot_not_found").unchanged();
+}
+
+#[test]
+fn a_verification_that_is_not_possible_says_nothing_of_the_repository() {
+    let sandbox = Sandbox::new("unverified");
+    for (status, kind) in [(403, "security_exception"), (503, "concurrent_snapshot_execution_exception")] {
+        let refusal = json!({"error": {"type": kind, "reason": "no"}, "status": status});
+        let verify = format!("POST /_snapshot/{}/_verify", sandbox.prefix);
+        let gate = Gate::to(&sandbox.search.url).unwrap().answering(&verify, 1, status, &refusal);
+        let health = sandbox.tool(&["health"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("repository_not_verified");
+        let repository = &health.result()["repository"];
+        assert_eq!((&repository["verified"], &repository["readable"]), (&Value::Null, &Value::Null), "{health}");
+    }
 }

@@ -52,7 +52,7 @@ pub struct Configured {
     pub path_repo: Vec<String>,
     /// The configuration file as it was before, kept here; `null` where it was right already.
     pub kept: Option<String>,
-    /// Whether the configuration was altered, so that the server must be restarted to know it.
+    /// Whether the configuration was changed, so that the server must be restarted to know it.
     pub restart_needed: bool,
     /// What is done; empty where all is so already.
     pub plan: Vec<Action>,
@@ -129,7 +129,7 @@ fn os_user(args: &ConfigureArgs, config: &Path) -> Result<String, Failure> {
         config.file_stem().and_then(|stem| stem.to_str()).filter(|stem| matches!(*stem, "elasticsearch" | "opensearch"));
     args.os_user.clone().or_else(|| by_name.map(str::to_owned)).ok_or_else(|| {
         Failure::usage("search_os_user_missing", "Nothing says whom the server runs as.")
-            .hint("Say --os-user (SVC_SEARCH_OS_USER).")
+            .hint("Pass --os-user (SVC_SEARCH_OS_USER).")
     })
 }
 

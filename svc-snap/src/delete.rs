@@ -108,7 +108,7 @@ fn look(server: &Server, source: &Source) -> Result<(Option<Snapshot>, Option<Fa
 fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {
     match found {
         Some(found) if found.is_under_way() && !args.cancel => Err(verdict::under_way(&source.repository, &source.name)
-            .hint(format!("Wait for it (svc-snap wait {} --repository {}), or say --cancel.", source.name, source.repository))),
+            .hint(format!("Wait for it (svc-snap wait {} --repository {}), or pass --cancel.", source.name, source.repository))),
         Some(found) => source.check_uuid(found),
         // The document's snapshot had been there: it is gone already. A name may be mistyped.
         None if source.document.is_some() => Ok(()),

@@ -120,7 +120,7 @@ pub enum Becomes {
     Kept,
     /// It is to go, and was not touched yet.
     Planned,
-    /// Its removal was asked for, and nobody knows how that ended.
+    /// Its removal was asked for, and the outcome is unknown.
     UnderWay,
     /// This call has deleted it.
     Deleted,
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         return Ok(pruned);
     }
     let ended = if is_any_to_go { act::act(call, &server, pruned, !args.no_cleanup) } else { Ok(pruned) };
-    // Only now, since OpenSearch 1 changes no repository while a snapshot is at work.
+    // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
     ended
 }

@@ -15,7 +15,7 @@ use crate::server::Server;
 use crate::server::path::path;
 
 /// Types of repositories whose settings the server shows whole. Others may have secrets in them that are never shown, and that a
-/// repository written anew would lose.
+/// repository written again would lose.
 pub(crate) const SHOWN_WHOLE: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 
 /// Which repository.

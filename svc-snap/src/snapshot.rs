@@ -4,7 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod fit;
 pub(crate) mod follow;
 pub(crate) mod kept;
-mod look;
+mod get;
 pub(crate) mod mark;
 pub(crate) mod name;
 pub(crate) mod noted;
@@ -20,7 +20,7 @@ use svc_step::document::Time;
 use crate::server::json::{self, list, texts};
 use crate::snapshot::fit::Fit;
 
-pub(crate) use self::look::{all, find, get, not_found, probe};
+pub(crate) use self::get::{all, find, get, not_found, probe};
 
 /// The state of a snapshot that is being taken.
 const IN_PROGRESS: &str = "IN_PROGRESS";

@@ -112,7 +112,7 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
         What::Snapshot(source) => (taken(args, call, &server, source), &source.repository),
         What::Brought(brought) => (back(args, call, &server, brought), &brought.repository),
     };
-    // Also behind a verdict that is no good; but where there is no result there must be no effect.
+    // Also after a failure; but where there is no result there must be no effect.
     let is_known = match &ended {
         Ok(_) => true,
         Err(stopped) => stopped.result.is_some(),
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
     ended
 }
 
-/// A call that gave up waiting may not have been able to put the rate back while the snapshot was at work (OpenSearch 1).
+/// A call that gave up waiting may not have been able to put the rate back while the snapshot was running.
 fn rate_back(call: &Call, server: &Server, repository: &str) {
     if let Ok(left) = Left::find(call, server, Some(repository)) {
         left.put_back_alone(call, server, repository);

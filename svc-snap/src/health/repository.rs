@@ -22,13 +22,13 @@ pub struct RepositoryHealth {
     pub kind: Option<String>,
     /// Its folder; `null` where it has none.
     pub location: Option<String>,
-    /// Whether every node can use it; `null` where it is not registered, or where nobody knows (a warning says why).
+    /// Whether every node can use it; `null` where it is not registered, or where it is unknown (a warning says why).
     pub verified: Option<bool>,
     /// The nodes that cannot use it, by name, as far as the server tells.
     pub unusable_nodes: Vec<String>,
     /// Whether this server may only read it.
     pub readonly: bool,
-    /// Whether what the server knows to be in it is there; `null` where it is not registered, or where nobody knows.
+    /// Whether what the server knows to be in it is there; `null` where it is not registered, or where it is unknown.
     pub readable: Option<bool>,
 }
 

@@ -1,5 +1,5 @@
 //! A server that is busy with something else for a moment: at the end of another removal or cleanup just after it has answered that
-//! one, or reading a repository anew whose settings have changed.
+//! one, or reading a repository again whose settings have changed.
 
 use std::time::{Duration, Instant};
 

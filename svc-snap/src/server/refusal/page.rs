@@ -28,7 +28,7 @@ fn row(rule: &Rule) -> String {
     )
 }
 
-/// `SVC_UPDATE_PAGES=1` writes it anew.
+/// `SVC_UPDATE_PAGES=1` writes it again.
 #[test]
 fn the_page_lists_every_error_of_the_servers_with_its_exit_status() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");

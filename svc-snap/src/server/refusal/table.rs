@@ -167,7 +167,7 @@ pub(crate) const RULES: &[Rule] = &[
     invalid("shards_unassigned", "An index that was asked for has shards that are not there, so no whole snapshot can be taken.")
         .types(&["snapshot_exception"])
         .says(&["primary shards"])
-        .hint("GET /_cluster/allocation/explain says why; mend the index, or leave it out with --indices."),
+        .hint("GET /_cluster/allocation/explain says why; fix the index, or leave it out with --indices."),
     refused("index_exists", "There is an index of that name already.")
         .types(&["resource_already_exists_exception"])
         .hint("GET /_cat/indices?expand_wildcards=all shows it."),
