@@ -23,9 +23,7 @@ use crate::server::Server;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::kept::{self, Kept};
 use crate::snapshot::mark::{Mark, MarkArgs};
-use crate::snapshot::noted;
-use crate::snapshot::{self, Snapshot};
-use crate::snapshot::{name, verdict};
+use crate::snapshot::{self, Snapshot, name, noted, verdict};
 use crate::throttle::{RateArg, RateUsed, Rates};
 
 /// How often `--unique` picks a name, where others take each one meanwhile.

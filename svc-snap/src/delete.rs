@@ -12,8 +12,7 @@ use crate::repository;
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
 use crate::snapshot::source::{Source, SourceArgs};
-use crate::snapshot::{self, Snapshot};
-use crate::snapshot::{kept, verdict};
+use crate::snapshot::{self, Snapshot, kept, verdict};
 use crate::throttle::Left;
 
 /// Arguments of `svc-snap delete`.

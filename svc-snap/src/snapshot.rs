@@ -3,8 +3,8 @@
 pub(crate) mod backup;
 pub(crate) mod fit;
 pub(crate) mod follow;
-pub(crate) mod kept;
 mod get;
+pub(crate) mod kept;
 pub(crate) mod mark;
 pub(crate) mod name;
 pub(crate) mod noted;

@@ -345,6 +345,12 @@ pub(crate) fn without_note(settings: &Map<String, Value>) -> (Map<String, Value>
     (settings, note)
 }
 
+/// A failure with the server's own words, which name a right that is missing.
+fn why(failure: &Failure) -> String {
+    let message = failure.message.trim_end_matches('.');
+    failure.causes.last().map_or_else(|| message.to_owned(), |cause| format!("{message} ({cause})"))
+}
+
 /// A failure that ends the step: a signal, or the end of the time limit.
 fn is_end(failure: &Failure) -> bool {
     failure.signal.is_some() || failure.status == Status::Timeout
@@ -431,7 +437,7 @@ impl<'a> Rates<'a> {
             Ok(found) => found,
             Err(failure) if is_end(&failure) => return Err(failure),
             Err(failure) => {
-                self.leave(call, &failure.message);
+                self.leave(call, &why(&failure));
                 return Ok(None);
             }
         };
@@ -492,7 +498,7 @@ impl<'a> Rates<'a> {
             Err(trouble) if trouble.effect == Effect::Unknown => false,
             Err(trouble) => {
                 note.forget(call);
-                self.leave(call, &trouble.failure.message);
+                self.leave(call, &why(&trouble.failure));
                 return None;
             }
         };

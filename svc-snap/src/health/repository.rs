@@ -54,16 +54,14 @@ pub(super) fn get(call: &Call, server: &Server, name: &str) -> Result<Repository
         call.warn("repository_not_registered", message);
         return Ok(health);
     }
-    let checked = check(call, server, &mut health);
-    match checked {
-        Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => return Err(failure),
-        Err(failure) if failure.code == "search_unreachable" => return Err(failure),
-        Err(failure) => {
-            let why = failure.causes.first().unwrap_or(&failure.message);
-            let message = format!("Whether the repository {name} can be used is unknown: {} ({why})", failure.message);
-            call.warn("repository_not_verified", message);
+    if let Err(failure) = check(call, server, &mut health) {
+        let is_end = failure.signal.is_some() || failure.status == Status::Timeout;
+        if is_end || failure.code == "search_unreachable" {
+            return Err(failure);
         }
-        Ok(()) => {}
+        let why = failure.causes.last().unwrap_or(&failure.message);
+        let message = format!("Whether the repository {name} can be used is unknown: {} ({why})", failure.message);
+        call.warn("repository_not_verified", message);
     }
     Ok(health)
 }

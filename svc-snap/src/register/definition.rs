@@ -20,7 +20,7 @@ pub(super) struct Setting {
     text: Secret,
 }
 
-/// Reads an argument. It may hold a secret, so a refusal does not repeat it.
+/// It may hold a secret, so a refusal does not repeat it.
 pub(super) fn setting(text: &str) -> Result<Setting, String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok(Setting { key: key.to_owned(), text: Secret::new(value.to_owned()) }),
@@ -89,7 +89,6 @@ impl Definition {
         (Self { kind: text(value, "/type").unwrap_or_default().to_owned(), settings }, note)
     }
 
-    /// The body of the request.
     pub(super) fn body(&self) -> Value {
         json!({"type": self.kind, "settings": self.settings})
     }

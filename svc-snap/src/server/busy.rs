@@ -1,5 +1,4 @@
-//! A server that is busy with something else for a moment: at the end of another removal or cleanup just after it has answered that
-//! one, or reading a repository again whose settings have changed.
+//! A server that is busy for a moment, such as at the end of a removal or a cleanup, is asked again.
 
 use std::time::{Duration, Instant};
 
