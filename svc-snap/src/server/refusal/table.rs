@@ -171,6 +171,13 @@ pub(crate) const RULES: &[Rule] = &[
     refused("index_exists", "There is an index of that name already.")
         .types(&["resource_already_exists_exception"])
         .hint("GET /_cat/indices?expand_wildcards=all shows it."),
+    refused("index_not_blocked", "An index that was to be cloned takes writes again.")
+        .types(&["illegal_state_exception"])
+        .says(&["index.blocks.write=true"])
+        .hint("Another call, perhaps on another host, works with the same index: wait for its end, and run this command again."),
+    refused("index_closed", "An index that was asked about is closed.")
+        .types(&["index_closed_exception"])
+        .hint("POST /INDEX/_open opens it; or leave it out with --indices."),
     refused("alias_in_the_way", "A name is wanted for an index and for an alias.")
         .types(&["invalid_index_name_exception"])
         .says(&["already exists as alias"])
