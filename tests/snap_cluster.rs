@@ -250,4 +250,10 @@ fn a_repository_that_one_node_cannot_write_to_is_named_with_its_node() {
     let verified = sandbox.run(&["verify"]).ok().unchanged();
     assert_eq!(verified.result()["nodes"], json!(["svc-1", "svc-2", "svc-3"]));
     assert_eq!(sandbox.run(&["register", "--location", location]).ok().unchanged().result()["plan"], json!([]));
+
+    // A replica that lacks more than a node.
+    let settings = json!({"number_of_replicas": 1, "routing.allocation.enable": "primaries"});
+    let lacking = sandbox.index("lacking", json!({"settings": settings}));
+    let health = sandbox.run(&["health"]).ok().warns("replicas_missing");
+    assert!(health.doc()["warnings"].to_string().contains(&lacking), "{health}");
 }

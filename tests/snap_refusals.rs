@@ -22,7 +22,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
     sandbox.run(&["list", "--repository", "nowhere"]).fails(4, "repository_not_found").unchanged();
     sandbox.run(&["stage", "nothing"]).fails(4, "snapshot_not_found").unchanged();
     let long = ["create", "long", "--taken-because", &"x".repeat(800)];
-    sandbox.run(&long).fails(1, "request_too_large").unchanged();
+    sandbox.run(&long).fails(1, "search_refused").unchanged();
 
     // A disk that is full, or an operator, makes a cluster read-only.
     set("cluster.blocks.read_only", json!(true));
@@ -42,7 +42,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
 
     // A closed index is taken over only where it has as many shards.
     sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
-    let other_shape = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).fails(1, "restore_refused");
+    let other_shape = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).fails(1, "search_refused");
     assert!(other_shape.doc()["error"]["causes"].to_string().contains("with [2] shards"), "{other_shape}");
 
     // Two repositories that do not know of each other, in one folder.
@@ -56,7 +56,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
     let url = ["register", "--repository", "from-afar", "--type", "url", "--readonly", "--setting", "url=http://127.0.0.1:1/"];
     // One of the six has the module that reads from an address. It refuses the address, and registers it all the same.
     if sandbox.search.key == "opensearch-3" {
-        sandbox.run(&url).fails(1, "url_not_allowed").changed();
+        sandbox.run(&url).fails(7, "repository_unusable").changed();
     } else {
         sandbox.run(&url).refused("repository_type_unknown");
     }

@@ -7,10 +7,10 @@ use svc_step::common::DryRun;
 use svc_step::{Call, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::rate::left::Left;
 use crate::repository::cleanup::{clean, request};
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap cleanup`.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `configure`: the repository's folder, and `path.repo` in the search database's configuration (procedure, 4.1 steps 1 and 2).
+//! `configure`: the repository's folder, and `path.repo` in the server's configuration (procedure, 4.1 steps 1 and 2).
 
 mod folder;
 mod path_repo;
@@ -16,7 +16,7 @@ use svc_step::user::OsUser;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use self::folder::{Folder, check_rights};
-use self::path_repo::{Edited, extend};
+use self::path_repo::{Edited, Refused};
 
 /// A configuration file is not larger.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -52,7 +52,7 @@ pub struct Configured {
     pub path_repo: Vec<String>,
     /// The configuration file as it was before, kept here; `null` where it was right already.
     pub kept: Option<String>,
-    /// Whether the configuration was altered, so that the search database must be restarted to know it.
+    /// Whether the configuration was changed, so that the server must be restarted to know it.
     pub restart_needed: bool,
     /// What is done; empty where all is so already.
     pub plan: Vec<Action>,
@@ -63,8 +63,8 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let config = config(args.config.as_deref())?;
     let user = OsUser::named(&os_user(args, &config)?)?;
     let _lock = Lock::unless_dry(call, "search-config", &config.display().to_string(), args.dry.dry_run)?;
-    let text = file::read_text("read the search database's configuration", &config, LARGEST)?;
-    let edited = extend(&text, &location.display().to_string()).map_err(|why| not_understood(&config, &location, &why))?;
+    let text = file::read_text("read the server's configuration", &config, LARGEST)?;
+    let edited = path_repo::add(&text, &location.display().to_string()).map_err(|refused| not_understood(&config, &refused))?;
     let folder = Folder { path: &location, user: &user };
     let todo = folder.look()?;
     let altered = edited.text != text;
@@ -92,15 +92,12 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let done = folder.act(call, &todo).and_then(|()| kept.map_or(Ok(()), |kept| write(call, &config, &kept, &text, &edited)));
     match done {
         Ok(()) => Ok(configured),
-        Err(failure) => Err(Stopped::with(failure, as_it_is(configured, &config, &edited))),
+        Err(failure) => {
+            let restart_needed = fs::read_to_string(&config).is_ok_and(|text| text == edited.text);
+            let kept = configured.kept.filter(|kept| Path::new(kept).exists());
+            Err(Stopped::with(failure, Configured { restart_needed, kept, ..configured }))
+        }
     }
-}
-
-/// How far it came.
-fn as_it_is(configured: Configured, config: &Path, edited: &Edited) -> Configured {
-    let restart_needed = fs::read_to_string(config).is_ok_and(|text| text == edited.text);
-    let kept = configured.kept.filter(|kept| Path::new(kept).exists());
-    Configured { restart_needed, kept, ..configured }
 }
 
 fn location(given: &Path) -> Result<PathBuf, Failure> {
@@ -119,40 +116,35 @@ fn config(given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return file::absolute(given);
     }
-    let there: Vec<&str> = PLACES.into_iter().filter(|place| Path::new(place).exists()).collect();
-    match there.as_slice() {
-        [one] => Ok(PathBuf::from(one)),
-        [] => Err(Failure::not_found(
-            "search_config_not_found",
-            format!("The search database's configuration is neither {}.", PLACES.join(" nor ")),
-        )
-        .hint("Name it with --config (SVC_SEARCH_CONFIG).")),
-        _ => Err(Failure::refused("search_config_ambiguous", format!("There are two configurations: {}.", there.join(" and ")))
-            .hint("Name the right one with --config (SVC_SEARCH_CONFIG).")),
+    let mut there = PLACES.into_iter().map(PathBuf::from).filter(|place| place.exists());
+    if let (Some(one), None) = (there.next(), there.next()) {
+        return Ok(one);
     }
+    let message = format!("Which configuration file is meant is not clear: of {} there is not just one.", PLACES.join(" and "));
+    Err(Failure::not_found("search_config_not_found", message).hint("Name it with --config (SVC_SEARCH_CONFIG)."))
 }
 
 fn os_user(args: &ConfigureArgs, config: &Path) -> Result<String, Failure> {
     let by_name =
         config.file_stem().and_then(|stem| stem.to_str()).filter(|stem| matches!(*stem, "elasticsearch" | "opensearch"));
     args.os_user.clone().or_else(|| by_name.map(str::to_owned)).ok_or_else(|| {
-        Failure::usage("search_os_user_missing", "Nothing says whom the search database runs as.")
-            .hint("Say --os-user (SVC_SEARCH_OS_USER).")
+        Failure::usage("search_os_user_missing", "Nothing says whom the server runs as.")
+            .hint("Pass --os-user (SVC_SEARCH_OS_USER).")
     })
 }
 
-fn not_understood(config: &Path, location: &Path, why: &str) -> Failure {
-    Failure::refused("search_config_not_understood", format!("{} is not altered: {why}.", config.display())).hint(format!(
-        "Add {} to its path.repo by hand, restart the search database, and go on with svc-snap register.",
-        location.display()
+fn not_understood(config: &Path, refused: &Refused) -> Failure {
+    let message = format!("{} is not changed: {}.", config.display(), refused.why);
+    Failure::refused("search_config_not_understood", message).hint(format!(
+        "Write this line into it in place of its path.repo, with all folders that are to stay, and run the same command again:\n  {}",
+        refused.line
     ))
 }
 
 /// The file before is kept first; the new one has its rights.
 fn write(call: &Call, config: &Path, kept: &Previous, text: &str, edited: &Edited) -> Result<(), Failure> {
     // A link is followed: the file that it leads to is the configuration.
-    let target =
-        fs::canonicalize(config).map_err(|error| Failure::io("write the search database's configuration", config, &error))?;
+    let target = fs::canonicalize(config).map_err(|error| Failure::io("write the server's configuration", config, &error))?;
     kept.keep(&target, text.as_bytes())?;
     call.effects().happened();
     file::write_whole(&target, edited.text.as_bytes(), 0o600, Existing::ReplaceInUse)

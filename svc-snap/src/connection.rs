@@ -1,25 +1,26 @@
-//! How the search database is reached: address, credentials, TLS. Nothing here ever shows a secret.
+//! How the server is reached: address, credentials, TLS. Nothing here ever shows a secret.
 
 mod credentials;
-mod sourced;
 mod tls;
 mod url;
 
 use std::time::Duration;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::path::PathBuf;
 use svc_step::Failure;
 use svc_step::secret::Secret;
 use ureq::tls::TlsConfig;
 
-use self::sourced::Sources;
-
-/// How the search database is reached.
+/// How the server is reached.
 #[derive(Debug, Clone)]
 pub struct Connection {
     args: ConnectionArgs,
-    sources: Sources,
+    /// Whether the address stands on the command line.
+    is_url_given: bool,
+    /// Whether the address may say who calls: not where the command line does by a key or a token.
+    is_user_of_url_meant: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -63,14 +64,39 @@ pub(crate) struct Reach {
 }
 
 impl Connection {
+    /// Where the command line says who calls or whom to trust, it wins over the environment, which may come from a file that holds
+    /// for every call.
+    fn of(mut args: ConnectionArgs, is_given: impl Fn(&str) -> bool) -> Self {
+        let (key, bearer) = (is_given("api_key_file"), is_given("bearer_file"));
+        let has_user = url::parse(&args.url).is_ok_and(|address| address.user.is_some());
+        let basic = is_given("user") || is_given("password_file") || is_given("url") && has_user;
+        if key || bearer || basic {
+            args.api_key_file = args.api_key_file.filter(|_| key);
+            args.bearer_file = args.bearer_file.filter(|_| bearer);
+            args.user = args.user.filter(|_| basic && (is_given("user") || !(is_given("url") && has_user)));
+            args.password_file = args.password_file.filter(|_| basic);
+        }
+        match (is_given("insecure"), is_given("ca_cert")) {
+            (true, false) => args.ca_cert = None,
+            (false, true) => args.insecure = false,
+            _ => {}
+        }
+        Self { args, is_url_given: is_given("url"), is_user_of_url_meant: basic || !(key || bearer) }
+    }
+
     /// Checks it and reads its files.
     ///
     /// # Errors
     /// The address, the credentials or the certificates are not right (2), a file cannot be read (see [`Failure::io`]), or one
     /// that holds a secret is open to others (3).
     pub(crate) fn reach(&self) -> Result<Reach, Failure> {
-        let address = url::parse(&self.args.url)?;
-        self.no_password_in_arguments(&address)?;
+        let mut address = url::parse(&self.args.url)?;
+        if self.is_url_given && address.password.is_some() {
+            return Err(credentials::password_in_arguments());
+        }
+        if !self.is_user_of_url_meant {
+            (address.user, address.password) = (None, None);
+        }
         let over_tls = address.base.starts_with("https://");
         let authorization = self.authorization(&address)?;
         let unverified = over_tls && self.unverified()?;
@@ -85,8 +111,12 @@ impl FromArgMatches for Connection {
     }
 
     fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-        let sources = Sources::of(matches);
-        Ok(Self { args: ConnectionArgs::from_arg_matches_mut(matches)?, sources })
+        let given: Vec<String> = matches
+            .ids()
+            .filter(|id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine))
+            .map(ToString::to_string)
+            .collect();
+        Ok(Self::of(ConnectionArgs::from_arg_matches_mut(matches)?, |id| given.iter().any(|one| one == id)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -129,7 +159,6 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 mod tests {
     use clap::Parser;
 
-    use super::sourced::Source;
     use super::*;
 
     #[derive(Debug, Parser)]
@@ -142,10 +171,9 @@ mod tests {
         Line::parse_from(std::iter::once(&"svc-snap").chain(args)).connection
     }
 
-    /// The same, of which one setting stands in the environment.
-    pub(super) fn of_environment(mut connection: Connection, id: &str) -> Connection {
-        connection.sources.set(id, Source::Environment);
-        connection
+    /// The same with only some of the settings on the command line.
+    pub(super) fn given(args: &[&str], given: &[&str]) -> Connection {
+        Connection::of(connection(args).args, |id| given.contains(&id))
     }
 
     #[test]

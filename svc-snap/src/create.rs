@@ -1,7 +1,5 @@
 //! `create`: take a snapshot, wait for it, and judge it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
 
-mod cancel;
-mod lost;
 mod take;
 
 use schemars::JsonSchema;
@@ -20,15 +18,13 @@ use crate::index::held;
 use crate::index::live::{Live, live};
 use crate::index::resolve::{PassedOver, Patterns};
 use crate::index::scope::ScopeArg;
-use crate::rate::{RateArg, RateUsed, Rates};
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::kept::{self, Kept};
 use crate::snapshot::mark::{Mark, MarkArgs};
-use crate::snapshot::noted;
-use crate::snapshot::{self, Snapshot};
-use crate::snapshot::{name, verdict};
+use crate::snapshot::{self, Snapshot, name, noted, verdict};
+use crate::throttle::{RateArg, RateUsed, Rates};
 
 /// How often `--unique` picks a name, where others take each one meanwhile.
 const RACES: usize = 20;
@@ -79,7 +75,6 @@ pub struct Created {
     /// Whether an earlier call of the same run had begun it, and this one only waited for it and judged it.
     pub resumed: bool,
     /// The throttle of the repository, where `--rate` speaks of it; else `null`.
-    #[serde(default)]
     pub rate: Option<RateUsed>,
     /// What is done.
     pub plan: Vec<Action>,
@@ -94,8 +89,9 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     refuse_blocked(&server, &live)?;
     for _ in 1..RACES {
         match create(args, call, &server, &mark, &live) {
-            // Somebody else has taken the name since it was free, and nothing of ours was begun.
-            Err(stopped) if args.unique && is_taken(&stopped) && call.effects().changed() == Changed::No => {}
+            // Another run has taken the name since it was free, and nothing of ours was begun.
+            Err(stopped)
+                if args.unique && stopped.failure.code == "snapshot_name_in_use" && call.effects().changed() == Changed::No => {}
             ended => return ended,
         }
     }
@@ -109,15 +105,14 @@ fn refuse_blocked(server: &Server, live: &Live) -> Result<(), Failure> {
     guard::refuse_blocked(server, |index, block| matches!(block, "read" | guard::METADATA) && is_taken(index))
 }
 
-fn is_taken(stopped: &Stopped<Created>) -> bool {
-    stopped.failure.code == "snapshot_name_in_use"
-}
-
 fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Live) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let (name, found) = choose(args, call, server, mark)?;
-    let take = Take { repository, name: &name, wanted: live.names(), mark, wait: !args.no_wait };
-    let why_not = rate_not_changed(args, found.is_some());
+    let take = Take { repository, name: &name, wanted: live.names(), mark };
+    let why_not = match (&found, args.no_wait) {
+        (Some(_), _) => Some("the snapshot was begun by an earlier call"),
+        (None, no_wait) => no_wait.then_some("with --no-wait nobody is there to put it back"),
+    };
     let mut rates = Rates::of_repository(call, server, repository, &args.rate.rate, why_not)?;
     let plan = rates.around(if found.is_some() { Vec::new() } else { vec![take.action()] });
     let mut created = planned(server, &take, live, plan);
@@ -127,21 +122,13 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
         return Ok(created);
     }
     rates.clear(call, server);
+    let taking = Taking { call, server, take: &take };
     let ended = match found {
-        Some(found) => resume(&Taking { call, server, take: &take }, created, found, args.no_wait),
-        None => take_it(&Taking { call, server, take: &take }, created, live, &mut rates),
+        Some(found) => resume(&taking, created, found, args.no_wait),
+        None => take_it(&taking, created, live, &mut rates, !args.no_wait),
     };
     rates.account(call);
     ended
-}
-
-/// Why the repository's throttle has to be left as it is.
-fn rate_not_changed(args: &CreateArgs, resumed: bool) -> Option<&'static str> {
-    match (resumed, args.no_wait) {
-        (true, _) => Some("the snapshot was begun by an earlier call"),
-        (_, true) => Some("with --no-wait nobody is there to put it back"),
-        _ => None,
-    }
 }
 
 fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> Created {
@@ -208,7 +195,7 @@ fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: b
     finish(taking, created, ended)
 }
 
-fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut Rates<'_>) -> StepResult<Created> {
+fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut Rates<'_>, wait: bool) -> StepResult<Created> {
     let Taking { call, server, take } = taking;
     let mut kept = Kept {
         cluster_uuid: server.cluster_uuid.clone(),
@@ -220,38 +207,30 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut R
     };
     kept.write(call)?;
     created.backup.note(&kept.notes);
-    if !take.wait {
-        return match taking.patiently(|| taking.begin()) {
-            // It was quick, and is no backup until it is judged.
-            Ok(Some(ended)) if !ended.is_under_way() => {
-                kept.settle(call, server);
-                created.backup.note(&kept.notes);
-                finish(taking, created, Ok(ended))
-            }
-            Ok(begun) => {
-                created.backup.snapshot = begun;
-                Ok(created)
-            }
-            Err(failure) => {
-                if call.effects().changed() == Changed::No {
-                    kept::forget(call, server, take.repository, take.name);
-                }
-                Err(call.stopped(failure, created))
-            }
-        };
-    }
-    // A signal may have come while the throttle was taken off.
-    let ended = rates.during(call, server, || call.check().and_then(|()| taking.patiently(|| taking.until_finished())));
+    let ended = rates.during(call, server, || {
+        // A signal may have come while the throttle was changed.
+        call.check()?;
+        taking.begin()?;
+        if wait { taking.wait_or_cancel().map(Some) } else { Ok(taking.last_get().flatten()) }
+    });
     created.rate = rates.used();
-    match &ended {
-        Ok(_) => {
+    match ended {
+        Ok(Some(found)) if !found.is_under_way() => {
             kept.settle(call, server);
             created.backup.note(&kept.notes);
+            finish(taking, created, Ok(found))
         }
-        Err(_) if call.effects().changed() == Changed::No => kept::forget(call, server, take.repository, take.name),
-        Err(_) => {}
+        Ok(begun) => {
+            created.backup.snapshot = begun;
+            Ok(created)
+        }
+        Err(failure) => {
+            if call.effects().changed() == Changed::No {
+                kept::forget(call, server, take.repository, take.name);
+            }
+            finish(taking, created, Err(failure))
+        }
     }
-    finish(taking, created, ended)
 }
 
 /// The verdict; whatever it is, the document says how things stand.
@@ -266,7 +245,7 @@ fn finish(taking: &Taking<'_>, mut created: Created, ended: Result<Snapshot, Fai
             }
         }
         Err(failure) => {
-            if let Some(found) = taking.glance() {
+            if let Some(found) = taking.last_get() {
                 created.backup.snapshot = found.filter(|found| taking.take.mark.is_on(found));
             }
             failure

@@ -8,13 +8,12 @@ use svc_step::from::Accept;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
-use crate::rate::left::Left;
 use crate::repository;
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
 use crate::snapshot::source::{Source, SourceArgs};
-use crate::snapshot::{self, Snapshot};
-use crate::snapshot::{kept, verdict};
+use crate::snapshot::{self, Snapshot, kept, verdict};
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap delete`.
 #[derive(Debug, clap::Args)]
@@ -108,7 +107,7 @@ fn look(server: &Server, source: &Source) -> Result<(Option<Snapshot>, Option<Fa
 fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {
     match found {
         Some(found) if found.is_under_way() && !args.cancel => Err(verdict::under_way(&source.repository, &source.name)
-            .hint(format!("Wait for it (svc-snap wait {} --repository {}), or say --cancel.", source.name, source.repository))),
+            .hint(format!("Wait for it (svc-snap wait {} --repository {}), or pass --cancel.", source.name, source.repository))),
         Some(found) => source.check_uuid(found),
         // The document's snapshot had been there: it is gone already. A name may be mistyped.
         None if source.document.is_some() => Ok(()),

@@ -1,10 +1,8 @@
-//! `health`: is the search database up, which one is it, and is it ready for snapshots? What a preflight asks.
+//! `health`: is the server up, which one is it, and is it ready for snapshots? What a preflight asks.
 
 mod copies;
 mod nodes;
-mod remark;
 mod repository;
-mod size;
 mod unassigned;
 
 use std::time::{Duration, Instant};
@@ -15,25 +13,23 @@ use serde_json::Value;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use self::nodes::{Node, nodes};
-use self::remark::remark;
-use self::repository::{RepositoryHealth, configured};
-use self::unassigned::{NotWhole, not_whole};
+use self::repository::RepositoryHealth;
 use crate::connection::Connection;
 use crate::index::live;
 use crate::index::resolve::Patterns;
 use crate::index::scope::ScopeArg;
-use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
-use crate::server::disk::{NodeDisk, disks};
+use crate::server::disk::{Level, NodeDisk, disks};
 use crate::server::json::{list, members, number, text};
 use crate::server::{Product, Server};
+use crate::throttle::Left;
 
 pub use self::copies::OwnCopy;
 
 /// How long `--wait` waits where no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
-/// The pause between two looks.
-const LOOK: Duration = Duration::from_millis(500);
+/// The pause between two polls.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Arguments of `svc-snap health`.
 #[derive(Debug, clap::Args)]
@@ -52,7 +48,7 @@ pub struct HealthArgs {
     connection: Connection,
 }
 
-/// How the search database is.
+/// How the server is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// The cluster's `cluster_uuid`.
@@ -69,18 +65,8 @@ pub struct Health {
     pub status: String,
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
-    /// The indices that are red or yellow, and why, those of the scope first.
-    #[serde(default)]
-    pub not_whole: Vec<NotWhole>,
-    /// How many nodes there are.
-    pub nodes_count: u64,
     /// The nodes.
-    #[serde(default)]
     pub nodes: Vec<Node>,
-    /// Whether the one-time configuration (4.1) is done: the repository is registered, every node can use it, its files are
-    /// there, and it is a folder of every node's `path.repo` where it is a folder. `null` where nobody knows.
-    #[serde(default)]
-    pub configured: Option<bool>,
     /// The folders that every node may have repositories in (`path.repo`); empty where 4.1 has still to be done.
     pub path_repo: Vec<String>,
     /// The repository.
@@ -89,56 +75,39 @@ pub struct Health {
     pub disks: Vec<NodeDisk>,
     /// What the indices of the scope take without their replicas, which is what a first snapshot of them stores; `null` where
     /// the user may not ask.
-    #[serde(default)]
     pub indices_bytes: Option<u64>,
     /// Our own copies of indices of the scope: staged, set aside, kept.
-    #[serde(default)]
     pub copies: Vec<OwnCopy>,
     /// The data streams of the scope, which cannot be staged.
-    #[serde(default)]
     pub data_streams: Vec<String>,
-    /// The snapshots that are being taken, in whatever repository.
-    #[serde(default)]
-    pub snapshots_under_way: Vec<UnderWay>,
-}
-
-/// A snapshot that is being taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnderWay {
-    /// Its repository.
-    pub repository: String,
-    /// Its name.
-    pub name: String,
 }
 
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let until = Instant::now() + call.deadline().limit().unwrap_or(WAIT);
-    let Looked { server, health, unverified } = loop {
+    let (server, health) = loop {
         if args.wait {
             wait(args, call, until)?;
         }
-        match look(args, call) {
+        match get(args, call) {
             Err(failure) if args.wait && failure.status == Status::Unavailable && Instant::now() < until => {
-                call.pause(LOOK).map_err(|end| end.cause(failure.message))?;
+                call.pause(PAUSE).map_err(|end| end.cause(failure.message))?;
             }
-            looked => break looked?,
+            got => break got?,
         }
     };
-    // A preflight should know all that is wrong, most of all when something is.
     Left::find(call, &server, Some(&health.repository.name))?.remark(call);
-    remark(call, &health, unverified);
-    if !health.red_indices.is_empty() {
-        let failure =
-            Failure::invalid("indices_red", format!("Indices of the service are not whole: {}.", health.red_indices.join(", ")))
-                .hint("The causes and result.not_whole say why; after a start, svc-snap health --wait waits for it.");
-        let whys = health.not_whole.iter().filter(|one| one.in_scope && one.status == "red").map(|one| one.why.clone());
-        let failure = whys.fold(failure, Failure::cause);
-        return Err(Stopped::with(failure, health));
+    remark(call, &health);
+    if health.red_indices.is_empty() {
+        return Ok(health);
     }
-    Ok(health)
+    let message = format!("Indices of the service lack a primary shard: {}.", health.red_indices.join(", "));
+    let failure = Failure::invalid("indices_red", message)
+        .hint("GET /_cluster/allocation/explain says why; after a start, svc-snap health --wait waits for them.");
+    let causes = unassigned::why(&server, &health.red_indices)?;
+    Err(Stopped::with(causes.into_iter().fold(failure, Failure::cause), health))
 }
 
-/// Waits until the search database answers and no index that may be the service's is red, or until the time is over. Whatever is
+/// Waits until the server answers and no index that may be the service's is red, or until the time is over. Whatever is
 /// asked here is asked twice a second, so it is only what is cheap; all else is asked once, afterwards.
 fn wait(args: &HealthArgs, call: &Call, until: Instant) -> Result<(), Failure> {
     let mut server = None;
@@ -152,7 +121,7 @@ fn wait(args: &HealthArgs, call: &Call, until: Instant) -> Result<(), Failure> {
         if Instant::now() >= until {
             return Ok(());
         }
-        call.pause(LOOK).map_err(|failure| failure.cause(last))?;
+        call.pause(PAUSE).map_err(|failure| failure.cause(last))?;
     }
 }
 
@@ -177,41 +146,25 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
     indices.filter(|(_, index)| index.get("status").is_some_and(|status| status == "red")).map(|(name, _)| name)
 }
 
-/// What a look shows.
-struct Looked {
-    server: Server,
-    health: Health,
-    /// Why nobody knows whether the repository can be used, where it is registered and nobody does.
-    unverified: Option<Failure>,
-}
-
-fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
+fn get(args: &HealthArgs, call: &Call) -> Result<(Server, Health), Failure> {
     let server = Server::connect(&args.connection, call)?;
     let cluster = server.get(CLUSTER)?;
-    let status = text(&cluster, "/status").unwrap_or_default().to_owned();
     let content = live::any(&server, &args.scope.scope, &Patterns::parse("*"))?;
     let in_scope = |name: &str| content.holds(name);
     let mut red_indices: Vec<String> = red(&cluster).filter(|name| in_scope(name)).cloned().collect();
     red_indices.sort();
-    let (repository, unverified) = repository::look(&server, &args.repository.repository)?;
+    let repository = repository::get(call, &server, &args.repository.repository)?;
     let nodes = nodes(&server)?;
-    let path_repo = nodes::common(&nodes);
-    let not_whole = match status.as_str() {
-        "green" => Vec::new(),
-        _ => not_whole(&server, in_scope, nodes.iter().filter(|node| node.holds_data).count())?,
-    };
+    let data_nodes = nodes.iter().filter(|node| node.holds_data).count() as u64;
+    warn_of_replicas(call, &cluster, in_scope, data_nodes);
     let health = Health {
-        status,
+        status: text(&cluster, "/status").unwrap_or_default().to_owned(),
         red_indices,
-        nodes_count: number(&cluster, "/number_of_nodes").unwrap_or(0),
-        configured: configured(&repository, &path_repo),
-        not_whole,
+        path_repo: nodes::common(&nodes),
         nodes,
-        path_repo,
         repository,
-        snapshots_under_way: under_way(&server)?,
         disks: disks(&server)?,
-        indices_bytes: size::of_primaries(&server, in_scope)?,
+        indices_bytes: indices_bytes(&server, in_scope)?,
         copies: copies::left(call, &server, &args.scope.scope)?,
         data_streams: content.streams.clone(),
         url: server.url().to_owned(),
@@ -220,18 +173,58 @@ fn look(args: &HealthArgs, call: &Call) -> Result<Looked, Failure> {
         product: server.product,
         version: server.version.clone(),
     };
-    Ok(Looked { server, health, unverified })
+    Ok((server, health))
 }
 
-fn under_way(server: &Server) -> Result<Vec<UnderWay>, Failure> {
-    let answer = match server.get("/_snapshot/_status") {
-        Ok(answer) => answer,
-        // Who may not ask is told so by the repository's verification.
-        Err(failure) if failure.code == "search_forbidden" => return Ok(Vec::new()),
-        Err(failure) => return Err(failure),
+/// What the primary shards of the scope take; `None` where the user may not ask. A closed index does not say.
+fn indices_bytes(server: &Server, in_scope: impl Fn(&str) -> bool) -> Result<Option<u64>, Failure> {
+    match server.get("/_cat/indices?format=json&bytes=b&expand_wildcards=all&h=index,pri.store.size") {
+        Ok(indices) => {
+            let of_scope = list(&indices, "").filter(|index| text(index, "/index").is_some_and(&in_scope));
+            Ok(Some(of_scope.filter_map(|index| text(index, "/pri.store.size")?.parse::<u64>().ok()).sum()))
+        }
+        Err(failure) if failure.code == "search_forbidden" => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A replica is never placed on its primary's node, so that an index with as many replicas as data nodes is yellow by design.
+fn warn_of_replicas(call: &Call, cluster: &Value, in_scope: impl Fn(&str) -> bool, data_nodes: u64) {
+    let indices = cluster.get("indices").into_iter().flat_map(members);
+    let lacks = |index: &Value| {
+        text(index, "/status") == Some("yellow") && number(index, "/number_of_replicas").is_some_and(|count| count < data_nodes)
     };
-    let under_way = |one: &Value| {
-        Some(UnderWay { repository: text(one, "/repository")?.to_owned(), name: text(one, "/snapshot")?.to_owned() })
-    };
-    Ok(list(&answer, "/snapshots").filter_map(under_way).collect())
+    let lacking: Vec<&str> =
+        indices.filter(|(name, index)| in_scope(name) && lacks(index)).map(|(name, _)| name.as_str()).collect();
+    if !lacking.is_empty() {
+        call.warn("replicas_missing", format!("Replicas of these indices have no node: {}.", lacking.join(", ")));
+    }
+}
+
+/// What is no failure, and what a preflight should know.
+fn remark(call: &Call, health: &Health) {
+    copies::remark(call, &health.copies);
+    if health.status == "red" && health.red_indices.is_empty() {
+        call.warn("cluster_red", "The cluster is red: an index outside the scope lacks a primary shard.");
+    }
+    if health.path_repo.is_empty() {
+        let lacking: Vec<&str> =
+            health.nodes.iter().filter(|node| node.path_repo.is_empty()).map(|node| node.name.as_str()).collect();
+        let message = "No folder is in path.repo of all nodes; svc-snap configure --location DIR sets it. Nodes without it";
+        call.warn("path_repo_unset", format!("{message}: {}.", lacking.join(", ")));
+    }
+    if !health.data_streams.is_empty() {
+        call.warn("data_streams", format!(
+            "Data streams cannot be staged, so that svc-rollback is refused: {}. Leave them out of the scope (SVC_INDICES='*,-NAME').",
+            health.data_streams.join(", ")
+        ));
+    }
+    for disk in health.disks.iter().filter(|disk| disk.level != Level::Free) {
+        let stage = match disk.level {
+            Level::PastFloodStage => "the flood stage: its indices take no writes",
+            Level::PastHigh => "its high watermark: shards are moved away from it",
+            _ => "its low watermark: no further shards are placed on it",
+        };
+        call.warn("disk_past_watermark", format!("The disk of the node {} is past {stage}.", disk.node));
+    }
 }

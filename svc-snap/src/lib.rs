@@ -1,5 +1,5 @@
-//! Snapshots of the search database (procedure, 2.1 to 2.4, 4 and 4.1): Elasticsearch 7.17, 8 and 9, OpenSearch 1, 2 and 3,
-//! told apart by the server's own answer.
+//! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1), told apart by the
+//! server's own answer.
 //!
 //! What lies where, from the ground up; each imports only what stands above it in this list:
 //! - `connection/`: how the search database is reached: address, credentials, TLS.
@@ -12,7 +12,7 @@
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
 //!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
 //!   that (`kept`).
-//! - `rate/`: the search database's throttles on snapshots and restores, taken off and put back.
+//! - `throttle`: the throttles on snapshots and restores, and what clients may create, changed for a time and put back.
 //! - `capacity`: whether there is room for a restore, clones or a swap.
 //! - `restore/`: what is `chosen` of a snapshot, the `stage` of it beside what is live and its `undo`, what an `earlier` call left of
 //!   it, the `source` of a swap, its `plan` with its `checks`, the `swap` in five phases, the restore `in_place`, data `streams`, and
@@ -35,13 +35,13 @@ mod health;
 mod index;
 mod list;
 mod prune;
-mod rate;
 mod register;
 mod repository;
 mod restore;
 mod server;
 mod show;
 mod snapshot;
+mod throttle;
 mod verify;
 mod wait;
 
@@ -50,29 +50,6 @@ use schemars::Schema;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
-
-pub use cleanup::{CleanedUp, CleanupArgs};
-pub use commands::aside::AsideArgs;
-pub use commands::restore::RestoreArgs;
-pub use commands::stage::StageArgs;
-pub use commands::swap::SwapArgs;
-pub use commands::unstage::{UnstageArgs, Unstaged};
-pub use configure::{ConfigureArgs, Configured};
-pub use create::{CreateArgs, Created};
-pub use delete::{DeleteArgs, Deleted};
-pub use health::{Health, HealthArgs};
-pub use list::{ListArgs, Listed};
-pub use prune::{PruneArgs, Pruned};
-pub use rate::{RateArg, RateUsed};
-pub use register::{RegisterArgs, Registered};
-pub use restore::record::aside::Aside;
-pub use restore::record::restored::Restored;
-pub use restore::record::staged::Staged;
-pub use restore::record::swapped::Swapped;
-pub use show::{ShowArgs, Shown};
-pub use snapshot::backup::Backup;
-pub use verify::{Verified, VerifyArgs};
-pub use wait::{WaitArgs, Waited};
 
 /// Snapshots of the search database: take, judge, stage, swap and restore them
 #[derive(Debug, Parser)]
@@ -93,38 +70,38 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Make the repository's folder and put it into the search database's configuration
-    Configure(ConfigureArgs),
-    /// Make a repository known to the search database
-    Register(RegisterArgs),
+    /// Make the repository's folder and put it into the server's configuration
+    Configure(configure::ConfigureArgs),
+    /// Make a repository known to the server
+    Register(register::RegisterArgs),
     /// Let every node prove that it can use the repository
-    Verify(VerifyArgs),
+    Verify(verify::VerifyArgs),
     /// Take a snapshot, wait for it, and judge it
-    Create(CreateArgs),
+    Create(create::CreateArgs),
     /// Wait until a snapshot, a staging or a restore is finished, and judge it
-    Wait(WaitArgs),
+    Wait(wait::WaitArgs),
     /// Show one snapshot, and whether it is good
-    Show(ShowArgs),
+    Show(show::ShowArgs),
     /// List the snapshots of a repository
-    List(ListArgs),
+    List(list::ListArgs),
     /// Restore a snapshot beside the live indices, and prove it there
-    Stage(StageArgs),
+    Stage(commands::stage::StageArgs),
     /// Make live what was staged, or put back what a swap replaced
-    Swap(SwapArgs),
+    Swap(commands::swap::SwapArgs),
     /// Remove what was staged, set aside or kept
-    Unstage(UnstageArgs),
+    Unstage(commands::unstage::UnstageArgs),
     /// Restore a snapshot: stage it, prove it, swap it in
-    Restore(RestoreArgs),
+    Restore(commands::restore::RestoreArgs),
     /// Set a copy of the live indices aside, to be swapped back
-    Aside(AsideArgs),
+    Aside(commands::aside::AsideArgs),
     /// Remove stale data from a repository
-    Cleanup(CleanupArgs),
+    Cleanup(cleanup::CleanupArgs),
     /// Remove a snapshot
-    Delete(DeleteArgs),
+    Delete(delete::DeleteArgs),
     /// Remove the snapshots that are not needed any more
-    Prune(PruneArgs),
-    /// Say how the search database is, and whether it is ready for snapshots
-    Health(HealthArgs),
+    Prune(prune::PruneArgs),
+    /// Say how the server is, and whether it is ready for snapshots
+    Health(health::HealthArgs),
 }
 
 impl Tool for Cli {
@@ -167,21 +144,21 @@ pub fn cli() -> clap::Command {
 #[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![
-        svc_step::schema::of::<Configured>(Cli::NAME, "configure"),
-        svc_step::schema::of::<Registered>(Cli::NAME, "register"),
-        svc_step::schema::of::<Verified>(Cli::NAME, "verify"),
-        svc_step::schema::of::<Created>(Cli::NAME, "create"),
-        svc_step::schema::of::<Waited>(Cli::NAME, "wait"),
-        svc_step::schema::of::<Shown>(Cli::NAME, "show"),
-        svc_step::schema::of::<Listed>(Cli::NAME, "list"),
-        svc_step::schema::of::<Staged>(Cli::NAME, "stage"),
-        svc_step::schema::of::<Swapped>(Cli::NAME, "swap"),
-        svc_step::schema::of::<Unstaged>(Cli::NAME, "unstage"),
-        svc_step::schema::of::<Restored>(Cli::NAME, "restore"),
-        svc_step::schema::of::<Aside>(Cli::NAME, "aside"),
-        svc_step::schema::of::<CleanedUp>(Cli::NAME, "cleanup"),
-        svc_step::schema::of::<Deleted>(Cli::NAME, "delete"),
-        svc_step::schema::of::<Pruned>(Cli::NAME, "prune"),
-        svc_step::schema::of::<Health>(Cli::NAME, "health"),
+        svc_step::schema::of::<configure::Configured>(Cli::NAME, "configure"),
+        svc_step::schema::of::<register::Registered>(Cli::NAME, "register"),
+        svc_step::schema::of::<verify::Verified>(Cli::NAME, "verify"),
+        svc_step::schema::of::<create::Created>(Cli::NAME, "create"),
+        svc_step::schema::of::<wait::Waited>(Cli::NAME, "wait"),
+        svc_step::schema::of::<show::Shown>(Cli::NAME, "show"),
+        svc_step::schema::of::<list::Listed>(Cli::NAME, "list"),
+        svc_step::schema::of::<restore::record::staged::Staged>(Cli::NAME, "stage"),
+        svc_step::schema::of::<restore::record::swapped::Swapped>(Cli::NAME, "swap"),
+        svc_step::schema::of::<commands::unstage::Unstaged>(Cli::NAME, "unstage"),
+        svc_step::schema::of::<restore::record::restored::Restored>(Cli::NAME, "restore"),
+        svc_step::schema::of::<restore::record::aside::Aside>(Cli::NAME, "aside"),
+        svc_step::schema::of::<cleanup::CleanedUp>(Cli::NAME, "cleanup"),
+        svc_step::schema::of::<delete::Deleted>(Cli::NAME, "delete"),
+        svc_step::schema::of::<prune::Pruned>(Cli::NAME, "prune"),
+        svc_step::schema::of::<health::Health>(Cli::NAME, "health"),
     ]
 }

@@ -57,8 +57,7 @@ pub struct Item {
     /// Its shards.
     pub shards: Shards,
     /// Whether this server can restore it, by the version that took it: not one of a newer server, of one more than a major
-    /// version older, or of the other product. `null` in documents of releases that did not say it.
-    #[serde(default)]
+    /// version older, or of the other product.
     pub restorable: Option<bool>,
     /// The version of the server that took it; `null` where this one does not know that version.
     pub version: Option<String>,

@@ -4,6 +4,7 @@ mod act;
 mod named;
 mod rules;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,16 +16,15 @@ use svc_step::common::DryRun;
 use svc_step::document::Time;
 use svc_step::{Call, Failure, StepResult, deadline};
 
-use self::named::Named;
 pub use self::rules::Reason;
 use self::rules::{Candidate, Rules, Worth};
 use crate::connection::Connection;
-use crate::rate::left::Left;
 use crate::repository::{self, RepositoryArg, cleanup};
 use crate::server::Server;
 use crate::server::path::path;
 use crate::snapshot::mark::{self, Kind};
 use crate::snapshot::{self, Snapshot, verdict};
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap prune`.
 #[derive(Debug, clap::Args)]
@@ -120,7 +120,7 @@ pub enum Becomes {
     Kept,
     /// It is to go, and was not touched yet.
     Planned,
-    /// Its removal was asked for, and nobody knows how that ended.
+    /// Its removal was asked for, and the outcome is unknown.
     UnderWay,
     /// This call has deleted it.
     Deleted,
@@ -139,7 +139,7 @@ pub struct Cleaned {
 
 pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let rules = rules(args)?;
-    let named = Named::read(&args.keep_from)?;
+    let named = named::named(&args.keep_from)?;
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, repository, &args.dry)?;
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         return Ok(pruned);
     }
     let ended = if is_any_to_go { act::act(call, &server, pruned, !args.no_cleanup) } else { Ok(pruned) };
-    // Only now, since OpenSearch 1 changes no repository while a snapshot is at work.
+    // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
     ended
 }
@@ -188,7 +188,7 @@ fn planned(args: &PruneArgs, server: &Server, kinds: Vec<String>, found: &[Snaps
     }
 }
 
-fn candidate(repository: &str, snapshot: &Snapshot, named: &Named) -> Candidate {
+fn candidate(repository: &str, snapshot: &Snapshot, named: &BTreeSet<String>) -> Candidate {
     let worth = match snapshot.state.as_str() {
         _ if snapshot.is_under_way() => Worth::UnderWay,
         "SUCCESS" if verdict::judge(repository, snapshot, &[]).is_ok() => Worth::Good,
@@ -201,7 +201,7 @@ fn candidate(repository: &str, snapshot: &Snapshot, named: &Named) -> Candidate 
         kind: snapshot.kind.clone(),
         worth,
         started_at: snapshot.started,
-        named: named.names(&snapshot.name, &snapshot.uuid),
+        named: named.contains(&snapshot.name) || named.contains(&snapshot.uuid),
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub(crate) mod cleanup;
 pub(crate) mod name;
-pub(crate) mod place;
 pub(crate) mod unusable;
 pub(crate) mod verdict;
 
@@ -16,7 +15,7 @@ use crate::server::Server;
 use crate::server::path::path;
 
 /// Types of repositories whose settings the server shows whole. Others may have secrets in them that are never shown, and that a
-/// repository written anew would lose.
+/// repository written again would lose.
 pub(crate) const SHOWN_WHOLE: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 
 /// Which repository.
@@ -43,9 +42,6 @@ pub(crate) fn hold(call: &Call, server: &Server, repository: &str) -> Result<Loc
 }
 
 /// The repository's definition as the server has it, `None` where none of that name is registered.
-///
-/// # Errors
-/// The server does not answer, or refuses.
 pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Value>, Failure> {
     let found = server.find(&path(&["_snapshot", repository]))?;
     Ok(found.and_then(|all| all.get(repository).cloned()))
@@ -53,7 +49,7 @@ pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Val
 
 /// None of that name is registered.
 pub(crate) fn not_found(repository: &str) -> Failure {
-    Failure::not_found("repository_not_found", format!("The search database has no snapshot repository {repository}."))
+    Failure::not_found("repository_not_found", format!("The server has no snapshot repository {repository}."))
         .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
 }
 

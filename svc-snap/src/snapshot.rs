@@ -3,8 +3,8 @@
 pub(crate) mod backup;
 pub(crate) mod fit;
 pub(crate) mod follow;
+mod get;
 pub(crate) mod kept;
-mod look;
 pub(crate) mod mark;
 pub(crate) mod name;
 pub(crate) mod noted;
@@ -20,7 +20,7 @@ use svc_step::document::Time;
 use crate::server::json::{self, list, texts};
 use crate::snapshot::fit::Fit;
 
-pub(crate) use self::look::{all, find, get, not_found, probe};
+pub(crate) use self::get::{all, find, get, not_found, probe};
 
 /// The state of a snapshot that is being taken.
 const IN_PROGRESS: &str = "IN_PROGRESS";
@@ -43,8 +43,6 @@ pub struct Snapshot {
     pub data_streams: Vec<String>,
     /// Those of its indices that belong to feature states of the server (Elasticsearch).
     pub feature_indices: Vec<String>,
-    /// Whether it holds the cluster's global state; `null` where the server does not say.
-    pub include_global_state: Option<bool>,
     /// When it was begun.
     pub started_at: Option<Time>,
     /// When it was finished; `null` while it is being taken.
@@ -116,7 +114,6 @@ impl Snapshot {
             indices,
             data_streams: texts(value, "/data_streams"),
             feature_indices,
-            include_global_state: value.get("include_global_state").and_then(Value::as_bool),
             started_at: moment(number("/start_time_in_millis")).map(Time::from),
             started: moment(number("/start_time_in_millis")),
             finished_at: moment(number("/end_time_in_millis")).filter(|_| done).map(Time::from),
@@ -163,7 +160,7 @@ mod tests {
     #[test]
     fn a_snapshot_is_read_from_what_either_product_shows() {
         let value = json!({"snapshot": "s1", "uuid": "u", "version_id": 136_408_127, "version": "2.19.3", "indices": ["b", "a", ".t"],
-            "data_streams": [], "include_global_state": true, "state": "SUCCESS", "start_time_in_millis": 1_795_252_792_668_u64,
+            "data_streams": [], "state": "SUCCESS", "start_time_in_millis": 1_795_252_792_668_u64,
             "end_time_in_millis": 1_795_252_793_668_u64, "duration_in_millis": 1000, "failures": [],
             "metadata": {"taken_by": "me", "svc_tools": {"run_id": "r", "kind": "manual"}},
             "shards": {"total": 2, "failed": 0, "successful": 2}, "feature_states": [{"feature_name": "f", "indices": [".t"]}]});

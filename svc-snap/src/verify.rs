@@ -31,10 +31,8 @@ pub struct Verified {
     /// The nodes that proved that they can, by name; empty where one of them cannot.
     pub nodes: Vec<String>,
     /// The nodes that cannot, by name, as far as the server tells; any failure of this is exit 7.
-    #[serde(default)]
     pub unusable_nodes: Vec<String>,
     /// How many snapshots it holds; 0 where a node cannot use it.
-    #[serde(default)]
     pub snapshots_count: u64,
 }
 

@@ -7,7 +7,6 @@ use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::connection::Connection;
-use crate::rate::left::Left;
 use crate::repository::RepositoryArg;
 use crate::restore::record;
 use crate::restore::restored::{self, Brought, BroughtIndex};
@@ -19,6 +18,7 @@ use crate::snapshot::follow::Follow;
 use crate::snapshot::kept;
 use crate::snapshot::source::{self, Source};
 use crate::snapshot::{name, verdict};
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap wait`.
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,6 @@ pub struct Waited {
     /// What was brought back from it, where a staging or a restore was waited for; else empty.
     pub brought: Vec<BroughtIndex>,
     /// The data streams of that restore that the server was asked for; else empty.
-    #[serde(default)]
     pub streams: Vec<StreamBack>,
 }
 
@@ -113,7 +112,7 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
         What::Snapshot(source) => (taken(args, call, &server, source), &source.repository),
         What::Brought(brought) => (back(args, call, &server, brought), &brought.repository),
     };
-    // Also behind a verdict that is no good; but where there is no result there must be no effect.
+    // Also after a failure; but where there is no result there must be no effect.
     let is_known = match &ended {
         Ok(_) => true,
         Err(stopped) => stopped.result.is_some(),
@@ -124,10 +123,10 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
     ended
 }
 
-/// A call that gave up waiting may not have been able to put the rate back while the snapshot was at work (OpenSearch 1).
+/// A call that gave up waiting may not have been able to put the rate back while the snapshot was running.
 fn rate_back(call: &Call, server: &Server, repository: &str) {
     if let Ok(left) = Left::find(call, server, Some(repository)) {
-        left.put_back_alone(call, server);
+        left.put_back_alone(call, server, repository);
     }
 }
 

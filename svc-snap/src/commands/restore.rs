@@ -10,7 +10,6 @@ use super::stage::StreamsArg;
 use crate::guard;
 use crate::index::copies;
 use crate::index::{Index, look};
-use crate::rate::Rates;
 use crate::restore::chosen::{Chosen, WhatArgs};
 use crate::restore::earlier::Earlier;
 use crate::restore::in_place::{self, OnConflict};
@@ -24,6 +23,7 @@ use crate::restore::stage::{self, Bring};
 use crate::restore::swap::{self, Ended};
 use crate::restore::undo;
 use crate::server::path::path;
+use crate::throttle::Rates;
 
 /// Arguments of `svc-snap restore`.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,6 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 use crate::connection::Connection;
 use crate::guard;
 use crate::index::scope::{Scope, ScopeArg};
-use crate::rate::left::Left;
 use crate::restore::plan::{self, HowArgs, refuse_other_plan};
 use crate::restore::record::given::Given;
 use crate::restore::record::swapped::Swapped;
@@ -17,6 +16,7 @@ use crate::restore::record::{self, Begun};
 use crate::restore::source::{SwapSource, not_proven};
 use crate::restore::swap::{self, Ended, Stand};
 use crate::server::Server;
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap swap`.
 #[derive(Debug, clap::Args)]

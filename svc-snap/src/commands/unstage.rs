@@ -19,11 +19,11 @@ use crate::index::copies;
 use crate::index::live;
 use crate::index::scope::ScopeArg;
 use crate::index::{Index, look};
-use crate::rate::left::Left;
 use crate::restore::record::given::Given;
 use crate::restore::record::{self, Begun};
 use crate::restore::swap;
 use crate::server::Server;
+use crate::throttle::Left;
 
 /// Arguments of `svc-snap unstage`.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! The repository's folder (procedure, 4.1 step 1): there, owned by the search database's user, and reachable for it.
+//! The repository's folder (procedure, 4.1 step 1): there, owned by the server's user, and reachable for it.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -24,8 +24,8 @@ pub(crate) struct Folder<'a> {
 pub(crate) struct Todo {
     /// Parents that are not there yet, outermost first, and then the folder itself.
     make: Vec<PathBuf>,
-    /// Whether anything in it is another user's.
-    chown: bool,
+    /// What in it is another user's.
+    chown: Vec<PathBuf>,
 }
 
 impl Folder<'_> {
@@ -49,7 +49,12 @@ impl Folder<'_> {
                 Err(error) => return Err(Failure::io("look at the repository's folder", folder, &error)),
             }
         }
-        let chown = make.is_empty() && self.has_strangers(self.path)?;
+        let mut chown = Vec::new();
+        if make.is_empty() {
+            self.find_others(self.path, &mut chown)?;
+        } else {
+            chown.push(self.path.to_owned());
+        }
         Ok(Todo { make, chown })
     }
 
@@ -81,27 +86,25 @@ impl Folder<'_> {
         .hint(format!("Open it (chmod o+x {}), or name a folder elsewhere with --location.", folder.display()))
     }
 
-    fn has_strangers(&self, path: &Path) -> Result<bool, Failure> {
+    /// What is another user's, the folder itself and a link as such among it.
+    fn find_others(&self, path: &Path, others: &mut Vec<PathBuf>) -> Result<(), Failure> {
         let fault = |error: io::Error| Failure::io("look through the repository's folder", path, &error);
         let meta = fs::symlink_metadata(path).map_err(fault)?;
         if meta.uid() != self.user.uid.as_raw() {
-            return Ok(true);
+            others.push(path.to_owned());
         }
-        if !meta.is_dir() {
-            return Ok(false);
-        }
-        for entry in fs::read_dir(path).map_err(fault)? {
-            if self.has_strangers(&entry.map_err(fault)?.path())? {
-                return Ok(true);
+        if meta.is_dir() {
+            for entry in fs::read_dir(path).map_err(fault)? {
+                self.find_others(&entry.map_err(fault)?.path(), others)?;
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// What [`Folder::act`] does.
     pub(crate) fn plan(&self, todo: &Todo) -> Vec<Action> {
         let mut plan: Vec<Action> = todo.make.iter().map(|folder| Action::file(folder, "create the folder")).collect();
-        if todo.chown || !todo.make.is_empty() {
+        if !todo.chown.is_empty() {
             plan.push(Action::file(self.path, format!("chown to {}, with all that is in it", self.user.name)));
         }
         plan
@@ -118,7 +121,7 @@ impl Folder<'_> {
             match fs::DirBuilder::new().mode(mode).create(folder) {
                 Ok(()) => {
                     call.effects().happened();
-                    // The caller's umask would close a parent to the search database (scripts have 077).
+                    // The caller's umask would close a parent to the server (scripts have 077).
                     fs::set_permissions(folder, fs::Permissions::from_mode(mode))
                         .map_err(|error| Failure::io("open the folder", folder, &error))?;
                 }
@@ -126,24 +129,10 @@ impl Folder<'_> {
                 Err(error) => return Err(Failure::io("create the repository's folder", folder, &error)),
             }
         }
-        if todo.chown || !todo.make.is_empty() {
-            self.give(call, self.path)?;
-        }
-        Ok(())
-    }
-
-    fn give(&self, call: &Call, path: &Path) -> Result<(), Failure> {
-        let fault = |error: io::Error| Failure::io("give the repository's folder to the search database's user", path, &error);
-        let meta = fs::symlink_metadata(path).map_err(fault)?;
-        if meta.uid() != self.user.uid.as_raw() {
-            // A link is given itself, never what it leads to.
-            lchown(path, Some(self.user.uid.as_raw()), Some(self.user.gid.as_raw())).map_err(fault)?;
+        for path in &todo.chown {
+            lchown(path, Some(self.user.uid.as_raw()), Some(self.user.gid.as_raw()))
+                .map_err(|error| Failure::io("give the repository's folder to the server's user", path, &error))?;
             call.effects().happened();
-        }
-        if meta.is_dir() {
-            for entry in fs::read_dir(path).map_err(fault)? {
-                self.give(call, &entry.map_err(fault)?.path())?;
-            }
         }
         Ok(())
     }

@@ -1,21 +1,15 @@
-//! The setting `path.repo` in a search database's configuration file: read, and extended, without touching anything else.
+//! The setting `path.repo` in the configuration file of Elasticsearch or OpenSearch: one folder is added, or the exact line to write is told.
 //!
-//! The file belongs to people: it is full of comments, and a tool may change nothing in it but what it was asked to. So a YAML
-//! parser says what the file means and where the setting's value stands, the value is extended there as text, and the parser
-//! proves that the edited file says the same as before, save for the one folder more. A form that is not understood is
-//! refused, not guessed at.
+//! The file is an operator's, so nothing else in it changes: a line is appended, or the line that this tool writes
+//! (`path.repo: ["/a", "/b"]`) is extended. A YAML parser reads the file before and after, and compares all other settings.
 
-mod place;
-mod settings;
-
-use self::place::Value;
-use self::settings::Settings;
-use crate::repository::place::covers;
+use saphyr_parser::{Event, Parser};
+use serde_json::json;
 
 /// The setting's name.
 const NAME: &str = "path.repo";
 
-/// The configuration with the setting as it is to be.
+/// The configuration with the folder in its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edited {
     pub text: String,
@@ -23,46 +17,177 @@ pub(crate) struct Edited {
     pub folders: Vec<String>,
 }
 
+/// A file that is not edited.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// Why, as the end of a sentence.
+    pub why: String,
+    /// The line that an operator writes in place of the setting.
+    pub line: String,
+}
+
 /// Adds `location` to the setting, unless it is covered already.
 ///
 /// # Errors
-/// Why the setting is not understood, as the end of a sentence.
-pub(crate) fn extend(text: &str, location: &str) -> Result<Edited, String> {
-    let before = Settings::read(text)?;
-    let mut folders = before.value.as_ref().map(Value::folders).unwrap_or_default();
+/// The file is not understood, or has the setting in another form than this tool writes.
+pub(crate) fn add(text: &str, location: &str) -> Result<Edited, Refused> {
+    let refused = |folders: &[String], why: &str| Refused { why: why.to_owned(), line: line(folders) };
+    let before = settings(text).map_err(|why| refused(&[location.to_owned()], &why))?;
+    let mut folders = folders(&before);
     if covers(&folders, location) {
         return Ok(Edited { text: text.to_owned(), folders });
     }
+    let is_set = before.iter().any(|(name, _)| name == NAME);
+    let own = if is_set { own_line(text, &folders) } else { None };
     folders.push(location.to_owned());
-    let edited = match &before.value {
-        Some(value) => value.extended(text, location)?,
-        None => appended(text, &before.margin, location),
+    let new = line(&folders);
+    let edited = match (is_set, own) {
+        (false, _) => appended(text, &new),
+        (true, Some(own)) => {
+            let edit = |one: &str| if one.starts_with(NAME) { one.replacen(own, &new, 1) } else { one.to_owned() };
+            text.split_inclusive('\n').map(edit).collect()
+        }
+        (true, None) => return Err(refused(&folders, "its path.repo is not written as one line with a list of quoted folders")),
     };
-    let after = Settings::read(&edited).map_err(|why| format!("it cannot be extended: then {why}"))?;
-    let named = after.value.as_ref().map(Value::folders).unwrap_or_default();
-    if after.others == before.others && named == folders {
-        Ok(Edited { text: edited, folders })
-    } else {
-        Err("the edited file would not say what it should".to_owned())
+    let others = |all: &[(String, String)]| all.iter().filter(|(name, _)| name != NAME).cloned().collect::<Vec<_>>();
+    match settings(&edited) {
+        Ok(after) if others(&after) == others(&before) && self::folders(&after) == folders => {
+            Ok(Edited { text: edited, folders })
+        }
+        _ => Err(refused(&folders, "a line at its end would not be read as a setting")),
     }
 }
 
-/// The file with the setting in a line of its own at its end.
-fn appended(text: &str, margin: &str, location: &str) -> String {
-    let end = line_end(text);
+/// Whether a server whose `path.repo` names `folders` may have a repository at `location`.
+fn covers(folders: &[String], location: &str) -> bool {
+    let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
+    folders.iter().any(|folder| with_slash(location).starts_with(&with_slash(folder)))
+}
+
+/// The setting as this tool writes it. A JSON list is a YAML list.
+fn line(folders: &[String]) -> String {
+    let quoted: Vec<String> = folders.iter().map(|folder| json!(folder).to_string()).collect();
+    format!("{NAME}: [{}]", quoted.join(", "))
+}
+
+/// The file with a further line, ended as its others are.
+fn appended(text: &str, line: &str) -> String {
+    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let gap = if text.is_empty() || text.ends_with('\n') { "" } else { end };
-    format!("{text}{gap}{margin}{NAME}: [{}]{end}", quoted(location))
+    format!("{text}{gap}{line}{end}")
 }
 
-/// How the file ends its lines.
-fn line_end(text: &str) -> &'static str {
-    if text.contains("\r\n") { "\r\n" } else { "\n" }
+/// The only line with the setting, up to the end of its list, where that is a JSON list of just these folders.
+fn own_line<'a>(text: &'a str, folders: &[String]) -> Option<&'a str> {
+    let mut lines = text.lines().filter(|line| line.starts_with(NAME));
+    let (line, None) = (lines.next()?, lines.next()) else { return None };
+    let own = line.get(..=line.find(']')?)?;
+    let list: Vec<String> = serde_json::from_str(own.strip_prefix(NAME)?.strip_prefix(':')?).ok()?;
+    (list == folders).then_some(own)
 }
 
-/// A JSON string is a YAML string.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+/// The folders that the setting names; a text may name several, parted by commas.
+fn folders(settings: &[(String, String)]) -> Vec<String> {
+    let values = settings.iter().filter(|(name, _)| name == NAME).flat_map(|(_, value)| value.split(','));
+    values.map(str::trim).filter(|folder| !["", "~", "null"].contains(folder)).map(str::to_owned).collect()
+}
+
+/// A group or a list that is not closed yet.
+enum Open {
+    /// A group's name, and the full name of the setting whose value comes next.
+    Group(String, Option<String>),
+    /// A list's name.
+    List(String),
+}
+
+/// The settings of a file by their full names, as the servers flatten them (`path: {repo: x}` is `path.repo: x`); an item of a list is
+/// a setting of the list's name.
+///
+/// # Errors
+/// Why it cannot be read, as the end of a sentence.
+fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
+    let (mut all, mut open, mut documents) = (Vec::new(), Vec::new(), 0);
+    for event in Parser::new_from_str(text) {
+        let (event, span) =
+            event.map_err(|error| format!("line {} is not understood ({})", error.marker().line(), error.info()))?;
+        let name = match (&event, open.last_mut()) {
+            (Event::Scalar(key, ..), Some(Open::Group(group, next @ None))) => {
+                *next = Some(if group.is_empty() { key.to_string() } else { format!("{group}.{key}") });
+                continue;
+            }
+            (_, Some(Open::Group(_, next))) => next.take().unwrap_or_default(),
+            (_, Some(Open::List(name))) => name.clone(),
+            (_, None) => String::new(),
+        };
+        match event {
+            Event::DocumentStart(_) => documents += 1,
+            Event::Scalar(value, ..) if !open.is_empty() => all.push((name, value.to_string())),
+            Event::Alias(_) => all.push((name, "*".to_owned())),
+            Event::SequenceStart(..) if !open.is_empty() => {
+                all.push((name.clone(), String::new()));
+                open.push(Open::List(name));
+            }
+            Event::MappingStart(..) => open.push(Open::Group(name, None)),
+            Event::SequenceEnd | Event::MappingEnd => drop(open.pop()),
+            Event::Scalar(..) | Event::SequenceStart(..) => return Err(format!("line {} is no setting", span.start.line())),
+            _ => {}
+        }
+    }
+    if documents > 1 { Err("it holds more than one document".to_owned()) } else { Ok(all) }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_appended_or_added_to_our_own_line_and_all_else_stays_byte_for_byte() {
+        for (before, after) in [
+            ("# path.repo: /x\na: 1", "# path.repo: /x\na: 1\npath.repo: [\"/new\"]\n"),
+            ("", "path.repo: [\"/new\"]\n"),
+            ("# nothing but this\r\n", "# nothing but this\r\npath.repo: [\"/new\"]\r\n"),
+            ("other:\n  path.repo: /a\n", "other:\n  path.repo: /a\npath.repo: [\"/new\"]\n"),
+            (
+                "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\n",
+                "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\npath.repo: [\"/new\"]\n",
+            ),
+            ("path.repo: [\"/a\"] # ours\r\nb: 2\r\n", "path.repo: [\"/a\", \"/new\"] # ours\r\nb: 2\r\n"),
+            ("path.repo: []\n", "path.repo: [\"/new\"]\n"),
+            ("path.repo: /\n", "path.repo: /\n"),
+            ("path:\n  repo: [/a,\n    /new]\n", "path:\n  repo: [/a,\n    /new]\n"),
+        ] {
+            assert_eq!(add(before, "/new").unwrap().text, after, "{before}");
+            assert_eq!(add(after, "/new").unwrap().text, after, "twice: {before}");
+        }
+        let below = "path.repo: /var/backups/\n";
+        assert_eq!(add(below, "/var/backups/backup_repo").unwrap().text, below);
+        assert!(add(below, "/var/backups2").is_err());
+    }
+
+    #[test]
+    fn any_other_form_is_refused_with_the_line_to_write() {
+        for bad in [
+            "path.repo: /a\n",
+            "path.repo:\n  - /a\n",
+            "path:\n  repo: ['/a']\n",
+            "path.repo: [\"/a\"]\npath.repo: []\n",
+            "path.repo: [/a] # \"\n",
+            "a: 1\npath.repo: \"/a\"\n...\n",
+        ] {
+            assert_eq!(add(bad, "/new").unwrap_err().line, "path.repo: [\"/a\", \"/new\"]", "{bad}");
+        }
+        for bad in [
+            "path.repo: ~\n",
+            "path.repo:\n",
+            "a: 1\n...\n",
+            "{a: 1}\n",
+            "- a\n",
+            "a: [1\n",
+            "  a: 1\n",
+            "a: 1\n---\nb: 1\n",
+            "a",
+        ] {
+            assert_eq!(add(bad, "/new").unwrap_err().line, "path.repo: [\"/new\"]", "{bad}");
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! Who calls: a user with a password, an API key, or a bearer token. One of them, as a request has one header for them.
+//! Who calls: a user with a password, an API key, or a bearer token. A request carries one of them.
 
 use std::path::Path;
 
@@ -8,107 +8,60 @@ use svc_step::Failure;
 use svc_step::secret::Secret;
 
 use super::Connection;
-use super::sourced::{Setting, Source};
 use super::url::Address;
 
-const URL: Setting = Setting { id: "url", flag: "the user in --url", variable: "the user in SVC_SEARCH_URL" };
-const USER: Setting = Setting { id: "user", flag: "--user", variable: "SVC_SEARCH_USER" };
-const PASSWORD: Setting = Setting { id: "password_file", flag: "--password-file", variable: "SVC_SEARCH_PASSWORD_FILE" };
-const API_KEY: Setting = Setting { id: "api_key_file", flag: "--api-key-file", variable: "SVC_SEARCH_API_KEY_FILE" };
-const BEARER: Setting = Setting { id: "bearer_file", flag: "--bearer-file", variable: "SVC_SEARCH_BEARER_FILE" };
+/// All users of the host can read the arguments of a process.
+pub(super) fn password_in_arguments() -> Failure {
+    Failure::usage("secret_on_command_line", "There is a password in --url, where all users of this host can read it.").hint(
+        "Pass --user NAME --password-file FILE, or set the address by SVC_SEARCH_URL; then change the password, which may be known by now.",
+    )
+}
 
-/// A kind of credentials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Basic,
-    ApiKey,
-    Bearer,
+/// Credentials that cannot be used.
+fn invalid(message: impl Into<String>, hint: &str) -> Failure {
+    Failure::usage("search_credentials_invalid", message).hint(hint)
 }
 
 impl Connection {
-    /// Everybody on the host can read the arguments of a process.
-    ///
-    /// # Errors
-    /// `--url` has a password in it (2).
-    pub(super) fn no_password_in_arguments(&self, address: &Address) -> Result<(), Failure> {
-        if address.password.is_none() || self.sources.source(URL.id) != Some(Source::Flag) {
-            return Ok(());
-        }
-        Err(Failure::usage(
-            "secret_on_command_line",
-            "There is a password in --url, where everybody on this host can read it.",
-        )
-        .hint("Say --user NAME --password-file FILE, or set the address by SVC_SEARCH_URL; whoever is on this host may know the password by now."))
-    }
-
     /// The value of the header `Authorization`.
     ///
     /// # Errors
     /// More than one kind, or half of one (2); a file that cannot be used.
     pub(super) fn authorization(&self, address: &Address) -> Result<Option<Secret>, Failure> {
-        match self.kind(address)? {
-            None => Ok(None),
-            Some(Kind::Basic) => self.basic(address).map(Some),
-            Some(Kind::ApiKey) => self.args.api_key_file.as_deref().map(api_key).transpose(),
-            Some(Kind::Bearer) => self.args.bearer_file.as_deref().map(bearer).transpose(),
-        }
-    }
-
-    /// The one kind that is meant: those of the command line win over those of the environment.
-    fn kind(&self, address: &Address) -> Result<Option<Kind>, Failure> {
-        let in_url = (address.user.is_some() || address.password.is_some()).then_some(URL);
-        let kinds = [
-            (Kind::Basic, [Some(USER), Some(PASSWORD), in_url].into_iter().flatten().collect::<Vec<_>>()),
-            (Kind::ApiKey, vec![API_KEY]),
-            (Kind::Bearer, vec![BEARER]),
-        ];
-        let made = kinds.iter().filter_map(|(kind, settings)| {
-            let made = settings.iter().filter_map(|setting| Some((self.sources.source(setting.id)?, *setting)));
-            // The first of those that stand at the place that counts names the kind.
-            made.reduce(|best, one| if one.0 > best.0 { one } else { best }).map(|(source, setting)| (*kind, source, setting))
-        });
-        let made: Vec<(Kind, Source, Setting)> = made.collect();
-        let Some(place) = made.iter().map(|(_, source, _)| *source).max() else { return Ok(None) };
-        let mut there = made.into_iter().filter(|(_, source, _)| *source == place);
-        match (there.next(), there.next()) {
-            (Some((_, _, one)), Some((_, _, other))) => Err(Failure::usage(
+        let args = &self.args;
+        let user = args.user.as_ref().or(address.user.as_ref());
+        let is_basic = user.is_some() || args.password_file.is_some() || address.password.is_some();
+        match (is_basic, &args.api_key_file, &args.bearer_file) {
+            (false, None, None) => Ok(None),
+            (true, None, None) => self.basic(user, address).map(Some),
+            (false, Some(file), None) => api_key(file).map(Some),
+            (false, None, Some(file)) => bearer(file).map(Some),
+            _ => Err(Failure::usage(
                 "search_credentials_ambiguous",
-                format!("Both {} and {} say who calls, and a request bears only one of them.", one.at(place), other.at(place)),
+                "A request carries one of user with password, API key and bearer token, and more than one is given.",
             )
-            .hint(
-                "Leave out all but one of --user with --password-file, --api-key-file and --bearer-file, and of their variables.",
-            )),
-            (first, _) => Ok(first.map(|(kind, _, _)| kind)),
+            .hint("Leave out all but one of --user with --password-file (SVC_SEARCH_USER), --api-key-file (SVC_SEARCH_API_KEY_FILE) and --bearer-file (SVC_SEARCH_BEARER_FILE).")),
         }
     }
 
-    fn basic(&self, address: &Address) -> Result<Secret, Failure> {
-        // A user in an address of the command line is meant for this call.
-        let of_call = |id| self.sources.source(id) == Some(Source::Flag);
-        let user = match (&self.args.user, &address.user) {
-            (Some(_), Some(user)) if of_call(URL.id) && !of_call(USER.id) => Some(user),
-            (user, in_url) => user.as_ref().or(in_url.as_ref()),
-        };
+    fn basic(&self, user: Option<&String>, address: &Address) -> Result<Secret, Failure> {
         let password = match (&self.args.password_file, &address.password) {
             (Some(file), _) => Some(Secret::from_file("password", file)?),
             (None, in_url) => in_url.clone(),
         };
         match (user, password) {
-            (Some(user), Some(_)) if user.contains(':') => Err(Failure::usage(
-                "search_user_invalid",
-                "The name of the search database's user has a colon in it, which basic authentication cannot say.",
-            )
-            .hint("Name the user without one with --user (SVC_SEARCH_USER), or say who calls by --api-key-file.")),
+            (Some(user), Some(_)) if user.contains(':') => Err(invalid(
+                "The name of the user has a colon in it, which basic authentication cannot carry.",
+                "Name the user without one with --user (SVC_SEARCH_USER), or use --api-key-file.",
+            )),
             (Some(user), Some(password)) => {
                 Ok(Secret::new(format!("Basic {}", STANDARD.encode(format!("{user}:{}", password.expose())))))
             }
-            (Some(user), None) => Err(Failure::usage(
-                "search_password_missing",
-                format!("Nothing says the password of the search database's user {user}."),
-            )
-            .hint("Write it into a file and name it with --password-file (SVC_SEARCH_PASSWORD_FILE).")),
-            (None, _) => Err(Failure::usage("search_user_missing", "There is a password for the search database but no user.")
-                .hint("Name the user with --user (SVC_SEARCH_USER).")),
+            (Some(user), None) => Err(invalid(
+                format!("The password of the user {user} is not given."),
+                "Write it into a file and name it with --password-file (SVC_SEARCH_PASSWORD_FILE).",
+            )),
+            (None, _) => Err(invalid("A password is given without its user.", "Name the user with --user (SVC_SEARCH_USER).")),
         }
     }
 }
@@ -117,11 +70,14 @@ impl Connection {
 fn api_key(path: &Path) -> Result<Secret, Failure> {
     let key = Secret::from_file("API key", path)?;
     let text = key.expose().trim();
-    let encoded = if text.contains(':') { STANDARD.encode(text) } else { text.to_owned() };
     if !is_token(text) {
-        return Err(Failure::usage("api_key_invalid", format!("The first line of {} is no API key.", path.display()))
-            .hint("Write the key into it as `id:key`, or what the server gave as `encoded`, and nothing else."));
+        let message = format!("The first line of {} is no API key.", path.display());
+        return Err(invalid(
+            message,
+            "Write the key into it as `id:key`, or what the server gave as `encoded`, and nothing else.",
+        ));
     }
+    let encoded = if text.contains(':') { STANDARD.encode(text) } else { text.to_owned() };
     Ok(Secret::new(format!("ApiKey {encoded}")))
 }
 
@@ -129,8 +85,8 @@ fn bearer(path: &Path) -> Result<Secret, Failure> {
     let token = Secret::from_file("bearer token", path)?;
     let text = token.expose().trim();
     if !is_token(text) {
-        return Err(Failure::usage("bearer_token_invalid", format!("The first line of {} is no bearer token.", path.display()))
-            .hint("Write the token alone into it, without `Bearer` before it."));
+        let message = format!("The first line of {} is no bearer token.", path.display());
+        return Err(invalid(message, "Write the token alone into it, without `Bearer` before it."));
     }
     Ok(Secret::new(format!("Bearer {text}")))
 }
@@ -145,7 +101,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::tests::{connection, of_environment};
+    use super::super::tests::{connection, given};
 
     struct Files(tempfile::TempDir);
 
@@ -168,15 +124,15 @@ mod tests {
         let files = Files(tempfile::tempdir().unwrap());
         let password = files.file("password", "p\u{e4}ss\n");
         assert_eq!(header(&["--user", "svc", "--password-file", &password]), Ok(Some("Basic c3ZjOnDDpHNz".to_owned())));
-        let in_address = of_environment(connection(&["--url", "http://svc:pw@es1"]), "url").reach().unwrap();
+        let in_address = given(&["--url", "http://svc:pw@es1"], &[]).reach().unwrap();
         assert_eq!(in_address.authorization.unwrap().expose(), "Basic c3ZjOnB3");
         assert_eq!(header(&["--api-key-file", &files.file("pair", "id:key\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
         assert_eq!(header(&["--api-key-file", &files.file("key", "aWQ6a2V5\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
         assert_eq!(header(&["--bearer-file", &files.file("token", "AAE.x-y_z\n")]), Ok(Some("Bearer AAE.x-y_z".to_owned())));
         for (flag, text, code) in [
-            ("--api-key-file", "{\"encoded\":\"aWQ6a2V5\"}", "api_key_invalid"),
-            ("--api-key-file", "ApiKey aWQ6a2V5", "api_key_invalid"),
-            ("--bearer-file", "Bearer AAE", "bearer_token_invalid"),
+            ("--api-key-file", "{\"encoded\":\"aWQ6a2V5\"}", "search_credentials_invalid"),
+            ("--api-key-file", "ApiKey aWQ6a2V5", "search_credentials_invalid"),
+            ("--bearer-file", "Bearer AAE", "search_credentials_invalid"),
             ("--bearer-file", "\nAAE", "secret_file_empty"),
         ] {
             assert_eq!(header(&[flag, &files.file("bad", text)]), Err(code.to_owned()), "{text}");
@@ -201,7 +157,25 @@ mod tests {
         ] {
             let failure = connection(args).reach().unwrap_err();
             assert_eq!((failure.status.code(), failure.code.as_str()), (2, "search_credentials_ambiguous"));
-            assert!(failure.message.contains("-file and") || failure.message.contains(" and --"), "{}", failure.message);
         }
+    }
+
+    #[test]
+    fn what_the_command_line_gives_wins_over_the_environment() {
+        let files = Files(tempfile::tempdir().unwrap());
+        let (password, key) = (files.file("password", "pw\n"), files.file("key", "id:key\n"));
+        let all = ["--url", "http://env:pw@es1", "--user", "svc", "--password-file", &password, "--api-key-file", &key];
+        let header = |is_given: &[&str]| {
+            let reach = given(&all, is_given).reach().map_err(|failure| failure.code)?;
+            Ok::<_, String>(reach.authorization.map(|secret| secret.expose().to_owned()).unwrap_or_default())
+        };
+        assert_eq!(header(&[]), Err("search_credentials_ambiguous".to_owned()));
+        assert_eq!(header(&["api_key_file"]), Ok("ApiKey aWQ6a2V5".to_owned()));
+        assert_eq!(header(&["user"]), Ok("Basic c3ZjOnB3".to_owned()));
+        let address = ["--url", "http://svc@es1", "--user", "env", "--password-file", &password];
+        assert_eq!(given(&address, &["url"]).reach().unwrap().authorization.unwrap().expose(), "Basic c3ZjOnB3");
+        let trust = ["--url", "https://es1", "--insecure", "--ca-cert", "/nowhere"];
+        assert!(given(&trust, &["insecure"]).reach().unwrap().unverified);
+        assert_eq!(given(&trust, &[]).reach().unwrap_err().code, "search_trust_ambiguous");
     }
 }

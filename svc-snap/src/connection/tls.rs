@@ -10,32 +10,28 @@ use svc_step::{Failure, file};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::Connection;
-use super::sourced::Setting;
 
 /// A file of certificates is not larger.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-const INSECURE: Setting = Setting { id: "insecure", flag: "--insecure", variable: "SVC_SEARCH_INSECURE" };
-const CA: Setting = Setting { id: "ca_cert", flag: "--ca-cert", variable: "SVC_SEARCH_CA" };
+/// A certificate or its key cannot be used.
+fn invalid(message: impl Into<String>) -> Failure {
+    Failure::usage("certificate_invalid", message)
+}
 
 impl Connection {
-    /// Whether the server's certificate is taken as it comes. Between this and a list of authorities the command line decides.
+    /// Whether the server's certificate is taken as it comes.
     ///
     /// # Errors
-    /// Both stand at the same place (2).
+    /// An authority to trust is given too (2).
     pub(super) fn unverified(&self) -> Result<bool, Failure> {
-        if !self.args.insecure {
-            return Ok(false);
+        if self.args.insecure && self.args.ca_cert.is_some() {
+            let message = "--insecure (SVC_SEARCH_INSECURE) trusts any certificate, and --ca-cert (SVC_SEARCH_CA) only some.";
+            return Err(
+                Failure::usage("search_trust_ambiguous", message).hint("Leave one of them out; --ca-cert is the safe one.")
+            );
         }
-        let (insecure, ca) = (self.sources.source(INSECURE.id), self.sources.source(CA.id));
-        match (insecure, ca) {
-            (Some(place), Some(other)) if place == other => Err(Failure::usage(
-                "search_trust_ambiguous",
-                format!("{} trusts any certificate, and {} only some.", INSECURE.at(place), CA.at(place)),
-            )
-            .hint("Leave one of them out; --ca-cert (SVC_SEARCH_CA) is the safe one.")),
-            (insecure, ca) => Ok(insecure > ca),
-        }
+        Ok(self.args.insecure)
     }
 
     /// The settings of a connection over TLS.
@@ -47,7 +43,7 @@ impl Connection {
         if unverified {
             config = config.disable_verification(true);
         } else if let Some(path) = &self.args.ca_cert {
-            config = config.root_certs(RootCerts::new_with_certs(&authorities(path)?));
+            config = config.root_certs(RootCerts::new_with_certs(&certificates("--ca-cert (SVC_SEARCH_CA)", path)?));
         }
         Ok(config.build())
     }
@@ -60,44 +56,32 @@ impl Connection {
         if self.args.client_cert.is_none() {
             return Ok(TlsConfig::default());
         }
-        Err(Failure::usage(
-            "client_cert_without_tls",
-            "A client certificate can be shown over TLS only, and the search database's address says http://.",
-        )
-        .hint("Write --url (SVC_SEARCH_URL) as https://HOST:PORT, or leave out --client-cert (SVC_SEARCH_CLIENT_CERT)."))
+        Err(invalid("A client certificate is shown over TLS only, and the address says http://.")
+            .hint("Write --url (SVC_SEARCH_URL) as https://HOST:PORT, or leave out --client-cert (SVC_SEARCH_CLIENT_CERT)."))
     }
 
     fn client_cert(&self) -> Result<Option<ClientCert>, Failure> {
         let Some(path) = &self.args.client_cert else {
-            return match &self.args.client_key {
-                None => Ok(None),
-                Some(_) => {
-                    Err(Failure::usage("client_cert_missing", "There is a client's private key, but no certificate to it.")
-                        .hint("Name the certificate with --client-cert (SVC_SEARCH_CLIENT_CERT)."))
-                }
-            };
+            let alone = self.args.client_key.as_ref().map(|_| {
+                invalid("A client's private key is given without its certificate.")
+                    .hint("Name the certificate with --client-cert (SVC_SEARCH_CLIENT_CERT).")
+            });
+            return alone.map_or(Ok(None), Err);
         };
-        let chain = certificates("client_cert_empty", "--client-cert (SVC_SEARCH_CLIENT_CERT)", path)?;
+        let chain = certificates("--client-cert (SVC_SEARCH_CLIENT_CERT)", path)?;
         let key_file = self.args.client_key.as_ref().unwrap_or(path);
         let key = private_key(key_file)?;
         fits(&chain, &key).map_err(|error| {
-            Failure::usage(
-                "client_cert_invalid",
-                format!("The certificate in {} and the key in {} cannot be used together.", path.display(), key_file.display()),
-            )
-            .hint("Compare their public keys: openssl x509 -in CERT -noout -pubkey, openssl pkey -in KEY -pubout.")
-            .cause(error)
+            invalid(format!("The certificate {} and the key {} do not belong together.", path.display(), key_file.display()))
+                .hint("Compare their public keys: openssl x509 -in CERT -noout -pubkey, openssl pkey -in KEY -pubout.")
+                .cause(error)
         })?;
         Ok(Some(ClientCert::new_with_certs(&chain, key)))
     }
 }
 
-fn authorities(path: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
-    certificates("ca_cert_empty", "--ca-cert (SVC_SEARCH_CA)", path)
-}
-
-/// The certificates of a PEM file, of which there must be one.
-fn certificates(code: &str, setting: &str, path: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
+/// The certificates of a PEM file.
+fn certificates(setting: &str, path: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
     let pem = file::read_text("read the certificates", path, LARGEST)?;
     let certificates: Vec<Certificate<'static>> = parse_pem(pem.as_bytes())
         .filter_map(|item| match item {
@@ -106,7 +90,7 @@ fn certificates(code: &str, setting: &str, path: &Path) -> Result<Vec<Certificat
         })
         .collect();
     if certificates.is_empty() {
-        return Err(Failure::usage(code, format!("The file {} holds no certificate.", path.display()))
+        return Err(invalid(format!("The file {} holds no certificate.", path.display()))
             .hint(format!("Name a PEM file (-----BEGIN CERTIFICATE-----) with {setting}.")));
     }
     Ok(certificates)
@@ -119,10 +103,8 @@ fn private_key(path: &Path) -> Result<PrivateKey<'static>, Failure> {
         _ => None,
     });
     found.ok_or_else(|| {
-        let encrypted = pem.expose().contains("ENCRYPTED");
-        let what = if encrypted { "The private key in" } else { "There is no private key in" };
-        let end = if encrypted { " is encrypted, and nobody could be asked for its passphrase." } else { "." };
-        Failure::usage("client_key_missing", format!("{what} {}{end}", path.display())).hint(
+        let encrypted = if pem.expose().contains("ENCRYPTED") { ": it is encrypted" } else { "" };
+        invalid(format!("The file {} holds no private key that can be used{encrypted}.", path.display())).hint(
             "Name a PEM file of mode 600 with --client-key (SVC_SEARCH_CLIENT_KEY); openssl pkey -in KEY -out FILE takes a passphrase off.",
         )
     })

@@ -1,4 +1,4 @@
-//! The search database's address: credentials in it are taken out and never shown again.
+//! The server's address: credentials in it are taken out and never shown again.
 
 use percent_encoding::percent_decode_str;
 use svc_step::Failure;
@@ -22,7 +22,7 @@ pub(super) struct Address {
 /// It is no `http://` or `https://` address of a host (2).
 pub(super) fn parse(url: &Secret) -> Result<Address, Failure> {
     let wrong = |why: &str| {
-        Failure::usage("search_url_invalid", format!("The address of the search database is not right: {why}."))
+        Failure::usage("search_url_invalid", format!("The address of the server is not right: {why}."))
             .hint("Write --url (SVC_SEARCH_URL) as http://HOST:PORT or https://HOST:PORT.")
     };
     let (scheme, rest) = url.expose().trim().split_once("://").ok_or_else(|| wrong("it has no http:// or https://"))?;

@@ -39,9 +39,6 @@ pub enum Purpose {
 }
 
 /// The copies of what is in the scope.
-///
-/// # Errors
-/// The server does not answer, or refuses.
 pub(super) fn left(call: &Call, server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
     let names = live::names(server)?;
     let (own, live): (Vec<_>, Vec<_>) = names.indices.into_iter().map(|index| index.name).partition(|name| copies::is_own(name));

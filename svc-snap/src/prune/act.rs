@@ -7,7 +7,7 @@ use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use super::{Becomes, Cleaned, Judged, Pruned};
 use crate::repository::cleanup;
-use crate::server::busy::{self, patiently};
+use crate::server::busy::{is_busy, patiently};
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
 use crate::snapshot::{self, kept};
@@ -65,10 +65,6 @@ fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<
     patiently(call, patience, is_busy, || server.change_slowly(call, "DELETE", &request, |_| true)).map(drop)
 }
 
-fn is_busy(failure: &Failure) -> bool {
-    busy::is_busy(failure) || failure.code == "search_unavailable"
-}
-
 /// One look at the end: what was deleted is not there any more.
 fn prove(server: &Server, pruned: &Pruned) -> Result<(), Failure> {
     let left = snapshot::all(server, &pruned.repository)?;
@@ -95,7 +91,7 @@ fn clean_up(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), Fai
         Err(failure) if is_busy(&failure) => {
             call.warn(
                 "cleanup_busy",
-                "The repository was not cleaned up, since the search database is busy; svc-snap cleanup does it later.",
+                "The repository was not cleaned up, since the server is busy; svc-snap cleanup does it later.",
             );
         }
         Err(failure) => return Err(failure),

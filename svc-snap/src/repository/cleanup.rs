@@ -15,24 +15,16 @@ pub(crate) struct Removed {
     pub blobs: Option<u64>,
 }
 
-impl Removed {
-    fn read(answer: &Value) -> Self {
-        Self { bytes: number(answer, "/results/deleted_bytes"), blobs: number(answer, "/results/deleted_blobs") }
-    }
-}
-
 /// The path of the request.
 pub(crate) fn request(repository: &str) -> String {
     path(&["_snapshot", repository, "_cleanup"])
 }
 
-/// Cleans up, with some patience.
-///
-/// # Errors
-/// As [`Server::change_slowly`].
+/// Cleans up; a server that is busy is asked again for a moment.
 pub(crate) fn clean(call: &Call, server: &Server, repository: &str) -> Result<Removed, Failure> {
-    let clean = || server.change_slowly(call, "POST", &request(repository), |answer| Removed::read(answer).blobs != Some(0));
+    let blobs = |answer: &Value| number(answer, "/results/deleted_blobs");
+    let clean = || server.change_slowly(call, "POST", &request(repository), |answer| blobs(answer) != Some(0));
     let answer =
         patiently(call, MOMENT, is_busy, clean).map_err(|failure| left_at_work(failure, "the cleanup of the repository"))?;
-    Ok(Removed::read(&answer))
+    Ok(Removed { bytes: number(&answer, "/results/deleted_bytes"), blobs: blobs(&answer) })
 }

@@ -1,17 +1,11 @@
 //! Names of repositories and of what is in them: the servers' rules, checked before anything is sent.
 
 /// Checks a repository's name, which may have upper-case letters.
-///
-/// # Errors
-/// A sentence for clap.
 pub(crate) fn repository(text: &str) -> Result<String, String> {
     checked("repository", text, false)
 }
 
 /// Checks a name; `lower`: whether it may have no upper-case letters.
-///
-/// # Errors
-/// A sentence for clap.
 pub(crate) fn checked(what: &str, text: &str, lower: bool) -> Result<String, String> {
     const FORBIDDEN: &[char] = &['\\', '/', '*', '?', '"', '<', '>', '|', ',', '#', ':'];
     let wrong = |why: &str| Err(format!("`{text}` is no {what} name: {why}"));
@@ -29,15 +23,5 @@ pub(crate) fn checked(what: &str, text: &str, lower: bool) -> Result<String, Str
         wrong("it is longer than 255 bytes")
     } else {
         Ok(text.to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_repositorys_name_may_have_upper_case_letters() {
-        assert!(repository("My_Backup").is_ok() && repository("a,b").is_err());
     }
 }

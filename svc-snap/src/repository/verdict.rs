@@ -19,9 +19,6 @@ pub(crate) struct Verdict {
 }
 
 /// Asks the server to verify the repository.
-///
-/// # Errors
-/// It is not registered (4); the server refuses, or does not answer.
 pub(crate) fn verify(server: &Server, repository: &str) -> Result<Verdict, Failure> {
     let answer = match server.ask("POST", &path(&["_snapshot", repository, "_verify"]), None) {
         Ok(answer) => answer,

@@ -11,7 +11,6 @@ use crate::index::live;
 use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
 use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
-use crate::rate::{Rate, RateArg, Rates};
 use crate::restore::record::origin::Origin;
 use crate::restore::streams::{self, StreamBack};
 use crate::server::Server;
@@ -19,6 +18,7 @@ use crate::snapshot::backup::Backup;
 use crate::snapshot::noted::{Noted, NotedStream};
 use crate::snapshot::source::SourceArgs;
 use crate::snapshot::{self, Snapshot, fit, verdict};
+use crate::throttle::{Rate, RateArg, Rates};
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
@@ -119,7 +119,7 @@ impl Chosen {
     /// # Errors
     /// As [`Rates::of_cluster`].
     pub(crate) fn rates(&self, call: &Call) -> Result<Rates<'_>, Failure> {
-        Rates::of_cluster(call, &self.server, &self.origin.repository, &self.scope, &self.rate)
+        Rates::of_cluster(call, &self.server, &self.scope, &self.rate)
     }
 
     /// Refuses `streams`, which cannot be staged.

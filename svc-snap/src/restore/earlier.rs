@@ -9,13 +9,13 @@ use super::stage::{self, Bring, plan};
 use crate::capacity;
 use crate::guard;
 use crate::index::{copies, look};
-use crate::rate::Rates;
 use crate::restore::chosen::Chosen;
 use crate::restore::record::staged::{Staged, StagedIndex};
 use crate::restore::record::{self, Begun};
 use crate::restore::streams::StreamBack;
 use crate::server::Server;
 use crate::server::path::path;
+use crate::throttle::Rates;
 
 /// What an earlier call of this run left of the same staging.
 #[derive(Debug, Default)]

@@ -19,9 +19,9 @@ use crate::index::resolve::{PassedOver, Patterns, Reason};
 use crate::index::scope::Scope;
 use crate::index::shape::Shape;
 use crate::index::{Index, look};
-use crate::rate::auto_create::AutoCreate;
 use crate::restore::streams::{self, StreamBack, StreamState};
 use crate::server::Server;
+use crate::throttle::auto_create::AutoCreate;
 
 /// How a swap treats what is live.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]

@@ -18,10 +18,10 @@ use crate::index::copies;
 use crate::index::count::counts;
 use crate::index::shape::{block_patterns, in_place_ignored, set_last_patterns};
 use crate::index::{Index, look, portions};
-use crate::rate::Rates;
 use crate::server::Server;
 use crate::server::json::{list, members, number, text};
 use crate::server::path::path;
+use crate::throttle::Rates;
 
 /// How long a restore under way is left alone: shortly at first, then longer.
 const FIRST: Duration = Duration::from_millis(20);

@@ -28,9 +28,9 @@ use crate::index::count::counts;
 use crate::index::resolve::{PassedOver, Reason};
 use crate::index::shape::{Shape, give};
 use crate::index::{Index, look, policy};
-use crate::rate::auto_create::AutoCreate;
 use crate::restore::streams::{self, StreamBack};
 use crate::server::Server;
+use crate::throttle::auto_create::AutoCreate;
 use swapped::{Source, State, SwapIndex, Swapped};
 
 /// How often what fails after the exchange is tried again, and the pause before.

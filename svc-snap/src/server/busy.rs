@@ -1,5 +1,4 @@
-//! A server that is busy with something else for a moment: at the end of another removal or cleanup just after it has answered that
-//! one, or reading a repository anew whose settings have changed.
+//! A server that is busy for a moment, such as at the end of a removal or a cleanup, is asked again.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +6,9 @@ use svc_step::{Call, Failure};
 
 /// For how long a server is asked again that is busy only for a moment.
 pub(crate) const MOMENT: Duration = Duration::from_secs(20);
-/// The pauses between two attempts: short at first.
-const PAUSES: [Duration; 4] =
-    [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
+/// The first pause between two attempts; it doubles to the last.
+const FIRST: Duration = Duration::from_millis(200);
+const LAST: Duration = Duration::from_secs(3);
 
 /// Asks, and for so long asks again what the server is too busy for.
 ///
@@ -22,21 +21,20 @@ pub(crate) fn patiently<T>(
     mut ask: impl FnMut() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let until = Instant::now() + patience;
-    let mut pauses = PAUSES.iter().copied();
-    let mut pause = Duration::ZERO;
+    let mut pause = FIRST;
     loop {
         match ask() {
             Err(failure) if is_busy(&failure) && Instant::now() < until => {
-                pause = pauses.next().unwrap_or(pause);
                 // What the server said last is worth more than that the time was up.
                 call.pause(pause).map_err(|ended| if ended.signal.is_some() { ended } else { failure })?;
+                pause = (pause * 2).min(LAST);
             }
             ended => return ended,
         }
     }
 }
 
-/// Whether the server has refused something for being busy.
+/// Whether the server is busy, or does not answer requests at the moment.
 pub(crate) fn is_busy(failure: &Failure) -> bool {
-    failure.code == "search_busy"
+    failure.code == "search_busy" || failure.code == "search_unavailable"
 }

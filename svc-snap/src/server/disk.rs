@@ -15,7 +15,7 @@ pub struct NodeDisk {
     pub node: String,
     /// Its size.
     pub total_bytes: u64,
-    /// What is free for the search database.
+    /// What is free for the server.
     pub available_bytes: u64,
     /// How much must stay free, or no further shards are placed on it (the low watermark); `null` where no limit is set.
     #[serde(default)]
@@ -69,9 +69,6 @@ impl NodeDisk {
 }
 
 /// The disks of all data nodes.
-///
-/// # Errors
-/// The server does not answer, or refuses.
 pub(crate) fn disks(server: &Server) -> Result<Vec<NodeDisk>, Failure> {
     let stats = server.get("/_nodes/stats/fs?filter_path=nodes.*.name,nodes.*.roles,nodes.*.fs.total")?;
     let settings = server.get("/_cluster/settings?include_defaults=true&flat_settings=true")?;

@@ -26,19 +26,3 @@ pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = 
 pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_is_missing_or_of_another_type_is_nothing() {
-        let value = json!({"a": {"text": "t", "number": 7, "list": ["x", 1, "y"]}});
-        assert_eq!((text(&value, "/a/text"), text(&value, "/a/number"), text(&value, "/b")), (Some("t"), None, None));
-        assert_eq!((number(&value, "/a/number"), number(&value, "/a/text")), (Some(7), None));
-        assert_eq!((texts(&value, "/a/list"), list(&value, "/a/list").count()), (vec!["x".to_owned(), "y".to_owned()], 3));
-        assert!(texts(&value, "/a").is_empty() && members(&json!([1])).next().is_none());
-    }
-}

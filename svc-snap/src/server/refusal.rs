@@ -11,9 +11,8 @@ use svc_step::Failure;
 use svc_step::line_secrets::sentence_without_secrets;
 
 use self::table::{RULES, Rule};
+use crate::server::client::{Answer, Effect, RequestError};
 use crate::server::json::{list, text};
-use crate::server::rights;
-use crate::server::transport::{Answer, Fate, Trouble};
 
 /// An error of the server, flattened.
 #[derive(Debug, Default)]
@@ -65,21 +64,18 @@ impl Said {
 }
 
 /// The server's refusal of a request.
-pub(crate) fn refusal(status: u16, body: &Value) -> Trouble {
+pub(crate) fn refusal(status: u16, body: &Value) -> RequestError {
     let said = Said::read(body);
     let rule = RULES.iter().find(|rule| said.fits(status, rule));
     let mut failure = rule.map_or_else(|| other(status), Rule::failure);
     failure.causes.push(format!("HTTP {status}{}", said.types.first().map(|kind| format!(" {kind}")).unwrap_or_default()));
-    let fate = match rule {
-        _ if said.types.is_empty() && is_a_gateways(status) => Fate::Unknown,
-        Some(rule) => rule.fate,
-        None => Fate::NoEffect,
+    let effect = match rule {
+        _ if said.types.is_empty() && is_a_gateways(status) => Effect::Unknown,
+        Some(rule) => rule.effect,
+        None => Effect::None,
     };
-    if failure.code == "search_forbidden" {
-        rights::name(&mut failure, &said.reasons);
-    }
     failure.causes.extend(said.reasons.iter().map(|reason| sentence_without_secrets(reason)));
-    Trouble { failure, fate }
+    RequestError { failure, effect }
 }
 
 /// Without an error of the server's own, it may have been said by a gateway between us and the server, which does not know
@@ -89,40 +85,36 @@ fn is_a_gateways(status: u16) -> bool {
 }
 
 fn other(status: u16) -> Failure {
-    Failure::failed("search_refused", format!("The search database refused a request with HTTP {status}."))
+    Failure::failed("search_refused", format!("The server refused a request with HTTP {status}."))
         .hint("See the causes: they are the server's own words.")
 }
 
 /// A redirect is not followed: credentials would go along.
-pub(crate) fn redirected(base: &str) -> Trouble {
-    let failure = Failure::refused("search_redirects", format!("{base} redirects to another address, which is not followed."))
-        .hint("Name the search database's own address with --url (SVC_SEARCH_URL), https:// where it speaks TLS.");
-    Trouble { failure, fate: Fate::NoEffect }
+pub(crate) fn redirected(base: &str) -> RequestError {
+    let failure = not_a_search_database(base).cause("It redirects to another address, which is not followed.");
+    RequestError { failure, effect: Effect::None }
 }
 
 /// An HTML page or anything else that is not JSON: somebody between us and the server, who may have carried the request.
-pub(crate) fn not_json(base: &str, status: u16) -> Trouble {
+pub(crate) fn not_json(base: &str, status: u16) -> RequestError {
     match status {
         401 | 403 | 408 | 413 | 429 | 500..600 => refusal(status, &Value::Null),
-        _ => Trouble { failure: not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")), fate: Fate::Unknown },
+        _ => RequestError {
+            failure: not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")),
+            effect: Effect::Unknown,
+        },
     }
 }
 
-/// Somebody else answers at that address, or a search database at a path that is not its own: there it may well have no index of
-/// that name, or take the path for a request that it does not know.
+/// Something else answers at that address, or a server at a path that is not its own.
 pub(crate) fn not_a_search_database(base: &str) -> Failure {
-    let failure =
-        Failure::refused("not_a_search_database", format!("What answers at {base} is neither Elasticsearch nor OpenSearch."));
-    let host_ends = base.split_once("://").and_then(|(scheme, rest)| rest.find('/').map(|at| scheme.len() + 3 + at));
-    match host_ends.and_then(|at| base.get(..at)) {
-        None => failure.hint("Check --url (SVC_SEARCH_URL): it is the search database's own address and port."),
-        Some(host) => Failure { message: format!("{base} is not the address of a search database."), ..failure }.hint(format!(
-            "Write --url (SVC_SEARCH_URL) as {host} if nothing is between here and the search database; a path belongs to it only where a reverse proxy has one."
-        )),
-    }
+    let message = format!("What answers at {base} is neither Elasticsearch nor OpenSearch.");
+    Failure::refused("not_a_search_database", message).hint(
+        "Check --url (SVC_SEARCH_URL): it is the server's own address and port; a path belongs to it only where a reverse proxy has one.",
+    )
 }
 
-/// A refusal of the first question, who is there. To that no search database says that there is no such thing.
+/// A refusal of the first question, who is there. To that no server says that there is no such thing.
 pub(crate) fn stranger(base: &str, answer: &Answer) -> Failure {
     let refused = refusal(answer.status, &answer.body).failure;
     match answer.status {
@@ -133,7 +125,7 @@ pub(crate) fn stranger(base: &str, answer: &Answer) -> Failure {
 
 /// A node that has not found its cluster yet.
 pub(crate) fn no_cluster(base: &str) -> Failure {
-    Failure::unavailable("search_no_cluster", format!("The search database at {base} has no cluster yet."))
+    Failure::unavailable("search_no_cluster", format!("The server at {base} has no cluster yet."))
         .hint("svc-snap health --wait waits until it has one.")
 }
 
@@ -162,51 +154,20 @@ mod tests {
             (500, "snapshot_restore_exception", "[r:s] snapshot does not exist", 4, "snapshot_not_found"),
             (400, "invalid_snapshot_name_exception", "snapshot with the same name already exists", 3, "snapshot_name_in_use"),
             (400, "snapshot_name_already_in_use_exception", "in use", 3, "snapshot_name_in_use"),
-            (400, "invalid_snapshot_name_exception", "must be lowercase", 2, "snapshot_name_invalid"),
-            (
-                500,
-                "repository_exception",
-                "location [/x] doesn't match any of the locations specified by path.repo",
-                3,
-                "location_outside_path_repo",
-            ),
+            (500, "repository_exception", "[/x] doesn't match any of path.repo", 3, "location_outside_path_repo"),
             (500, "snapshot_exception", "Indices don't have primary shards [lost]", 7, "shards_unassigned"),
             (500, "snapshot_exception", "the following indices have unassigned primary shards [lost]", 7, "shards_unassigned"),
-            (
-                500,
-                "snapshot_restore_exception",
-                "cannot restore index [a] because an open index with same name already exists",
-                3,
-                "index_in_the_way",
-            ),
+            (500, "snapshot_restore_exception", "an open index with same name exists", 3, "index_in_the_way"),
             (503, "concurrent_snapshot_execution_exception", "running", 5, "search_busy"),
-            (
-                500,
-                "repository_exception",
-                "exception when loading repository data: unknown field [uuid] found",
-                3,
-                "repository_of_other_product",
-            ),
+            (500, "repository_exception", "loading repository data: unknown field [uuid]", 3, "repository_of_other_product"),
             (401, "security_exception", "missing authentication credentials", 3, "search_not_authenticated"),
             (403, "security_exception", "is unauthorized", 3, "search_forbidden"),
             (503, "master_not_discovered_exception", "", 5, "search_unavailable"),
-            (
-                500,
-                "repository_exception",
-                "[r] repository type [s3] does not exist for project [default]",
-                3,
-                "repository_type_unknown",
-            ),
+            (500, "repository_exception", "[r] repository type [s3] does not exist", 3, "repository_type_unknown"),
             (500, "repository_exception", "[r] Unexpected exception when loading repository data", 7, "repository_damaged"),
             (400, "illegal_argument_exception", "no", 1, "search_refused"),
             (400, "validation_exception", "currently has [9]/[9] maximum LOCAL_ONLY shards open;", 3, "shard_limit_reached"),
-            (
-                503,
-                "cluster_block_exception",
-                "blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];",
-                5,
-                "search_unavailable",
-            ),
+            (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "search_unavailable"),
             (403, "cluster_block_exception", "index [a] blocked by: [FORBIDDEN/8/index write (api)];", 3, "index_blocked"),
         ] {
             assert_eq!(code(status, &error(kind, reason)), (exit, expected.to_owned()), "{kind}: {reason}");
@@ -243,33 +204,20 @@ mod tests {
 
     #[test]
     fn only_who_does_not_know_leaves_the_effect_unknown() {
-        let own = |status, kind| refusal(status, &error(kind, "r")).fate;
-        assert_eq!(own(500, "repository_exception"), Fate::NoEffect);
-        assert_eq!(own(503, "concurrent_snapshot_execution_exception"), Fate::NoEffect);
-        assert_eq!(own(503, "master_not_discovered_exception"), Fate::Unknown);
+        let own = |status, kind| refusal(status, &error(kind, "r")).effect;
+        assert_eq!(own(500, "repository_exception"), Effect::None);
+        assert_eq!(own(503, "concurrent_snapshot_execution_exception"), Effect::None);
+        assert_eq!(own(503, "master_not_discovered_exception"), Effect::Unknown);
         // An answer without an error of the server's own is that of a gateway.
         for status in [408, 500, 502, 503, 504, 520] {
             assert_eq!(
-                (refusal(status, &Value::Null).fate, not_json("x", status).fate),
-                (Fate::Unknown, Fate::Unknown),
+                (refusal(status, &Value::Null).effect, not_json("x", status).effect),
+                (Effect::Unknown, Effect::Unknown),
                 "{status}"
             );
         }
         for status in [400, 401, 403, 404, 405, 413, 429] {
-            assert_eq!(refusal(status, &Value::Null).fate, Fate::NoEffect, "{status}");
+            assert_eq!(refusal(status, &Value::Null).effect, Effect::None, "{status}");
         }
-    }
-
-    #[test]
-    fn a_wrong_path_behind_the_host_is_told_from_a_wrong_host() {
-        let of = |base: &str, status| {
-            stranger(base, &Answer { status, product: None, body: error("index_not_found_exception", "no such index [nowhere]") })
-        };
-        let path = of("https://h:9200/nowhere", 404);
-        assert_eq!((path.status.code(), path.code.as_str()), (3, "not_a_search_database"));
-        assert!(path.hint.is_some_and(|hint| hint.contains(" https://h:9200 ")));
-        assert!(path.causes.contains(&"no such index [nowhere]".to_owned()));
-        assert!(of("https://h:9200", 404).hint.is_some_and(|hint| hint.contains("address and port")));
-        assert_eq!(stranger("https://h", &Answer { status: 503, product: None, body: Value::Null }).status.code(), 5);
     }
 }

@@ -15,7 +15,7 @@ pub struct Backup {
     pub repository: String,
     /// The snapshot's name.
     pub name: String,
-    /// The indices and data streams that were asked for, by name; empty where nobody knows any more.
+    /// The indices and data streams that were asked for, by name; empty where it is unknown.
     pub wanted: Vec<String>,
     /// The snapshot, as the server shows it; `null` before it is begun, and where a staging or a restore was waited for.
     pub snapshot: Option<Snapshot>,

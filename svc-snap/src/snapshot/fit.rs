@@ -34,9 +34,6 @@ pub(crate) enum Fit {
     Other,
 }
 
-/// `x.y.z` at the start of a version.
-type Number = [u64; 3];
-
 /// What the server shows of the snapshot's version is judged, and taken away where it is nonsense.
 pub(crate) fn settle(server: &Server, snapshot: &mut Snapshot) {
     (snapshot.fit, snapshot.version) = judge(server.product, &server.version, snapshot.version.take());
@@ -65,7 +62,8 @@ fn judge(product: Product, own: &str, said: Option<String>) -> (Fit, Option<Stri
     }
 }
 
-fn number(version: &str) -> Option<Number> {
+/// `x.y.z` at the start of a version.
+fn number(version: &str) -> Option<[u64; 3]> {
     let mut parts = version.split('-').next()?.split('.').map(|part| part.parse().ok());
     Some([parts.next()??, parts.next()??, parts.next()??])
 }
@@ -78,34 +76,29 @@ pub(crate) fn check(server: &Server, repository: &str, snapshot: &Snapshot) -> R
     let this = format!("{} {}", product_name(server.product), server.version);
     let taken_by = snapshot.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
     let name = format!("The snapshot {} in {repository}", snapshot.name);
+    let other = if server.product == Product::OpenSearch { Product::Elasticsearch } else { Product::OpenSearch };
+    let other = product_name(other);
     match snapshot.fit {
         Fit::Good => Ok(()),
         Fit::Newer => Err(Failure::refused(
             "snapshot_newer_than_server",
-            format!("{name} was taken by a newer search database{taken_by} than this one, {this}, which cannot restore it."),
+            format!("{name} was taken by a newer server{taken_by} than this one, {this}, which cannot restore it."),
         )
         .hint(format!(
             "Restore it into the version that took it, or a newer one; svc-snap list --repository {repository} shows which others this one can restore."
         ))),
         Fit::TooOld => Err(Failure::refused(
             "snapshot_older_than_server",
-            format!("{name} was taken by a search database{taken_by} too old for this one, {this}, which reads its own major version and the one before."),
+            format!("{name} was taken by a server{taken_by} too old for this one, {this}, which reads its own major version and the one before."),
         )
         .hint(
             "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.",
         )),
         Fit::Other => Err(Failure::refused(
             "snapshot_of_other_product",
-            format!("{name} was taken by {}, and this is {this}, which cannot restore it.", product_name(other(server.product))),
+            format!("{name} was taken by {other}, and this is {this}, which cannot restore it."),
         )
         .hint("Restore it into the product that took it; documents go from one product to the other by reindex from a remote.")),
-    }
-}
-
-fn other(product: Product) -> Product {
-    match product {
-        Product::Elasticsearch => Product::OpenSearch,
-        Product::OpenSearch => Product::Elasticsearch,
     }
 }
 

@@ -19,9 +19,6 @@ pub(crate) fn free(name: &str, taken: &[String]) -> String {
 }
 
 /// Checks a snapshot's name; date mathematics (`<snap-{now/d}>`) is not taken, since its name is not known before.
-///
-/// # Errors
-/// A sentence for clap.
 pub(crate) fn snapshot(text: &str) -> Result<String, String> {
     checked("snapshot", text, true)
 }
@@ -35,6 +32,7 @@ mod tests {
         assert_eq!(snapshot("snapshot_svc_20261120t0200z-2.0.1").as_deref(), Ok("snapshot_svc_20261120t0200z-2.0.1"));
         for bad in ["", "_a", "-a", "A", "a b", "a/b", "a\\b", "a*", "a?", "a\"", "<a>", "a|", "a,b", "a#", ".", "..", "a\n"] {
             assert!(snapshot(bad).is_err(), "{bad:?}");
+            assert_eq!(crate::repository::name::repository(bad).is_ok(), bad == "A", "{bad:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use crate::snapshot::Snapshot;
 /// The server answers 200 for a PARTIAL one, and calls a snapshot of nothing a success.
 ///
 /// # Errors
-/// It is no good (7), be it that it is still being taken.
+/// It is invalid, or still being taken (7).
 pub(crate) fn judge(repository: &str, snapshot: &Snapshot, wanted: &[String]) -> Result<(), Failure> {
     let name = format!("The snapshot {} in {repository}", snapshot.name);
     if snapshot.is_under_way() {
@@ -24,7 +24,7 @@ pub(crate) fn judge(repository: &str, snapshot: &Snapshot, wanted: &[String]) ->
                 snapshot.state, snapshot.shards.failed_count, snapshot.shards.total_count
             ),
         )
-        .hint("result.snapshot.failures says which; mend those indices, then take another snapshot.");
+        .hint("result.snapshot.failures says which; fix those indices, then take another snapshot.");
         failure.causes.extend(snapshot.reason.clone());
         failure
             .causes

@@ -6,11 +6,11 @@ use svc_step::Call;
 use svc_step::action::Action;
 
 use crate::index::resolve::PassedOver;
-use crate::rate::RateUsed;
 use crate::restore::chosen::Chosen;
 use crate::restore::record::origin::Origin;
 use crate::restore::record::swapped::Swapped;
 use crate::restore::streams::StreamBack;
+use crate::throttle::RateUsed;
 
 /// A snapshot that is live.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

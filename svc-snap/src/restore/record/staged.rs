@@ -15,10 +15,10 @@ use crate::index::Index;
 use crate::index::copies;
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
-use crate::rate::RateUsed;
 use crate::restore::record::origin::Origin;
 use crate::restore::stage::Bring;
 use crate::restore::streams::StreamBack;
+use crate::throttle::RateUsed;
 
 /// A snapshot that lies beside the live indices, proven.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use super::table::{RULES, Rule};
-use crate::server::transport::Fate;
+use crate::server::client::Effect;
 
 const BEGIN: &str =
     "<!-- The errors of the servers, from src/server/refusal/table.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
@@ -18,7 +18,7 @@ fn row(rule: &Rule) -> String {
     let http: Vec<String> = rule.http.iter().map(u16::to_string).collect();
     let types = if rule.types.is_empty() { "any other".to_owned() } else { code(rule.types, ", ") };
     let with = if rule.with.is_empty() { String::new() } else { format!(" with {}", code(rule.with, " or ")) };
-    let known = if rule.fate == Fate::Unknown { " *" } else { "" };
+    let known = if rule.effect == Effect::Unknown { " *" } else { "" };
     format!(
         "| {types}{with} | {} | {} | {}{known} | `{}` |\n",
         code(rule.says, " or "),
@@ -28,7 +28,7 @@ fn row(rule: &Rule) -> String {
     )
 }
 
-/// `SVC_UPDATE_PAGES=1` writes it anew.
+/// `SVC_UPDATE_PAGES=1` writes it again.
 #[test]
 fn the_page_lists_every_error_of_the_servers_with_its_exit_status() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");

@@ -115,7 +115,7 @@ fn key(snapshot: &Snapshot) -> (Option<Timestamp>, &str) {
 }
 
 fn odd(answer: &Value) -> Failure {
-    Failure::failed("answer_not_understood", "The search database's answer about its snapshots is not understood.")
+    Failure::failed("answer_not_understood", "The server's answer about its snapshots is not understood.")
         .hint("Check that its version is one that svc-snap knows: svc-snap health shows it.")
         .cause(answer.to_string().chars().take(500).collect::<String>())
 }

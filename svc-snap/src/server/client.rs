@@ -1,0 +1,371 @@
+//! Requests over HTTP and their answers, and what is known of a request's effect where there is no answer.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use svc_step::deadline::Deadline;
+use svc_step::effects::Attempt;
+use svc_step::secret::Secret;
+use svc_step::watch::Watch;
+use svc_step::work::{Lost, Work};
+use svc_step::{Call, Failure, Status};
+use ureq::Body;
+use ureq::http::{HeaderValue, Request, Response, header};
+
+use crate::connection::Reach;
+use crate::server::{refusal, unanswered};
+
+/// Answers are read up to this size, however they were packed; what a large cluster says of thousands of snapshots is some
+/// tens of MB.
+const ANSWER_LIMIT: u64 = 128 << 20;
+/// This much of an answer shows whether it is JSON at all.
+const BEGINNING: u64 = 512;
+/// Servers give up by themselves after 30 s of waiting for the cluster and 30 s more for its nodes.
+const ANSWER: Duration = Duration::from_secs(90);
+/// A step that has changed something finishes or undoes it after its time limit, and waits this much longer in all.
+const GRACE: Duration = Duration::from_secs(10);
+/// Every request is given this much even then: a server that answers is never cut off between two of them.
+const LEAST: Duration = Duration::from_secs(1);
+/// How often signals and the time limit are checked while a request runs.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What is known of the effect of a request that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It never left, or the server refused it.
+    None,
+    /// It was sent and its answer never came.
+    Unknown,
+}
+
+/// A request that failed.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestError {
+    pub failure: Failure,
+    pub effect: Effect,
+}
+
+/// The client of one server.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    base: String,
+    authorization: Option<Secret>,
+    deadline: Deadline,
+    watch: Watch,
+    /// Whether a request was sent that changes something. From then on signals and the time limit end no request: the step
+    /// finishes or undoes what it has begun.
+    acting: Arc<AtomicBool>,
+}
+
+/// An answer as it came: what begins as JSON does.
+#[derive(Debug)]
+struct Raw {
+    status: u16,
+    product: Option<String>,
+    bytes: Vec<u8>,
+}
+
+/// An answer that is JSON.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub status: u16,
+    /// What the header `X-elastic-product` says.
+    pub product: Option<String>,
+    pub body: Value,
+}
+
+/// A request that is running.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    work: Work<Result<Raw, RequestError>>,
+    base: String,
+}
+
+impl Client {
+    pub(crate) fn new(reach: Reach, call: &Call) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            // A kept connection may have been closed by the other side since, and a request on it would be lost.
+            .max_idle_connections(0)
+            .timeout_resolve(Some(reach.connect_timeout))
+            .timeout_connect(Some(reach.connect_timeout))
+            .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")));
+        let agent = config.tls_config(reach.tls).build().new_agent();
+        let (deadline, watch) = (*call.deadline(), call.watch());
+        Self { agent, base: reach.base, authorization: reach.authorization, deadline, watch, acting: Arc::default() }
+    }
+
+    /// The server's address, without credentials.
+    pub(crate) fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// The same client whose requests end with signals and the time limit, whatever was changed before.
+    pub(crate) fn for_looks(&self) -> Self {
+        Self { acting: Arc::default(), ..self.clone() }
+    }
+
+    /// The same client for undoing something after a signal or the end of the time limit: a server that does not answer within
+    /// 10 s is given up.
+    pub(crate) fn in_haste(&self) -> Self {
+        if self.deadline.passed() { self.clone() } else { Self { deadline: Deadline::new(Some(Duration::ZERO)), ..self.clone() } }
+    }
+
+    /// `wanted`, but no longer than a step may wait whose time is over.
+    pub(crate) fn at_most(&self, wanted: Duration) -> Duration {
+        left(&self.deadline).map_or(wanted, |left| left.min(wanted))
+    }
+
+    /// A `GET`.
+    ///
+    /// # Errors
+    /// As [`refusal`] maps them; no answer is 5. As long as this call has changed nothing, a signal, or the end of the time
+    /// limit (6), also ends the request.
+    pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.ask("GET", path, None)
+    }
+
+    /// The same, read as what it is to be: the whole of a long answer as a tree would take many times the memory.
+    pub(crate) fn get_as<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let raw = self.send("GET", path, None).map_err(|error| error.failure)?;
+        let read = if is_success(raw.status) { parse(&self.base, &raw) } else { answer(&self.base, raw).and_then(refused) };
+        read.map_err(|error| error.failure)
+    }
+
+    /// A `GET` of something that may not be there.
+    pub(crate) fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
+        match self.get(path) {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if failure.status == Status::NotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A `GET` whose answer is wanted whatever its HTTP status.
+    ///
+    /// # Errors
+    /// No answer; a signal, or the end of the time limit.
+    pub(crate) fn answer(&self, path: &str) -> Result<Answer, Failure> {
+        self.send("GET", path, None).and_then(|raw| answer(&self.base, raw)).map_err(|error| error.failure)
+    }
+
+    /// A request without a lasting effect, such as a refresh or a verification.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let sent = self.send(method, path, body);
+        sent.and_then(|raw| success(&self.base, raw)).map_err(|error| error.failure)
+    }
+
+    /// A request that is not accounted for, ended by a signal or the end of the time limit.
+    pub(crate) fn attempt(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, RequestError> {
+        self.for_looks().send(method, path, body).and_then(|raw| success(&self.base, raw))
+    }
+
+    /// A request that is given this time and no longer, whatever signal or time limit has come, and that is not accounted for: it
+    /// undoes what must not be left.
+    pub(crate) fn within(&self, time: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let time = self.at_most(time);
+        match self.spawn(method, path, body.cloned(), Some(time)).wait(time) {
+            Some(ended) => ended.map_err(|error| error.failure),
+            None => {
+                let message = format!("The server at {} did not answer within {} s.", self.base, time.as_secs_f64());
+                Err(Failure::unavailable("search_unreachable", message))
+            }
+        }
+    }
+
+    /// A request that changes something, accounted for. Where the answer never comes, `changed` becomes unknown.
+    pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let attempt = call.effects().attempt();
+        self.acting.store(true, Ordering::SeqCst);
+        let sent = self.fetch(method, path, body, Some(self.at_most(ANSWER)));
+        settle(attempt, sent.and_then(|raw| success(&self.base, raw)))
+    }
+
+    /// Starts a request that changes something and may take hours. Its effect is accounted for by whoever waits for it.
+    pub(crate) fn begin(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
+        self.acting.store(true, Ordering::SeqCst);
+        self.spawn(method, path, body, left(&self.deadline))
+    }
+
+    /// Sends a request that may take hours, and waits for its end. `changed` says by the answer whether anything was changed.
+    pub(crate) fn change_slowly(
+        &self,
+        call: &Call,
+        method: &str,
+        path: &str,
+        changed: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Failure> {
+        let attempt = call.effects().attempt();
+        let pending = self.begin(method, path, None);
+        loop {
+            match pending.wait(PAUSE) {
+                Some(Ok(answer)) if !changed(&answer) => {
+                    attempt.refused();
+                    return Ok(answer);
+                }
+                Some(ended) => return settle(attempt, ended),
+                None => call.check()?,
+            }
+        }
+    }
+
+    /// A request that changes nothing, in a thread, so that signals and the time limit are heard.
+    fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Raw, RequestError> {
+        let limit = Some(self.at_most(ANSWER));
+        if self.acting.load(Ordering::SeqCst) {
+            return self.fetch(method, path, body, limit);
+        }
+        let pending = self.spawn(method, path, body.cloned(), limit);
+        loop {
+            if let Some(ended) = pending.ended(PAUSE) {
+                return ended;
+            }
+            // It may have an effect all the same.
+            self.watch.check().map_err(|failure| RequestError { failure, effect: Effect::Unknown })?;
+        }
+    }
+
+    fn spawn(&self, method: &str, path: &str, body: Option<Value>, limit: Option<Duration>) -> Pending {
+        let (client, method, path) = (self.clone(), method.to_owned(), path.to_owned());
+        Pending { work: Work::begin(move || client.fetch(&method, &path, body.as_ref(), limit)), base: self.base.clone() }
+    }
+
+    fn fetch(&self, method: &str, path: &str, body: Option<&Value>, limit: Option<Duration>) -> Result<Raw, RequestError> {
+        let response = self.request(method, path, body, limit).map_err(|error| unanswered::no_answer(&self.base, &error))?;
+        let status = response.status().as_u16();
+        if (300..400).contains(&status) {
+            return Err(refusal::redirected(&self.base));
+        }
+        let product = response.headers().get("x-elastic-product").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let bytes = self.read(response, status)?;
+        Ok(Raw { status, product, bytes })
+    }
+
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        limit: Option<Duration>,
+    ) -> Result<Response<Body>, ureq::Error> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        if let Some(authorization) = &self.authorization {
+            let mut value = HeaderValue::from_str(authorization.expose()).map_err(ureq::http::Error::from)?;
+            value.set_sensitive(true);
+            request = request.header(header::AUTHORIZATION, value);
+        }
+        // The only body that is a string are lines of JSON, such as `_msearch` takes.
+        let text = body.map(|body| body.as_str().map_or_else(|| body.to_string(), str::to_owned));
+        match text {
+            Some(text) => {
+                let request = request.header(header::CONTENT_TYPE, "application/json").body(text)?;
+                self.agent.run(self.agent.configure_request(request).timeout_global(limit).build())
+            }
+            None => self.agent.run(self.agent.configure_request(request.body(())?).timeout_global(limit).build()),
+        }
+    }
+
+    /// Reads an answer to its end; what does not begin as JSON is not read further.
+    fn read(&self, answer: Response<Body>, status: u16) -> Result<Vec<u8>, RequestError> {
+        // The limit is put here since ureq's own counts the bytes before they are unpacked.
+        let mut reader = answer.into_body().into_reader();
+        let mut bytes = Vec::new();
+        let cut = |error: std::io::Error| unanswered::cut(&self.base, &error);
+        reader.by_ref().take(BEGINNING).read_to_end(&mut bytes).map_err(cut)?;
+        let begins = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+        if !matches!(begins, None | Some(b'{' | b'[')) {
+            return Err(refusal::not_json(&self.base, status));
+        }
+        reader.take(ANSWER_LIMIT).read_to_end(&mut bytes).map_err(cut)?;
+        if bytes.len() as u64 > ANSWER_LIMIT { Err(unanswered::endless(&self.base, ANSWER_LIMIT)) } else { Ok(bytes) }
+    }
+}
+
+impl Pending {
+    /// Waits for its end as long as `time`; `None` while it runs.
+    pub(crate) fn wait(&self, time: Duration) -> Option<Result<Value, RequestError>> {
+        self.ended(time).map(|ended| ended.and_then(|raw| success(&self.base, raw)))
+    }
+
+    fn ended(&self, time: Duration) -> Option<Result<Raw, RequestError>> {
+        self.work.ended(time).unwrap_or_else(|Lost| {
+            let failure = Failure::unavailable("search_unreachable", "The thread that waited for the answer has ended.");
+            Some(Err(RequestError { failure, effect: Effect::Unknown }))
+        })
+    }
+}
+
+/// What is left of the time limit and the grace behind it; `None` where there is no limit.
+fn left(deadline: &Deadline) -> Option<Duration> {
+    deadline.remaining_with(GRACE).map(|left| left.max(LEAST))
+}
+
+/// Reads an answer as what it is to be.
+fn parse<T: DeserializeOwned>(base: &str, raw: &Raw) -> Result<T, RequestError> {
+    serde_json::from_slice(&raw.bytes).map_err(|error| match error.is_eof() && !raw.bytes.is_empty() {
+        true => unanswered::cut(base, &error),
+        false => refusal::not_json(base, raw.status),
+    })
+}
+
+fn answer(base: &str, raw: Raw) -> Result<Answer, RequestError> {
+    let body = parse(base, &raw)?;
+    Ok(Answer { status: raw.status, product: raw.product, body })
+}
+
+/// What an answer that is no refusal says.
+fn success(base: &str, raw: Raw) -> Result<Value, RequestError> {
+    let answer = answer(base, raw)?;
+    if is_success(answer.status) { Ok(answer.body) } else { refused(answer) }
+}
+
+fn refused<T>(answer: Answer) -> Result<T, RequestError> {
+    Err(refusal::refusal(answer.status, &answer.body))
+}
+
+const fn is_success(status: u16) -> bool {
+    matches!(status, 200..300)
+}
+
+/// Accounts for one effect.
+fn settle(attempt: Attempt<'_>, ended: Result<Value, RequestError>) -> Result<Value, Failure> {
+    match ended {
+        Ok(value) => {
+            attempt.happened();
+            Ok(value)
+        }
+        Err(error) => Err(failed(attempt, error)),
+    }
+}
+
+/// Accounts for an effect that failed, and says what a lost answer means.
+pub(crate) fn failed(attempt: Attempt<'_>, RequestError { failure, effect }: RequestError) -> Failure {
+    if effect == Effect::None {
+        attempt.refused();
+        return failure;
+    }
+    let lost = Failure::timeout("answer_lost", "The answer to a request was lost, and whether it took effect is unknown.")
+        .hint("Run the same command again: it finds out how things stand.")
+        .cause(failure.message);
+    failure.causes.into_iter().fold(lost, Failure::cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_longer_than_the_time_limit_and_its_grace() {
+        let long = Duration::from_secs(90);
+        assert_eq!((left(&Deadline::new(None)), left(&Deadline::new(Some(long))) > Some(long)), (None, true));
+        let over = left(&Deadline::new(Some(Duration::ZERO)));
+        assert!(over <= Some(GRACE) && over > Some(LEAST));
+    }
+}
