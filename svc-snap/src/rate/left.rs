@@ -70,15 +70,15 @@ impl<'a> Left<'a> {
     fn take(&mut self, call: &Call, server: &Server, throttle: Throttle<'a>, seen: Seen) {
         let Some(note) = seen.note() else { return };
         let what = throttle.what();
-        match note.life(call) {
-            Life::Alive => {}
-            _ if let Some(why) = seen.harm() => call.warn(
+        match (note.life(call), seen.harm()) {
+            (Life::Alive, _) => {}
+            (_, Some(why)) => call.warn(
                 "rate_left_changed",
                 format!("The run {} has changed {what}, and it cannot be put back: {why}. {}.", note.run, by_hand(server, &seen)),
             ),
-            Life::Dead => self.found.push(One { throttle, note, seen }),
-            Life::Unknown if !seen.is_changed() => {}
-            Life::Unknown => call.warn(
+            (Life::Dead, None) => self.found.push(One { throttle, note, seen }),
+            (Life::Unknown, None) if !seen.is_changed() => {}
+            (Life::Unknown, None) => call.warn(
                 "rate_left_changed",
                 format!(
                     "The run {} on {} has changed {what}, and whether it is still at work cannot be told here. If it is not: {}",
