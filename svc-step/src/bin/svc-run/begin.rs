@@ -163,7 +163,12 @@ fn tell_recovered(run: &Run, recovered: &recover::Recovered) -> Result<(), Failu
         console::line(&run.script, &format!("warning: {left}"));
         run.warn("undo_failed", left, true)?;
     }
-    if recovered.undone.is_empty() || !recovered.changed { Ok(()) } else { run.fact("cleared", recovered.cleared()) }
+    if recovered.changed {
+        return run.fact("cleared", recovered.cleared());
+    }
+    // That is of the call before.
+    let is_told = run.state().notes.facts.contains_key("cleared");
+    if is_told { run.note(|state| drop(state.notes.facts.remove("cleared"))) } else { Ok(()) }
 }
 
 pub fn here() -> PathBuf {
