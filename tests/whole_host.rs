@@ -34,7 +34,7 @@ struct Names {
     login: &'static str,
 }
 
-/// The procedure's own product, with an operator who lets everybody write what he makes.
+/// The procedure's own product, with an operator who speaks German and lets everybody write what he makes.
 const SVC: Names = Names {
     name: "svc",
     unit: "svc.service",
@@ -44,7 +44,7 @@ const SVC: Names = Names {
     search_port: 9200,
     loses_its_terminal: false,
     listens_at: "127.0.0.1",
-    login: "umask 000; ",
+    login: "umask 000; export LC_ALL=de_DE.UTF-8; ",
 };
 
 /// A product of another name in every respect, on a host that is unusual in some: IPv6 alone, server messages in German, an operator whose

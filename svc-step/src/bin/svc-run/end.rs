@@ -179,9 +179,17 @@ fn hint(run: &Run, failed: &Failed, committed: Option<&str>, as_before: Option<S
         }
         let is_hook = failed.step.as_ref().is_some_and(|step| step.starts_with("hook-"));
         let rerun = (failed.code == "command_failed" && !is_hook && script.is_none()).then(|| external::rerun_hint(run));
+        let is_rerun = [&own, &rerun].into_iter().flatten().any(|hint| hint.contains("--rerun-installer"));
+        let committed = if is_rerun { without_continuing(committed) } else { committed };
         return join([own, rerun, Some(committed.to_owned())]);
     }
     join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
+}
+
+/// A hint of the point of no return without how to continue, which is another command where the installer is to be run again.
+fn without_continuing(hint: &str) -> &str {
+    let rest = hint.strip_prefix("To continue:\n").map(|rest| rest.split_once('\n').map_or("", |(_, rest)| rest));
+    rest.unwrap_or(hint)
 }
 
 /// The run of the step that failed, where that is a script, which has told what helps.
