@@ -86,7 +86,11 @@ fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resum
     own().arg("--resume").run().refused("nothing_to_resume");
     // After it: it is resumed.
     let (run, _) = signal_at(&product, own(), (Signal::SIGKILL, true), "start.started");
-    let status = product.tool("svc-run").arg("status").run();
+    // A tool that has outlived it ends by itself.
+    let status = wait::until("the tools of the killed run to end", wait::HANG, || {
+        Some(product.tool("svc-run").arg("status").run()).filter(|status| !status.stdout.contains("It is running."))
+    })
+    .unwrap();
     assert!(status.stdout.contains(&format!("my-own-run --resume {}", run.file_name().unwrap().to_string_lossy())), "{status}");
     let ran = once_free(|| own().arg("--resume")).ok();
     let snapshots = ran.result()["steps"].as_array().unwrap().iter().filter(|step| step["step"] == "snapshot").count();
