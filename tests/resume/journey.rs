@@ -331,7 +331,8 @@ impl Journey {
     fn forget_old_runs(&self) {
         let runs = runs(&self.product);
         if runs.len() > 12 {
-            runs.iter().for_each(|run| fs::remove_dir_all(run).unwrap());
+            // The IDs grow by the newest, also where they are ahead of the clock.
+            runs.iter().rev().skip(1).for_each(|run| fs::remove_dir_all(run).unwrap());
         }
     }
 }
