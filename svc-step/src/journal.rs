@@ -62,6 +62,16 @@ pub struct Notes {
     pub undo: Vec<Undo>,
 }
 
+impl Notes {
+    /// A warning; `review`: a person must look. What was told before is not told twice.
+    pub fn warn(&mut self, code: &str, message: String, review: bool) {
+        let warning = Warning { code: code.to_owned(), message };
+        self.warnings.retain(|other| *other != warning);
+        self.warnings.push(warning);
+        self.review |= review;
+    }
+}
+
 /// One compensation of a run: what undoes a step of its.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo {

@@ -37,6 +37,21 @@ pub fn service_settings() -> Vec<(String, String)> {
     settings_of(variable)
 }
 
+/// The product's name.
+#[must_use]
+pub fn product() -> String {
+    variable("SVC_NAME").unwrap_or_else(|| default_of("SVC_NAME", ""))
+}
+
+/// A setting as a run has it: of the environment or the settings file, or its default; empty where it has none.
+///
+/// To be called after [`super::load`].
+#[must_use]
+pub fn setting(name: &str) -> String {
+    let handed = service_settings().into_iter().find(|(other, _)| other == name).map(|(_, value)| value);
+    handed.or_else(|| variable(name)).unwrap_or_else(|| default_of(name, &product()))
+}
+
 fn settings_of(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let product = variable("SVC_NAME").unwrap_or_else(|| "svc".to_owned());
     let mut settings: Vec<(String, String)> =

@@ -17,7 +17,7 @@ use svc_step::{Failure, settings};
 
 use super::run::{Caller, Run, room_hint};
 use super::supervise::SuperviseArgs;
-use super::{console, external, recover, resume, undo};
+use super::{console, external, recover, resume};
 
 /// How long another run may still hold the lock that is about to end, or that only looks (`svc-run status`).
 pub const SHORTLY: Duration = Duration::from_secs(1);
@@ -156,19 +156,18 @@ fn attached(args: &SuperviseArgs) -> bool {
     args.attached || std::env::var_os("SVC_ATTACHED").is_some()
 }
 
-/// What was undone of earlier runs, and what could not be, in the last document.
+/// What was undone of earlier runs, and what could not be, for the last document.
 fn tell_recovered(run: &Run, recovered: &recover::Recovered) -> Result<(), Failure> {
-    if !recovered.left.is_empty() {
-        let left = undo::by_hand(&recovered.left);
-        console::line(&run.script, &format!("warning: {left}"));
-        run.warn("undo_failed", left, true)?;
-    }
-    if recovered.changed {
-        return run.fact("cleared", recovered.cleared());
-    }
-    // That is of the call before.
     let is_told = run.state().notes.facts.contains_key("cleared");
-    if is_told { run.note(|state| drop(state.notes.facts.remove("cleared"))) } else { Ok(()) }
+    if recovered.undone.is_empty() && recovered.left.is_empty() && !is_told {
+        return Ok(());
+    }
+    if let Some(left) = recovered.left_by_hand() {
+        let line = format!("warning: {left}");
+        run.log(&line);
+        console::line(&run.script, &line);
+    }
+    run.note(|state| recovered.tell(&mut state.notes))
 }
 
 pub fn here() -> PathBuf {

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use svc_step::document::{Document, Warning};
+use svc_step::document::Document;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Plan};
 use svc_step::{Failure, signals};
@@ -269,12 +269,7 @@ pub fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failu
         ..Outcome::default()
     };
     let mut notes = journal::Notes::default();
-    if recovered.changed {
-        notes.facts.insert("cleared".to_owned(), recovered.cleared());
-    }
-    if !recovered.left.is_empty() {
-        notes.warnings.push(Warning { code: "undo_failed".to_owned(), message: undo::by_hand(&recovered.left) });
-    }
+    recovered.tell(&mut notes);
     let document = report::document(None, &notes, &outcome);
     print(args, script, &document);
     ExitCode::from(failure.exit_code())

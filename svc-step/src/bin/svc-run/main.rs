@@ -197,14 +197,9 @@ fn main() -> ExitCode {
             Ok(run) => ExitCode::from(u8::from(!steps.iter().all(|step| run.is_done(step)))),
             Err(failure) => console::failed("svc-run", &failure),
         },
-        Verb::Setting { name: None } => {
-            let product = settings::variable("SVC_NAME").unwrap_or_else(|| settings::default_of("SVC_NAME", ""));
-            console::lines(&[settings::table::file(&product).trim_end().to_owned()])
-        }
+        Verb::Setting { name: None } => console::lines(&[settings::table::file(&settings::product()).trim_end().to_owned()]),
         Verb::Setting { name: Some(name) } => {
-            let known = settings::service_settings().into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
-            let product = settings::variable("SVC_NAME").unwrap_or_else(|| settings::default_of("SVC_NAME", ""));
-            let value = known.or_else(|| settings::variable(&name)).unwrap_or_else(|| settings::default_of(&name, &product));
+            let value = settings::setting(&name);
             console::lines(&Some(value).filter(|value| !value.is_empty()).into_iter().collect::<Vec<_>>())
         }
         Verb::Guess { write } => tell(guess::guess(write)),
@@ -224,12 +219,7 @@ fn main() -> ExitCode {
 }
 
 fn hooks_of(event: &str) -> Result<Vec<String>, Failure> {
-    let folder = settings::service_settings()
-        .into_iter()
-        .find(|(name, _)| name == "SVC_HOOKS_DIR")
-        .map(|(_, value)| value)
-        .unwrap_or_default();
-    let hooks = hooks::of(std::path::Path::new(&folder), event)?;
+    let hooks = hooks::of(std::path::Path::new(&settings::setting("SVC_HOOKS_DIR")), event)?;
     Ok(hooks.iter().map(|hook| format!("{} {}", hooks::step_of(hook), hook.display())).collect())
 }
 

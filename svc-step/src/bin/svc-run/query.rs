@@ -34,8 +34,7 @@ pub fn not_found(state_dir: &Path, which: &str) -> Failure {
 
 /// `$SVC_STATE_DIR`.
 pub fn state_dir() -> PathBuf {
-    let settings = svc_step::settings::service_settings();
-    settings.into_iter().find(|(name, _)| name == "SVC_STATE_DIR").map(|(_, value)| PathBuf::from(value)).unwrap_or_default()
+    svc_step::settings::setting("SVC_STATE_DIR").into()
 }
 
 /// The file of the newest document of a step. In a dry run a step that was only planned has none, and the name stands for it that the

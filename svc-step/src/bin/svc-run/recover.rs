@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use svc_step::file::{self, Existing};
-use svc_step::journal::{self, Journal, Undo};
+use svc_step::journal::{self, Journal, Notes, Undo};
 use svc_step::{Failure, settings};
 
 use super::end::{as_before, own_steps};
@@ -25,9 +25,20 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// The IDs, as a fact of the last document.
-    pub fn cleared(&self) -> serde_json::Value {
-        self.undone.clone().into()
+    /// Tells it in the notes of a run, in place of what an earlier call has told there.
+    pub fn tell(&self, notes: &mut Notes) {
+        notes.facts.remove("cleared");
+        if self.changed && !self.undone.is_empty() {
+            notes.facts.insert("cleared".to_owned(), self.undone.clone().into());
+        }
+        if let Some(message) = self.left_by_hand() {
+            notes.warn("undo_failed", message, true);
+        }
+    }
+
+    /// What is to be typed where something is left.
+    pub fn left_by_hand(&self) -> Option<String> {
+        (!self.left.is_empty()).then(|| undo::by_hand(&self.left))
     }
 }
 

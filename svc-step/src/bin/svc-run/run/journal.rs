@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use svc_step::Failure;
-use svc_step::document::Warning;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{Kind, Notes, Undo};
 
@@ -151,12 +150,7 @@ impl Run {
     /// As [`Run::note_started`].
     pub fn warn(&self, code: &str, message: String, review: bool) -> Result<(), Failure> {
         self.say(&format!("warning: {message}"));
-        self.note(|state| {
-            let warning = Warning { code: code.to_owned(), message };
-            state.notes.warnings.retain(|other| *other != warning);
-            state.notes.warnings.push(warning);
-            state.notes.review |= review;
-        })
+        self.note(|state| state.notes.warn(code, message, review))
     }
 }
 
