@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::download::{cached, maven, maven_dependencies};
+use crate::download::{cached, maven_dependencies};
 use crate::host::{Host, OwnSearch};
 use crate::search::{self, Settings};
 use crate::{children, java, os, wait};
@@ -96,11 +96,8 @@ fn store(objects: &TempDir, port: u16) -> Result<Child> {
 
 /// The distribution with the plugin, whose folder is put together from what is on Maven Central: its zip is not there.
 fn opensearch_with_s3() -> Result<PathBuf> {
-    let distribution = search::distribution(SERVER)?;
-    let version = distribution.version;
-    cached(&format!("opensearch-{version}-s3"), |folder: &Path| {
-        let plain = maven(&distribution.artifact())?;
-        os::run(Command::new("cp").arg("-r").arg(plain.join(".")).arg(folder))?;
+    search::distribution(SERVER)?.with_plugin("s3", |distribution, folder| {
+        let version = distribution.version;
         let plugin = folder.join("plugins/repository-s3");
         fs::create_dir_all(&plugin)?;
         maven_dependencies(&format!("org.opensearch.plugin:repository-s3:{version}"), false, &plugin)?;
@@ -118,6 +115,6 @@ fn opensearch_with_s3() -> Result<PathBuf> {
              permission java.util.PropertyPermission \"*\", \"read,write\";\n\
              permission java.io.FilePermission \"<<ALL FILES>>\", \"read\";\n};\n";
         fs::write(plugin.join("plugin-security.policy"), rights)?;
-        os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+        Ok(())
     })
 }

@@ -72,6 +72,16 @@ impl Distribution {
         let product = self.product;
         format!("org.{product}.distribution.integ-test-zip:{product}:{}:zip", self.version)
     }
+
+    /// A copy of it with a plugin, which `install` puts there.
+    pub fn with_plugin(&self, name: &str, install: impl FnOnce(&Self, &Path) -> Result<()>) -> Result<PathBuf> {
+        download::cached(&format!("{}-{}-{name}", self.product, self.version), |folder| {
+            let plain = download::maven(&self.artifact())?;
+            os::run(Command::new("cp").arg("-r").arg(plain.join(".")).arg(folder))?;
+            install(self, folder)?;
+            os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+        })
+    }
 }
 
 /// All six, the default first.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::download::{cached, maven, maven_file};
+use crate::download::maven_file;
 use crate::host::{Host, OwnSearch};
 use crate::search::{self, OS_USER, Settings};
 use crate::tool::root;
@@ -285,10 +285,7 @@ fn curl(authority: &Authority, shows_certificate: bool) -> Vec<String> {
 
 /// The distribution of OpenSearch 2 with the plugin, installed by its own program into a copy.
 fn opensearch_with_security() -> Result<PathBuf> {
-    let distribution = search::distribution("opensearch-2")?;
-    cached(&format!("opensearch-{}-security", distribution.version), |folder: &Path| {
-        let plain = maven(&distribution.artifact())?;
-        os::run(Command::new("cp").arg("-r").arg(plain.join(".")).arg(folder))?;
+    search::distribution("opensearch-2")?.with_plugin("security", |distribution, folder| {
         let fetched = tempfile::tempdir()?;
         let plugin = maven_file(PLUGIN, fetched.path())?;
         os::run(
@@ -296,7 +293,7 @@ fn opensearch_with_security() -> Result<PathBuf> {
                 .args(["install", "--batch"])
                 .arg(format!("file://{}", plugin.display()))
                 .env("OPENSEARCH_JAVA_HOME", java::at_least(distribution.java)?.home),
-        )?;
-        os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+        )
+        .map(drop)
     })
 }
