@@ -122,7 +122,7 @@ impl Machine {
             let place = tempfile::tempdir_in("/var/tmp").unwrap();
             let folder = place.path().join("disk");
             fs::create_dir(&folder).unwrap();
-            let disk = SmallDisk::of_image(&folder, &place.path().join("image"), 6 << 10).unwrap();
+            let disk = SmallDisk::of_image(&folder, &place.path().join("image"), 5 << 10).unwrap();
             os::run(Command::new("cp").arg("-a").arg(files.join(".")).arg(&folder)).unwrap();
             os::run(Command::new("sync").arg("--file-system").arg(&folder)).unwrap();
             (disk, place)
@@ -145,7 +145,11 @@ impl Machine {
     #[track_caller]
     fn typed(&self, line: &str) -> String {
         let ran = self.debian.typed(&format!("{}{line}", self.login)).unwrap();
-        assert!(ran.status.success(), "`{line}`: {}", shown(&ran));
+        if !ran.status.success() {
+            let journal =
+                self.debian.typed("journalctl --no-pager --lines=60; tail -n 20 /var/log/postgresql/*.log; df -h /").unwrap();
+            panic!("`{line}`: {}\nthe host: {}", shown(&ran), shown(&journal));
+        }
         String::from_utf8_lossy(&ran.stdout).into_owned()
     }
 
@@ -321,7 +325,6 @@ fn a_whole_life(product: &'static Names) {
     host.typed("systemctl stop postgresql@15-main.service && ! systemctl start svc-nightly.service 2>&1");
     let told = || host.typed("journalctl --identifier svc-nightly").contains("The nightly backup has failed");
     wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
-    host.typed("systemctl start postgresql@15-main.service");
 
     let writable = "find /var/backups /var/lib/svc-tools /etc/svc-tools ! -type l -perm /o+w ! -path '/var/backups/opensearch*'";
     assert_eq!(host.typed(writable), "", "everybody may write it");
