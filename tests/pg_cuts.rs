@@ -68,7 +68,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     let ran = crash(&host, &own, spawned);
     holder.wait().unwrap();
     assert_eq!(ran.status, 5, "{ran}");
-    assert!(hint(&ran).contains("unstage --run") && !ran.doc()["changed"].is_boolean(), "{ran}");
+    assert!(hint(&ran).contains("discard --run") && !ran.doc()["changed"].is_boolean(), "{ran}");
     assert_eq!(case.copies(), "");
     witness.is_let_in("after a stop at the creation");
 
@@ -84,7 +84,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     holder.wait().unwrap();
     let next = next.wait().ok().warns("leftover_removed");
     assert_eq!(case.copies(), next.result()["staged"]["name"].as_str().unwrap());
-    case.tool().args(["unstage", "--run", "20300101t000000z-next"]).run().ok().changed();
+    case.tool().args(["discard", "--run", "20300101t000000z-next"]).run().ok().changed();
     witness.is_let_in("after a kill at the creation");
 
     // While it is loaded: the copy stays, and is told as what it is.
@@ -92,7 +92,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     let ran = crash(&host, &own, spawned);
     assert_eq!(ran.status, 5, "{ran}");
     let ran = ran.changed();
-    assert!(ran.result()["proven"] == false && hint(&ran).contains("unstage --run 20300101t000000z-load"), "{ran}");
+    assert!(ran.result()["proven"] == false && hint(&ran).contains("discard --run 20300101t000000z-load"), "{ran}");
     witness.is_let_in("after a stop at the load");
     case.tool().args(["swap", "--run", "20300101t000000z-load"]).run().refused("not_proven");
     let run = "20300101t000000z-swap";
@@ -112,7 +112,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
     go_back_without_an_answer(&case, &own, run);
     witness.is_let_in("after the way back");
-    case.tool().args(["unstage", "--run", run]).run().ok().changed();
+    case.tool().args(["discard", "--run", run]).run().ok().changed();
 
     // While it is dumped.
     let (spawned, mut holder) = standing_dump(&case, "stopped.sql");
@@ -218,7 +218,7 @@ fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_
         );
         restore(case.pg.port).run().ok();
         assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
-        for step in [&["swap", "--back"][..], &["unstage"]] {
+        for step in [&["swap", "--back"][..], &["discard"]] {
             case.tool().args(step).args(["--run", &run]).run().ok();
         }
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
@@ -256,7 +256,7 @@ fn a_server_that_says_nothing_any_more_is_left_by_a_second_signal_and_the_rest_i
     let ran = spawned.wait();
     assert!(ran.document.is_none() && ran.status > 128, "{ran}");
     drop(proxy);
-    case.tool().args(["unstage", "--run", run]).run().ok().changed();
+    case.tool().args(["discard", "--run", run]).run().ok().changed();
     case.admin(&format!("DROP ROLE {admin}"));
     witness.sees_nothing("after a network that stood still");
 }

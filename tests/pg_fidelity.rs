@@ -269,7 +269,7 @@ fn a_subscription_is_not_brought_back_and_so_what_was_staged_can_be_dropped() {
         let ran = ran.warns("subscriptions_left_out");
         let name = ran.result()["staged"]["name"].as_str().unwrap();
         same(&before, &of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap());
-        case.tool().args(["unstage", "--run", &run]).run().ok().changed();
+        case.tool().args(["discard", "--run", &run]).run().ok().changed();
     }
     assert_eq!(case.copies(), "");
 }

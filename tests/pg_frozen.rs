@@ -83,11 +83,11 @@ fn dump_in_its_rows() {
     assert!(!left.into_iter().any(|name| name.to_string_lossy().starts_with("frozen.sql")));
 }
 
-fn aside_at_its_copy() {
-    let frozen = Frozen::at("pgz_aside", "CREATE DATABASE");
-    let ran = frozen.term(frozen.through(frozen.case.dumper().arg("aside")).spawn());
+fn clone_at_its_copy() {
+    let frozen = Frozen::at("pgz_clone", "CREATE DATABASE");
+    let ran = frozen.term(frozen.through(frozen.case.dumper().arg("clone")).spawn());
     assert!(ran.doc()["changed"].is_null() && ran.result()["proven"] == false, "{ran}");
-    frozen.go_on(&ran, "unstage").ok().unchanged();
+    frozen.go_on(&ran, "discard").ok().unchanged();
     assert_eq!(frozen.case.copies(), "");
 }
 
@@ -97,7 +97,7 @@ fn stage_in_its_proof() {
     let ran = frozen.term(frozen.through(frozen.case.tool().arg("stage")).arg(&frozen.dump).spawn()).changed();
     let left = frozen.case.oid(&frozen.case.copies());
     assert!(ran.result()["proven"] == false && ran.result()["staged"]["oid"] == left.parse::<u32>().unwrap(), "{ran}");
-    frozen.go_on(&ran, "unstage").ok().changed();
+    frozen.go_on(&ran, "discard").ok().changed();
     witness.sees_nothing("after a proof without an answer");
 }
 
@@ -142,7 +142,7 @@ fn stage_in_its_rows() {
     let ran = ran.changed();
     assert!(ran.result()["proven"] == false && ran.result()["staged"]["name"] == left.as_str(), "{ran}");
     assert!(ran.doc()["error"]["causes"].to_string().contains("being accessed"), "{ran}");
-    case.tool().args(["unstage", "--run", ran.doc()["run_id"].as_str().unwrap()]).run().ok().changed();
+    case.tool().args(["discard", "--run", ran.doc()["run_id"].as_str().unwrap()]).run().ok().changed();
     witness.sees_nothing("after processes that were stopped");
 }
 
@@ -186,7 +186,7 @@ fn a_server_that_says_nothing_any_more_is_given_up_at_the_time_limit_or_the_firs
     thread::scope(|scope| {
         scope.spawn(dump_in_its_own_queries);
         scope.spawn(dump_in_its_rows);
-        scope.spawn(aside_at_its_copy);
+        scope.spawn(clone_at_its_copy);
         scope.spawn(stage_in_its_rows);
         scope.spawn(stage_in_its_proof);
         scope.spawn(swap_at_its_names);

@@ -65,7 +65,7 @@ fn a_flipped_byte_is_refused_by_the_document_and_harms_nothing_without_it() {
         let run = format!("20300101t{round:06}z-flip");
         let ran = case.tool().args(["stage", "--run-id", &run]).arg(&dump).run();
         if ran.status == 0 {
-            case.tool().args(["unstage", "--run", &run]).run().ok();
+            case.tool().args(["discard", "--run", &run]).run().ok();
         } else {
             assert_eq!(ran.doc()["changed"], false, "{when}\n{ran}");
         }
@@ -144,7 +144,7 @@ fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
         // A copy beside it is in nobody's way.
         let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-beside"]).arg(&dump).run().ok().changed().warns(code);
         assert!(ran.doc()["warnings"].to_string().contains(&name), "{ran}");
-        case.tool().args(["unstage", "--run", "20300101t000000z-beside"]).run().ok().changed();
+        case.tool().args(["discard", "--run", "20300101t000000z-beside"]).run().ok().changed();
     };
     case.sql(&format!("BEGIN; UPDATE items SET name = name; PREPARE TRANSACTION {}", literal(&name)));
     refused("prepared_transactions");
@@ -155,7 +155,7 @@ fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
     ));
     refused("subscriptions");
     case.sql(&format!("DROP SUBSCRIPTION {subscription}"));
-    case.tool().args(["unstage", "--from"]).arg(&before).run().ok().changed();
+    case.tool().args(["discard", "--from"]).arg(&before).run().ok().changed();
     witness.sees_nothing("after prepared transactions and subscriptions");
 
     // A slot that a swap would leave with what is replaced, on a server whose log holds what a slot needs.
@@ -170,7 +170,7 @@ fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
     let there = || case.tool().env("PGHOST", &own.socket_dir).env("PGPORT", own.port.to_string());
     there().args(["stage", "--run-id", "20300101t000000z-beside"]).arg(&dump).run().ok().changed().warns("replication_slots");
     there().args(["swap", "--run", "20300101t000000z-beside"]).run().refused("replication_slots");
-    there().args(["unstage", "--run", "20300101t000000z-beside"]).run().ok().changed();
+    there().args(["discard", "--run", "20300101t000000z-beside"]).run().ok().changed();
     for how in [&[][..], &["--in-place"]] {
         let ran = there().args(how).arg(&dump).run().refused("replication_slots");
         assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("pg_drop_replication_slot('follower')"), "{ran}");

@@ -177,23 +177,23 @@ fn dumps(what: &str, name: &str, more: &[&str], count: usize) {
 }
 
 #[test]
-fn a_copy_set_aside_that_is_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one() {
-    let (case, _) = Case::filled("pgk_aside");
+fn a_copy_set_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one() {
+    let (case, _) = Case::filled("pgk_clone");
     let (text, live) = (case.text(), case.oid(&case.database));
     let untouched = |when: &str| assert_eq!((case.text(), case.oid(&case.database)), (text.clone(), live.clone()), "{when}");
     let done = |round: usize, ran: &Ran, when: &str| {
         assert_eq!(ran.result()["proven"], true, "{when}");
-        assert_eq!(case.copies(), ran.result()["aside"]["name"].as_str().unwrap(), "{when}");
+        assert_eq!(case.copies(), ran.result()["clone"]["name"].as_str().unwrap(), "{when}");
         untouched(when);
-        case.tool().args(["unstage", "--run", &run_id(round)]).run().ok();
+        case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
         assert_eq!((case.copies().as_str(), notes(&case)), ("", Vec::<String>::new()), "{when}");
     };
     Series {
-        what: "svc-pgdump aside",
+        what: "svc-pgdump clone",
         count: 2,
         scratch: case.dir.path(),
         prepare: &|_| {},
-        command: &|round| case.dumper().args(["aside", "--run-id", &run_id(round)]),
+        command: &|round| case.dumper().args(["clone", "--run-id", &run_id(round)]),
         old_or_new: &untouched,
         done: &done,
     }
@@ -212,7 +212,7 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
     let done = |round: usize, ran: &Ran, when: &str| {
         assert_eq!(ran.result()["proven"], true, "{when}");
         assert_eq!(case.copies(), ran.result()["staged"]["name"].as_str().unwrap(), "{when}");
-        case.tool().args(["unstage", "--run", &run_id(round)]).run().ok();
+        case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
         witness.sees_nothing(when);
         assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
     };
@@ -230,7 +230,7 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
     if kills::possible("a staging of another run after a killed one") {
         let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
         let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
-        case.tool().args(["unstage", "--run", "20300102t000000z-all"]).run().ok();
+        case.tool().args(["discard", "--run", "20300102t000000z-all"]).run().ok();
         for (round, moment) in (0..).zip(kills::sample("a staging before another run", all, 2, &mut Random::of(11))) {
             let next = format!("20300104t{round:06}z-next");
             kills::kill_at(stage(&format!("20300103t{round:06}z-killed")), &moment);
@@ -243,8 +243,8 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
                 "{moment:?}"
             );
             for run in [next, format!("20300103t{round:06}z-killed")] {
-                let unstaged = case.tool().args(["unstage", "--run", &run]).run();
-                assert!([0, 4].contains(&unstaged.status), "{moment:?}\n{unstaged}");
+                let discarded = case.tool().args(["discard", "--run", &run]).run();
+                assert!([0, 4].contains(&discarded.status), "{moment:?}\n{discarded}");
             }
             witness.sees_nothing(&format!("after {moment:?}"));
             assert_eq!(notes(&case), Vec::<String>::new(), "{moment:?}");
@@ -292,14 +292,14 @@ fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_aga
 
     // What is left is dropped, and only that.
     let stage = |round: usize| drop(case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump).run().ok());
-    let unstaged = |_: usize, ran: &Ran, when: &str| {
+    let discarded = |_: usize, ran: &Ran, when: &str| {
         assert_eq!((case.oid(&case.database), case.copies()), (old.clone(), copy.clone()), "{when}\n{ran}");
         assert_eq!(notes(&case).len(), 1, "{when}");
     };
-    let unstage = |round: usize| {
+    let discard = |round: usize| {
         // A note that is gone says that it was done.
         let document = case.dir.path().join("further.json");
-        case.tool().args(["unstage", "--from"]).arg(document).env("SVC_RUN_ID", run_id(round))
+        case.tool().args(["discard", "--from"]).arg(document).env("SVC_RUN_ID", run_id(round))
     };
     let prepare = |round: usize| {
         stage(round);
@@ -307,13 +307,13 @@ fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_aga
         case.keep("further.json", &again);
     };
     Series {
-        what: "unstage",
+        what: "discard",
         count: 1,
         scratch: case.dir.path(),
         prepare: &prepare,
-        command: &unstage,
+        command: &discard,
         old_or_new: &|when| assert_eq!(case.oid(&case.database), old, "{when}"),
-        done: &unstaged,
+        done: &discarded,
     }
     .run();
 }
@@ -334,7 +334,7 @@ fn a_whole_restore_killed_at_any_moment_is_done_by_the_same_run_again() {
         assert_eq!(ran.result()["swap"]["swapped"], true, "{when}");
         assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
         case.tool().args(["swap", "--back", "--run", &run_id(round)]).run().ok();
-        case.tool().args(["unstage", "--run", &run_id(round)]).run().ok();
+        case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
         assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
     };

@@ -50,20 +50,20 @@ impl Site {
         let restored = case.keep("restored.json", &ran);
         case.tool().args(["swap", "--from"]).arg(&restored).run().ok().changed();
         same(&upgraded, &case.bytes(), &format!("server {version}, swapped back"));
-        case.tool().args(["unstage", "--from"]).arg(&restored).run().ok().changed();
+        case.tool().args(["discard", "--from"]).arg(&restored).run().ok().changed();
     }
 
     /// A standing copy is the same; servers before 15 make one of files without being told.
-    fn stands_aside(&self) {
+    fn is_cloned(&self) {
         let case = &self.case;
-        let ran = self.pgdump().arg("aside").run().ok().changed();
-        let name = ran.result()["aside"]["name"].as_str().unwrap();
+        let ran = self.pgdump().arg("clone").run().ok().changed();
+        let name = ran.result()["clone"]["name"].as_str().unwrap();
         same(
             &self.before,
             &of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap(),
-            &format!("server {}, aside", self.version),
+            &format!("server {}, clone", self.version),
         );
-        case.tool().args(["unstage", "--from"]).arg(case.keep("aside.json", &ran)).run().ok().changed();
+        case.tool().args(["discard", "--from"]).arg(case.keep("clone.json", &ran)).run().ok().changed();
     }
 
     fn pgdump(&self) -> Tool {
@@ -246,7 +246,7 @@ fn on_every_server(all: bool) {
             site.refuses_client(&debian);
         }
         if all || [13, 18].contains(&version) {
-            site.stands_aside();
+            site.is_cloned();
         }
         if version == 16 {
             site.refuses_an_internal_option();

@@ -86,7 +86,7 @@ fn names_that_are_taken_or_were_changed_by_others_are_told() {
     case.pg.drop_database(&kept).unwrap();
     let mine = format!("{}_mine", case.database);
     case.admin(&format!("ALTER DATABASE {} RENAME TO {}", identifier(&staged), identifier(&mine)));
-    for name in ["swap", "unstage"] {
+    for name in ["swap", "discard"] {
         let ran = step(name).refused("staged_renamed");
         assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&mine), "{ran}");
     }

@@ -275,7 +275,7 @@ fn what_was_staged_only_in_part_is_never_swapped_in() {
     let before = case.oid(&case.database);
     case.tool().args(["swap", "--run", run]).run().refused("not_proven");
     assert_eq!(case.oid(&case.database), before);
-    case.tool().args(["unstage", "--run", run]).run().ok().changed();
+    case.tool().args(["discard", "--run", run]).run().ok().changed();
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
 }
 
@@ -380,9 +380,9 @@ fn a_run_is_gone_on_with_by_calls_that_have_runs_of_their_own() {
     let forward = case.tool().arg("swap").arg("--from").arg(&document).run().ok().changed();
     assert_eq!(forward.result()["back"], false);
     // The document of the staging alone names nothing that may be dropped now, and what is noted is not lost by it.
-    case.tool().arg("unstage").arg("--from").arg(&document).run().ok().unchanged();
-    let unstaged = case.tool().args(["unstage", "--run", &run]).run().ok().changed();
-    assert_eq!(name_of(&unstaged.result()["dropped"][0]), kept);
+    case.tool().arg("discard").arg("--from").arg(&document).run().ok().unchanged();
+    let discarded = case.tool().args(["discard", "--run", &run]).run().ok().changed();
+    assert_eq!(name_of(&discarded.result()["dropped"][0]), kept);
     assert_eq!((case.copies().as_str(), case.sql("SELECT count(*) FROM notes").as_str()), ("", "200"));
     case.tool().args(["swap", "--run", &run]).run().fails(4, "swap_not_found").unchanged();
 }
@@ -419,13 +419,13 @@ fn what_is_staged_on_a_rebuilt_server_is_swapped_and_dropped_only_when_that_is_m
     let staged = case.keep("staged.json", &case.tool().arg("stage").arg(&dump).run().ok());
     let own = case.admin("SELECT system_identifier FROM pg_control_system()");
     fs::write(&staged, fs::read_to_string(&staged).unwrap().replace(&own, "7000000000000000001")).unwrap();
-    for step in ["swap", "unstage"] {
+    for step in ["swap", "discard"] {
         let ran = case.tool().args([step, "--from"]).arg(&staged).run().refused("other_server");
         assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("--other-server"), "{ran}");
     }
     let swapped = case.tool().args(["swap", "--other-server", "--from"]).arg(&staged).run().ok().changed();
     assert_eq!(swapped.result()["system_identifier"], own.as_str());
-    case.tool().args(["unstage", "--other-server", "--from"]).arg(&staged).run().ok().unchanged();
+    case.tool().args(["discard", "--other-server", "--from"]).arg(&staged).run().ok().unchanged();
 }
 
 /// What a way to the server loses.
@@ -551,19 +551,19 @@ fn one_run_is_about_one_database() {
 }
 
 #[test]
-fn unstage_drops_what_is_named_and_never_the_live_database() {
-    let (case, dump) = Case::filled("pgr_unstage");
+fn discard_drops_what_is_named_and_never_the_live_database() {
+    let (case, dump) = Case::filled("pgr_discard");
     let staged = case.keep("staged.json", &case.tool().arg("stage").arg(&dump).run().ok());
     let swapped = case.keep("swapped.json", &case.tool().arg("swap").arg("--from").arg(&staged).run().ok());
     let live = case.oid(&case.database);
     // What was staged is the live database now.
-    case.tool().arg("unstage").arg("--from").arg(&staged).run().ok().unchanged();
-    case.tool().arg("unstage").arg("--dry-run").arg("--from").arg(&swapped).run().ok().unchanged();
+    case.tool().arg("discard").arg("--from").arg(&staged).run().ok().unchanged();
+    case.tool().arg("discard").arg("--dry-run").arg("--from").arg(&swapped).run().ok().unchanged();
     assert_ne!(case.copies(), "");
-    let ran = case.tool().arg("unstage").arg("--from").arg(&swapped).run().ok().changed();
+    let ran = case.tool().arg("discard").arg("--from").arg(&swapped).run().ok().changed();
     assert_eq!(ran.result()["dropped"].as_array().unwrap().len(), 1);
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", live));
-    case.tool().arg("unstage").arg("--from").arg(&swapped).run().ok().unchanged();
+    case.tool().arg("discard").arg("--from").arg(&swapped).run().ok().unchanged();
     case.tool().arg("swap").arg("--from").arg(&swapped).run().fails(4, "staged_not_found").unchanged();
 }
 
@@ -629,10 +629,10 @@ fn a_copy_is_closed_to_everybody_until_the_swap_opens_it() {
         assert_eq!((owner_gets_into(&case, &case.database), limit().as_str()), (Ok(()), "17"));
     }
     // A copy of the server's own making.
-    let ran = case.dumper().arg("aside").run().ok().changed();
-    let refused = owner_gets_into(&case, name_of(&ran.result()["aside"])).unwrap_err();
+    let ran = case.dumper().arg("clone").run().ok().changed();
+    let refused = owner_gets_into(&case, name_of(&ran.result()["clone"])).unwrap_err();
     assert!(refused.contains("is not currently accepting connections"), "{refused}");
-    case.tool().args(["swap", "--from"]).arg(case.keep("aside.json", &ran)).run().ok().changed();
+    case.tool().args(["swap", "--from"]).arg(case.keep("clone.json", &ran)).run().ok().changed();
     assert_eq!((owner_gets_into(&case, &case.database), limit().as_str()), (Ok(()), "17"));
     case.admin(&format!("REVOKE ALL ON FUNCTION pg_control_system() FROM {maker}; DROP ROLE {maker}"));
 }
@@ -957,7 +957,7 @@ fn names_with_odd_characters_are_quoted_everywhere() {
     assert_eq!(case.text(), before);
     assert_eq!(ran.result()["stage"]["proof"]["rows_count"], 2);
     let restored = case.keep("restored.json", &ran);
-    case.tool().arg("unstage").arg("--from").arg(restored).run().ok().changed();
+    case.tool().arg("discard").arg("--from").arg(restored).run().ok().changed();
     assert_eq!(case.copies(), "");
 
     // A name as long as names may be: ours are cut and marked, and still fit.

@@ -527,7 +527,7 @@ fn a_server_that_ends_idle_sessions_does_not_end_those_that_wait_for_a_long_load
         let run = format!("20300101t000000z-idle-{loader}");
         let tool = case.tool().args(["stage", "--loader", loader, "--run-id", &run]).arg(&slow);
         tool.env("PGOPTIONS", "-c idle_session_timeout=2s").run().ok();
-        case.tool().args(["unstage", "--run", &run]).run().ok();
+        case.tool().args(["discard", "--run", &run]).run().ok();
     }
 }
 

@@ -133,7 +133,7 @@ fn the_newest_good_point_is_proven_beside_the_live_data_and_no_trace_is_left() {
     drop(lock);
     let dry = rehearse(&product).arg("--dry-run").talks().run().ok().unchanged();
     let plan: Vec<&str> = dry.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
-    for wanted in ["svc-snap stage", "svc-pgrestore stage", "svc-snap unstage", "svc-pgrestore unstage"] {
+    for wanted in ["svc-snap stage", "svc-pgrestore stage", "svc-snap discard", "svc-pgrestore discard"] {
         assert!(plan.iter().any(|line| line.starts_with(wanted)), "{wanted} is not in {plan:#?}");
     }
     assert_no_trace(&product);

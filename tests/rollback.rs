@@ -253,7 +253,7 @@ fn hook_that_hangs_once(product: &Product) -> PathBuf {
 
 #[test]
 fn standing_copies_bring_everything_back_without_the_restore_point() {
-    let (product, before) = installed("rbaside");
+    let (product, before) = installed("rbclone");
     let upgrade = product.tool("svc-upgrade").arg("--clone").arg(product.installer("2.0.1")).run().ok();
     assert_eq!(upgrade.result()["discard_previous"].as_array().unwrap().len(), 2, "{upgrade}");
     // Nothing lies between the last look at the unit and the installer, also with clones.

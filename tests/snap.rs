@@ -380,7 +380,7 @@ fn a_create_whose_document_was_lost_is_waited_for_by_its_run() {
     create.signal(Signal::SIGKILL);
     create.wait();
     // What else the run has noted is nothing that the server goes on with.
-    sandbox.run(&["aside", "--run-id", run]).ok();
+    sandbox.run(&["clone", "--run-id", run]).ok();
     let waited = sandbox.run(&["wait", "--run", run]).ok().unchanged();
     let noted = &waited.result()["noted"][0];
     assert_eq!((&waited.result()["name"], &noted["docs_count"], &noted["docs_exact"]), (&json!("s1"), &json!(20), &json!(true)));
@@ -390,7 +390,7 @@ fn a_create_whose_document_was_lost_is_waited_for_by_its_run() {
     let two = sandbox.run(&["wait", "--run", run]).fails(2, "run_ambiguous").unchanged();
     let hint = two.doc()["error"]["hint"].as_str().unwrap();
     assert!(["svc-snap wait s1 ", "svc-snap wait s2 "].iter().all(|command| hint.contains(command)), "{two}");
-    sandbox.run(&["unstage", "--run", run]).ok();
+    sandbox.run(&["discard", "--run", run]).ok();
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn what_a_killed_staging_and_an_abandoned_restore_left_to_the_server_is_waited_f
     let waited = sandbox.run(&["wait", "--run", run]).ok().unchanged();
     let brought = json!([{"index": sandbox.name("docs"), "name": copy, "docs_count": 20, "docs_expected": 20}]);
     assert_eq!((&waited.result()["brought"], &waited.result()["name"]), (&brought, &json!("s")));
-    sandbox.run(&["unstage", "--run", run]).ok().changed();
+    sandbox.run(&["discard", "--run", run]).ok().changed();
     sandbox.run(&["wait", "--run", run]).fails(4, "run_not_found");
 
     let restore = ["restore", "--in-place", "--on-conflict", "delete", "--timeout", "10s"];

@@ -215,7 +215,7 @@ fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_co
         assert_eq!(count, if ended.status == 0 { new } else { old }, "{ended}");
         let again = restore().run().ok();
         assert_eq!((sandbox.count(&alias), sandbox.count(&index)), (new, new), "{again}");
-        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.run(&["discard", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new());
     }
 }

@@ -82,41 +82,41 @@ impl<'a> Client<'a> {
         assert_eq!(self.count("content-a"), 1);
         from(&["swap"], &swapped).ok().changed();
         assert_eq!(self.count("content-a"), 2);
-        run(&["unstage", "--run", "20261120t020003z-life"]).ok().changed();
+        run(&["discard", "--run", "20261120t020003z-life"]).ok().changed();
         for name in ["content-gone", "content-lone"] {
             self.server.ask("DELETE", &format!("/{name}"), None).unwrap();
         }
         let restored = from(&["restore"], &created).ok().changed();
         let indices = restored.result()["indices"].as_array().unwrap();
         let way = |name: &str| indices.iter().find(|one| one["index"] == name).unwrap()["way"].clone();
-        assert_eq!((way("content-a"), way("content-lone")), (json!("swapped"), json!("straight")), "{restored}");
+        assert_eq!((way("content-a"), way("content-lone")), (json!("swapped"), json!("direct")), "{restored}");
         assert_eq!(self.count("content-all"), 1);
-        from(&["unstage"], &restored).ok().changed();
+        from(&["discard"], &restored).ok().changed();
         from(&["restore", "--in-place", "--on-conflict", "delete"], &created).ok().changed();
         run(&["cleanup"]).ok();
         run(&["delete", "s"]).ok().changed();
     }
 
     /// A standing copy, and the throttles, as a user with no more rights than the page of the tool says; then as one who has what the
-    /// page says of `--rate` too.
-    fn sets_aside_and_rates(&self, as_user: impl Fn(&str, &[&str]) -> Tool) {
+    /// page says of `--rate-limit` too.
+    fn clones_and_rates(&self, as_user: impl Fn(&str, &[&str]) -> Tool) {
         let run = |user: &str, args: &[&str]| silent(as_user(user, args).run());
-        let aside = run(LEAST, &["aside", "--run-id", "20261120t020003z-aside"]).ok().changed();
-        assert!(aside.result()["indices"].as_array().unwrap().iter().any(|one| one["index"] == "content-a"), "{aside}");
-        run(LEAST, &["unstage", "--run", "20261120t020003z-aside"]).ok().changed();
+        let clone = run(LEAST, &["clone", "--run-id", "20261120t020003z-clone"]).ok().changed();
+        assert!(clone.result()["indices"].as_array().unwrap().iter().any(|one| one["index"] == "content-a"), "{clone}");
+        run(LEAST, &["discard", "--run", "20261120t020003z-clone"]).ok().changed();
 
         // The throttle of the repository is within these rights, and that of the cluster is not.
-        let created = run(LEAST, &["create", "rated", "--rate", "unlimited"]).ok().changed();
-        assert_eq!(created.result()["rate"]["put_back"], true, "{created}");
+        let created = run(LEAST, &["create", "rated", "--rate-limit", "none"]).ok().changed();
+        assert_eq!(created.result()["throttle"]["put_back"], true, "{created}");
         for (user, put_back) in [(LEAST, Value::Null), (RATED, json!(true))] {
-            let args = ["stage", "--indices", "content-*", "--rate", "unlimited", "--from", "-"];
+            let args = ["stage", "--indices", "content-*", "--rate-limit", "none", "--from", "-"];
             let staged = silent(as_user(user, &args).env("SVC_INDICES", "*").stdin(created.text()).run()).ok().changed();
-            assert_eq!(staged.result()["rate"]["put_back"], put_back, "{staged}");
+            assert_eq!(staged.result()["throttle"]["put_back"], put_back, "{staged}");
             if user == LEAST {
                 let warnings = staged.clone().warns("rate_not_changed").doc()["warnings"].to_string();
                 assert!(warnings.contains("cluster:admin/settings/update"), "the right is named\n{staged}");
             }
-            silent(as_user(user, &["unstage", "--from", "-"]).stdin(staged.text()).run()).ok().changed();
+            silent(as_user(user, &["discard", "--from", "-"]).stdin(staged.text()).run()).ok().changed();
         }
         run(LEAST, &["delete", "rated"]).ok().changed();
     }
@@ -257,7 +257,7 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     let authority = &server.authority;
     let known = |args: &[&str]| client.password(client.with_certificate(args), LEAST, "password");
     client.lives(known);
-    client.sets_aside_and_rates(|user, args| client.password(client.with_certificate(args), user, "password"));
+    client.clones_and_rates(|user, args| client.password(client.with_certificate(args), user, "password"));
     client.goes_wrong(|args| client.with_certificate(args));
 
     let without = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
@@ -292,7 +292,7 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     assert_eq!(created.result()["wanted"], json!(["search-a"]));
     server.ask("DELETE", "/search-a", None).unwrap();
     let restored = by_token(&["restore", "--from", "-"]).stdin(created.text()).run().ok().changed();
-    assert_eq!((&restored.result()["indices"][0]["way"], client.count("search-a")), (&json!("straight"), 1), "{restored}");
+    assert_eq!((&restored.result()["indices"][0]["way"], client.count("search-a")), (&json!("direct"), 1), "{restored}");
 
     authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
     server.lay("old.pem", "server.pem").unwrap();
@@ -313,7 +313,7 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
     server.start(&host).unwrap();
     let client = Client::new(&server);
     client.lives(|args| client.password(client.stranger(args), LEAST, "password"));
-    client.sets_aside_and_rates(|user, args| client.password(client.stranger(args), user, "password"));
+    client.clones_and_rates(|user, args| client.password(client.stranger(args), user, "password"));
     client.brings_streams_back(|args| client.password(client.stranger(args), LEAST, "password"));
     client.goes_wrong(|args| client.stranger(args));
     silent(client.stranger(&["list"]).run()).refused("search_not_authenticated");
@@ -674,8 +674,8 @@ fn what_a_setting_may_say_is_what_the_page_says() {
         assert!(ran.status == 2 && ran.stderr.contains("SVC_SEARCH_INSECURE"), "{ran}");
     }
     for rate in ["-1mb", "-v", "1.5mb"] {
-        let ran = Tool::new("svc-snap").args(["create", "--rate", rate]).run();
-        assert!(ran.status == 2 && ran.stderr.contains("is no rate: write unlimited, server, or a size"), "{ran}");
+        let ran = Tool::new("svc-snap").args(["create", "--rate-limit", rate]).run();
+        assert!(ran.status == 2 && ran.stderr.contains("is no rate limit: write none, server, or a size"), "{ran}");
     }
 }
 

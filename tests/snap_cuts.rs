@@ -20,7 +20,7 @@ const LONG: Duration = svc_tests::wait::HANG;
 fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {
     let staged = sandbox.from(&["stage"], created).ok();
     let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged();
-    sandbox.from(&["unstage"], &staged).ok().changed();
+    sandbox.from(&["discard"], &staged).ok().changed();
     let requests = plan.result()["plan"].as_array().unwrap().len();
     assert!(requests > 3, "{plan}");
     requests
@@ -64,7 +64,7 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
             // Neither the copies may be removed now, nor may another run begin, where the live index is not there.
             let gone = [&live, &other].into_iter().any(|name| !sandbox.names().contains(name));
             if gone {
-                sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+                sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
                 sandbox.from(&["restore"], &created).refused("swap_unfinished");
             }
             let finished = sandbox.from(&["swap"], &staged).ok();
@@ -76,7 +76,7 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
             sandbox.from(&["swap"], &staged).ok().unchanged();
             sandbox.from(&["swap"], &finished).ok();
             assert_eq!(sandbox.content(), upgraded, "{at}");
-            sandbox.run(&["unstage", "--run", &run]).ok();
+            sandbox.run(&["discard", "--run", &run]).ok();
             assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
         }
     }
@@ -100,7 +100,7 @@ fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
             let swapped = swap.ok().changed();
             assert!(gate.seen().len() >= number, "{:?}", gate.seen());
             assert_eq!(sandbox.content(), before, "broken {side:?} request {number}");
-            sandbox.from(&["unstage"], &swapped).ok();
+            sandbox.from(&["discard"], &swapped).ok();
             assert_eq!(sandbox.copies(), Vec::<String>::new());
         }
     }
@@ -127,8 +127,8 @@ fn a_swap_that_was_cut_is_taken_back() {
         let gate = Gate::kill_at(&sandbox.search.url, number, Side::After, swap);
         sandbox.run(&["swap", "--run", &run, "--back"]).ok();
         assert_eq!(sandbox.content(), upgraded, "cut after {number}: {:?}", gate.seen());
-        sandbox.run(&["unstage", "--run", &run]).ok();
-        sandbox.from(&["unstage"], &staged).ok();
+        sandbox.run(&["discard", "--run", &run]).ok();
+        sandbox.from(&["discard"], &staged).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "cut after {number}");
     }
 }
@@ -156,7 +156,7 @@ fn a_way_back_killed_at_any_request_is_finished_by_the_same_command_and_the_inde
             let at = format!("forward cut after {cut}, back killed {side:?} {number}: {:?}", gate.seen());
             let is_ended = ran.status == 0;
             if !is_ended && sandbox.content() != upgraded {
-                sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+                sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
                 sandbox.from(&["restore"], &created).refused("swap_unfinished");
                 sandbox.run(&back).ok().changed();
             } else {
@@ -167,7 +167,7 @@ fn a_way_back_killed_at_any_request_is_finished_by_the_same_command_and_the_inde
             docs += 1;
             sandbox.fill(&live, docs - 1, docs);
             assert_eq!(sandbox.count(&live), docs as u64, "{at}");
-            sandbox.run(&["unstage", "--run", &run]).ok();
+            sandbox.run(&["discard", "--run", &run]).ok();
             assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
             if is_ended {
                 assert!(number > 1, "{at}");
@@ -194,7 +194,7 @@ fn a_way_back_that_fails_says_how_it_goes_on() {
     let failed = sandbox.tool(&back).env("SVC_SEARCH_URL", gate.url()).run().changed();
     let hint = failed.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.contains(&format!("svc-snap swap --run {run}")), "{failed}");
-    sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+    sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
     let done = sandbox.run(&back).ok().changed();
     assert_eq!((&done.result()["finished"], &done.result()["skipped"][0]["name"]), (&json!(true), &json!(live)), "{done}");
     sandbox.fill(&live, 10, 11);
@@ -215,7 +215,7 @@ fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
     let stray = finished.result()["indices"][0]["conflicts"][0].as_str().unwrap().to_owned();
     assert_eq!(sandbox.count(&stray), 1);
     assert_eq!(sandbox.count(&live), 10);
-    sandbox.from(&["unstage"], &finished).ok();
+    sandbox.from(&["discard"], &finished).ok();
     assert_eq!(sandbox.names(), [live]);
 }
 
@@ -246,7 +246,7 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
     assert_eq!(staged.states(), ["proven"]);
     assert_eq!(sandbox.copies(), [staged.result()["indices"][0]["staged"].as_str().unwrap()]);
     assert_eq!(again().unchanged().result()["indices"], staged.result()["indices"], "it is so already");
-    sandbox.run(&["unstage", "--run", &run_id(1)]).ok().changed();
+    sandbox.run(&["discard", "--run", &run_id(1)]).ok().changed();
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
     // A restore that is ended or killed while it stages has no effect on what is live, and the same command does it.
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
@@ -271,7 +271,7 @@ fn a_signal_before_the_first_effect_ends_a_swap_without_one() {
     sandbox.fill(&sandbox.name("docs"), 10, 15);
     let staged = sandbox.from(&["stage"], &created).ok();
     let (content, names) = (sandbox.content(), sandbox.names());
-    for (step, document) in [("swap", &staged), ("unstage", &staged), ("restore", &created)] {
+    for (step, document) in [("swap", &staged), ("discard", &staged), ("restore", &created)] {
         let proxy = Proxy::to(&sandbox.search.url).unwrap();
         proxy.set(Mode::Stall);
         let tool = sandbox.tool(&[step, "--from", "-"]).stdin(document.text()).env("SVC_SEARCH_URL", proxy.url()).spawn();
@@ -318,7 +318,7 @@ fn a_swap_whose_time_is_over_before_its_exchange_is_undone_and_its_document_begi
     assert_eq!(sandbox.content(), upgraded);
     sandbox.from(&["swap"], &cut).refused("swap_taken_back");
     sandbox.from(&["swap", "--back"], &cut).ok().unchanged();
-    sandbox.from(&["unstage"], &back).ok().changed();
+    sandbox.from(&["discard"], &back).ok().changed();
     assert_eq!((sandbox.content(), sandbox.copies()), (upgraded, Vec::new()));
 }
 
@@ -341,7 +341,7 @@ fn the_document_of_a_swap_that_failed_behind_its_exchange_finishes_it() {
     assert_eq!(cut.states(), ["absent"; 6]);
     sandbox.from(&["swap", "--exact"], &cut).fails(2, "plan_differs").unchanged();
     sandbox.from(&["stage", "--run-id", &run_id(9)], &created).refused("swap_unfinished");
-    sandbox.from(&["unstage"], &cut).refused("swap_unfinished");
+    sandbox.from(&["discard"], &cut).refused("swap_unfinished");
     sandbox.from(&["swap"], &cut).ok().changed();
     assert_eq!(sandbox.content(), before);
     sandbox.from(&["swap"], &cut).ok().unchanged();

@@ -116,16 +116,16 @@ fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothi
     run(0, "restore", &created).unchanged();
     run(1, "restore", &created).ok().unchanged();
     assert!(hosts.is_new(&old, &new, "restored once more"));
-    second(&["unstage", "--run", RUN]).run().ok().changed();
+    second(&["discard", "--run", RUN]).run().ok().changed();
     assert_eq!(sandbox.copies(), Vec::<String>::new());
 
-    let aside = |host: usize| {
-        let tool = sandbox.tool(&["aside", "--run-id", "20261120t020003z-aside"]);
+    let clone = |host: usize| {
+        let tool = sandbox.tool(&["clone", "--run-id", "20261120t020003z-clone"]);
         if host == 0 { tool } else { tool.env("SVC_STATE_DIR", hosts.second.path()) }
     };
-    aside(0).run().ok().changed();
+    clone(0).run().ok().changed();
     let copies = sandbox.copies();
-    aside(1).run().refused("name_in_use");
+    clone(1).run().refused("name_in_use");
     assert_eq!(sandbox.copies(), copies);
 }
 
@@ -158,15 +158,15 @@ fn two_hosts_that_do_the_same_at_once_never_make_a_mixture() {
         clear(&hosts);
 
         let old = hosts.write();
-        let aside = |host: usize| {
-            let tool = sandbox.tool(&["aside", "--run-id", &id("aside")]);
+        let clone = |host: usize| {
+            let tool = sandbox.tool(&["clone", "--run-id", &id("clone")]);
             if host == 0 { tool } else { tool.env("SVC_STATE_DIR", hosts.second.path()) }
         };
-        let ended = [0, 1].map(|host| aside(host).spawn()).map(Spawned::wait);
+        let ended = [0, 1].map(|host| clone(host).spawn()).map(Spawned::wait);
         ended.iter().for_each(told);
         assert!(sandbox.content() == old, "{}\n{}", ended[0], ended[1]);
         if let Some(won) = ended.iter().find(|ran| ran.status == 0) {
-            let proven = won.result()["indices"].as_array().unwrap().iter().map(|one| one["aside"].as_str().unwrap().to_owned());
+            let proven = won.result()["indices"].as_array().unwrap().iter().map(|one| one["clone"].as_str().unwrap().to_owned());
             assert_eq!(sandbox.copies(), proven.collect::<Vec<_>>(), "{}\n{}", ended[0], ended[1]);
         }
         clear(&hosts);

@@ -145,7 +145,7 @@ fn assert_proven(restored: &Value, counts: bool) {
     let indices = restored["result"]["indices"].as_array().unwrap();
     assert!(indices.len() >= INDICES.len(), "{restored}");
     for one in indices {
-        assert_eq!(one["way"], "straight", "{restored}");
+        assert_eq!(one["way"], "direct", "{restored}");
         assert_eq!(one["docs_expected"], if counts { one["docs_count"].clone() } else { Value::Null }, "{restored}");
     }
 }
@@ -182,7 +182,7 @@ fn moves(old: &Site, new: &Site) {
     let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("counts_not_noted");
     assert_eq!(named.result()["indices"][0]["docs_expected"], Value::Null, "{named}");
     assert_eq!(new.documents(), before);
-    new.tool(&["unstage", "--run", named.result()["run"].as_str().unwrap()]).ok();
+    new.tool(&["discard", "--run", named.result()["run"].as_str().unwrap()]).ok();
 }
 
 /// What an older server says of a folder in which the newer one has written after it.
@@ -214,7 +214,7 @@ fn back(old: &Site, new: &Site) {
     }
     let name = own[0]["name"].as_str().unwrap();
     let staged = old.tool(&["stage", name, "--repository", "mixed"]).ok();
-    old.tool(&["unstage", "--run", staged.result()["run"].as_str().unwrap()]).ok();
+    old.tool(&["discard", "--run", staged.result()["run"].as_str().unwrap()]).ok();
 }
 
 /// An index that was made two major versions before does not come along, not even from the version between.
@@ -250,7 +250,7 @@ fn in_place(old: &mut Site, newer: &str) {
     let from = text(&dir.path().join("snapshot.json"));
     // The document of before is right: the same cluster, the same repository.
     let staged = up.tool(&["stage", "--from", &from]).ok();
-    up.tool(&["unstage", "--run", staged.result()["run"].as_str().unwrap()]).ok();
+    up.tool(&["discard", "--run", staged.result()["run"].as_str().unwrap()]).ok();
     up.tool(&["create", "again", "--repository", "my_backup"]).refused("repository_readonly");
     up.host.systemd.stop(&up.search.unit).unwrap();
 

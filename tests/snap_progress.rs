@@ -66,17 +66,17 @@ fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_snapshot_and_of_the_wait
     let sandbox = Sandbox::new("bar");
     sandbox.noise("docs", 20);
     let terminal = Terminal::new(&sandbox);
-    let (screen, document) = terminal.run(&["create", "s1", "--rate", "400kb"]);
+    let (screen, document) = terminal.run(&["create", "s1", "--rate-limit", "400kb"]);
     shows(&screen, "snapshot s1");
     assert_eq!(document["schema"], "svc-snap.create/1");
 
     // Elsewhere nothing is said that was not asked for: `ok` holds it to that.
     sandbox.run(&["delete", "s1"]).ok();
-    let asked = sandbox.tool(&["create", "s2", "--rate", "400kb", "--progress", "json"]).talks().run().ok();
+    let asked = sandbox.tool(&["create", "s2", "--rate-limit", "400kb", "--progress", "json"]).talks().run().ok();
     let line: Value = serde_json::from_str(asked.stderr.lines().next().unwrap()).unwrap();
     assert_eq!((&line["unit"], &line["shards"]["total"]), (&json!("bytes"), &json!(1)), "{asked}");
     sandbox.run(&["delete", "s2"]).ok();
-    let none = sandbox.tool(&["create", "s3", "--rate", "800kb", "--progress", "none"]).run().ok();
+    let none = sandbox.tool(&["create", "s3", "--rate-limit", "800kb", "--progress", "none"]).run().ok();
     assert_eq!(none.stderr, "");
     sandbox.run(&["delete", "s3"]).ok();
 
@@ -107,7 +107,7 @@ fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_restore_and_of_the_wait_
     let (screen, document) = terminal.run(&["stage", "--from", &from, "--run-id", run]);
     shows(&screen, "restore");
     assert_eq!((&document["schema"], sandbox.copies().len()), (&json!("svc-snap.stage/1"), 1));
-    sandbox.run(&["unstage", "--run", run]).ok();
+    sandbox.run(&["discard", "--run", run]).ok();
     let (screen, document) = terminal.run(&["restore", "--from", &from]);
     shows(&screen, "restore");
     assert!(screen.split('\r').any(|line| line.contains("swap: 0/1")), "{screen}");

@@ -1,4 +1,4 @@
-//! `svc-snap --rate`: the search database's throttles, taken off or set for one step and put back on every way out.
+//! `svc-snap --rate-limit`: the search database's throttles, taken off or set for one step and put back on every way out.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -36,7 +36,7 @@ fn changed(sandbox: &Sandbox, name: &str) {
 
 /// The rate of the snapshot's document, and that of the repository afterwards.
 fn rate(ran: &Ran) -> Value {
-    ran.result()["rate"].clone()
+    ran.result()["throttle"].clone()
 }
 
 fn elsewhere(sandbox: &Sandbox, args: &[&str]) -> (tempfile::TempDir, Tool) {
@@ -63,17 +63,17 @@ fn a_snapshot_is_taken_without_the_throttle_and_the_repository_is_afterwards_as_
         let sandbox = Sandbox::new("off").registered(&set.map(|value| (SNAPSHOT, value)).into_iter().collect::<Vec<_>>());
         sandbox.simple("docs", 3);
         let before = settings(&sandbox);
-        let dry = sandbox.run(&["create", "s0", "--rate", "unlimited", "--dry-run"]).ok().unchanged();
+        let dry = sandbox.run(&["create", "s0", "--rate-limit", "none", "--dry-run"]).ok().unchanged();
         let plan = dry.result()["plan"].as_array().unwrap();
         assert_eq!(plan.len(), 3, "{dry}");
         assert_eq!((&plan[0]["body"]["settings"][SNAPSHOT], &plan[2]["body"]["settings"]), (&json!("0"), &before), "{dry}");
         assert!(plan[0]["body"]["settings"]["svc_tools_rate"].is_string() && plan[1]["path"].as_str().unwrap().contains("/s0?"));
         assert_eq!(settings(&sandbox), before);
 
-        let created = sandbox.run(&["create", "s1", "--rate", "unlimited"]).ok().changed();
-        assert_eq!(rate(&created), json!({"asked": "unlimited", "setting": SNAPSHOT, "was": set, "set": "0", "put_back": true}));
+        let created = sandbox.run(&["create", "s1", "--rate-limit", "none"]).ok().changed();
+        assert_eq!(rate(&created), json!({"asked": "none", "setting": SNAPSHOT, "was": set, "set": "0", "put_back": true}));
         assert_eq!(settings(&sandbox), before);
-        let by_variable = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_RATE", "500mb").run().ok();
+        let by_variable = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_RATE_LIMIT", "500mb").run().ok();
         assert_eq!((&rate(&by_variable)["set"], settings(&sandbox)), (&json!("500mb"), before.clone()));
         let left = sandbox.run(&["create", "s3"]).ok();
         assert_eq!((rate(&left), left.result()["plan"].as_array().unwrap().len()), (Value::Null, 1));
@@ -85,20 +85,22 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     let sandbox = Sandbox::new("out");
     sandbox.noise("docs", 30);
     let before = settings(&sandbox);
-    let spawned = sandbox.tool(&["create", "s1", "--rate", "400kb"]).spawn();
+    let spawned = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
     changed(&sandbox, "s1");
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{term}");
 
     let lost = sandbox.red("lost");
-    let failed = sandbox.run(&["create", "s2", "--rate", "unlimited"]).fails(7, "shards_unassigned").unchanged();
+    let failed = sandbox.run(&["create", "s2", "--rate-limit", "none"]).fails(7, "shards_unassigned").unchanged();
     assert_eq!((&rate(&failed)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{failed}");
     sandbox.ask("DELETE", &format!("/{lost}"), None);
 
     // It takes far longer than the limit, and no server changes a repository while a snapshot runs there.
-    let late =
-        sandbox.run(&["create", "s3", "--rate", "100kb", "--timeout", "10s"]).fails(6, "timeout").warns("rate_not_put_back");
+    let late = sandbox
+        .run(&["create", "s3", "--rate-limit", "100kb", "--timeout", "10s"])
+        .fails(6, "timeout")
+        .warns("rate_not_put_back");
     assert_eq!(rate(&late)["put_back"], false);
     sandbox.run(&["wait", "s3"]).ok();
     assert_eq!(settings(&sandbox), before);
@@ -110,7 +112,7 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     sandbox.noise("docs", 30);
     let before = settings(&sandbox);
     let killed = |name: &str| {
-        let spawned = sandbox.tool(&["create", name, "--rate", "400kb"]).spawn();
+        let spawned = sandbox.tool(&["create", name, "--rate-limit", "400kb"]).spawn();
         changed(&sandbox, name);
         spawned.signal(Signal::SIGKILL);
         spawned.wait();
@@ -128,7 +130,7 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     // A call with a rate of its own does both.
     killed("s2");
     sandbox.ask("DELETE", &format!("/_snapshot/{}/s2", sandbox.prefix), None);
-    let created = sandbox.run(&["create", "s3", "--rate", "unlimited"]).ok().warns("rate_put_back");
+    let created = sandbox.run(&["create", "s3", "--rate-limit", "none"]).ok().warns("rate_put_back");
     assert_eq!((&rate(&created)["was"], settings(&sandbox)), (&json!("3mb"), before.clone()), "{created}");
     sandbox.run(&["health"]).ok();
 
@@ -153,11 +155,11 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
     let location = sandbox.location();
     let before = settings(&sandbox);
     // It has to outlast all the others.
-    let first = sandbox.tool(&["create", "first", "--rate", "100kb"]).spawn();
+    let first = sandbox.tool(&["create", "first", "--rate-limit", "100kb"]).spawn();
     changed(&sandbox, "first");
     let meanwhile = settings(&sandbox);
-    sandbox.run(&["create", "second", "--rate", "unlimited"]).fails(8, "locked").unchanged();
-    let (_state, second) = elsewhere(&sandbox, &["create", "second", "--indices", "*-few", "--rate", "unlimited"]);
+    sandbox.run(&["create", "second", "--rate-limit", "none"]).fails(8, "locked").unchanged();
+    let (_state, second) = elsewhere(&sandbox, &["create", "second", "--indices", "*-few", "--rate-limit", "none"]);
     let second = second.spawn();
     sandbox.appears("second");
     assert_eq!(settings(&sandbox), meanwhile);
@@ -178,7 +180,8 @@ fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_command_that_p
     let note = json!({"run": "20261120t020003z-far", "host": "far", "token": "far.1", "was": "7mb", "set": "0"}).to_string();
     let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)]);
     let with_note = settings(&sandbox);
-    let created = sandbox.run(&["create", "s1", "--rate", "50mb"]).ok().warns("rate_not_changed").warns("rate_left_changed");
+    let created =
+        sandbox.run(&["create", "s1", "--rate-limit", "50mb"]).ok().warns("rate_not_changed").warns("rate_left_changed");
     assert_eq!((&rate(&created)["was"], &rate(&created)["set"], settings(&sandbox)), (&json!("7mb"), &Value::Null, with_note));
     let health = sandbox.run(&["health"]).ok().unchanged();
     let mut warnings = health.doc()["warnings"].as_array().unwrap().iter();
@@ -199,11 +202,11 @@ fn while_another_snapshot_runs_the_rate_is_left_as_it_is_with_a_warning() {
     let body = json!({"indices": sandbox.name("docs")});
     sandbox.ask("PUT", &format!("/_snapshot/{}/slow", sandbox.prefix), Some(body));
     sandbox.appears("slow");
-    let created = sandbox.run(&["create", "s1", "--indices", "*-few", "--rate", "unlimited"]).ok();
+    let created = sandbox.run(&["create", "s1", "--indices", "*-few", "--rate-limit", "none"]).ok();
     let created = created.warns("rate_not_changed");
     assert_eq!((&rate(&created)["set"], &rate(&created)["put_back"]), (&Value::Null, &Value::Null), "{created}");
     assert_eq!(settings(&sandbox), before);
-    let unwaited = sandbox.run(&["create", "s2", "--indices", "*-few", "--rate", "unlimited", "--no-wait"]).ok();
+    let unwaited = sandbox.run(&["create", "s2", "--indices", "*-few", "--rate-limit", "none", "--no-wait"]).ok();
     assert_eq!(codes(&unwaited), ["rate_not_changed"]);
     sandbox.run(&["wait", "s2"]).ok();
 }
@@ -244,7 +247,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
     sandbox.simple("docs", 3);
     let before = settings(&sandbox);
     let create =
-        |name: &str, way: &StandIn| sandbox.tool(&["create", name, "--rate", "unlimited"]).env("SVC_SEARCH_URL", way.url());
+        |name: &str, way: &StandIn| sandbox.tool(&["create", name, "--rate-limit", "none"]).env("SVC_SEARCH_URL", way.url());
 
     // The server has done it: it is put back at once.
     let (way, came) = unanswered(&sandbox, true);
@@ -264,7 +267,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
     let (path, body) = came.recv_timeout(LONG).unwrap();
     sandbox.ask("PUT", &path, Some(body));
     assert_eq!(settings(&sandbox)[SNAPSHOT], "0");
-    let created = sandbox.run(&["create", "s2", "--rate", "unlimited"]).ok().warns("rate_put_back");
+    let created = sandbox.run(&["create", "s2", "--rate-limit", "none"]).ok().warns("rate_put_back");
     assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("3mb"), &json!(true)), "{created}");
     assert_eq!((settings(&sandbox), signs_of_life(&sandbox)), (before, 0));
 }
@@ -301,7 +304,7 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
     let sandbox = Sandbox::new("rewrite");
     sandbox.simple("docs", 3);
     let create = |name: &str, way: &StandIn| {
-        let tool = sandbox.tool(&["create", name, "--rate", "unlimited"]).env("SVC_SEARCH_URL", way.url());
+        let tool = sandbox.tool(&["create", name, "--rate-limit", "none"]).env("SVC_SEARCH_URL", way.url());
         tool.run().ok().changed()
     };
     // Between the plan and the throttle.
@@ -355,7 +358,7 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
         let before = settings(&sandbox);
         let name = format!("s-{noted}");
         for args in
-            [&["create", &name, "--rate", "unlimited", "--dry-run"][..], &["create", &name, "--rate", "unlimited"], &["health"]]
+            [&["create", &name, "--rate-limit", "none", "--dry-run"][..], &["create", &name, "--rate-limit", "none"], &["health"]]
         {
             let ran = sandbox.run(args).ok();
             assert!(!format!("{ran}").contains("s3cret"), "{ran}");
@@ -413,9 +416,9 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_at_wo
 #[test]
 fn a_server_that_falls_silent_does_not_keep_a_call_much_longer_than_its_time_limit() {
     let calls: [(&[&str], usize, Side, &str); 5] = [
-        (&["create", "s", "--rate", "unlimited"], 1, Side::After, "timeout"),
-        (&["create", "s", "--rate", "unlimited"], 2, Side::Before, "timeout"),
-        (&["stage", "begun", "--rate", "unlimited"], 1, Side::After, "answer_lost"),
+        (&["create", "s", "--rate-limit", "none"], 1, Side::After, "timeout"),
+        (&["create", "s", "--rate-limit", "none"], 2, Side::Before, "timeout"),
+        (&["stage", "begun", "--rate-limit", "none"], 1, Side::After, "answer_lost"),
         (&["delete", "begun", "--cancel"], 1, Side::Before, "timeout"),
         (&["cleanup"], 1, Side::Before, "timeout"),
     ];
@@ -512,46 +515,46 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     assert_eq!(cluster(&sandbox), unset);
 
     // Unset before, unset afterwards; the dry run says it all.
-    let dry = from(&["stage", "--rate", "unlimited", "--dry-run"]).run().ok().unchanged();
+    let dry = from(&["stage", "--rate-limit", "none", "--dry-run"]).run().ok().unchanged();
     let plan = dry.result()["plan"].as_array().unwrap();
     let paths: Vec<&str> = plan.iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!((paths.len(), paths[0], paths[2]), (3, "/_cluster/settings", "/_cluster/settings"), "{dry}");
     assert_eq!((&plan[0]["body"]["persistent"][RESTORE], &plan[2]["body"]["persistent"][RESTORE]), (&json!("-1"), &Value::Null));
     assert_eq!(cluster(&sandbox), unset);
-    let staged = from(&["stage", "--rate", "unlimited"]).run().ok();
-    assert_eq!(rate(&staged), json!({"asked": "unlimited", "setting": RESTORE, "was": null, "set": "-1", "put_back": true}));
+    let staged = from(&["stage", "--rate-limit", "none"]).run().ok();
+    assert_eq!(rate(&staged), json!({"asked": "none", "setting": RESTORE, "was": null, "set": "-1", "put_back": true}));
     assert_eq!(cluster(&sandbox), unset);
-    sandbox.from(&["unstage"], &staged).ok();
+    sandbox.from(&["discard"], &staged).ok();
 
     // Nothing that others share is changed where others share it.
-    let scoped = sandbox.from_text(&["stage", "--rate", "unlimited"], &document).ok().warns("rate_not_changed");
+    let scoped = sandbox.from_text(&["stage", "--rate-limit", "none"], &document).ok().warns("rate_not_changed");
     assert_eq!((&rate(&scoped)["set"], cluster(&sandbox)), (&Value::Null, unset.clone()), "{scoped}");
-    sandbox.from(&["unstage"], &scoped).ok();
+    sandbox.from(&["discard"], &scoped).ok();
 
     // A persistent setting is put back; a transient one takes precedence over it, and is left alone.
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: "20mb"}})));
-    let restored = from(&["restore", "--rate", "unlimited"]).run().ok();
+    let restored = from(&["restore", "--rate-limit", "none"]).run().ok();
     assert_eq!((&rate(&restored)["was"], &rate(&restored)["put_back"]), (&json!("20mb"), &json!(true)), "{restored}");
     assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": null, "noted": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"transient": {RESTORE: "30mb"}})));
-    let in_place = ["restore", "--in-place", "--on-conflict", "close", "--rate", "unlimited"];
+    let in_place = ["restore", "--in-place", "--on-conflict", "close", "--rate-limit", "none"];
     let in_place = from(&in_place).run().ok().warns("rate_not_changed");
     assert_eq!((&rate(&in_place)["set"], &rate(&in_place)["put_back"]), (&Value::Null, &Value::Null), "{in_place}");
     assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": "30mb", "noted": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: null}, "transient": {RESTORE: null}})));
 
     // A signal, the time limit, a kill.
-    let spawned = restoring(&sandbox, from(&["stage", "--rate", "400kb"]));
+    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "400kb"]));
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{term}");
-    let late = from(&["stage", "--rate", "100kb", "--timeout", "10s"]).run().fails(6, "timeout").unchanged();
+    let late = from(&["stage", "--rate-limit", "100kb", "--timeout", "10s"]).run().fails(6, "timeout").unchanged();
     assert_eq!((&rate(&late)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{late}");
 
     let run = "20261120t020003z-killed";
-    let spawned = restoring(&sandbox, from(&["stage", "--rate", "400kb", "--run-id", run]));
+    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "400kb", "--run-id", run]));
     let (other, beside) = (tempfile::tempdir().unwrap(), "20261120t020003z-beside");
-    let second = from(&["stage", "--rate", "unlimited", "--run-id", beside]).env("SVC_STATE_DIR", other.path()).spawn();
+    let second = from(&["stage", "--rate-limit", "none", "--run-id", beside]).env("SVC_STATE_DIR", other.path()).spawn();
     let copied = || sandbox.copies().iter().any(|name| name.contains(beside)).then_some(());
     wait::until("the copy of the second run", LONG, copied).unwrap();
     assert_eq!(cluster(&sandbox)["persistent"], "400kb");
@@ -561,24 +564,25 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
     assert_eq!(cluster(&sandbox), json!({"persistent": "400kb", "transient": null, "noted": true}));
     tool(&["health"]).run().ok().warns("rate_left_changed");
-    let unstaged = tool(&["unstage", "--run", run]).run().ok().changed().warns("rate_put_back");
-    assert_eq!(cluster(&sandbox), unset, "{unstaged}");
-    sandbox.from(&["unstage"], &second).ok().changed();
+    let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("rate_put_back");
+    assert_eq!(cluster(&sandbox), unset, "{discarded}");
+    sandbox.from(&["discard"], &second).ok().changed();
 
     // A server that falls silent: the signal is heard, and the next call takes up what is left.
     let proxy = Proxy::to(&sandbox.search.url).unwrap();
     let run = "20261120t020003z-silent";
-    let spawned = restoring(&sandbox, from(&["stage", "--rate", "400kb", "--run-id", run]).env("SVC_SEARCH_URL", proxy.url()));
+    let spawned =
+        restoring(&sandbox, from(&["stage", "--rate-limit", "400kb", "--run-id", run]).env("SVC_SEARCH_URL", proxy.url()));
     proxy.set(Mode::Stall);
     spawned.signal(Signal::SIGTERM);
     let silent = spawned.wait().fails(143, "interrupted").changed().warns("rate_not_put_back");
     assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["noted"]), (&json!(false), &json!(true)));
-    tool(&["unstage", "--run", run]).run().ok().changed().warns("rate_put_back");
+    tool(&["discard", "--run", run]).run().ok().changed().warns("rate_put_back");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));
 
     // A damaged snapshot.
     svc_tests::damage::flip_a_blob(&sandbox.location()).unwrap();
-    let damaged = from(&["stage", "--rate", "unlimited"]).run();
+    let damaged = from(&["stage", "--rate-limit", "none"]).run();
     assert_eq!((damaged.status, &rate(&damaged)["put_back"], cluster(&sandbox)), (7, &json!(true), unset), "{damaged}");
     assert_eq!(damaged.doc()["changed"], false, "{damaged}");
 }

@@ -101,8 +101,8 @@ fn what_is_another_applications_or_the_securitys_never_changes() {
 }
 
 #[test]
-fn a_straight_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
-    let sandbox = Sandbox::new("straight");
+fn a_direct_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
+    let sandbox = Sandbox::new("direct");
     let alias = sandbox.name("alias");
     let lost = sandbox.written_through(&alias, "lost");
     sandbox.fill(&lost, 0, 20);
@@ -126,7 +126,7 @@ fn a_straight_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
         restore().run().ok();
         let now = sandbox.content();
         assert_eq!((&now[&lost], &now[&live]), (&before[&lost], &before[&live]), "{number} {side:?}: {:?}", gate.seen());
-        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.run(&["discard", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{number} {side:?}");
     }
 }
@@ -263,7 +263,7 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
             would_fit();
         }
     }
-    refused(&["aside", "--indices", &docs], None, "no_room");
+    refused(&["clone", "--indices", &docs], None, "no_room");
     // So far past the watermark that not even that would do.
     watermarks(available() + 2 * bytes, available() + 2 * bytes);
     for way in ["close", "delete"] {
@@ -280,15 +280,15 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
     let swap = sandbox.tool(&["swap", "--dry-run", "--from", "-"]).env("SVC_SEARCH_URL", gate.url()).stdin(staged.text());
     if settings["defaults"][exception] == "false" {
         swap.run().ok();
-        sandbox.from(&["unstage"], &staged).ok();
+        sandbox.from(&["discard"], &staged).ok();
     } else {
         swap.run().refused("no_room");
         assert_eq!(gate.seen(), Vec::<String>::new());
-        sandbox.from(&["unstage"], &staged).ok();
+        sandbox.from(&["discard"], &staged).ok();
         for step in ["stage", "restore"] {
             refused(&[step], Some(&created), "no_room");
         }
-        refused(&["aside", "--indices", &docs], None, "no_room");
+        refused(&["clone", "--indices", &docs], None, "no_room");
     }
     watermarks(1, 1);
 
@@ -302,7 +302,7 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
         refused(&[step], Some(&created), "too_many_shards");
     }
     would_fit();
-    refused(&["aside", "--indices", &docs], None, "too_many_shards");
+    refused(&["clone", "--indices", &docs], None, "too_many_shards");
     limits(json!({"cluster.max_shards_per_node": 1000}));
 
     // What the procedure's pattern leaves out stays as it is, whether the snapshot holds it or not.
@@ -326,7 +326,7 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
             assert_eq!(reason(&restored, ".geoip_databases"), "not_asked_for");
         }
         assert_eq!((geoip(), sandbox.count(".geoip_databases")), (uuid.clone(), 3));
-        sandbox.from(&["unstage"], &restored).ok();
+        sandbox.from(&["discard"], &restored).ok();
     }
     assert_eq!(sandbox.count(&docs), 60);
     sandbox.forget();
@@ -381,8 +381,8 @@ fn a_swap_cut_at_random_and_run_again_never_loses_a_document() {
             swap(&sandbox.search.url).run().ok();
             assert_eq!(&sandbox.content(), if back { &upgraded } else { &before }, "round {round}: {cuts:?}");
         }
-        sandbox.run(&["unstage", "--run", &run]).ok();
-        sandbox.from(&["unstage"], &staged).ok();
+        sandbox.run(&["discard", "--run", &run]).ok();
+        sandbox.from(&["discard"], &staged).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "round {round}: {cuts:?}");
     }
 }

@@ -113,8 +113,8 @@ fn a_staging_whose_answer_is_lost_says_that_nothing_was_changed_only_where_it_is
             lost.unchanged();
         } else {
             assert!(lost.doc()["changed"].is_null(), "{lost}");
-            assert!(lost.doc()["error"]["hint"].as_str().unwrap().contains(&format!("unstage --run {run}")), "{lost}");
-            sandbox.run(&["unstage", "--run", run]).ok();
+            assert!(lost.doc()["error"]["hint"].as_str().unwrap().contains(&format!("discard --run {run}")), "{lost}");
+            sandbox.run(&["discard", "--run", run]).ok();
         }
     }
 }
@@ -192,7 +192,7 @@ fn what_a_killed_staging_left_goes_before_the_next_one_of_whatever_run() {
     let second = stage(2).run().ok().warns("staging_removed");
     assert!(second.text().contains(&run_id(1)), "{second}");
     assert_eq!(sandbox.copies(), [copy(2)]);
-    sandbox.run(&["unstage", "--run", &run_id(1)]).fails(4, "swap_not_found");
+    sandbox.run(&["discard", "--run", &run_id(1)]).fails(4, "swap_not_found");
     // What is proven is another run's to swap, and stays.
     sandbox.from(&["restore", "--run-id", &run_id(3)], &created).ok();
     assert!(sandbox.copies().contains(&copy(2)), "{:?}", sandbox.copies());

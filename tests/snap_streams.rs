@@ -119,7 +119,7 @@ fn a_data_stream_is_refused_unless_it_may_be_restored_in_place_and_then_it_is_th
     let back = sandbox.from(&["swap"], &restored).ok().changed().warns("streams_stay");
     assert_eq!(sandbox.count(&docs), 12);
     assert_eq!(numbers(&sandbox, &name).len(), 9, "a stream stays as it is");
-    sandbox.from(&["unstage"], &back).ok();
+    sandbox.from(&["discard"], &back).ok();
     assert_eq!(sandbox.copies(), Vec::<String>::new());
 }
 
@@ -187,7 +187,7 @@ fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command()
         let at = format!("killed {side:?} request {number}: {:?}", gate.seen());
         // Its stream is removed, or is not known not to be: the note of it is all that brings it back.
         if number >= 10 {
-            sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+            sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
         }
         let again = restore().run().ok();
         assert_eq!(again.result()["streams"][0]["state"], "restored", "{at}");
@@ -195,7 +195,7 @@ fn a_restore_of_a_stream_killed_at_any_request_is_finished_by_the_same_command()
         assert_eq!(shown(&sandbox, &name)["generation"], 2, "{at}");
         assert_eq!(sandbox.count(&docs), 4, "{at}");
         restore().run().ok().unchanged();
-        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.run(&["discard", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
     }
 }
@@ -237,12 +237,12 @@ fn a_stream_that_a_client_made_meanwhile_is_neither_taken_for_the_backups_nor_gi
             let refused = swap().run().refused("stray_stream");
             assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains(&format!("--run {run}")), "{refused}");
             assert_eq!(numbers(&sandbox, &name), [100, 101], "{at}");
-            sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+            sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
             sandbox.ask("DELETE", &format!("/_data_stream/{name}"), None);
             swap().run().ok().changed();
         }
         assert_eq!(numbers(&sandbox, &name), (0..5).collect::<Vec<_>>(), "{at}");
-        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.run(&["discard", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{at}");
     }
 }
@@ -261,7 +261,7 @@ fn a_way_back_tells_of_a_stream_that_was_given_up_and_not_restored() {
     Gate::kill_at(&sandbox.search.url, 1, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
     let back = sandbox.run(&["swap", "--run", run, "--back"]).review("streams_not_restored");
     assert!(back.text().contains(&name), "{back}");
-    sandbox.run(&["unstage", "--run", run]).ok();
+    sandbox.run(&["discard", "--run", run]).ok();
     sandbox.from(&["restore"], &created).ok();
     assert_eq!(numbers(&sandbox, &name), (0..8).collect::<Vec<_>>());
 }
@@ -388,7 +388,7 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
         || sandbox.ask("GET", &format!("/{first}/_settings?flat_settings=true"), None)[first]["settings"]["index.uuid"].clone();
     let before = uuid();
     for (number, args) in
-        [&["stage", "all"][..], &["restore", "all", "--exact"], &["restore", "s1", "--exact"], &["aside"]].iter().enumerate()
+        [&["stage", "all"][..], &["restore", "all", "--exact"], &["restore", "s1", "--exact"], &["clone"]].iter().enumerate()
     {
         let ran = run(args, "*", 2 + number);
         assert!([0, 9].contains(&ran.status), "{ran}");
@@ -397,7 +397,7 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
         if args[1..] != ["s1", "--exact"] {
             assert_skipped(&ran);
         }
-        run(&["unstage", "--run", &run_id(2 + number)], "*", 90).ok();
+        run(&["discard", "--run", &run_id(2 + number)], "*", 90).ok();
     }
     // A shard of the server's own that is lost is none of the service's.
     let lost = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
@@ -418,6 +418,6 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
         let logs = stream_named(&sandbox, "app-logs", json!({}));
         let health = run(&["health"], "*", 96).ok().warns("data_streams");
         assert_eq!(health.result()["data_streams"], json!([logs]));
-        run(&["aside", "--dry-run"], "*", 97).refused("data_streams");
+        run(&["clone", "--dry-run"], "*", 97).refused("data_streams");
     }
 }

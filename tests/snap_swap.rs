@@ -1,4 +1,4 @@
-//! `svc-snap stage`, `swap`, `unstage` and `restore` on a real search database.
+//! `svc-snap stage`, `swap`, `discard` and `restore` on a real search database.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn a_restore_brings_everything_back_as_it_was_and_is_taken_back_whole() {
     }
     assert_eq!(after[&sandbox.name("e")], upgraded[&sandbox.name("e")], "what the backup does not hold stays");
     let ways: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| one["way"].clone()).collect();
-    assert_eq!(ways, ["swapped", "swapped", "swapped", "straight"]);
+    assert_eq!(ways, ["swapped", "swapped", "swapped", "direct"]);
     assert_eq!(sandbox.copies().len(), 3, "{:?}", sandbox.copies());
 
     let back = sandbox.from(&["swap"], &restored).ok().changed();
@@ -77,8 +77,8 @@ fn a_restore_brings_everything_back_as_it_was_and_is_taken_back_whole() {
     for (name, index) in before.iter().filter(|(name, _)| **name != other) {
         assert_eq!(&after_again[name], index, "{name}");
     }
-    sandbox.from(&["unstage"], &again).ok().changed();
-    sandbox.from(&["unstage"], &again).ok().unchanged();
+    sandbox.from(&["discard"], &again).ok().changed();
+    sandbox.from(&["discard"], &again).ok().unchanged();
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     assert_eq!(sandbox.content(), after_again);
 }
@@ -111,7 +111,7 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     sandbox.run(&["swap", "--run", run, "--back"]).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
     sandbox.run(&["swap", "--run", run, "--back"]).ok().unchanged();
-    sandbox.run(&["unstage", "--run", run]).ok();
+    sandbox.run(&["discard", "--run", run]).ok();
     assert_eq!(sandbox.content(), upgraded);
     assert_eq!(sandbox.copies(), Vec::<String>::new());
 }
@@ -147,7 +147,7 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
 }
 
 #[test]
-fn an_index_that_is_not_live_is_restored_straight_with_the_aliases_that_the_snapshot_holds() {
+fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snapshot_holds() {
     let sandbox = Sandbox::new("lost");
     all_kinds(&sandbox);
     let before = sandbox.content();
@@ -159,7 +159,7 @@ fn an_index_that_is_not_live_is_restored_straight_with_the_aliases_that_the_snap
     let restored = sandbox.run(&["restore", "s1"]).ok().changed();
     assert_eq!(sandbox.content(), before);
     assert!(
-        restored.result()["indices"].as_array().unwrap().iter().all(|one| one["way"] == "straight" && one["state"] == "restored")
+        restored.result()["indices"].as_array().unwrap().iter().all(|one| one["way"] == "direct" && one["state"] == "restored")
     );
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     sandbox.from(&["swap"], &restored).ok();
@@ -212,7 +212,7 @@ fn a_dry_run_prints_the_requests_and_changes_nothing() {
     sandbox.from(&["swap"], &dry_stage).fails(2, "from_dry_run").unchanged();
     let staged = sandbox.from(&["stage"], &created).ok();
     let planned = paths(&sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged());
-    sandbox.from(&["unstage", "--dry-run"], &staged).ok().unchanged();
+    sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
     assert_eq!(sandbox.content(), content);
     let gate = Gate::to(&sandbox.search.url).unwrap();
     sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
@@ -296,7 +296,7 @@ fn a_swap_of_indices_that_were_read_only_is_finished_wherever_it_was_cut() {
     let upgraded = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();
     let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok();
-    sandbox.from(&["unstage"], &staged).ok();
+    sandbox.from(&["discard"], &staged).ok();
     let requests = plan.result()["plan"].as_array().unwrap().len();
     for (n, number) in (requests - 2..=requests).enumerate() {
         let run = run_id(n);
@@ -311,7 +311,7 @@ fn a_swap_of_indices_that_were_read_only_is_finished_wherever_it_was_cut() {
         }
         sandbox.from(&["swap"], &finished).ok();
         assert_eq!(sandbox.content(), upgraded);
-        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.run(&["discard", "--run", &run]).ok();
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `svc-snap stage`, `swap`, `unstage` and `restore` never bring into use: what is damaged, not whole, or not meant.
+//! What `svc-snap stage`, `swap`, `discard` and `restore` never bring into use: what is damaged, not whole, or not meant.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
         assert!(message.contains(" 10 ") && message.contains(" 11"), "{failed}");
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), live.clone()), "{step}");
     }
-    // Straight: there is nothing live that it could spoil.
+    // Direct: there is nothing live that it could spoil.
     sandbox.ask("DELETE", &format!("/{a}"), None);
     let others = sandbox.content();
     sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "count_differs");
@@ -77,7 +77,7 @@ fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_cha
     let text = fs::read_to_string(&record).unwrap();
     for half in ["", &text[..text.len() / 2]] {
         fs::write(&record, half).unwrap();
-        for step in ["swap", "unstage", "wait"] {
+        for step in ["swap", "discard", "wait"] {
             let ran = sandbox.run(&[step, "--run", run]).fails(7, "swap_record_invalid").unchanged();
             assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
         }
@@ -93,9 +93,9 @@ fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_cha
     let mut forged = staged.doc().clone();
     forged["result"]["indices"][0]["staged"] = json!(live);
     forged["result"]["indices"][0]["index"] = json!("x");
-    sandbox.tool(&["unstage", "--from", "-"]).stdin(forged.to_string()).run().fails(2, "from_damaged").unchanged();
+    sandbox.tool(&["discard", "--from", "-"]).stdin(forged.to_string()).run().fails(2, "from_damaged").unchanged();
     assert_eq!(sandbox.content(), content);
-    let gone = sandbox.from(&["unstage"], &staged).ok();
+    let gone = sandbox.from(&["discard"], &staged).ok();
     sandbox.from(&["swap"], &staged).fails(4, "staged_copy_missing").unchanged();
     sandbox.from(&["swap"], &gone).fails(2, "from_wrong_schema").unchanged();
 }
@@ -107,7 +107,7 @@ fn a_document_that_is_no_good_is_refused_by_every_step_that_goes_on_from_one() {
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
     let content = sandbox.content();
-    for (step, good) in [("stage", &created), ("restore", &created), ("swap", &staged), ("unstage", &staged)] {
+    for (step, good) in [("stage", &created), ("restore", &created), ("swap", &staged), ("discard", &staged)] {
         let text = good.text();
         let mut failed = good.doc().clone();
         failed["ok"] = json!(false);
@@ -167,7 +167,7 @@ fn a_live_index_whose_block_is_in_the_way_is_named_before_anything_is_changed() 
     let (docs, other) = (sandbox.simple("docs", 10), sandbox.simple("other", 3));
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
-    let aside = sandbox.run(&["aside"]).ok();
+    let clone = sandbox.run(&["clone"]).ok();
     sandbox.fill(&docs, 10, 15);
     let (content, names) = (sandbox.content(), sandbox.names());
     for block in ["read_only", "read_only_allow_delete", "read"] {
@@ -179,11 +179,11 @@ fn a_live_index_whose_block_is_in_the_way_is_named_before_anything_is_changed() 
             (&["restore", "--in-place", "--on-conflict", "delete"], &created),
             (&["restore", "--in-place", "--on-conflict", "close"], &created),
             (&["swap"], &staged),
-            (&["swap"], &aside),
+            (&["swap"], &clone),
         ] {
             names_the_block(&sandbox.from(args, document).refused("index_blocked"), &docs, block);
         }
-        names_the_block(&sandbox.run(&["aside"]).refused("index_blocked"), &docs, block);
+        names_the_block(&sandbox.run(&["clone"]).refused("index_blocked"), &docs, block);
         // What this restore does not touch may have any block that the server's answers do not suffer from.
         sandbox.from(&["restore", "--dry-run", "--indices", &other], &created).ok();
         assert_eq!(sandbox.names(), names);
@@ -225,7 +225,7 @@ fn an_index_whose_metadata_are_blocked_is_named_by_every_step_and_a_snapshot_of_
     let (docs, other) = (sandbox.simple("docs", 10), sandbox.simple("other", 3));
     let content = sandbox.content();
     sandbox.block(&docs, "metadata", true);
-    for args in [&["create", "s1"][..], &["aside"], &["create", "s1", "--dry-run"]] {
+    for args in [&["create", "s1"][..], &["clone"], &["create", "s1", "--dry-run"]] {
         names_the_block(&sandbox.run(args).refused("index_blocked"), &docs, "metadata");
     }
     sandbox.run(&["create", "s1", "--indices", &other]).ok();
@@ -260,7 +260,7 @@ fn an_alias_of_the_backup_that_is_the_name_of_an_index_is_refused_before_anythin
     let content = sandbox.content();
     refused(sandbox.from(&["swap", "--dry-run"], &staged));
     refused(sandbox.from(&["swap"], &staged));
-    sandbox.from(&["unstage"], &staged).ok();
+    sandbox.from(&["discard"], &staged).ok();
     for step in [&["restore", "--dry-run"][..], &["restore"]] {
         refused(sandbox.from(step, &created));
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
@@ -342,7 +342,7 @@ fn a_swap_of_forty_that_is_cut_behind_its_exchange_is_finished_by_the_next_call(
     let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok();
     let paths = plan.result()["plan"].as_array().unwrap();
     let exchange = 1 + paths.iter().position(|one| one["path"] == "/_aliases").unwrap();
-    sandbox.from(&["unstage"], &staged).ok();
+    sandbox.from(&["discard"], &staged).ok();
     let all = sandbox.name("all");
     for (n, (number, side)) in
         [(exchange, Side::After), (exchange + 20, Side::Before), (exchange + 41, Side::After)].into_iter().enumerate()
@@ -352,12 +352,12 @@ fn a_swap_of_forty_that_is_cut_behind_its_exchange_is_finished_by_the_next_call(
         let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
         Gate::kill_at(&sandbox.search.url, number, side, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
         assert_eq!(sandbox.count(&all), 120, "the alias leads to the backup, all of it");
-        sandbox.run(&["unstage", "--run", &run]).refused("swap_unfinished");
+        sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
         let finished = if n == 1 { sandbox.run(&["swap", "--run", &run]) } else { sandbox.from(&["swap"], &staged) };
         assert_eq!(finished.ok().changed().states(), ["new"; 40], "{number}");
         assert!(indices.iter().all(|index| sandbox.count(index) == 3 && sandbox.blocks(index).is_empty()), "{number}");
         assert_eq!(sandbox.count(&all), 120);
-        sandbox.run(&["unstage", "--run", &run]).ok();
+        sandbox.run(&["discard", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new());
     }
 }

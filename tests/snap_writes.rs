@@ -1,4 +1,4 @@
-//! `svc-snap stage`, `unstage` and `swap` while clients write to what is live and count it.
+//! `svc-snap stage`, `discard` and `swap` while clients write to what is live and count it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -116,8 +116,8 @@ fn writes_through_the_live_alias_go_on_while_a_snapshot_is_staged_and_no_count_i
     let staged = staged.ok().changed();
     assert!(times > 1, "it was over before it could be counted");
     assert_eq!(staged.result()["indices"][0]["docs_count"], 50);
-    let (unstaged, _) = counted(&sandbox, &alias, 50, &writer, sandbox.tool(&["unstage", "--from", "-"]).stdin(staged.text()));
-    unstaged.ok().changed();
+    let (discarded, _) = counted(&sandbox, &alias, 50, &writer, sandbox.tool(&["discard", "--from", "-"]).stdin(staged.text()));
+    discarded.ok().changed();
     let (accepted, others) = writer.end();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(sandbox.copies(), Vec::<String>::new());
@@ -246,7 +246,7 @@ fn a_restore_under_bulk_writers_by_name_and_by_alias_loses_nothing_that_was_acce
         let accepted = clients.accepted.lock().unwrap();
         let lost: Vec<_> = accepted.iter().filter(|(_, id)| !held.contains(id)).collect();
         assert!(lost.is_empty() && accepted.len() > 50, "{lost:?} of {}", accepted.len());
-        tool(&["unstage", "--run", &run]).run().ok();
+        tool(&["discard", "--run", &run]).run().ok();
         assert_eq!(sandbox.names(), indices);
     }
 }
@@ -274,6 +274,6 @@ fn what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_
         assert_eq!(sandbox.search.request("PUT", &write, Some(&json!({"n": 1}))).unwrap().0, 404, "no client creates it");
         tool(&["swap", "--run", run]).run().ok().changed();
         assert_eq!((setting(), sandbox.count(&docs)), (before, 5));
-        tool(&["unstage", "--run", run]).run().ok();
+        tool(&["discard", "--run", run]).run().ok();
     }
 }

@@ -440,7 +440,7 @@ fn a_dry_run_leaves_everything_as_it_is_and_prints_the_commands_that_do_the_same
     for wanted in ["svc-unit stop", "svc-snap create", "svc-pgdump", "updry-2.0.1.run", "svc-unit start"] {
         assert!(plan.iter().any(|line| line.contains(wanted)), "{wanted} is not in {plan:#?}");
     }
-    assert!(!plan.iter().any(|line| line.contains("--rate")), "others share the search database: {plan:#?}");
+    assert!(!plan.iter().any(|line| line.contains("--rate-limit")), "others share the search database: {plan:#?}");
     assert_eq!(fs::read_dir(product.state_dir().join("runs")).unwrap().count(), runs);
     assert!(!product.backup_dir().exists());
     assert!(product.is_active());
@@ -468,8 +468,11 @@ fn the_snapshot_of_an_upgrade_goes_without_the_throttle_where_the_search_databas
             .find(|line| line.contains("svc-snap create") && line.contains("--kind upgrade"))
             .unwrap()
     };
-    assert!(create(&[("SVC_INDICES", "*")]).contains(" --rate unlimited"));
-    assert!(!create(&[("SVC_INDICES", "*"), ("SVC_SEARCH_RATE", "50mb")]).contains("--rate"), "the setting says how fast");
+    assert!(create(&[("SVC_INDICES", "*")]).contains(" --rate-limit none"));
+    assert!(
+        !create(&[("SVC_INDICES", "*"), ("SVC_SEARCH_RATE_LIMIT", "50mb")]).contains("--rate-limit"),
+        "the setting says how fast"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@
 point=${SVC_BACKUP_DIR-}/${SVC_RUN_ID-}
 snapshot_name() { printf 'snapshot_%s_%s_%s_%s' "$SVC_NAME" "${SVC_RUN_ID:0:8}" "$SVC_RUN_ID" "$1"; }
 # Nobody else uses the search database while the service is stopped: its throttle protects nobody.
-no_rate_limit() { if [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE-} ]]; then printf '%s\n' --rate unlimited; fi; }
+no_rate_limit() { if [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE_LIMIT-} ]]; then printf '%s\n' --rate-limit none; fi; }
 
 # begin_restore_point KIND [OPTION OF svc-confsave...]: what need not wait for the stop.
 begin_restore_point() {

@@ -9,8 +9,8 @@ preflight_staging() {
 
 # stage_both: restored and verified, then it is checked that both can be swapped in; `undo_when` and `impossible` are options of svc-run.
 stage_both() {
-  undo "${undo_when[@]}" unstage-search -- svc-snap unstage --run "$SVC_RUN_ID"
-  undo "${undo_when[@]}" unstage-database -- svc-pgrestore unstage --run "$SVC_RUN_ID"
+  undo "${undo_when[@]}" discard-search -- svc-snap discard --run "$SVC_RUN_ID"
+  undo "${undo_when[@]}" discard-database -- svc-pgrestore discard --run "$SVC_RUN_ID"
   start stage-search -- svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}"
   start stage-database -- svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}"
   finish stage-search stage-database

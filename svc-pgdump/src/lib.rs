@@ -6,7 +6,7 @@
 
 pub mod admin;
 mod ahead;
-mod aside;
+mod clone;
 mod compression;
 mod connection;
 pub mod discreet;
@@ -41,7 +41,7 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use aside::{Aside, AsideArgs};
+pub use clone::{CloneArgs, Cloned};
 pub use compression::{Compression, Packed};
 pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings, given};
 pub use dump::{DumpArgs, Dumped};
@@ -78,9 +78,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Keep a standing copy of the database on the same server
+    /// Keep a clone of the database on the same server
     #[command(disable_help_flag = true)]
-    Aside(AsideArgs),
+    Clone(CloneArgs),
     /// Say whether a dump is whole and what it needs
     #[command(disable_help_flag = true)]
     Verify(VerifyArgs),
@@ -97,7 +97,7 @@ impl Tool for Cli {
     fn run(self, call: &Call) -> Finished {
         match self.step {
             None => call.step("dump", self.dump.dry.dry_run, |call| timed(call, dump::run(&self.dump, call))),
-            Some(Step::Aside(args)) => call.step("aside", args.dry.dry_run, |call| timed(call, aside::run(&args, call))),
+            Some(Step::Clone(args)) => call.step("clone", args.dry.dry_run, |call| timed(call, clone::run(&args, call))),
             Some(Step::Verify(args)) => call.step("verify", false, |call| verify::run(&args, call)),
         }
     }
@@ -114,7 +114,7 @@ pub fn cli() -> clap::Command {
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![
         svc_step::schema::of::<Dumped>(Cli::NAME, "dump"),
-        svc_step::schema::of::<Aside>(Cli::NAME, "aside"),
+        svc_step::schema::of::<Cloned>(Cli::NAME, "clone"),
         svc_step::schema::of::<Verified>(Cli::NAME, "verify"),
     ]
 }

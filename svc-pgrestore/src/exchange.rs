@@ -1,7 +1,7 @@
 //! The exchange of two databases' names: what it is to be, whether it has taken place, and its inverse. Nothing here speaks
 //! to a server; databases are told by their OIDs, which they keep whatever they are called.
 
-use svc_pgdump::Aside;
+use svc_pgdump::Cloned;
 use svc_pgdump::admin::{Named, drop_statement};
 use svc_pgdump::quote::quoted;
 use svc_step::Failure;
@@ -97,9 +97,9 @@ impl Exchange {
     #[must_use]
     pub fn statements(&self, kept: Option<&Named>) -> Vec<String> {
         let rename = |from: &str, to: &str| format!("ALTER DATABASE {} RENAME TO {}", quoted(from), quoted(to));
-        let aside = kept.map(|kept| rename(&self.database, &kept.name));
+        let clone = kept.map(|kept| rename(&self.database, &kept.name));
         let open = format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", quoted(&self.database));
-        aside.into_iter().chain([rename(&self.incoming.name, &self.database), open]).collect()
+        clone.into_iter().chain([rename(&self.incoming.name, &self.database), open]).collect()
     }
 
     /// The OID of each database after the renames, by its name.
@@ -153,17 +153,17 @@ impl Exchange {
         }
     }
 
-    /// What a run set aside becomes live.
+    /// What a run cloned becomes live.
     ///
     /// # Errors
     /// The document names no run (2).
-    pub fn of_aside(aside: &Aside) -> Result<Self, Failure> {
-        let run = run_of(&aside.run)?;
+    pub fn of_clone(clone: &Cloned) -> Result<Self, Failure> {
+        let run = run_of(&clone.run)?;
         Ok(Self {
-            database: aside.database.clone(),
-            system_identifier: aside.system_identifier.clone(),
-            incoming: aside.aside.clone(),
-            kept_name: names::before(&aside.database, &run),
+            database: clone.database.clone(),
+            system_identifier: clone.system_identifier.clone(),
+            incoming: clone.clone.clone(),
+            kept_name: names::before(&clone.database, &run),
             kept_oid: None,
             back: false,
             run,

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod connections;
+mod discard;
 mod exchange;
 mod fill;
 mod in_place;
@@ -23,7 +24,6 @@ mod stage;
 mod swap;
 mod tables;
 mod trial;
-mod unstage;
 
 use clap::{Parser, Subcommand};
 use schemars::Schema;
@@ -32,12 +32,12 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
+pub use discard::DiscardArgs;
 pub use loader::{Filter, Loader, LoaderArgs};
-pub use outcome::{Proof, PropertiesFrom, Restored, Source, Staged, Swapped, Unstaged};
+pub use outcome::{Discarded, Proof, PropertiesFrom, Restored, Source, Staged, Swapped};
 pub use restore::WholeArgs;
 pub use stage::StageArgs;
 pub use swap::SwapArgs;
-pub use unstage::UnstageArgs;
 
 /// The relational database's restore: staged beside the live database, proven, and swapped in
 #[derive(Debug, Parser)]
@@ -48,7 +48,7 @@ pub use unstage::UnstageArgs;
     subcommand_negates_reqs = true,
     after_long_help = "Example: back to what was dumped, the replaced database being kept
   svc-pgdump > dumped.json; svc-pgrestore --from dumped.json > restored.json
-  svc-pgrestore unstage --from restored.json"
+  svc-pgrestore discard --from restored.json"
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -66,7 +66,7 @@ enum Step {
     /// Make what was staged the live database, or go back
     Swap(SwapArgs),
     /// Drop what was staged or kept
-    Unstage(UnstageArgs),
+    Discard(DiscardArgs),
 }
 
 impl Tool for Cli {
@@ -82,7 +82,7 @@ impl Tool for Cli {
             None => call.step("restore", self.whole.dry.dry_run, |call| timed(call, restore::run(&self.whole, call))),
             Some(Step::Stage(args)) => call.step("stage", args.dry.dry_run, |call| timed(call, stage::run(&args, call))),
             Some(Step::Swap(args)) => call.step("swap", args.dry.dry_run, |call| timed(call, swap::run(&args, call))),
-            Some(Step::Unstage(args)) => call.step("unstage", args.dry.dry_run, |call| timed(call, unstage::run(&args, call))),
+            Some(Step::Discard(args)) => call.step("discard", args.dry.dry_run, |call| timed(call, discard::run(&args, call))),
         }
     }
 }
@@ -100,6 +100,6 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<Restored>(Cli::NAME, "restore"),
         svc_step::schema::of::<Staged>(Cli::NAME, "stage"),
         svc_step::schema::of::<Swapped>(Cli::NAME, "swap"),
-        svc_step::schema::of::<Unstaged>(Cli::NAME, "unstage"),
+        svc_step::schema::of::<Discarded>(Cli::NAME, "discard"),
     ]
 }

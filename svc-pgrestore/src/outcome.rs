@@ -145,7 +145,7 @@ pub struct Restored {
 
 /// Copies that are there no more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Unstaged {
+pub struct Discarded {
     /// The live database, which is left alone.
     pub database: String,
     /// The server's identifier (`pg_control_system`).

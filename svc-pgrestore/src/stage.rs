@@ -59,7 +59,7 @@ fn already(wanted: &Staged, catalog: &[Named], call: &Call) -> Result<Staged, Fa
             "staged_exists",
             format!("There is a database {} already, of another dump.", wanted.staged.name),
         )
-        .hint(format!("svc-pgrestore unstage --run {} drops it, or give this run an id of its own.", call.run_id()))),
+        .hint(format!("svc-pgrestore discard --run {} drops it, or give this run an id of its own.", call.run_id()))),
     }
 }
 

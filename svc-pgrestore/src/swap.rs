@@ -1,6 +1,6 @@
 //! `swap`: what was staged becomes the live database, or what a swap replaced becomes live again.
 
-use svc_pgdump::Aside;
+use svc_pgdump::Cloned;
 use svc_pgdump::admin::{Admin, AdminArgs, Named, databases, drop_statement};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
@@ -15,11 +15,11 @@ use crate::settings::DatabaseArgs;
 use crate::{notes, preflight, rename, server};
 
 /// The documents that a swap goes on from.
-pub(crate) const SCHEMAS: [&str; 4] = [STAGE, SWAP, RESTORE, ASIDE];
+pub(crate) const SCHEMAS: [&str; 4] = [STAGE, SWAP, RESTORE, CLONE];
 /// Those of them that are this tool's.
 pub(crate) const OWN_SCHEMAS: [&str; 3] = [STAGE, SWAP, RESTORE];
 /// The one of a standing copy.
-pub(crate) const ASIDE: &str = "svc-pgdump.aside/1";
+pub(crate) const CLONE: &str = "svc-pgdump.clone/1";
 const STAGE: &str = "svc-pgrestore.stage/1";
 const SWAP: &str = "svc-pgrestore.swap/1";
 const RESTORE: &str = "svc-pgrestore.restore/1";
@@ -92,7 +92,7 @@ fn wanted(received: &Received, back: bool) -> Result<Exchange, Failure> {
     match received.step() {
         "stage" => of_stage(received, &received.result()?, back),
         "swap" => of_swap(received, &received.result()?, back),
-        "aside" => of_aside(&received.result()?, back),
+        "clone" => of_clone(&received.result()?, back),
         _ => {
             let restored: Restored = received.result()?;
             match &restored.swap {
@@ -113,15 +113,14 @@ fn of_stage(received: &Received, staged: &Staged, back: bool) -> Result<Exchange
     Ok(Exchange::of_staged(staged, exchange::run_of(received.run_id())?))
 }
 
-/// What was set aside is swapped in as what was staged is.
-fn of_aside(aside: &Aside, back: bool) -> Result<Exchange, Failure> {
+/// What was cloned is swapped in as what was staged is.
+fn of_clone(clone: &Cloned, back: bool) -> Result<Exchange, Failure> {
     forward(back)?;
-    if !aside.proven {
-        return Err(Failure::refused("not_proven", format!("The copy {} did not come to its end.", aside.aside.name)).hint(
-            "Set the database aside again (svc-pgdump aside), which removes what is left of this one; or restore its dump.",
-        ));
+    if !clone.proven {
+        return Err(Failure::refused("not_proven", format!("The copy {} did not come to its end.", clone.clone.name))
+            .hint("Clone the database again (svc-pgdump clone), which removes what is left of this one; or restore its dump."));
     }
-    Exchange::of_aside(aside)
+    Exchange::of_clone(clone)
 }
 
 fn forward(back: bool) -> Result<(), Failure> {

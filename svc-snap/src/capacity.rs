@@ -224,7 +224,7 @@ fn refuse_shards(server: &Server, nodes: u64, shards: u64, what: &str) -> Result
             "too_many_shards",
             format!("{what} {shards} shards, and the cluster takes {left} more (cluster.max_shards_per_node)."),
         )
-        .hint("Remove indices that nobody needs (svc-snap unstage --run RUN removes what is kept), or raise cluster.max_shards_per_node.")),
+        .hint("Remove indices that nobody needs (svc-snap discard --run RUN removes what is kept), or raise cluster.max_shards_per_node.")),
         _ => Ok(()),
     }
 }

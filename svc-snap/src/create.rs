@@ -74,8 +74,8 @@ pub struct Created {
     pub skipped: Vec<PassedOver>,
     /// Whether an earlier call of the same run had begun it, and this one only waited for it and judged it.
     pub resumed: bool,
-    /// The throttle of the repository, where `--rate` speaks of it; else `null`.
-    pub rate: Option<RateUsed>,
+    /// The throttle of the repository, where `--rate-limit` speaks of it; else `null`.
+    pub throttle: Option<RateUsed>,
     /// What is done.
     pub plan: Vec<Action>,
 }
@@ -116,7 +116,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
     let mut rates = Rates::of_repository(call, server, repository, &args.rate.rate, why_not)?;
     let plan = rates.around(if found.is_some() { Vec::new() } else { vec![take.action()] });
     let mut created = planned(server, &take, live, plan);
-    created.rate = rates.used();
+    created.throttle = rates.used();
     if args.dry.dry_run {
         created.backup.snapshot = found;
         return Ok(created);
@@ -144,7 +144,7 @@ fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> 
         },
         skipped: live.skipped.clone(),
         resumed: false,
-        rate: None,
+        throttle: None,
         plan,
     }
 }
@@ -213,7 +213,7 @@ fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut R
         taking.begin()?;
         if wait { taking.wait_or_cancel().map(Some) } else { Ok(taking.last_get().flatten()) }
     });
-    created.rate = rates.used();
+    created.throttle = rates.used();
     match ended {
         Ok(Some(found)) if !found.is_under_way() => {
             kept.settle(call, server);

@@ -49,7 +49,7 @@ pub(crate) fn refuse_in_use(what: &str, in_use: &[&str]) -> Result<(), Failure> 
         return Ok(());
     }
     Err(Failure::refused("name_in_use", format!("Names that are needed for {what} are in use: {}.", in_use.join(", ")))
-        .hint("svc-snap unstage --run RUN removes what an earlier call of that run left; another --run-id uses other names."))
+        .hint("svc-snap discard --run RUN removes what an earlier call of that run left; another --run-id uses other names."))
 }
 
 /// Refuses indices with a block that a step would fail at half-way: `hinders` says of an index and its block whether it is one.

@@ -76,7 +76,7 @@ pub struct Health {
     /// What the indices of the scope take without their replicas, which is what a first snapshot of them stores; `null` where
     /// the user may not ask.
     pub indices_bytes: Option<u64>,
-    /// Our own copies of indices of the scope: staged, set aside, kept.
+    /// Our own copies of indices of the scope: staged, cloned, kept.
     pub copies: Vec<OwnCopy>,
     /// The data streams of the scope, which cannot be staged.
     pub data_streams: Vec<String>,

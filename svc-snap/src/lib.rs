@@ -88,12 +88,12 @@ enum Step {
     Stage(commands::stage::StageArgs),
     /// Make live what was staged, or put back what a swap replaced
     Swap(commands::swap::SwapArgs),
-    /// Remove what was staged, set aside or kept
-    Unstage(commands::unstage::UnstageArgs),
+    /// Remove what was staged, cloned or kept
+    Discard(commands::discard::DiscardArgs),
     /// Restore a snapshot: stage it, prove it, swap it in
     Restore(commands::restore::RestoreArgs),
-    /// Set a copy of the live indices aside, to be swapped back
-    Aside(commands::aside::AsideArgs),
+    /// Clone the live indices, to be swapped back
+    Clone(commands::clone::CloneArgs),
     /// Remove stale data from a repository
     Cleanup(cleanup::CleanupArgs),
     /// Remove a snapshot
@@ -123,9 +123,9 @@ impl Tool for Cli {
             Step::List(args) => call.step("list", false, |call| list::run(&args, call)),
             Step::Stage(args) => call.step("stage", args.dry.dry_run, |call| commands::stage::run(&args, call)),
             Step::Swap(args) => call.step("swap", args.dry.dry_run, |call| commands::swap::run(&args, call)),
-            Step::Unstage(args) => call.step("unstage", args.dry.dry_run, |call| commands::unstage::run(&args, call)),
+            Step::Discard(args) => call.step("discard", args.dry.dry_run, |call| commands::discard::run(&args, call)),
             Step::Restore(args) => call.step("restore", args.dry.dry_run, |call| commands::restore::run(&args, call)),
-            Step::Aside(args) => call.step("aside", args.dry.dry_run, |call| commands::aside::run(&args, call)),
+            Step::Clone(args) => call.step("clone", args.dry.dry_run, |call| commands::clone::run(&args, call)),
             Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
             Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),
@@ -153,9 +153,9 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<list::Listed>(Cli::NAME, "list"),
         svc_step::schema::of::<restore::record::staged::Staged>(Cli::NAME, "stage"),
         svc_step::schema::of::<restore::record::swapped::Swapped>(Cli::NAME, "swap"),
-        svc_step::schema::of::<commands::unstage::Unstaged>(Cli::NAME, "unstage"),
+        svc_step::schema::of::<commands::discard::Discarded>(Cli::NAME, "discard"),
         svc_step::schema::of::<restore::record::restored::Restored>(Cli::NAME, "restore"),
-        svc_step::schema::of::<restore::record::aside::Aside>(Cli::NAME, "aside"),
+        svc_step::schema::of::<restore::record::clone::Cloned>(Cli::NAME, "clone"),
         svc_step::schema::of::<cleanup::CleanedUp>(Cli::NAME, "cleanup"),
         svc_step::schema::of::<delete::Deleted>(Cli::NAME, "delete"),
         svc_step::schema::of::<prune::Pruned>(Cli::NAME, "prune"),

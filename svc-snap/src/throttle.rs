@@ -1,4 +1,4 @@
-//! `--rate`: the throttles of Elasticsearch and OpenSearch, set for the time of one step and put back on every way out.
+//! `--rate-limit`: the throttles of Elasticsearch and OpenSearch, set for the time of one step and put back on every way out.
 //!
 //! All six servers throttle snapshots and restores at 40 MB/s unless told otherwise. The value from before is recorded in the changed
 //! settings themselves, by the same request (a [`Note`]). Its run holds a lock, which the kernel frees however the run ends: the
@@ -51,7 +51,7 @@ pub(crate) enum Rate {
     /// As the server has it.
     Server,
     /// Without a throttle.
-    Unlimited,
+    NoLimit,
     /// Bytes a second, as the server writes sizes: `100mb`.
     Size(String),
 }
@@ -59,7 +59,7 @@ pub(crate) enum Rate {
 /// How fast.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateArg {
-    #[arg(long, value_name = "unlimited|SIZE|server", env = "SVC_SEARCH_RATE", default_value = "server",
+    #[arg(long, value_name = "none|SIZE|server", env = "SVC_SEARCH_RATE_LIMIT", default_value = "server",
           value_parser = rate, allow_hyphen_values = true)]
     pub(crate) rate: Rate,
 }
@@ -67,10 +67,10 @@ pub struct RateArg {
 fn rate(text: &str) -> Result<Rate, String> {
     match text {
         "server" => return Ok(Rate::Server),
-        "unlimited" => return Ok(Rate::Unlimited),
+        "none" => return Ok(Rate::NoLimit),
         _ => {}
     }
-    let no_rate = || format!("`{text}` is no rate: write unlimited, server, or a size a second such as 100mb");
+    let no_rate = || format!("`{text}` is no rate limit: write none, server, or a size a second such as 100mb");
     let lower = text.to_ascii_lowercase();
     let (number, unit) = lower.split_at(lower.find(|one: char| !one.is_ascii_digit()).unwrap_or(lower.len()));
     let number: u64 = number.parse::<u32>().map_err(|_| no_rate())?.into();
@@ -81,7 +81,7 @@ fn rate(text: &str) -> Result<Rate, String> {
         _ => return Err(no_rate()),
     };
     if kilobytes < LEAST_KB {
-        return Err(format!("{text} a second would never end: write {LEAST_KB}kb or more, or unlimited for no throttle"));
+        return Err(format!("{text} a second would never end: write {LEAST_KB}kb or more, or none for no throttle"));
     }
     Ok(Rate::Size(format!("{number}{unit}")))
 }
@@ -89,7 +89,7 @@ fn rate(text: &str) -> Result<Rate, String> {
 /// What became of a throttle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateUsed {
-    /// What was asked for: `unlimited`, or a size a second.
+    /// What was asked for: `none`, or a size a second.
     pub asked: String,
     /// The setting that throttles: `max_snapshot_bytes_per_sec` of the repository, or `indices.recovery.max_bytes_per_sec` of the
     /// cluster.
@@ -438,7 +438,7 @@ impl<'a> Rates<'a> {
         let none = if target == Target::Cluster { "-1" } else { "0" };
         let (asked, wanted) = match rate {
             Rate::Server => (None, None),
-            Rate::Unlimited => (Some("unlimited".to_owned()), Some(none.to_owned())),
+            Rate::NoLimit => (Some("none".to_owned()), Some(none.to_owned())),
             Rate::Size(size) => (Some(size.clone()), Some(size.clone())),
         };
         let setting = target.setting().to_owned();
@@ -699,7 +699,7 @@ mod tests {
         for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2gb"), ("64k", "64kb"), ("0070k", "70kb")] {
             assert_eq!(rate(text), Ok(Rate::Size(expected.to_owned())), "{text}");
         }
-        assert_eq!((rate("unlimited"), rate("server")), (Ok(Rate::Unlimited), Ok(Rate::Server)));
+        assert_eq!((rate("none"), rate("server")), (Ok(Rate::NoLimit), Ok(Rate::Server)));
         for bad in ["", "fast", "0", "0mb", "5", "100b", "63kb", "-1", "1.5mb", "mb", "10mb/s", "99999999999g"] {
             assert!(rate(bad).is_err(), "{bad}");
         }

@@ -83,7 +83,7 @@ impl WaitArgs {
     }
 }
 
-/// The staging that a run has noted; an aside or a swap is nothing that the server goes on with.
+/// The staging that a run has noted; a clone or a swap is nothing that the server goes on with.
 fn staged_by(call: &Call, run: &RunId) -> Result<Option<Brought>, Failure> {
     let Some(noted) = swaps::find(call, run, &record::SCHEMAS)? else { return Ok(None) };
     if restored::SCHEMAS.contains(&noted.schema()) { Brought::read(&noted).map(Some) } else { Ok(None) }

@@ -57,7 +57,7 @@ impl OtherServer {
 pub enum Accept {
     /// Only one that is `ok`.
     Good,
-    /// Also one that failed, if it says what had been done by then (`swap`, `unstage`, `wait`).
+    /// Also one that failed, if it says what had been done by then (`swap`, `discard`, `wait`).
     Unfinished,
 }
 

@@ -42,7 +42,7 @@ enum Part {
     /// The upgrade where last night's snapshot is there, beside the longer of dump and snapshot alone
     Changed,
     /// Upgrade and rollback with standing copies, beside the procedure's commands, and at a quarter of the size
-    Aside,
+    Cloned,
 }
 
 /// Measures; what missed its target.
@@ -62,12 +62,12 @@ fn measure(arguments: &Arguments, ground: &Ground, rounds: &mut Rounds) -> Resul
     ground.fill(documents / 4, rows / 4)?;
     // Nobody's first call is measured: the search database's compiler warms up.
     rounds.warm_up()?;
-    if wanted(Part::Aside) {
-        rounds.aside_when_small()?;
+    if wanted(Part::Cloned) {
+        rounds.clone_when_small()?;
     }
     ground.fill(documents, rows)?;
-    if wanted(Part::Empty) || wanted(Part::Aside) {
-        rounds.beside_the_procedure(wanted(Part::Empty), wanted(Part::Aside))?;
+    if wanted(Part::Empty) || wanted(Part::Cloned) {
+        rounds.beside_the_procedure(wanted(Part::Empty), wanted(Part::Cloned))?;
     }
     if wanted(Part::Changed) {
         rounds.changed(documents)?;

@@ -68,7 +68,7 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
     product.tool("svc-upgrade").arg("--resume").run().fails(3, "rolled_back");
     let id = inner(product).file_name().unwrap().to_string_lossy().into_owned();
     for tool in ["svc-snap", "svc-pgrestore"] {
-        product.tool(tool).args(["unstage", "--run", &id]).run().ok();
+        product.tool(tool).args(["discard", "--run", &id]).run().ok();
     }
 }
 

@@ -295,7 +295,7 @@ impl Journey {
             self.rollback().arg("--resume").run().fails(3, "nothing_to_resume");
         }
         if in_order || cut.point.ends_with(".json") {
-            let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("aside")).collect();
+            let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("clone")).collect();
             assert_eq!(staged, Vec::<String>::new(), "cut off at {}", cut.point);
         }
         self.rollback()

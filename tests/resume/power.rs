@@ -201,8 +201,8 @@ const THERE: [&str; 13] = [
 const BACK: [&str; 15] = [
     "stage-search",
     "stage-database",
-    "unstage-search",
-    "unstage-database",
+    "discard-search",
+    "discard-database",
     "swap-database-possible",
     "configuration-conf",
     "stop",
@@ -247,7 +247,7 @@ fn the_power_that_both_databases_lose_too_leaves_old_or_new() {
     let cuts = journey.there(how, moments(&["warm-snapshot", "dump", "snapshot", "finalize", "installer"]));
     assert!(cuts >= 8, "cut off {cuts} times");
     let of_data =
-        ["stage-search", "stage-database", "unstage-search", "unstage-database", "swap-search", "swap-database", "installer"];
+        ["stage-search", "stage-database", "discard-search", "discard-database", "swap-search", "swap-database", "installer"];
     let cuts = journey.back(how, moments(&of_data));
     assert!(cuts >= 10, "cut off {cuts} times");
 }

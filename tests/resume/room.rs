@@ -49,7 +49,7 @@ fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_
     let plan = json!({"script": "svc-rollback", "run_id": id, "started_at": "", "arguments": [], "settings": {}});
     fs::write(run.join("plan.json"), plan.to_string()).unwrap();
     // In the place of the command that removes the staged copies.
-    let undo = json!({"name": "unstage-search", "command": ["svc-version", "current"], "directory": "/", "until": null,
+    let undo = json!({"name": "discard-search", "command": ["svc-version", "current"], "directory": "/", "until": null,
         "always": false, "unless_interrupted": false});
     fs::write(run.join("notes.json"), json!({"facts": {}, "warnings": [], "undo": [undo]}).to_string()).unwrap();
     fs::write(run.join("06-stage-search.started"), "step\n").unwrap();
@@ -63,8 +63,8 @@ fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_
     assert!(status.stdout.contains("first undoes what the run has left:\n  svc-version current\n"), "{status}");
     for _ in 0..2 {
         rollback("--resume").refused("nothing_to_resume");
-        assert!(run.join("07-unstage-search.json").exists() && run.join("document.json").exists());
-        assert!(!run.join("07-unstage-search.2.started").exists(), "it was undone twice");
+        assert!(run.join("07-discard-search.json").exists() && run.join("document.json").exists());
+        assert!(!run.join("07-discard-search.2.started").exists(), "it was undone twice");
     }
     assert!(!rollback("--status").stdout.contains("first undoes"));
 }

@@ -75,7 +75,7 @@ fn with_its_script_killed_at_some_steps_it_comes_to_its_end_and_nothing_is_lost(
 #[test]
 #[ignore = "minutes: cut off at each step"]
 fn killed_with_standing_copies_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
-    cut_at_every_step("reaside", How::Killed, &["--clone"]);
+    cut_at_every_step("reclone", How::Killed, &["--clone"]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn a_run_whose_terminal_ends_at_some_step_comes_to_its_own_end() {
         assert_back(&product, &before);
         let run = runs(&product).pop().unwrap();
         for tool in ["svc-snap", "svc-pgrestore"] {
-            product.tool(tool).args(["unstage", "--run", &run.file_name().unwrap().to_string_lossy()]).run().ok();
+            product.tool(tool).args(["discard", "--run", &run.file_name().unwrap().to_string_lossy()]).run().ok();
         }
     }
 }

@@ -25,7 +25,7 @@ const HASH: &str = "$2a$04$abcdefghijklmnopqrstuud3F16mdEjBS0XjkfCARt.Mz1Ksy9lvq
 pub const ADMIN: &str = "tester";
 /// A user with the role of the tool's page.
 pub const LEAST: &str = "svc";
-/// A user with that role and what it says of `--rate`.
+/// A user with that role and what it says of `--rate-limit`.
 pub const RATED: &str = "svc-rated";
 /// A user who may do next to nothing.
 pub const NOBODY: &str = "nobody";
@@ -259,7 +259,7 @@ const AUTHENTICATION: &str = "config:
           type: internal
 ";
 
-/// The role that the tool's page shows; and the same with the right that stands there for `--rate`.
+/// The role that the tool's page shows; and the same with the right that stands there for `--rate-limit`.
 fn roles(product: &str) -> Result<String> {
     const RIGHT: &str = "- cluster:admin/settings/update";
     let file = root().join(format!("svc-snap/roles/{product}.yml"));

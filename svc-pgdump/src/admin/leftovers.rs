@@ -14,7 +14,7 @@ struct Noted {
     database: String,
     system_identifier: String,
     proven: bool,
-    #[serde(alias = "aside")]
+    #[serde(alias = "clone")]
     staged: Named,
 }
 
@@ -58,7 +58,7 @@ impl Admin {
             Err(error) => {
                 failure = failure.cause(error.message);
                 failure.causes.extend(error.causes);
-                failure.hint = Some(format!("svc-pgrestore unstage --run {} removes what is left: {copy}.", call.run_id()));
+                failure.hint = Some(format!("svc-pgrestore discard --run {} removes what is left: {copy}.", call.run_id()));
             }
         }
         failure

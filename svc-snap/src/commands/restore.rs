@@ -1,5 +1,5 @@
 //! `restore` (procedure, 4 and 2.3): what is live is staged, proven and swapped; what is not live has nothing to protect and
-//! is restored straight under its own name. `--in-place` is the procedure's literal way, for lack of room.
+//! is restored directly under its own name. `--in-place` is the procedure's literal way, for lack of room.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,20 +85,20 @@ fn beside(call: &Call, chosen: &Chosen, how: HowArgs, streams: StreamsArg, dry_r
             (brings, staged)
         }
     };
-    let is_straight = |index: &str| staged.indices.iter().any(|one| one.index == index && one.is_straight());
+    let is_direct = |index: &str| staged.indices.iter().any(|one| one.index == index && one.is_direct());
     let mut restored =
-        Restored::begun(call, chosen, false, |index| if is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped });
+        Restored::begun(call, chosen, false, |index| if is_direct(index) { RestoreWay::Direct } else { RestoreWay::Swapped });
     // Whatever forbids the swap is found out before anything is staged.
     let foreseen = plan::foreseen(call, server, &chosen.scope, &SwapSource::staged(&staged)?, how)?;
     restored.plan = staged.plan.iter().chain(&foreseen.plan).cloned().collect();
     restored.skipped.clone_from(&foreseen.skipped);
     restored.streams.clone_from(&foreseen.streams);
-    restored.rate.clone_from(&staged.rate);
+    restored.throttle.clone_from(&staged.throttle);
     if dry_run {
         return Ok(restored);
     }
     let ready = stage(call, chosen, &earlier, &brings, &mut staged, &mut rates);
-    restored.rate.clone_from(&staged.rate);
+    restored.throttle.clone_from(&staged.throttle);
     let ready = ready.and_then(|()| {
         // The last place where a signal or the time limit ends it without an effect on what is live.
         let planned = SwapSource::staged(&staged)
@@ -171,7 +171,7 @@ fn cut_before(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> 
 
 fn go_on(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> StepResult<Restored> {
     let way = |index: &str| {
-        if swapped.is_straight(index) { RestoreWay::Straight } else { RestoreWay::Swapped }
+        if swapped.is_direct(index) { RestoreWay::Direct } else { RestoreWay::Swapped }
     };
     let mut restored = Restored::begun(call, chosen, false, way);
     restored.plan.clone_from(&swapped.plan);
@@ -190,13 +190,13 @@ fn go_on(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> S
     }
 }
 
-/// What is live goes beside it, what is not live comes straight; but not where another index has its aliases, which would
+/// What is live goes beside it, what is not live comes directly; but not where another index has its aliases, which would
 /// count double until the swap.
 fn brings(call: &Call, chosen: &Chosen, live: &BTreeMap<String, Index>) -> Result<Vec<Bring>, Failure> {
     let (mut brings, mut held) = (Vec::new(), BTreeMap::new());
     for index in &chosen.indices {
-        let straight = !live.contains_key(index) && !has_held_alias(chosen, index, &mut held)?;
-        let target = if straight { index.clone() } else { copies::staged(call.run_id(), index) };
+        let direct = !live.contains_key(index) && !has_held_alias(chosen, index, &mut held)?;
+        let target = if direct { index.clone() } else { copies::staged(call.run_id(), index) };
         brings.push(Bring { index: index.clone(), target });
     }
     Ok(brings)
@@ -220,7 +220,7 @@ fn has_held_alias(chosen: &Chosen, index: &str, held: &mut BTreeMap<String, bool
 /// What a staging that failed, and could not be taken back, left under live names.
 fn tell_left(restored: &mut Restored, staged: &Staged) {
     for one in &mut restored.indices {
-        let Some(left) = staged.indices.iter().find(|left| left.index == one.index && left.is_straight()) else { continue };
+        let Some(left) = staged.indices.iter().find(|left| left.index == one.index && left.is_direct()) else { continue };
         one.state = match left.state {
             StageState::Proven => RestoreState::Restored,
             StageState::Restoring => RestoreState::UnderWay,
@@ -236,8 +236,8 @@ fn report(restored: &mut Restored, swapped: Swapped, staged: &Staged) {
         one.state = match item.map(|item| item.state) {
             Some(State::New) => RestoreState::Restored,
             Some(State::Absent) => RestoreState::UnderWay,
-            None if swapped.is_straight(&one.index) && swapped.finished => RestoreState::Restored,
-            None if swapped.is_straight(&one.index) => RestoreState::UnderWay,
+            None if swapped.is_direct(&one.index) && swapped.finished => RestoreState::Restored,
+            None if swapped.is_direct(&one.index) => RestoreState::UnderWay,
             Some(State::Old) | None => RestoreState::Untouched,
         };
         let proven = staged.indices.iter().find(|brought| brought.index == one.index).and_then(|brought| brought.docs_count);

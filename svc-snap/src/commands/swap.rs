@@ -22,7 +22,7 @@ use crate::throttle::Left;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap swap --from staged.json > swapped.json    what was staged becomes live
-  svc-snap swap --from aside.json                    what was set aside becomes live
+  svc-snap swap --from clone.json                    what was cloned becomes live
   svc-snap swap --from swapped.json                  and back again
   svc-snap swap --run 20261120t020003z-hand --back   back, without the document
   svc-snap swap --run 20261120t020003z-hand          finish a swap that was cut")]
@@ -117,7 +117,7 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<T
     let scope = &args.scope.scope;
     let (source, proven) = match &given.begun {
         Begun::Staged(staged) => (SwapSource::staged(staged)?, staged.is_proven()),
-        Begun::Aside(aside) => (SwapSource::aside(aside)?, aside.is_proven()),
+        Begun::Cloned(clone) => (SwapSource::cloned(clone)?, clone.is_proven()),
         Begun::Swapped(spoken_of) => {
             let spoken_of = spoken_of.clone();
             let back = if given.is_ok { !spoken_of.back } else { spoken_of.back || args.back };
@@ -136,8 +136,8 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<T
     match noted {
         None if !proven => Err(not_proven(&given.run)),
         None if args.back => {
-            Err(Failure::usage("not_swapped", "What was staged or set aside was never swapped, so there is no way back.")
-                .hint("Leave --back out to make it live; svc-snap unstage removes it."))
+            Err(Failure::usage("not_swapped", "What was staged or cloned was never swapped, so there is no way back.")
+                .hint("Leave --back out to make it live; svc-snap discard removes it."))
         }
         None => {
             let swapped = plan::forward(call, server, scope, &source, args.how)?;

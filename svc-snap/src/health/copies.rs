@@ -16,7 +16,7 @@ use crate::server::Server;
 pub struct OwnCopy {
     /// Its name.
     pub name: String,
-    /// The run that made it, which `unstage --run` takes; `null` where neither a note nor its name says it for sure.
+    /// The run that made it, which `discard --run` takes; `null` where neither a note nor its name says it for sure.
     pub run: Option<String>,
     /// What it is for.
     pub purpose: Purpose,
@@ -26,9 +26,9 @@ pub struct OwnCopy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// It was staged or set aside, is proven, and may be swapped in.
+    /// It was staged or cloned, is proven, and may be swapped in.
     Ready,
-    /// It was being staged or set aside by a call that was killed, or is still at it.
+    /// It was being staged or cloned by a call that was killed, or is still at it.
     Unfinished,
     /// A finished swap kept it.
     Kept,
@@ -63,8 +63,8 @@ fn purpose(begun: &Begun) -> Purpose {
         Begun::Swapped(swapped) if swapped.is_finished() => Purpose::Kept,
         Begun::Swapped(_) => Purpose::Swapping,
         Begun::Staged(staged) if staged.is_proven() => Purpose::Ready,
-        Begun::Aside(aside) if aside.is_proven() => Purpose::Ready,
-        Begun::Staged(_) | Begun::Aside(_) => Purpose::Unfinished,
+        Begun::Cloned(clone) if clone.is_proven() => Purpose::Ready,
+        Begun::Staged(_) | Begun::Cloned(_) => Purpose::Unfinished,
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) fn remark(call: &Call, copies: &[OwnCopy]) {
         if told.is_empty() {
             continue;
         }
-        let hint = if purpose == Purpose::Swapping { "" } else { "; svc-snap unstage --run RUN removes those of a run" };
+        let hint = if purpose == Purpose::Swapping { "" } else { "; svc-snap discard --run RUN removes those of a run" };
         call.warn(code, format!("Copies of the service's indices {what}{hint}: {}.", told.join(", ")));
     }
 }

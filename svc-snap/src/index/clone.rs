@@ -1,5 +1,5 @@
 //! Clones of live indices: all of them are blocked for writes, then all are cloned, waited for and counted. These are the first two
-//! phases of a swap, and all of `aside`. Until the last of them is there everything can be undone.
+//! phases of a swap, and all of `clone`. Until the last of them is there everything can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;

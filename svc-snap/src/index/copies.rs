@@ -1,4 +1,4 @@
-//! Names of our own copies of indices: staged, kept, replaced, set aside; and how they are told from everybody else's.
+//! Names of our own copies of indices: staged, kept, replaced, cloned; and how they are told from everybody else's.
 
 use svc_step::run_id::{RunId, fit};
 
@@ -6,7 +6,7 @@ use svc_step::run_id::{RunId, fit};
 const LONGEST: usize = 255;
 
 /// What the names of our own copies start with. Such an index is never part of the scope.
-const OWN: [&str; 4] = ["svc-staged-", "svc-before-", "svc-replaced-", "svc-aside-"];
+const OWN: [&str; 4] = ["svc-staged-", "svc-before-", "svc-replaced-", "svc-clone-"];
 
 /// Whether `name` is one of our own copies.
 pub(crate) fn is_own(name: &str) -> bool {
@@ -44,7 +44,7 @@ pub(crate) fn run_of(name: &str, live: &[String]) -> Option<String> {
     runs.filter(|run| run.parse::<RunId>().is_ok()).min_by_key(|run| run.len()).map(str::to_owned)
 }
 
-/// The live index of which `name` is a copy that `run` made: kept, staged or set aside, each of which a swap makes live. `None` where
+/// The live index of which `name` is a copy that `run` made: kept, staged or cloned, each of which a swap makes live. `None` where
 /// it is no copy of that run. Of a conflicting index, or where the name is cut, it is the name of no index, as of a copy that may be the last.
 pub(crate) fn copied_from<'a>(name: &'a str, run: &RunId) -> Option<&'a str> {
     OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run.as_str())?.strip_prefix('-'))
@@ -61,9 +61,9 @@ pub(crate) fn conflict(kept: &str, uuid: &str) -> String {
     fit(&format!("{kept}-conflict-{mark}"), LONGEST)
 }
 
-/// Where a copy of the live `index` is set aside.
-pub(crate) fn aside(run: &RunId, index: &str) -> String {
-    fit(&format!("svc-aside-{run}-{index}"), LONGEST)
+/// Where a copy of the live `index` is cloned.
+pub(crate) fn cloned(run: &RunId, index: &str) -> String {
+    fit(&format!("svc-clone-{run}-{index}"), LONGEST)
 }
 
 /// A swap's run and its direction, from which the names of what it makes follow.
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn what_any_copy_is_of_is_told_by_its_name() {
-        for name in [way(false).kept("docs"), way(true).kept("docs"), staged(&run(), "docs"), aside(&run(), "docs")] {
+        for name in [way(false).kept("docs"), way(true).kept("docs"), staged(&run(), "docs"), cloned(&run(), "docs")] {
             assert_eq!(copied_from(&name, &run()), Some("docs"), "{name}");
         }
         assert_ne!(copied_from(&conflict(&way(false).kept("docs"), "aZ-_9xyz"), &run()), Some("docs"));
-        assert_eq!(copied_from("svc-aside-20261120t020003z-other-docs", &run()), None);
+        assert_eq!(copied_from("svc-clone-20261120t020003z-other-docs", &run()), None);
         assert_eq!(copied_from("docs", &run()), None);
     }
 

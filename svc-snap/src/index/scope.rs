@@ -116,7 +116,7 @@ mod tests {
         let scope: Scope = "*".parse().unwrap();
         assert!(scope.contains("docs") && scope.contains(".hidden"));
         for name in
-            [".security-7", ".opendistro_security", "svc-staged-r-a", "svc-before-r-a", "svc-replaced-r-a", "svc-aside-r-a"]
+            [".security-7", ".opendistro_security", "svc-staged-r-a", "svc-before-r-a", "svc-replaced-r-a", "svc-clone-r-a"]
         {
             assert!(!scope.contains(name), "{name}");
         }

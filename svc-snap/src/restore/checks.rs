@@ -22,7 +22,7 @@ pub(super) fn refuse_unsound(server: &Server, sources: &[&Source], found: &BTree
     if !missing.is_empty() {
         return Err(Failure::not_found(
             "staged_copy_missing",
-            format!("What was staged or set aside is not there any more: {}.", missing.join(", ")),
+            format!("What was staged or cloned is not there any more: {}.", missing.join(", ")),
         )
         .hint("Stage the snapshot again: svc-snap stage."));
     }
@@ -31,7 +31,7 @@ pub(super) fn refuse_unsound(server: &Server, sources: &[&Source], found: &BTree
     if !red.is_empty() {
         return Err(Failure::refused(
             "staged_copy_red",
-            format!("What was staged or set aside lacks shards by now: {}.", red.join(", ")),
+            format!("What was staged or cloned lacks shards by now: {}.", red.join(", ")),
         )
         .hint("GET /_cluster/allocation/explain says why; mend it, or stage the snapshot again: svc-snap stage."));
     }
@@ -101,14 +101,11 @@ fn write_holders(server: &Server) -> Result<BTreeMap<String, Vec<String>>, Failu
 /// # Errors
 /// There are such names (3), all named; the server does not answer.
 pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
-    let Swapped { indices, straight, .. } = swapped;
+    let Swapped { indices, direct, .. } = swapped;
     let live = live::names(server)?;
     let new = indices.iter().filter(|item| item.live_uuid.is_none() && item.source.is_some()).map(|item| &item.index);
-    let taken: Vec<&str> = new
-        .chain(straight.iter().map(|one| &one.index))
-        .filter(|name| live.aliases.contains(*name))
-        .map(String::as_str)
-        .collect();
+    let taken: Vec<&str> =
+        new.chain(direct.iter().map(|one| &one.index)).filter(|name| live.aliases.contains(*name)).map(String::as_str).collect();
     if !taken.is_empty() {
         return Err(Failure::refused(
             "alias_in_the_way",
@@ -117,7 +114,7 @@ pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<
         .hint("GET /_cat/aliases shows them; rename or remove those aliases first."));
     }
     let names: BTreeSet<&String> = live.indices.iter().map(|index| &index.name).chain(&live.streams).collect();
-    let become_live = indices.iter().map(|item| &item.becomes).chain(straight.iter().map(|one| &one.becomes)).flatten();
+    let become_live = indices.iter().map(|item| &item.becomes).chain(direct.iter().map(|one| &one.becomes)).flatten();
     let own = indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
     let names: BTreeSet<&String> = names.into_iter().chain(own).collect();
     let taken: BTreeSet<&str> =

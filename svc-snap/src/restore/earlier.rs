@@ -24,8 +24,8 @@ pub(crate) struct Earlier {
     pub proven: Option<Staged>,
     /// What it had not proven: copies, and what it restored under live names and never opened. They are removed, and it begins anew.
     pub leftovers: Vec<String>,
-    /// What else there is under names that it was to restore straight: perhaps its own work, perhaps a client's.
-    straight: Vec<String>,
+    /// What else there is under names that it was to restore directly: perhaps its own work, perhaps a client's.
+    direct: Vec<String>,
     /// Other runs whose staging was killed, and the copies that each has left.
     killed: Vec<(RunId, Vec<String>)>,
 }
@@ -42,7 +42,7 @@ impl Earlier {
         let staged = match record::noted(call, call.run_id())? {
             None => return Ok(Self { killed, ..Self::default() }),
             Some(Begun::Staged(staged)) => staged,
-            Some(Begun::Aside(_) | Begun::Swapped(_)) => return Err(record::in_use(call.run_id())),
+            Some(Begun::Cloned(_) | Begun::Swapped(_)) => return Err(record::in_use(call.run_id())),
         };
         let found = look(&chosen.server, &staged.names())?;
         let is_there = |one: &StagedIndex| found.get(&one.staged).is_some_and(|index| Some(&index.uuid) == one.uuid.as_ref());
@@ -60,17 +60,17 @@ impl Earlier {
         let is_unopened = |name: &String| staged.indices.iter().any(|one| one.staged == *name && one.is_unopened(&found));
         let own = |name: &&String| copies::is_own_of(name, call.run_id()) || is_unopened(name);
         let leftovers: Vec<String> = found.keys().filter(own).cloned().collect();
-        let straight = staged.indices.iter().filter(|one| one.is_straight() && found.contains_key(&one.index));
-        let straight = straight.map(|one| one.index.clone()).filter(|index| !leftovers.contains(index)).collect();
-        Ok(Self { proven: None, straight, leftovers, killed })
+        let direct = staged.indices.iter().filter(|one| one.is_direct() && found.contains_key(&one.index));
+        let direct = direct.map(|one| one.index.clone()).filter(|index| !leftovers.contains(index)).collect();
+        Ok(Self { proven: None, direct, leftovers, killed })
     }
 
-    /// Waits for what a killed call had asked the server to restore straight: it is live then, and treated so.
+    /// Waits for what a killed call had asked the server to restore directly: it is live then, and treated so.
     ///
     /// # Errors
     /// A signal, or the time limit.
     pub(crate) fn settle(&self, call: &Call, server: &Server) -> Result<(), Failure> {
-        stage::wait_for(call, server, &self.straight.iter().map(String::as_str).collect::<Vec<_>>())
+        stage::wait_for(call, server, &self.direct.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// The plan of a staging that begins anew.
@@ -92,7 +92,7 @@ impl Earlier {
         let in_use: Vec<&str> = in_use.keys().filter(|name| !self.leftovers.contains(name)).map(String::as_str).collect();
         guard::refuse_in_use("the staging", &in_use)?;
         staged.room = Some(capacity::refuse_without(call, chosen, &all, &self.copies())?);
-        staged.rate = rates.used();
+        staged.throttle = rates.used();
         staged.plan = rates.around(staged.plan);
         let removals = self.copies().into_iter().map(|name| Action::request("DELETE", path(&[name]), None));
         staged.plan.splice(0..0, removals);
@@ -128,7 +128,7 @@ impl Earlier {
 }
 
 /// The stagings of other runs that this host knows of and that are not proven. Whoever stages holds the lock of the cluster's indices
-/// until the end, and so does the caller: nobody is at work on them. One that may have restored an index straight under a live name is
+/// until the end, and so does the caller: nobody is at work on them. One that may have restored an index direct under a live name is
 /// not among them: only its own run can tell what that is.
 fn killed(call: &Call, server: &Server) -> Result<Vec<(RunId, Vec<String>)>, Failure> {
     let mut killed = Vec::new();
@@ -136,7 +136,7 @@ fn killed(call: &Call, server: &Server) -> Result<Vec<(RunId, Vec<String>)>, Fai
         let Ok(staged) = received.result::<Staged>() else { continue };
         let Ok(run) = record::named(&staged.run) else { continue };
         let is_other = run != *call.run_id() && staged.origin.cluster_uuid == server.cluster_uuid;
-        if !is_other || staged.is_proven() || staged.indices.iter().any(StagedIndex::is_straight) {
+        if !is_other || staged.is_proven() || staged.indices.iter().any(StagedIndex::is_direct) {
             continue;
         }
         let found = look(server, &staged.names())?;

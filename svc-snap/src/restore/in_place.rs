@@ -55,7 +55,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let requests = asks.then(|| stage::in_place(&chosen.origin.repository, &chosen.origin.snapshot, &chosen.indices));
     let requests: Vec<Request> = requests.into_iter().collect();
     let mut rates = chosen.rates(call)?;
-    restored.rate = rates.used();
+    restored.throttle = rates.used();
     restored.plan = clear.iter().map(|(method, path)| Action::request(method, path.as_str(), None)).collect();
     restored.plan.extend(requests.iter().map(|one| Action::request("POST", one.path.as_str(), Some(one.body.clone()))));
     restored.plan = rates.around(restored.plan);
@@ -75,7 +75,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     });
     let ended =
         ended.and_then(|()| streams::restore(call, &chosen.server, &mut restored.streams, &mut |_| Ok(())).map_err(goes_on));
-    restored.rate = rates.used();
+    restored.throttle = rates.used();
     rates.account(call);
     match ended {
         Ok(()) => Ok(restored),

@@ -54,7 +54,7 @@ enum MissingMetadata {
     Unknown(String),
 }
 
-/// The plan by which what was staged or set aside becomes live.
+/// The plan by which what was staged or cloned becomes live.
 ///
 /// # Errors
 /// Its copies are not there any more (4); a safety rule says no (3).
@@ -66,12 +66,8 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, from: &SwapSo
     policy::fill(call, server, &mut found)?;
     let sources: Vec<&Source> = targets.iter().filter_map(|target| target.source.as_ref()).collect();
     checks::refuse_unsound(server, &sources, &found)?;
-    let draft = Swapped {
-        snapshot_uuid: from.snapshot_uuid.clone(),
-        straight: from.straight(),
-        skipped,
-        ..draft(server, scope, &way, how)
-    };
+    let draft =
+        Swapped { snapshot_uuid: from.snapshot_uuid.clone(), direct: from.direct(), skipped, ..draft(server, scope, &way, how) };
     let (swapped, missing) = planned(call, server, &way, draft, targets, &found)?;
     tell(call, &missing);
     let swapped = with_streams(server, from, swapped)?;
@@ -98,7 +94,7 @@ pub(crate) fn foreseen(call: &Call, server: &Server, scope: &Scope, from: &SwapS
         let staged = Index { uuid: not_yet.to_owned(), closed: false, whole: true, shards: 0, shape: Shape::of_copy() };
         found.insert(copy.name.clone(), staged);
     }
-    let draft = Swapped { straight: from.straight(), skipped, ..draft(server, scope, &way, how) };
+    let draft = Swapped { direct: from.direct(), skipped, ..draft(server, scope, &way, how) };
     let (swapped, _) = planned(call, server, &way, draft, targets, &found)?;
     with_streams(server, from, swapped)
 }
@@ -158,7 +154,7 @@ pub(crate) fn refuse_other_plan(planned: &Swapped, how: HowArgs, same: bool) -> 
 
 /// Indices of the scope that the backup does not hold, and what is left alone although it does not hold it.
 fn surplus(server: &Server, scope: &Scope, from: &SwapSource) -> Result<(Vec<String>, Vec<PassedOver>), Failure> {
-    let copies = from.copies.iter().chain(&from.straight).map(|one| &one.index);
+    let copies = from.copies.iter().chain(&from.direct).map(|one| &one.index);
     let streams = from.streams.iter().map(|one| &one.back.stream);
     let held: BTreeSet<&str> =
         copies.chain(streams).chain(from.skipped.iter().map(|one| &one.name)).map(String::as_str).collect();
@@ -187,7 +183,7 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
     let way = Way { run, back: !before.back };
     let stand = if before.finished { Stand::After } else { swap::stand(server, before)? };
     let kept: Vec<String> = before.live_names().into_iter().map(|index| way.kept(index)).collect();
-    let names = before.indices.iter().flat_map(SwapIndex::names).chain(before.straight.iter().map(|one| one.index.as_str()));
+    let names = before.indices.iter().flat_map(SwapIndex::names).chain(before.direct.iter().map(|one| one.index.as_str()));
     let names: Vec<&str> = names.chain(kept.iter().map(String::as_str)).collect();
     guard::refuse_blocked_live(server, &names)?;
     let mut found = look(server, &names)?;
@@ -197,7 +193,7 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
     let counts = counts(server, &there)?;
     let mut targets = targets_back(before, &found, &counts)?;
     targets
-        .extend(before.straight.iter().map(|one| &one.index).filter(|index| found.contains_key(*index)).cloned().map(taken_away));
+        .extend(before.direct.iter().map(|one| &one.index).filter(|index| found.contains_key(*index)).cloned().map(taken_away));
     let mut draft = Swapped { skipped: streams_passed_over(call, before), ..draft(server, scope, &way, how) };
     if stand == Stand::Between {
         let sources = before.indices.iter().filter_map(|item| item.source.as_ref());
@@ -287,7 +283,7 @@ fn draft(server: &Server, scope: &Scope, way: &Way, how: HowArgs) -> Swapped {
         alone: scope.is_everything(),
         finished: false,
         indices: Vec::new(),
-        straight: Vec::new(),
+        direct: Vec::new(),
         discarded: Vec::new(),
         streams: Vec::new(),
         skipped: Vec::new(),
@@ -449,7 +445,7 @@ mod tests {
             drop_old: false,
             alone: false,
             finished: true,
-            straight: Vec::new(),
+            direct: Vec::new(),
             indices,
             discarded: Vec::new(),
             streams: Vec::new(),

@@ -1,7 +1,7 @@
 //! What runs have begun, as their documents have it and as it is noted on this host, so that `--run` and the same command again
 //! find it.
 
-pub(crate) mod aside;
+pub(crate) mod clone;
 pub(crate) mod given;
 pub(crate) mod origin;
 pub(crate) mod restored;
@@ -13,7 +13,7 @@ use svc_step::from::Received;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
-use self::aside::Aside;
+use self::clone::Cloned;
 use self::staged::Staged;
 use self::swapped::Swapped;
 use super::swap;
@@ -24,19 +24,19 @@ pub(crate) const STAGE: &str = "svc-snap.stage/1";
 /// Under which schema a swap is noted.
 pub(crate) const SWAP: &str = "svc-snap.swap/1";
 
-/// Under which schema an aside is noted.
-pub(crate) const ASIDE: &str = "svc-snap.aside/1";
+/// Under which schema a clone is noted.
+pub(crate) const CLONE: &str = "svc-snap.clone/1";
 
 /// All of them.
-pub(crate) const SCHEMAS: [&str; 3] = [STAGE, ASIDE, SWAP];
+pub(crate) const SCHEMAS: [&str; 3] = [STAGE, CLONE, SWAP];
 
 /// What a run has begun.
 #[derive(Debug, Clone)]
 pub(crate) enum Begun {
     /// A staging.
     Staged(Staged),
-    /// An aside.
-    Aside(Aside),
+    /// A clone.
+    Cloned(Cloned),
     /// A swap.
     Swapped(Swapped),
 }
@@ -49,7 +49,7 @@ impl Begun {
     pub(crate) fn read(received: &Received) -> Result<Self, Failure> {
         Ok(match received.step() {
             "stage" => Self::Staged(received.result()?),
-            "aside" => Self::Aside(received.result()?),
+            "clone" => Self::Cloned(received.result()?),
             _ => Self::Swapped(received.result()?),
         })
     }
@@ -61,7 +61,7 @@ impl Begun {
     pub(crate) fn run(&self) -> Result<RunId, Failure> {
         let run = match self {
             Self::Staged(staged) => &staged.run,
-            Self::Aside(aside) => &aside.run,
+            Self::Cloned(clone) => &clone.run,
             Self::Swapped(swapped) => &swapped.run,
         };
         named(run)
@@ -71,7 +71,7 @@ impl Begun {
     pub(crate) fn note_end(&self, call: &Call, run: &RunId) {
         match self {
             Self::Staged(staged) => note_end(call, run, "stage", staged),
-            Self::Aside(aside) => note_end(call, run, "aside", aside),
+            Self::Cloned(clone) => note_end(call, run, "clone", clone),
             Self::Swapped(swapped) => note_end(call, run, "swap", swapped),
         }
     }
@@ -79,12 +79,12 @@ impl Begun {
     /// The names of its copies, as it has them; what the server shows of its run may be more.
     pub(crate) fn copies(&self) -> Vec<&str> {
         match self {
-            // What was restored straight under its own name is no copy of ours.
+            // What was restored directly under its own name is no copy of ours.
             Self::Staged(staged) => {
-                let indices = staged.indices.iter().filter(|one| !one.is_straight()).map(|one| &one.staged);
+                let indices = staged.indices.iter().filter(|one| !one.is_direct()).map(|one| &one.staged);
                 indices.chain(staged.streams.iter().flat_map(|one| &one.copies)).map(String::as_str).collect()
             }
-            Self::Aside(aside) => aside.names(),
+            Self::Cloned(clone) => clone.names(),
             Self::Swapped(swapped) => swapped.copies().collect(),
         }
     }
@@ -93,7 +93,7 @@ impl Begun {
     pub(crate) fn cluster_uuid(&self) -> &str {
         match self {
             Self::Staged(staged) => &staged.origin.cluster_uuid,
-            Self::Aside(aside) => &aside.cluster_uuid,
+            Self::Cloned(clone) => &clone.cluster_uuid,
             Self::Swapped(swapped) => &swapped.cluster_uuid,
         }
     }
@@ -129,7 +129,7 @@ pub(crate) fn note_end<T: Serialize>(call: &Call, run: &RunId, step: &str, resul
 /// The refusal to begin anew under a run that has copies already.
 pub(crate) fn in_use(run: &RunId) -> Failure {
     Failure::refused("run_in_use", format!("The run {run} has staged or swapped something else already.")).hint(format!(
-        "svc-snap unstage --run {run} removes its copies; svc-snap swap --run {run} goes on with it; --run-id names another run."
+        "svc-snap discard --run {run} removes its copies; svc-snap swap --run {run} goes on with it; --run-id names another run."
     ))
 }
 

@@ -1,12 +1,12 @@
-//! Copies that may become live, whatever made them: a staging or an aside. The swap is the same.
+//! Copies that may become live, whatever made them: a staging or a clone. The swap is the same.
 
 use svc_step::Failure;
 use svc_step::run_id::RunId;
 
 use super::record;
-use super::record::aside::Aside;
+use super::record::clone::Cloned;
 use super::record::staged::{Staged, StagedIndex, StagedStream};
-use super::record::swapped::{Source, Straight};
+use super::record::swapped::{Direct, Source};
 use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 
@@ -20,8 +20,8 @@ pub(crate) struct SwapSource {
     /// The patterns that were asked for.
     pub asked_for: String,
     pub copies: Vec<SourceCopy>,
-    /// What was restored straight under its own name.
-    pub straight: Vec<SourceCopy>,
+    /// What was restored directly under its own name.
+    pub direct: Vec<SourceCopy>,
     pub streams: Vec<StagedStream>,
     pub skipped: Vec<PassedOver>,
 }
@@ -60,7 +60,7 @@ impl SwapSource {
     /// # Errors
     /// It names no run (2).
     pub(crate) fn staged(staged: &Staged) -> Result<Self, Failure> {
-        let (straight, beside): (Vec<_>, Vec<_>) = staged.indices.iter().partition(|one| one.is_straight());
+        let (direct, beside): (Vec<_>, Vec<_>) = staged.indices.iter().partition(|one| one.is_direct());
         let copy = |one: &StagedIndex| {
             SourceCopy::new(&one.index, &one.staged, one.uuid.as_ref(), one.docs_count, one.shape_noted.as_ref())
         };
@@ -69,42 +69,41 @@ impl SwapSource {
             snapshot_uuid: Some(staged.origin.snapshot_uuid.clone()),
             asked_for: staged.asked_for.clone(),
             copies: beside.into_iter().map(copy).collect(),
-            straight: straight.into_iter().map(copy).collect(),
+            direct: direct.into_iter().map(copy).collect(),
             streams: staged.streams.clone(),
             skipped: staged.skipped.clone(),
         })
     }
 
-    /// What was set aside.
+    /// What was cloned.
     ///
     /// # Errors
     /// It names no run (2).
-    pub(crate) fn aside(aside: &Aside) -> Result<Self, Failure> {
-        let copies = aside
+    pub(crate) fn cloned(clone: &Cloned) -> Result<Self, Failure> {
+        let copies = clone
             .indices
             .iter()
-            .map(|one| SourceCopy::new(&one.index, &one.aside, one.uuid.as_ref(), one.docs_count, Some(&one.shape)));
+            .map(|one| SourceCopy::new(&one.index, &one.clone, one.uuid.as_ref(), one.docs_count, Some(&one.shape)));
         Ok(Self {
-            run: record::named(&aside.run)?,
+            run: record::named(&clone.run)?,
             snapshot_uuid: None,
-            asked_for: aside.asked_for.clone(),
+            asked_for: clone.asked_for.clone(),
             copies: copies.collect(),
-            straight: Vec::new(),
+            direct: Vec::new(),
             streams: Vec::new(),
-            skipped: aside.skipped.clone(),
+            skipped: clone.skipped.clone(),
         })
     }
 
-    /// What was restored straight, as the swap opens it.
-    pub(super) fn straight(&self) -> Vec<Straight> {
-        let straight =
-            |one: &SourceCopy| Straight { index: one.index.clone(), uuid: one.uuid.clone(), becomes: one.becomes.clone() };
-        self.straight.iter().map(straight).collect()
+    /// What was restored directly, as the swap opens it.
+    pub(super) fn direct(&self) -> Vec<Direct> {
+        let direct = |one: &SourceCopy| Direct { index: one.index.clone(), uuid: one.uuid.clone(), becomes: one.becomes.clone() };
+        self.direct.iter().map(direct).collect()
     }
 }
 
-/// The refusal of a staging or an aside that was cut.
+/// The refusal of a staging or a clone that was cut.
 pub(crate) fn not_proven(run: &RunId) -> Failure {
-    Failure::refused("not_proven", "What was staged or set aside was not proven to the end, so it must not become live.")
-        .hint(format!("Do that again; svc-snap unstage --run {run} removes what is left of it."))
+    Failure::refused("not_proven", "What was staged or cloned was not proven to the end, so it must not become live.")
+        .hint(format!("Do that again; svc-snap discard --run {run} removes what is left of it."))
 }

@@ -49,7 +49,7 @@ pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[
     let names = |wanted: &dyn Fn(&Bring) -> bool| {
         brings.iter().filter(|one| wanted(one)).map(|one| one.index.clone()).collect::<Vec<_>>()
     };
-    let straight = names(&|one| one.index == one.target);
+    let direct = names(&|one| one.index == one.target);
     let regular = names(&|one| one.index != one.target && copies::is_regular(run, &one.index));
     // A name that had to be cut is no pattern's outcome: it has a request of its own.
     let cut = names(&|one| one.index != one.target && !copies::is_regular(run, &one.index));
@@ -62,14 +62,14 @@ pub(crate) fn requests(run: &RunId, repository: &str, snapshot: &str, brings: &[
         let body = beside(&index, &copies::staged(run, &index));
         requests.push(Request { path: path.clone(), body, brings: vec![index] });
     }
-    if !straight.is_empty() {
+    if !direct.is_empty() {
         let body = json!({
-            "indices": straight.join(","),
+            "indices": direct.join(","),
             "include_global_state": false,
             "index_settings": {"index.blocks.write": true},
             "ignore_index_settings": block_patterns(),
         });
-        requests.push(Request { path, body, brings: straight });
+        requests.push(Request { path, body, brings: direct });
     }
     requests
 }
@@ -250,7 +250,7 @@ pub(crate) fn plan(call: &Call, chosen: &Chosen, brings: &[Bring], streams: Vec<
         skipped: chosen.skipped.clone(),
         plan: requests.chain(removals).collect(),
         streams,
-        rate: None,
+        throttle: None,
         room: None,
     }
 }
@@ -270,7 +270,7 @@ pub(crate) fn bring_back(
     swaps::write(call, call.run_id(), "stage", staged)?;
     let mut lost = Vec::new();
     let brought = rates.during(call, &chosen.server, || bring_and_prove(call, chosen, brings, staged, &mut lost));
-    staged.rate = rates.used();
+    staged.throttle = rates.used();
     match brought {
         Ok(()) => {
             record::note_end(call, call.run_id(), "stage", staged);
@@ -297,7 +297,7 @@ fn bring_and_prove(
         // What was refused is not ours: a call of the same run on another host may have it. After a lost answer only the names
         // that nobody else has are surely ours to remove.
         let asked = staged.indices.iter_mut().filter(|one| request.brings.contains(&one.index));
-        asked.filter(|one| sent.is_ok() || (is_lost && !one.is_straight())).for_each(|one| one.state = StageState::Restoring);
+        asked.filter(|one| sent.is_ok() || (is_lost && !one.is_direct())).for_each(|one| one.state = StageState::Restoring);
         let is_brought = |one: &StagedStream| one.brings().any(|proof| request.brings.contains(&proof.index));
         let proofs = staged.streams.iter_mut().filter(|one| is_brought(one) && (sent.is_ok() || is_lost));
         proofs.for_each(|one| one.proof = StageState::Restoring);
@@ -330,7 +330,7 @@ fn bring_and_prove(
 
 /// What lies under a live name is noted as soon as the server has it: by its `uuid` a later call knows it from a client's.
 fn record_direct(call: &Call, server: &Server, staged: &mut Staged) -> Result<(), Failure> {
-    let asked = |one: &StagedIndex| one.is_straight() && one.state == StageState::Restoring && one.uuid.is_none();
+    let asked = |one: &StagedIndex| one.is_direct() && one.state == StageState::Restoring && one.uuid.is_none();
     let names: Vec<String> = staged.indices.iter().filter(|one| asked(one)).map(|one| one.index.clone()).collect();
     if names.is_empty() {
         return Ok(());
@@ -357,8 +357,8 @@ mod tests {
     #[test]
     fn one_request_stages_all_but_the_names_that_had_to_be_cut() {
         let long = "x".repeat(250);
-        let straight = Bring { index: "c".to_owned(), target: "c".to_owned() };
-        let requests = requests(&run(), "my backup", "s1", &[bring("a"), bring("b"), bring(&long), straight]);
+        let direct = Bring { index: "c".to_owned(), target: "c".to_owned() };
+        let requests = requests(&run(), "my backup", "s1", &[bring("a"), bring("b"), bring(&long), direct]);
         assert_eq!(requests.len(), 3);
         assert!(requests.iter().all(|one| one.path == "/_snapshot/my%20backup/s1/_restore"));
         assert_eq!(requests[0].body["indices"], "a,b");

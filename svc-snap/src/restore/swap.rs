@@ -186,18 +186,18 @@ fn settings<'a>(of: impl IntoIterator<Item = (&'a str, Value)>) -> Vec<Act> {
 }
 
 /// What was restored under its own name and takes no writes yet, so that nobody can have written to it.
-fn unopened<'a>(swapped: &'a Swapped, found: &BTreeMap<String, Index>) -> Vec<&'a swapped::Straight> {
-    let is_unopened = |one: &&swapped::Straight| {
+fn unopened<'a>(swapped: &'a Swapped, found: &BTreeMap<String, Index>) -> Vec<&'a swapped::Direct> {
+    let is_unopened = |one: &&swapped::Direct| {
         let unopened = |live: &Index| Some(&live.uuid) == one.uuid.as_ref() && live.shape.write_block();
         found.get(&one.index).is_some_and(unopened)
     };
-    swapped.straight.iter().filter(is_unopened).collect()
+    swapped.direct.iter().filter(is_unopened).collect()
 }
 
 /// It is opened for writes when nothing but the end of the swap is left; it is never removed from then on.
-fn openings<'a>(straight: impl IntoIterator<Item = &'a swapped::Straight>) -> Vec<Act> {
-    let opening = |one: &'a swapped::Straight| (one.index.as_str(), one.becomes.clone().unwrap_or_default().block_settings());
-    settings(straight.into_iter().map(opening))
+fn openings<'a>(direct: impl IntoIterator<Item = &'a swapped::Direct>) -> Vec<Act> {
+    let opening = |one: &'a swapped::Direct| (one.index.as_str(), one.becomes.clone().unwrap_or_default().block_settings());
+    settings(direct.into_iter().map(opening))
 }
 
 /// The blocks that forbid to change an index any more come last; `None` for `found`: none of them is there yet.
@@ -222,7 +222,7 @@ pub(crate) fn requests(way: &Way, swapped: &Swapped, found: &BTreeMap<String, In
     acts.extend(with_source(swapped).map(|(item, source)| clone_to_live(way, item, source)));
     acts.extend(settings(settle));
     acts.extend(aliases(finish(way, swapped, found)));
-    acts.extend(openings(&swapped.straight));
+    acts.extend(openings(&swapped.direct));
     acts.extend(blocks(swapped, None));
     acts.iter().map(Act::action).collect()
 }
@@ -245,7 +245,7 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
             swapped.discarded.is_empty() && clone::undoing(&live_clones(swapped), &found).iter().all(is_copy)
         }
         Stand::Between => false,
-        Stand::After => swapped.indices.is_empty() && swapped.straight.is_empty(),
+        Stand::After => swapped.indices.is_empty() && swapped.direct.is_empty(),
     };
     if is_untouched && !is_stream_cut {
         return Ok(());
@@ -263,7 +263,7 @@ pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failu
     Ok(Swapped {
         back: !before.back,
         indices: Vec::new(),
-        straight: Vec::new(),
+        direct: Vec::new(),
         streams: Vec::new(),
         discarded: Vec::new(),
         skipped: skipped.collect(),
@@ -272,10 +272,10 @@ pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failu
     })
 }
 
-/// What takes back a swap that has not come to its exchange; what was restored straight for it goes too.
+/// What takes back a swap that has not come to its exchange; what was restored directly for it goes too.
 fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
-    let straight: Vec<&str> = before.straight.iter().map(|one| one.index.as_str()).collect();
-    let found = look(server, &straight)?;
+    let direct: Vec<&str> = before.direct.iter().map(|one| one.index.as_str()).collect();
+    let found = look(server, &direct)?;
     let mut acts = clone::undoing(&live_clones(before), &look_at(server, before)?);
     acts.extend(Act::each(unopened(before, &found).into_iter().map(|one| one.index.as_str()), Act::Delete));
     Ok(acts)
@@ -338,9 +338,9 @@ impl Swap<'_> {
         progress.set(total, total);
         let policy = |item: &SwapIndex| item.becomes.as_ref().and_then(|becomes| becomes.policy.clone());
         policy::attach(self.call, self.server, swapped.indices.iter().map(|item| (item.index.as_str(), policy(item))));
-        let straight =
-            swapped.straight.iter().map(|one| (one.index.as_str(), one.becomes.as_ref().and_then(|shape| shape.policy.clone())));
-        policy::attach(self.call, self.server, straight);
+        let direct =
+            swapped.direct.iter().map(|one| (one.index.as_str(), one.becomes.as_ref().and_then(|shape| shape.policy.clone())));
+        policy::attach(self.call, self.server, direct);
         match self.restore_streams(swapped) {
             Ok(()) => Ended::Finished,
             Err(failure) => Ended::Unfinished(cut(&swapped.run, failure)),
@@ -558,8 +558,7 @@ impl Swap<'_> {
 
     /// What comes when the aliases are where they belong; then all of it has come to where the swap leads.
     fn open_and_block(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let names =
-            swapped.straight.iter().map(|one| one.index.as_str()).chain(swapped.indices.iter().flat_map(SwapIndex::names));
+        let names = swapped.direct.iter().map(|one| one.index.as_str()).chain(swapped.indices.iter().flat_map(SwapIndex::names));
         let found = look(self.server, &names.collect::<Vec<_>>())?;
         let acts = [openings(unopened(swapped, &found)), blocks(swapped, Some(&found))].concat();
         acts.iter().try_for_each(|act| act.send(self.call, self.server))?;
@@ -648,7 +647,7 @@ mod tests {
             alone: false,
             finished: false,
             indices: vec![item("a", Some(source)), item("b", None)],
-            straight: Vec::new(),
+            direct: Vec::new(),
             discarded: Vec::new(),
             streams: Vec::new(),
             skipped: Vec::new(),

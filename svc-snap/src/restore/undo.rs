@@ -51,7 +51,7 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
             if unsure {
                 failure.causes.push(format!("These may still appear: {}.", lost.join(", ")));
                 failure.hint = Some(format!(
-                    "The same command again (--run-id {0}) finds out how things stand; svc-snap unstage --run {0} removes what is left of it.",
+                    "The same command again (--run-id {0}) finds out how things stand; svc-snap discard --run {0} removes what is left of it.",
                     staged.run
                 ));
                 return failure;
@@ -67,7 +67,7 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
         }
         Err(error) => {
             failure.causes.push(format!("What had been staged could not be removed ({}): {error}", names.join(", ")));
-            failure.hint = Some(format!("svc-snap unstage --run {} removes what is left of it.", staged.run));
+            failure.hint = Some(format!("svc-snap discard --run {} removes what is left of it.", staged.run));
         }
     }
     failure
@@ -75,10 +75,10 @@ pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, l
 
 /// What lies under live names and may have been written to: whatever does not show that it takes no writes since it was restored.
 fn written_to(server: &Server, staged: &Staged) -> Vec<String> {
-    let straight = staged.indices.iter().filter(|one| one.is_straight() && one.state != StageState::Planned);
-    let straight: Vec<&StagedIndex> = straight.collect();
-    let found = look(server, &straight.iter().map(|one| one.index.as_str()).collect::<Vec<_>>());
-    let stays = straight.into_iter().filter(|one| match &found {
+    let direct = staged.indices.iter().filter(|one| one.is_direct() && one.state != StageState::Planned);
+    let direct: Vec<&StagedIndex> = direct.collect();
+    let found = look(server, &direct.iter().map(|one| one.index.as_str()).collect::<Vec<_>>());
+    let stays = direct.into_iter().filter(|one| match &found {
         Ok(found) => found.contains_key(&one.index) && !one.is_unopened(found),
         Err(_) => true,
     });

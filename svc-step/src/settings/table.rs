@@ -120,9 +120,9 @@ const GROUPS: &[Group] = &[
                 "Trust whatever certificate the server shows: anybody in between may read and alter everything",
             ),
             of(
-                "SVC_SEARCH_RATE",
+                "SVC_SEARCH_RATE_LIMIT",
                 Is("server"),
-                "How fast: unlimited, SIZE a second (100mb), or server: leave the search database's own throttle as it is",
+                "How fast: none (no limit), SIZE a second (100mb), or server: leave the search database's own throttle as it is",
             ),
         ],
     ),

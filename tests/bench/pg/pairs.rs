@@ -73,7 +73,7 @@ pub fn restore(server: &Server, report: &mut Report, rounds: usize) -> Result<()
         memory.set(memory.get().max(peak));
         let printed = server.printed()?;
         ensure!(printed["ok"] == true && printed["result"]["stage"]["loader"] == "fast", "ours is not as meant: {printed}");
-        server.tool("svc-pgrestore", &["unstage", "--run", &run]).time(&output)?;
+        server.tool("svc-pgrestore", &["discard", "--run", &run]).time(&output)?;
         Ok::<f64, anyhow::Error>(seconds)
     };
     let theirs = |load: &str| {

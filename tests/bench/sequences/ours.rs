@@ -24,9 +24,9 @@ pub struct Took {
 }
 
 /// `svc-upgrade`, from a service that runs.
-pub fn upgrade(ground: &Ground, aside: bool) -> Result<Took> {
+pub fn upgrade(ground: &Ground, clone: bool) -> Result<Took> {
     let installer = ground.product.installer(AFTER).display().to_string();
-    let words: Vec<&str> = aside.then_some("--clone").into_iter().chain([installer.as_str()]).collect();
+    let words: Vec<&str> = clone.then_some("--clone").into_iter().chain([installer.as_str()]).collect();
     took(ground, "svc-upgrade", &words)
 }
 

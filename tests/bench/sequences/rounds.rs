@@ -20,8 +20,8 @@ pub struct Rounds<'g> {
     pairs: usize,
     empty: Vec<Pair>,
     theirs: Vec<[Spent; 2]>,
-    aside: Vec<Pair>,
-    aside_when_small: Vec<Pair>,
+    clone: Vec<Pair>,
+    clone_when_small: Vec<Pair>,
     changed: Vec<Changed>,
 }
 
@@ -41,8 +41,8 @@ struct Changed {
 impl<'g> Rounds<'g> {
     /// Nothing measured yet.
     pub fn new(ground: &'g Ground, pairs: usize) -> Self {
-        let (empty, theirs, aside, aside_when_small, changed) = Default::default();
-        Self { ground, pairs, empty, theirs, aside, aside_when_small, changed }
+        let (empty, theirs, clone, clone_when_small, changed) = Default::default();
+        Self { ground, pairs, empty, theirs, clone, clone_when_small, changed }
     }
 
     /// Everything once.
@@ -52,16 +52,16 @@ impl<'g> Rounds<'g> {
     }
 
     /// Standing copies, at the size that is there.
-    pub fn aside_when_small(&mut self) -> Result<()> {
+    pub fn clone_when_small(&mut self) -> Result<()> {
         for _ in 0..self.pairs {
             let pair = self.pair_with_copies()?;
-            self.aside_when_small.push(pair);
+            self.clone_when_small.push(pair);
         }
         Ok(())
     }
 
     /// Ours and the procedure's, in turn.
-    pub fn beside_the_procedure(&mut self, empty: bool, aside: bool) -> Result<()> {
+    pub fn beside_the_procedure(&mut self, empty: bool, clone: bool) -> Result<()> {
         for round in 0..self.pairs {
             eprintln!("round {}", round + 1);
             // Whatever drifts must favour none of the three.
@@ -69,7 +69,7 @@ impl<'g> Rounds<'g> {
                 match (round + turn) % 3 {
                     0 if empty => self.empty.push(self.pair(false)?),
                     1 => self.theirs.push(self.procedure()?),
-                    2 if aside => self.aside.push(self.pair_with_copies()?),
+                    2 if clone => self.clone.push(self.pair_with_copies()?),
                     _ => {}
                 }
             }
@@ -85,7 +85,7 @@ impl<'g> Rounds<'g> {
             self.ground.change_a_fifth(documents)?;
             let dump = self.ground.scratch("alone.sql").display().to_string();
             let dump_alone = self.alone("svc-pgdump", &["--dbname", &self.ground.product.database(), "--output", &dump])?;
-            let snapshot_alone = self.alone("svc-snap", &["create", "snapshot_svc_alone", "--rate", "unlimited"])?;
+            let snapshot_alone = self.alone("svc-snap", &["create", "snapshot_svc_alone", "--rate-limit", "none"])?;
             self.ground.forget_runs(Some(NIGHTLY))?;
             for file in [dump.clone(), format!("{dump}.properties.json")] {
                 std::fs::remove_file(file)?;
@@ -108,11 +108,11 @@ impl<'g> Rounds<'g> {
         Ok(seconds)
     }
 
-    fn pair(&self, aside: bool) -> Result<Pair> {
-        let upgrade = ours::upgrade(self.ground, aside)?;
+    fn pair(&self, clone: bool) -> Result<Pair> {
+        let upgrade = ours::upgrade(self.ground, clone)?;
         let rollback = ours::rollback(self.ground)?;
         self.ground.forget_runs(None)?;
-        let with = if aside { "with copies" } else { "ours" };
+        let with = if clone { "with copies" } else { "ours" };
         eprintln!(
             "{with}: upgrade down for {:.2} s; rollback down for {:.2} s, {:.2} s in all",
             upgrade.downtime, rollback.downtime, rollback.whole
@@ -127,7 +127,7 @@ impl<'g> Rounds<'g> {
     }
 
     fn take_nightly(&self) -> Result<()> {
-        self.ground.tool("svc-snap").args(["create", NIGHTLY, "--kind", "nightly", "--rate", "unlimited"]).run().ok();
+        self.ground.tool("svc-snap").args(["create", NIGHTLY, "--kind", "nightly", "--rate-limit", "none"]).run().ok();
         Ok(())
     }
 
@@ -154,18 +154,18 @@ impl<'g> Rounds<'g> {
         let down = "`svc-upgrade`, a fifth of the documents changed since last night's snapshot, downtime";
         let alone = self.changed.iter().map(|one| one.dump_alone.max(one.snapshot_alone)).collect();
         let changed = self.changed.iter().map(|one| one.upgrade.downtime).collect();
-        ratio(down, "the longer of `svc-pgdump` and `svc-snap create --rate unlimited` alone", Some(1.15), changed, alone);
+        ratio(down, "the longer of `svc-pgdump` and `svc-snap create --rate-limit none` alone", Some(1.15), changed, alone);
         ratio("`svc-rollback`, downtime", their_rollback, Some(0.10), of(&self.empty, |pair| pair.rollback.downtime), theirs(1));
         ratio("`svc-rollback`, whole time", their_rollback, Some(0.35), of(&self.empty, |pair| pair.rollback.whole), theirs(1));
-        ratio("`svc-upgrade --clone`, downtime", their_upgrade, None, of(&self.aside, |pair| pair.upgrade.downtime), theirs(0));
+        ratio("`svc-upgrade --clone`, downtime", their_upgrade, None, of(&self.clone, |pair| pair.upgrade.downtime), theirs(0));
         let with_copies = "`svc-rollback` after `--clone`, whole time";
-        ratio(with_copies, their_rollback, Some(0.05), of(&self.aside, |pair| pair.rollback.whole), theirs(1));
-        let small = of(&self.aside_when_small, |pair| pair.rollback.whole);
+        ratio(with_copies, their_rollback, Some(0.05), of(&self.clone, |pair| pair.rollback.whole), theirs(1));
+        let small = of(&self.clone_when_small, |pair| pair.rollback.whole);
         ratio(
             with_copies,
             "the same with a quarter of the content",
             Some(FLAT),
-            of(&self.aside, |pair| pair.rollback.whole),
+            of(&self.clone, |pair| pair.rollback.whole),
             small,
         );
 
@@ -182,7 +182,7 @@ impl<'g> Rounds<'g> {
         account("The upgrade by the procedure's commands", self.theirs.iter().map(|both| both[0].entries.clone()).collect());
         account("`svc-rollback`", entries(&self.empty, |pair| &pair.rollback));
         account("The rollback by the procedure's commands", self.theirs.iter().map(|both| both[1].entries.clone()).collect());
-        account("`svc-upgrade --clone`", entries(&self.aside, |pair| &pair.upgrade));
-        account("`svc-rollback` after `--clone`", entries(&self.aside, |pair| &pair.rollback));
+        account("`svc-upgrade --clone`", entries(&self.clone, |pair| &pair.upgrade));
+        account("`svc-rollback` after `--clone`", entries(&self.clone, |pair| &pair.rollback));
     }
 }

@@ -22,7 +22,7 @@ pub enum Rate {
 impl Rate {
     fn args(self) -> &'static [&'static str] {
         match self {
-            Self::Unlimited => &["--rate", "unlimited"],
+            Self::Unlimited => &["--rate-limit", "none"],
             Self::Equal => &[],
         }
     }
@@ -36,7 +36,7 @@ impl Rate {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Unlimited => " --rate unlimited",
+            Self::Unlimited => " --rate-limit none",
             Self::Equal => "",
         }
     }
@@ -91,7 +91,7 @@ pub fn restore(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate, i
         let printed = ground.printed()?;
         ensure!(printed["ok"] == true, "ours is not ok");
         rate.ensure_used(&printed)?;
-        ground.sandbox.run(&["unstage", "--run", &run]).ok();
+        ground.sandbox.run(&["discard", "--run", &run]).ok();
         Ok(seconds)
     };
     let theirs = || {

@@ -48,7 +48,7 @@ pub fn snapshots(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Resul
 
 /// So many small indices, staged and swapped.
 pub fn indices(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Result<()> {
-    let steps = ["create", "stage", "swap", "unstage"];
+    let steps = ["create", "stage", "swap", "discard"];
     let mut points: [Vec<Point>; 4] = Default::default();
     let output = ground.output();
     let mut there = 0;

@@ -1,11 +1,11 @@
-//! What `swap` and `unstage` are given to go on from: a document, or what is noted of a run.
+//! What `swap` and `discard` are given to go on from: a document, or what is noted of a run.
 
 use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure};
 
 use crate::restore::record::restored::Restored;
-use crate::restore::record::{self, ASIDE, Begun, STAGE, SWAP};
+use crate::restore::record::{self, Begun, CLONE, STAGE, SWAP};
 
 /// Under which schema the documents of restores come.
 const RESTORE: &str = "svc-snap.restore/1";
@@ -28,7 +28,7 @@ impl Given {
     /// The document is no good (2), nothing is noted of that run (4), or it is of a restore that left nothing to go on
     /// with (3).
     pub(crate) fn read(args: &GivenArgs, call: &Call) -> Result<Self, Failure> {
-        let received = args.read(call, &[STAGE, ASIDE, SWAP, RESTORE])?;
+        let received = args.read(call, &[STAGE, CLONE, SWAP, RESTORE])?;
         let begun = match received.step() {
             "restore" => of_restore(received.result()?, call)?,
             _ => Begun::read(&received)?,

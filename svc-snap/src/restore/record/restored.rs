@@ -18,7 +18,7 @@ pub struct Restored {
     /// The snapshot.
     #[serde(flatten)]
     pub origin: Origin,
-    /// The run; what is kept has it in its name, and `swap --run` and `unstage --run` take it.
+    /// The run; what is kept has it in its name, and `swap --run` and `discard --run` take it.
     pub run: String,
     /// Whether it was restored over what was live.
     pub in_place: bool,
@@ -29,9 +29,9 @@ pub struct Restored {
     pub streams: Vec<StreamBack>,
     /// The swap by which it became live, which `swap` takes back; `null` where there was none.
     pub swap: Option<Swapped>,
-    /// The cluster's throttle, where `--rate` speaks of it; else `null`.
+    /// The cluster's throttle, where `--rate-limit` speaks of it; else `null`.
     #[serde(default)]
-    pub rate: Option<RateUsed>,
+    pub throttle: Option<RateUsed>,
     /// What else the snapshot holds, and why it is not restored.
     pub skipped: Vec<PassedOver>,
     /// The requests, in their order.
@@ -59,8 +59,8 @@ pub struct RestoredIndex {
 pub enum RestoreWay {
     /// Staged, proven and swapped.
     Swapped,
-    /// Restored straight under its own name, since nothing was live under it.
-    Straight,
+    /// Restored direct under its own name, since nothing was live under it.
+    Direct,
     /// Restored over what was live.
     InPlace,
 }
@@ -95,7 +95,7 @@ impl Restored {
             indices: indices.collect(),
             streams: Vec::new(),
             swap: None,
-            rate: None,
+            throttle: None,
             skipped: chosen.skipped.clone(),
             plan: Vec::new(),
         }

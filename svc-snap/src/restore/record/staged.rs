@@ -40,9 +40,9 @@ pub struct Staged {
     /// The room for it, as it was before; `null` where an earlier call had begun.
     #[serde(default)]
     pub room: Option<Room>,
-    /// The cluster's throttle, where `--rate` speaks of it; else `null`.
+    /// The cluster's throttle, where `--rate-limit` speaks of it; else `null`.
     #[serde(default)]
-    pub rate: Option<RateUsed>,
+    pub throttle: Option<RateUsed>,
     /// The requests, in their order.
     pub plan: Vec<Action>,
 }
@@ -52,7 +52,7 @@ pub struct Staged {
 pub struct StagedIndex {
     /// Its name in the snapshot.
     pub index: String,
-    /// The name under which it lies; the same one where nothing was live and it was restored straight under its name.
+    /// The name under which it lies; the same one where nothing was live and it was restored directly under its name.
     pub staged: String,
     /// How far it has come.
     pub state: StageState,
@@ -67,14 +67,14 @@ pub struct StagedIndex {
 }
 
 impl StagedIndex {
-    /// Whether nothing was live under its name and it was restored straight under it.
-    pub(crate) fn is_straight(&self) -> bool {
+    /// Whether nothing was live under its name and it was restored directly under it.
+    pub(crate) fn is_direct(&self) -> bool {
         self.staged == self.index
     }
 
     /// Whether it was restored under its own name and still takes no writes, so that nobody can have written to it.
     pub(crate) fn is_unopened(&self, found: &BTreeMap<String, Index>) -> bool {
-        let live = found.get(&self.index).filter(|_| self.is_straight());
+        let live = found.get(&self.index).filter(|_| self.is_direct());
         live.is_some_and(|live| Some(&live.uuid) == self.uuid.as_ref() && live.shape.write_block())
     }
 }

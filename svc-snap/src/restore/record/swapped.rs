@@ -11,7 +11,7 @@ use crate::index::resolve::PassedOver;
 use crate::index::shape::Shape;
 use crate::restore::streams::{StreamBack, StreamState};
 
-/// A swap: what had been staged, kept or set aside is live now.
+/// A swap: what had been staged, kept or cloned is live now.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Swapped {
     /// The cluster.
@@ -33,9 +33,9 @@ pub struct Swapped {
     pub finished: bool,
     /// Every index of the swap.
     pub indices: Vec<SwapIndex>,
-    /// Indices that were not live and were restored straight under their names: they are opened for writes when the others are
+    /// Indices that were not live and were restored directly under their names: they are opened for writes when the others are
     /// exchanged, and going back takes them away.
-    pub straight: Vec<Straight>,
+    pub direct: Vec<Direct>,
     /// Copies that a swap which is taken back had exchanged and not finished with; they go with the exchange.
     pub discarded: Vec<String>,
     /// Data streams that are restored in place after the indices; going back leaves them as they are.
@@ -70,9 +70,9 @@ pub struct SwapIndex {
     pub becomes: Option<Shape>,
 }
 
-/// An index that was restored straight under its name.
+/// An index that was restored directly under its name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Straight {
+pub struct Direct {
     /// Its name.
     pub index: String,
     /// Its `uuid`, or `null` before it is there.
@@ -158,9 +158,9 @@ impl Swapped {
     /// What of the backup it brings back: indices and data streams.
     pub(crate) fn restored_names(&self) -> BTreeSet<&str> {
         let swapped = self.indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
-        let straight = self.straight.iter().map(|one| &one.index);
+        let direct = self.direct.iter().map(|one| &one.index);
         let streams = self.streams.iter().map(|one| &one.stream);
-        swapped.chain(straight).chain(streams).map(String::as_str).collect()
+        swapped.chain(direct).chain(streams).map(String::as_str).collect()
     }
 
     /// All names that it speaks of, save those of conflicting indices.
@@ -175,8 +175,8 @@ impl Swapped {
         self.indices.iter().flat_map(SwapIndex::copies).chain(further)
     }
 
-    /// Whether `index` was restored straight.
-    pub(crate) fn is_straight(&self, index: &str) -> bool {
-        self.straight.iter().any(|one| one.index == index)
+    /// Whether `index` was restored directly.
+    pub(crate) fn is_direct(&self, index: &str) -> bool {
+        self.direct.iter().any(|one| one.index == index)
     }
 }

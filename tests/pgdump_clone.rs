@@ -1,4 +1,4 @@
-//! `svc-pgdump aside`: a standing copy of the database, and the swap to it.
+//! `svc-pgdump clone`: a clone of the database, and the swap to it.
 
 use std::fs;
 use std::process::Child;
@@ -11,15 +11,15 @@ use svc_tests::relational::Case;
 use svc_tests::tool::{Ran, Tool};
 
 fn tool(case: &Case) -> Tool {
-    case.dumper().arg("aside")
+    case.dumper().arg("clone")
 }
 
 fn name(ran: &Ran) -> String {
-    ran.result()["aside"]["name"].as_str().unwrap().to_owned()
+    ran.result()["clone"]["name"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
+fn what_is_set_clone_is_swapped_in_and_back_and_removed() {
     let (case, _) = Case::filled("pga_swap");
     let database = identifier(&case.database);
     case.admin(&format!("ALTER DATABASE {database} SET work_mem = '7MB'; COMMENT ON DATABASE {database} IS 'it''s ours'"));
@@ -35,14 +35,14 @@ fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
     let dry = tool(&case).arg("--dry-run").run().ok().unchanged();
     assert!(dry.result()["plan"][0].to_string().contains("TEMPLATE"), "{dry}");
     assert_eq!(case.copies(), "");
-    let aside = tool(&case).run().ok().changed();
-    let document = case.keep("aside.json", &aside);
-    let copy = name(&aside);
-    assert_eq!((case.copies(), &aside.result()["proven"]), (copy.clone(), &Value::from(true)));
+    let clone = tool(&case).run().ok().changed();
+    let document = case.keep("clone.json", &clone);
+    let copy = name(&clone);
+    assert_eq!((case.copies(), &clone.result()["proven"]), (copy.clone(), &Value::from(true)));
     assert_eq!((case.text(), case.oid(&case.database), about(&case.database)), before, "the live database is as it was");
     assert_eq!(about(&copy), before.2);
     // The same run again is done already.
-    let run = aside.result()["run"].as_str().unwrap().to_owned();
+    let run = clone.result()["run"].as_str().unwrap().to_owned();
     tool(&case).args(["--run-id", &run]).run().ok().unchanged();
     // What comes later is not in it.
     case.sql("DELETE FROM public.notes; CREATE TABLE public.later (a int)");
@@ -65,7 +65,7 @@ fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
     for half in ["", &text[..text.len() / 2]] {
         fs::write(&record, half).unwrap();
         let by_run = |step: &str| case.tool().args([step, "--run", &run]).run();
-        for ran in [unused(), by_run("swap"), by_run("unstage")] {
+        for ran in [unused(), by_run("swap"), by_run("discard")] {
             let ran = ran.fails(7, "swap_record_invalid").unchanged();
             assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
         }
@@ -74,7 +74,7 @@ fn what_is_set_aside_is_swapped_in_and_back_and_removed() {
     let again = case.keep("back.json", &back);
     case.tool().args(["swap", "--from"]).arg(&again).run().ok().changed();
     assert_eq!(case.text(), before.0);
-    case.tool().args(["unstage", "--run", &run]).run().ok().changed();
+    case.tool().args(["discard", "--run", &run]).run().ok().changed();
     assert_eq!((case.copies(), case.text()), (String::new(), before.0));
     assert!(!std::fs::read_dir(case.dir.path().join("state/swaps")).unwrap().any(|_| true), "its notes are gone too");
 }
@@ -94,7 +94,7 @@ fn the_connections_own_settings_win_over_libpqs_and_lead_the_administrator_to_th
     dump().env("SVC_DB_PASSWORD_FILE", &file).run().refused("postgres_access_denied").unchanged();
     let copy = elsewhere(tool(&case)).run().ok().changed();
     let run = copy.result()["run"].as_str().unwrap().to_owned();
-    elsewhere(case.tool()).args(["unstage", "--run", &run]).run().ok().changed();
+    elsewhere(case.tool()).args(["discard", "--run", &run]).run().ok().changed();
     // An OS user's way is the socket: another host is an error, not another server.
     let remote = dump().env("SVC_DB_AS", "postgres").env("SVC_DB_HOST", "127.0.0.1").run();
     remote.fails(2, "as_needs_socket").unchanged();
@@ -106,7 +106,7 @@ fn the_connections_own_settings_win_over_libpqs_and_lead_the_administrator_to_th
 fn a_copy_is_swapped_in_and_dropped_by_its_run_when_its_document_was_lost() {
     let (case, _) = Case::filled("pga_run");
     let before = case.text();
-    let run = "20300101t000000z-aside";
+    let run = "20300101t000000z-clone";
     let copy = name(&tool(&case).args(["--run-id", run]).run().ok());
     case.sql("DROP TABLE public.notes");
     case.tool().args(["swap", "--run", run]).run().ok().changed();
@@ -115,9 +115,9 @@ fn a_copy_is_swapped_in_and_dropped_by_its_run_when_its_document_was_lost() {
     ran.unchanged();
     case.tool().args(["swap", "--run", run, "--back"]).run().ok().changed();
     assert_eq!(case.copies(), copy);
-    case.tool().args(["unstage", "--run", run]).run().ok().changed();
+    case.tool().args(["discard", "--run", run]).run().ok().changed();
     assert_eq!(case.copies(), "");
-    case.tool().args(["unstage", "--run", run]).run().fails(4, "swap_not_found");
+    case.tool().args(["discard", "--run", run]).run().fails(4, "swap_not_found");
 }
 
 /// Another session in the database, which is idle.

@@ -6,7 +6,7 @@ use postgres::error::SqlState;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, swaps};
 
-use super::{Aside, SCHEMA};
+use super::{Cloned, SCHEMA};
 use crate::admin::{Admin, Creation, MAINTENANCE, oid_of, session_pid, sessions};
 use crate::refusal;
 
@@ -14,29 +14,29 @@ use crate::refusal;
 ///
 /// # Errors
 /// Somebody is connected to the database (5), the server says no (1, 3), a signal, or the end of the time limit.
-pub(super) fn set_aside(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) -> Result<(), Failure> {
+pub(super) fn cloned(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned) -> Result<(), Failure> {
     call.check()?;
-    admin.remove_leftovers(call, SCHEMA, &aside.database, "copy")?;
-    let note = |aside: &Aside| swaps::write(call, call.run_id(), "aside", aside);
-    note(aside)?;
-    match copy(admin, call, creation, aside).and_then(|()| note(aside)) {
+    admin.remove_leftovers(call, SCHEMA, &clone.database, "copy")?;
+    let note = |clone: &Cloned| swaps::write(call, call.run_id(), "clone", clone);
+    note(clone)?;
+    match copy(admin, call, creation, clone).and_then(|()| note(clone)) {
         Ok(()) => Ok(()),
-        Err(failure) => Err(admin.undo(call, &aside.aside.name, failure)),
+        Err(failure) => Err(admin.undo(call, &clone.clone.name, failure)),
     }
 }
 
-fn copy(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) -> Result<(), Failure> {
-    let progress = call.progress("aside", Unit::Bytes);
-    progress.at(&format!("{} of {} bytes", creation.name, aside.size_bytes));
+fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned) -> Result<(), Failure> {
+    let progress = call.progress("clone", Unit::Bytes);
+    progress.at(&format!("{} of {} bytes", creation.name, clone.size_bytes));
     // The session that holds the lock of the database makes the copy: where this call is killed, the next one waits until the
     // server has ended what it was at.
     let mut maker = admin.another(call, MAINTENANCE)?;
     std::mem::swap(&mut admin.client, &mut maker);
-    let sql = creation.copy_of(&aside.database).sql;
+    let sql = creation.copy_of(&clone.database).sql;
     let attempt = call.effects().attempt();
     let made = admin.interruptible(call, std::slice::from_mut(&mut maker), |maker| {
         maker.iter_mut().try_for_each(|maker| maker.batch_execute(&sql)).map_err(|error| match error.code() {
-            Some(code) if *code == SqlState::OBJECT_IN_USE => in_use(&error, &aside.database),
+            Some(code) if *code == SqlState::OBJECT_IN_USE => in_use(&error, &clone.database),
             _ => refusal::of_query(&error, "copy the database"),
         })
     });
@@ -46,23 +46,23 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, aside: &mut Aside) 
     }
     if let Err(mut failure) = made {
         if failure.code == IN_USE
-            && let Ok(Some(live)) = oid_of(&mut admin.client, &aside.database)
+            && let Ok(Some(live)) = oid_of(&mut admin.client, &clone.database)
         {
             failure.causes.extend(sessions(&mut admin.client, &[live]));
         }
         return Err(failure);
     }
     attempt.happened();
-    aside.aside.oid = oid_of(&mut admin.client, &aside.aside.name)?;
+    clone.clone.oid = oid_of(&mut admin.client, &clone.clone.name)?;
     call.check()?;
-    let mut client = admin.target.connect(call, &aside.aside.name)?;
+    let mut client = admin.target.connect(call, &clone.clone.name)?;
     let own = session_pid(&mut client)?;
-    admin.close(call, creation, &aside.aside, &[own])?;
-    prove(&mut client, aside)?;
+    admin.close(call, creation, &clone.clone, &[own])?;
+    prove(&mut client, clone)?;
     for statement in creation.finish() {
         admin.alter(call, &statement.sql, "give the copy the properties of the database")?;
     }
-    aside.proven = true;
+    clone.proven = true;
     Ok(())
 }
 
@@ -78,13 +78,13 @@ fn in_use(error: &postgres::Error, database: &str) -> Failure {
 }
 
 /// It can be connected to, and has the tables of the live one.
-fn prove(client: &mut Client, aside: &Aside) -> Result<(), Failure> {
+fn prove(client: &mut Client, clone: &Cloned) -> Result<(), Failure> {
     let row = client.query_one(super::LIVE, &[]).map_err(|error| refusal::of_query(&error, "look at the copy"))?;
     let found = u64::try_from(row.get::<_, i64>(1)).unwrap_or_default();
-    if found == aside.tables_count {
+    if found == clone.tables_count {
         return Ok(());
     }
     Err(Failure::invalid("copy_differs", "The copy does not have the tables of the database.")
         .hint("Somebody changed the database meanwhile: stop what is at work on it, and run the same command again.")
-        .cause(format!("the database has {} tables, the copy {found}", aside.tables_count)))
+        .cause(format!("the database has {} tables, the copy {found}", clone.tables_count)))
 }

@@ -1,4 +1,4 @@
-//! An aside as its document and its note have it, and what it left blocked when it was cut.
+//! A clone as its document and its note have it, and what it left blocked when it was cut.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use crate::index::shape::Shape;
 
 /// A standing copy of the live indices.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Aside {
+pub struct Cloned {
     /// The cluster.
     pub cluster_uuid: String,
     /// The run whose copies these are; their names hold it, and `--run` takes it.
     pub run: String,
     /// The patterns that were asked for.
     pub asked_for: String,
-    /// Every index that is set aside.
-    pub indices: Vec<AsideIndex>,
-    /// What else is live, and why it is not set aside.
+    /// Every index that is cloned.
+    pub indices: Vec<ClonedIndex>,
+    /// What else is live, and why it is not cloned.
     pub skipped: Vec<PassedOver>,
     /// Live indices that take writes again: a call that was killed had left them blocked, and this one found it noted.
     pub released: Vec<String>,
@@ -27,15 +27,15 @@ pub struct Aside {
     pub plan: Vec<Action>,
 }
 
-/// One index that is set aside.
+/// One index that is cloned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AsideIndex {
+pub struct ClonedIndex {
     /// The name of the live index.
     pub index: String,
     /// The name of its copy: hidden, without writes, replicas, aliases and lifecycle.
-    pub aside: String,
+    pub clone: String,
     /// How far it has come.
-    pub state: AsideState,
+    pub state: CloneState,
     /// The `uuid` of the live index.
     pub live_uuid: String,
     /// The `uuid` of the copy, or `null` before it is proven.
@@ -49,7 +49,7 @@ pub struct AsideIndex {
 /// How far an index has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum AsideState {
+pub enum CloneState {
     /// Nothing was asked of the server yet.
     Planned,
     /// It is being cloned: the live index takes no writes until it is done.
@@ -60,25 +60,25 @@ pub enum AsideState {
     Removed,
 }
 
-impl Aside {
+impl Cloned {
     /// Whether all of it is proven.
     pub(crate) fn is_proven(&self) -> bool {
-        self.indices.iter().all(|one| one.state == AsideState::Proven)
+        self.indices.iter().all(|one| one.state == CloneState::Proven)
     }
 
     /// The names of the copies.
     pub(crate) fn names(&self) -> Vec<&str> {
-        self.indices.iter().map(|one| one.aside.as_str()).collect()
+        self.indices.iter().map(|one| one.clone.as_str()).collect()
     }
 }
 
-impl Aside {
+impl Cloned {
     /// What is live, as it is blocked and cloned.
     pub(crate) fn clones(&self) -> Vec<LiveClone<'_>> {
         let clones = self.indices.iter().map(|one| LiveClone {
             index: &one.index,
             uuid: &one.live_uuid,
-            copy: Some(&one.aside),
+            copy: Some(&one.clone),
             lifecycle: one.shape.lifecycle.keys().cloned().collect(),
             was_blocked: one.shape.write_block(),
             was_closed: false,
@@ -87,9 +87,9 @@ impl Aside {
     }
 
     /// The same with every index in that state.
-    pub(crate) fn with(&self, state: AsideState) -> Self {
-        let mut aside = self.clone();
-        aside.indices.iter_mut().for_each(|one| one.state = state);
-        aside
+    pub(crate) fn with(&self, state: CloneState) -> Self {
+        let mut clone = self.clone();
+        clone.indices.iter_mut().for_each(|one| one.state = state);
+        clone
     }
 }

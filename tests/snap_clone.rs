@@ -1,4 +1,4 @@
-//! `svc-snap aside`: a standing copy of the live indices; and copies that nobody remembers.
+//! `svc-snap clone`: a standing copy of the live indices; and copies that nobody remembers.
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -32,16 +32,16 @@ fn warned(ran: &Ran, code: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_set_aside_is_swapped_in_again_and_back_and_removed() {
-    let sandbox = Sandbox::new("aside");
+fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
+    let sandbox = Sandbox::new("clone");
     let [a, b] = two(&sandbox);
     let before = sandbox.content();
-    let dry = sandbox.run(&["aside", "--dry-run"]).ok().unchanged();
+    let dry = sandbox.run(&["clone", "--dry-run"]).ok().unchanged();
     assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 4, "{dry}");
-    let aside = sandbox.run(&["aside"]).ok().changed();
+    let clone = sandbox.run(&["clone"]).ok().changed();
     assert_eq!(sandbox.content(), before, "what is live is as it was, and takes writes");
     let copies: Vec<_> =
-        aside.result()["indices"].as_array().unwrap().iter().map(|one| one["aside"].as_str().unwrap().to_owned()).collect();
+        clone.result()["indices"].as_array().unwrap().iter().map(|one| one["clone"].as_str().unwrap().to_owned()).collect();
     assert_eq!(sandbox.copies(), copies);
     for copy in &copies {
         let settings = sandbox.settings(copy);
@@ -61,103 +61,103 @@ fn what_is_set_aside_is_swapped_in_again_and_back_and_removed() {
     sandbox.ask("DELETE", &format!("/{b}"), None);
     sandbox.simple("c", 3);
     let upgraded = sandbox.content();
-    let unused = || sandbox.from(&["swap", "--exact", "--unused", "--dry-run"], &aside);
+    let unused = || sandbox.from(&["swap", "--exact", "--unused", "--dry-run"], &clone);
     unused().ok().unchanged();
-    let swapped = sandbox.from(&["swap", "--exact"], &aside).ok().changed();
+    let swapped = sandbox.from(&["swap", "--exact"], &clone).ok().changed();
     assert_eq!(sandbox.content(), before);
     unused().refused("clones_used").unchanged();
     let back = sandbox.from(&["swap"], &swapped).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
     unused().refused("swap_taken_back").unchanged();
-    sandbox.from(&["unstage"], &back).ok().changed();
+    sandbox.from(&["discard"], &back).ok().changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), upgraded));
 }
 
 #[test]
-fn an_aside_that_is_not_needed_is_removed_by_its_document_or_its_run() {
-    let sandbox = Sandbox::new("aside-gone");
+fn a_clone_that_is_not_needed_is_removed_by_its_document_or_its_run() {
+    let sandbox = Sandbox::new("clone-gone");
     two(&sandbox);
     let content = sandbox.content();
-    let aside = sandbox.run(&["aside", "--run-id", &run_id(1)]).ok();
-    sandbox.run(&["aside", "--run-id", &run_id(1)]).ok().unchanged();
+    let clone = sandbox.run(&["clone", "--run-id", &run_id(1)]).ok();
+    sandbox.run(&["clone", "--run-id", &run_id(1)]).ok().unchanged();
     sandbox.simple("c", 1);
-    sandbox.run(&["aside", "--run-id", &run_id(1)]).refused("run_in_use");
-    sandbox.from(&["swap", "--back"], &aside).fails(2, "not_swapped").unchanged();
+    sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("run_in_use");
+    sandbox.from(&["swap", "--back"], &clone).fails(2, "not_swapped").unchanged();
     sandbox.ask("DELETE", &format!("/{}", sandbox.name("c")), None);
     // What is left of it is the only way back to what was live then.
-    sandbox.ask("DELETE", &format!("/{}", aside.result()["indices"][0]["aside"].as_str().unwrap()), None);
+    sandbox.ask("DELETE", &format!("/{}", clone.result()["indices"][0]["clone"].as_str().unwrap()), None);
     let rest = sandbox.copies();
-    sandbox.run(&["aside", "--run-id", &run_id(1)]).refused("copy_missing").unchanged();
+    sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("copy_missing").unchanged();
     assert_eq!((sandbox.copies(), rest.len()), (rest, 1));
-    sandbox.from(&["unstage"], &aside).ok().changed();
-    sandbox.run(&["aside", "--run-id", &run_id(2)]).ok();
-    sandbox.run(&["unstage", "--run", &run_id(2)]).ok().changed();
+    sandbox.from(&["discard"], &clone).ok().changed();
+    sandbox.run(&["clone", "--run-id", &run_id(2)]).ok();
+    sandbox.run(&["discard", "--run", &run_id(2)]).ok().changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
 }
 
 #[test]
-fn nothing_stays_blocked_when_an_aside_is_killed_at_any_request_or_ended() {
-    let sandbox = Sandbox::new("aside-kill");
+fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
+    let sandbox = Sandbox::new("clone-kill");
     let [a, _] = two(&sandbox);
     let content = sandbox.content();
     let mut n = 10;
     for (side, number) in [(Side::After, 1), (Side::Before, 2), (Side::After, 2), (Side::Before, 3), (Side::After, 4)] {
         n += 1;
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
-        killed(&gate, sandbox.tool(&["aside", "--run-id", &run_id(n)]).env("SVC_SEARCH_URL", gate.url()).spawn(), number);
+        killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(n)]).env("SVC_SEARCH_URL", gate.url()).spawn(), number);
         let blocked = sandbox.settings(&a)["block"] == "true";
         // The next call, of whatever run, takes the block off; the same run begins anew.
-        let again = sandbox.run(&["aside", "--run-id", &run_id(if n % 2 == 0 { n } else { n + 100 })]).ok().changed();
+        let again = sandbox.run(&["clone", "--run-id", &run_id(if n % 2 == 0 { n } else { n + 100 })]).ok().changed();
         assert_eq!(warned(&again, "block_taken_off").len(), usize::from(blocked), "{side:?} {number} {again}");
         assert_eq!(again.result()["released"], if blocked { json!([a]) } else { json!([]) });
         assert_eq!(sandbox.content(), content, "{side:?} {number}");
         for run in [n, n + 100] {
             let run = run_id(run);
             if sandbox.copies().iter().any(|name| name.contains(&run)) {
-                sandbox.run(&["unstage", "--run", &run]).ok().changed();
+                sandbox.run(&["discard", "--run", &run]).ok().changed();
             }
         }
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{side:?} {number}");
     }
     // Its own removal takes the block off too.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
-    killed(&gate, sandbox.tool(&["aside", "--run-id", &run_id(50)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
+    killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(50)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
     sandbox.run(&["swap", "--run", &run_id(50)]).refused("not_proven");
-    sandbox.run(&["unstage", "--run", &run_id(50)]).ok().changed();
+    sandbox.run(&["discard", "--run", &run_id(50)]).ok().changed();
     assert_eq!(sandbox.content(), content);
-    // An aside that is taken back has removed what an earlier one left all the same.
+    // A clone that is taken back has removed what an earlier one left all the same.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(4, Side::After);
-    killed(&gate, sandbox.tool(&["aside", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 4);
+    killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 4);
     assert_eq!(sandbox.copies().len(), 2);
-    let dry = sandbox.run(&["aside", "--run-id", &run_id(51), "--dry-run"]).ok().unchanged();
+    let dry = sandbox.run(&["clone", "--run-id", &run_id(51), "--dry-run"]).ok().unchanged();
     assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 1 + 4, "{dry}");
     let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions"}, "status": 403});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("POST /{a}/_clone/"), 1, 403, &refusal);
-    let again = sandbox.tool(&["aside", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).run();
+    let again = sandbox.tool(&["clone", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).run();
     again.fails(1, "search_forbidden").changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     // A connection that breaks at a clone, whether the server made it or not: what is missing is asked for again.
     for side in [Side::Before, Side::After] {
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, side).hanging_up();
-        let aside = sandbox.tool(&["aside"]).env("SVC_SEARCH_URL", gate.url()).run().ok().changed();
+        let clone = sandbox.tool(&["clone"]).env("SVC_SEARCH_URL", gate.url()).run().ok().changed();
         assert_eq!((sandbox.copies().len(), sandbox.content()), (2, content.clone()), "{side:?}");
-        sandbox.from(&["unstage"], &aside).ok();
+        sandbox.from(&["discard"], &clone).ok();
     }
 }
 
 #[test]
 fn what_cannot_be_cloned_is_refused_by_all_its_names() {
-    let sandbox = Sandbox::new("aside-no");
+    let sandbox = Sandbox::new("clone-no");
     sandbox.simple("a", 3);
     let closed = sandbox.simple("closed", 3);
     sandbox.ask("POST", &format!("/{closed}/_close"), None);
-    let refused = sandbox.run(&["aside"]).refused("index_closed");
+    let refused = sandbox.run(&["clone"]).refused("index_closed");
     assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&closed));
     sandbox.ask("DELETE", &format!("/{closed}"), None);
     let red = sandbox.red("red");
-    sandbox.run(&["aside"]).refused("live_index_red");
-    sandbox.run(&["aside", "--indices", &format!("*,-{red}")]).ok().changed();
-    sandbox.run(&["aside", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
+    sandbox.run(&["clone"]).refused("live_index_red");
+    sandbox.run(&["clone", "--indices", &format!("*,-{red}")]).ok().changed();
+    sandbox.run(&["clone", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     let copy = health.result()["copies"][0].clone();
     assert_eq!((&copy["purpose"], copy["name"].as_str()), (&json!("unfinished"), sandbox.copies().first().map(String::as_str)));
     let run = copy["run"].as_str().unwrap();
-    sandbox.run(&["unstage", "--run", run]).ok().changed();
+    sandbox.run(&["discard", "--run", run]).ok().changed();
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
-    sandbox.run(&["unstage", "--run", run]).fails(4, "swap_not_found").unchanged();
+    sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found").unchanged();
 
     // The same when nothing is noted of it any more: the state folder was lost, or is another host's.
     let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(60)]).stdin(created.text()).run().ok();
@@ -186,22 +186,22 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     let runs: Vec<_> =
         health.result()["copies"].as_array().unwrap().iter().map(|one| one["run"].as_str().unwrap().to_owned()).collect();
     assert_eq!(runs, [run_id(61), run_id(60)], "{staged} {restored}");
-    sandbox.run(&["unstage", "--run", &run_id(60), "--dry-run"]).ok().unchanged();
-    sandbox.run(&["unstage", "--run", &run_id(60)]).ok().changed();
-    let mut other = sandbox.tool(&["unstage", "--run", &run_id(61)]);
+    sandbox.run(&["discard", "--run", &run_id(60), "--dry-run"]).ok().unchanged();
+    sandbox.run(&["discard", "--run", &run_id(60)]).ok().changed();
+    let mut other = sandbox.tool(&["discard", "--run", &run_id(61)]);
     other = other.env("SVC_INDICES", "other-*");
     other.run().fails(4, "swap_not_found").unchanged();
-    // What was kept, set aside or staged is not removed where it may be all that there is.
-    sandbox.run(&["aside", "--run-id", &run_id(62)]).ok().changed();
+    // What was kept, cloned or staged is not removed where it may be all that there is.
+    sandbox.run(&["clone", "--run-id", &run_id(62)]).ok().changed();
     sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(63)]).stdin(created.text()).run().ok();
     std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
     sandbox.ask("DELETE", &format!("/{live}"), None);
     for n in 61..=63 {
-        sandbox.run(&["unstage", "--run", &run_id(n)]).refused("copy_may_be_the_last");
+        sandbox.run(&["discard", "--run", &run_id(n)]).refused("copy_may_be_the_last");
     }
     sandbox.simple("docs", 1);
     for n in 61..=63 {
-        sandbox.run(&["unstage", "--run", &run_id(n)]).ok().changed();
+        sandbox.run(&["discard", "--run", &run_id(n)]).ok().changed();
     }
     assert_eq!(sandbox.names(), [live]);
 }

@@ -1,4 +1,4 @@
-//! `unstage`: what was staged, set aside, kept or replaced is removed. Which copies a run has, the names on the server say.
+//! `discard`: what was staged, cloned, kept or replaced is removed. Which copies a run has, the names on the server say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::commands::aside;
+use crate::commands::clone;
 use crate::connection::Connection;
 use crate::guard;
 use crate::index::act::Act;
@@ -25,12 +25,12 @@ use crate::restore::swap;
 use crate::server::Server;
 use crate::throttle::Left;
 
-/// Arguments of `svc-snap unstage`.
+/// Arguments of `svc-snap discard`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  svc-snap unstage --from staged.json                 a staging that was only a rehearsal
-  svc-snap unstage --run 20261120t020003z-hand        what the swap of that run kept")]
-pub struct UnstageArgs {
+  svc-snap discard --from staged.json                 a staging that was only a rehearsal
+  svc-snap discard --run 20261120t020003z-hand        what the swap of that run kept")]
+pub struct DiscardArgs {
     #[command(flatten)]
     given: GivenArgs,
     #[command(flatten)]
@@ -45,30 +45,30 @@ pub struct UnstageArgs {
 
 /// Copies of ours that are not there any more.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Unstaged {
+pub struct Discarded {
     /// The cluster.
     pub cluster_uuid: String,
     /// The run whose copies they were.
     pub run: String,
     /// Every copy that the server shows of the run, and that its document or note speaks of.
-    pub indices: Vec<UnstagedIndex>,
+    pub indices: Vec<DiscardedIndex>,
     /// The requests, in their order.
     pub plan: Vec<Action>,
 }
 
 /// One copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnstagedIndex {
+pub struct DiscardedIndex {
     /// Its name.
     pub name: String,
     /// What became of it.
-    pub state: UnstageState,
+    pub state: DiscardState,
 }
 
 /// What became of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum UnstageState {
+pub enum DiscardState {
     /// It is there.
     There,
     /// This call removed it.
@@ -77,7 +77,7 @@ pub enum UnstageState {
     Gone,
 }
 
-pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
+pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     let is_unnoted = args.given.run().is_some_and(|run| !swaps::path(call, run).exists());
     let (given, run) = match args.given.run().filter(|_| is_unnoted) {
         Some(run) => (None, run.clone()),
@@ -112,51 +112,51 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
 
 /// Removes the copies of these names, and the note of their run, where there is one.
 fn clear(
-    args: &UnstageArgs,
+    args: &DiscardArgs,
     call: &Call,
     server: &Server,
     run: &RunId,
     names: &BTreeSet<String>,
     noted: Option<&Begun>,
-) -> StepResult<Unstaged> {
+) -> StepResult<Discarded> {
     let found = look(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     refuse_holders(&found)?;
     let left = Left::find(call, server, None)?;
     // A call that was killed may have left a live index without writes.
     let blocked = match noted {
-        Some(Begun::Aside(aside)) => aside::blocked(server, aside)?,
+        Some(Begun::Cloned(clone)) => clone::blocked(server, clone)?,
         _ => Vec::new(),
     };
     let unblocks = Act::each(blocked.iter().map(String::as_str), Act::Unblock);
     let removals = Act::each(found.keys().map(String::as_str), Act::Delete);
-    let state = |name: &String| if found.contains_key(name) { UnstageState::There } else { UnstageState::Gone };
-    let mut unstaged = Unstaged {
+    let state = |name: &String| if found.contains_key(name) { DiscardState::There } else { DiscardState::Gone };
+    let mut discarded = Discarded {
         cluster_uuid: server.cluster_uuid.clone(),
         run: run.to_string(),
-        indices: names.iter().map(|name| UnstagedIndex { name: name.clone(), state: state(name) }).collect(),
+        indices: names.iter().map(|name| DiscardedIndex { name: name.clone(), state: state(name) }).collect(),
         plan: left.actions().chain(unblocks.iter().chain(&removals).map(Act::action)).collect(),
     };
     if args.dry.dry_run {
-        return Ok(unstaged);
+        return Ok(discarded);
     }
     left.put_back(call, server);
     let ended = unblocks
         .iter()
         .try_for_each(|act| act.send(call, server))
-        .and_then(|()| removals.iter().try_for_each(|act| remove(call, server, act, &mut unstaged)))
+        .and_then(|()| removals.iter().try_for_each(|act| remove(call, server, act, &mut discarded)))
         .and_then(|()| if noted.is_some() { swaps::remove(call, run) } else { Ok(()) });
     match ended {
-        Ok(()) => Ok(unstaged),
-        Err(failure) => Err(Stopped::with(failure, unstaged)),
+        Ok(()) => Ok(discarded),
+        Err(failure) => Err(Stopped::with(failure, discarded)),
     }
 }
 
-fn remove(call: &Call, server: &Server, act: &Act, unstaged: &mut Unstaged) -> Result<(), Failure> {
+fn remove(call: &Call, server: &Server, act: &Act, discarded: &mut Discarded) -> Result<(), Failure> {
     call.check()?;
     act.send(call, server)?;
     let Act::Delete(names) = act else { return Ok(()) };
-    let removed = unstaged.indices.iter_mut().filter(|one| names.contains(&one.name));
-    removed.for_each(|one| one.state = UnstageState::Removed);
+    let removed = discarded.indices.iter_mut().filter(|one| names.contains(&one.name));
+    removed.for_each(|one| one.state = DiscardState::Removed);
     Ok(())
 }
 

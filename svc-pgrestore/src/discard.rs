@@ -1,6 +1,6 @@
-//! `unstage`: drop what was staged or kept, and nothing else.
+//! `discard`: drop what was staged or kept, and nothing else.
 
-use svc_pgdump::Aside;
+use svc_pgdump::Cloned;
 use svc_pgdump::admin::{Admin, AdminArgs, Named, databases, drop_statement};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
@@ -11,16 +11,16 @@ use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::exchange::run_of;
 use crate::names;
-use crate::outcome::{Restored, Staged, Swapped, Unstaged};
+use crate::outcome::{Discarded, Restored, Staged, Swapped};
 use crate::settings::DatabaseArgs;
-use crate::swap::{ASIDE, OWN_SCHEMAS, SCHEMAS};
+use crate::swap::{CLONE, OWN_SCHEMAS, SCHEMAS};
 
-/// Arguments of `svc-pgrestore unstage`.
+/// Arguments of `svc-pgrestore discard`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The live database is never dropped, whatever it was called before.\n\nExample:\n  svc-pgrestore unstage --from swapped.json"
+    after_help = "The live database is never dropped, whatever it was called before.\n\nExample:\n  svc-pgrestore discard --from swapped.json"
 )]
-pub struct UnstageArgs {
+pub struct DiscardArgs {
     #[command(flatten)]
     given: GivenArgs,
     #[command(flatten)]
@@ -42,7 +42,7 @@ struct Spoken {
     copies: Vec<Named>,
 }
 
-pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
+pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     let received = args.given.read(call, &SCHEMAS)?;
     let spoken = spoken(&received)?;
     args.database.agrees_with(&spoken.database)?;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
     let catalog = databases(&mut admin.client)?;
     let (drop, absent) = sort(&spoken, &catalog)?;
     let plan: Vec<Action> = drop.iter().map(|one| Action::statement(drop_statement(&one.name))).collect();
-    let mut unstaged = Unstaged {
+    let mut discarded = Discarded {
         database: spoken.database,
         system_identifier: admin.server.system_identifier.clone(),
         dropped: if args.dry.dry_run { drop.clone() } else { Vec::new() },
@@ -60,25 +60,25 @@ pub(crate) fn run(args: &UnstageArgs, call: &Call) -> StepResult<Unstaged> {
         plan,
     };
     if args.dry.dry_run {
-        return Ok(unstaged);
+        return Ok(discarded);
     }
     for one in drop {
         let dropped = call.check().and_then(|()| admin.alter(call, &drop_statement(&one.name), &format!("drop {}", one.name)));
         if let Err(failure) = dropped {
-            return Err(Stopped::with(failure, unstaged));
+            return Err(Stopped::with(failure, discarded));
         }
-        unstaged.dropped.push(one);
+        discarded.dropped.push(one);
     }
-    forget(&mut admin, &spoken.run, call).map_err(|failure| call.stopped(failure, unstaged.clone()))?;
-    Ok(unstaged)
+    forget(&mut admin, &spoken.run, call).map_err(|failure| call.stopped(failure, discarded.clone()))?;
+    Ok(discarded)
 }
 
 /// Removes the notes of the run, unless a copy that they speak of is still there: that of a swap knows more than the document of
-/// the staging before it, and a copy that was set aside is noted by the tool that did it. A note that is cut stays: which copies it
+/// the staging before it, and a copy that was cloned is noted by the tool that did it. A note that is cut stays: which copies it
 /// spoke of is unknown.
 fn forget(admin: &mut Admin, run: &RunId, call: &Call) -> Result<(), Failure> {
     let catalog = databases(&mut admin.client)?;
-    for (tool, schemas) in [("svc-pgrestore", OWN_SCHEMAS.as_slice()), ("svc-pgdump", &[ASIDE])] {
+    for (tool, schemas) in [("svc-pgrestore", OWN_SCHEMAS.as_slice()), ("svc-pgdump", &[CLONE])] {
         let Ok(noted) = swaps::read(call, run, schemas).and_then(|received| spoken(&received)) else { continue };
         let (left, _) = sort(&noted, &catalog)?;
         if left.is_empty() {
@@ -92,7 +92,7 @@ fn spoken(received: &Received) -> Result<Spoken, Failure> {
     match received.step() {
         "stage" => of_stage(received, received.result()?),
         "swap" => of_swap(received.result()?),
-        "aside" => of_aside(received.result()?),
+        "clone" => of_clone(received.result()?),
         _ => {
             let restored: Restored = received.result()?;
             restored.swap.map_or_else(|| of_stage(received, restored.stage), of_swap)
@@ -109,12 +109,12 @@ fn of_stage(received: &Received, staged: Staged) -> Result<Spoken, Failure> {
     })
 }
 
-fn of_aside(aside: Aside) -> Result<Spoken, Failure> {
+fn of_clone(clone: Cloned) -> Result<Spoken, Failure> {
     Ok(Spoken {
-        run: run_of(&aside.run)?,
-        database: aside.database,
-        system_identifier: aside.system_identifier,
-        copies: vec![aside.aside],
+        run: run_of(&clone.run)?,
+        database: clone.database,
+        system_identifier: clone.system_identifier,
+        copies: vec![clone.clone],
     })
 }
 

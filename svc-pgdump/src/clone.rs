@@ -1,4 +1,4 @@
-//! `aside`: a standing copy of the database on the same server, which `svc-pgrestore swap` makes live again. It is made by the
+//! `clone`: a clone of the database on the same server, which `svc-pgrestore swap` makes live again. It is made by the
 //! server, file by file, and so is much quicker than a dump and its restore; it lies on the same disk, and so is no backup.
 
 mod act;
@@ -16,15 +16,15 @@ use crate::properties::Properties;
 use crate::refusal;
 
 /// The schema of its documents and notes.
-const SCHEMA: &str = "svc-pgdump.aside/1";
+const SCHEMA: &str = "svc-pgdump.clone/1";
 
-/// Arguments of `svc-pgdump aside`.
+/// Arguments of `svc-pgdump clone`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: a way back without a restore, after the service's stop
-  svc-pgdump aside > aside.json
-  svc-pgrestore swap --from aside.json                back to what was set aside
-  svc-pgrestore unstage --from aside.json             it is not needed any more")]
-pub struct AsideArgs {
+  svc-pgdump clone > clone.json
+  svc-pgrestore swap --from clone.json                back to what was cloned
+  svc-pgrestore discard --from clone.json             it is not needed any more")]
+pub struct CloneArgs {
     #[arg(long = "dbname", value_name = "DBNAME", env = "SVC_DATABASE")]
     dbname: Option<String>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub struct AsideArgs {
 
 /// A standing copy of the database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Aside {
+pub struct Cloned {
     /// The run whose copy it is; its name holds it, and `--run` takes it.
     pub run: String,
     /// The live database that it is a copy of.
@@ -52,7 +52,7 @@ pub struct Aside {
     /// Its owner, which is that of the live database.
     pub owner: String,
     /// The copy.
-    pub aside: Named,
+    pub clone: Named,
     /// `true`: it is whole, and has the live database's owner, settings, rights, comment and connection limit. Only then it can
     /// be swapped in.
     pub proven: bool,
@@ -64,25 +64,25 @@ pub struct Aside {
     pub plan: Vec<Action>,
 }
 
-pub(crate) fn run(args: &AsideArgs, call: &Call) -> StepResult<Aside> {
+pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     let database = database_name(args.dbname.as_deref(), &args.service.name)?;
     of_the_service(&database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
     let _lock = admin.lock(call, &database, args.dry.dry_run)?;
     let (live, creation) = look(&admin, call, &database)?;
-    let mut aside = planned(call, &admin, &database, &live, &creation);
-    if let Some(done) = done(&mut admin, call, &aside)? {
+    let mut clone = planned(call, &admin, &database, &live, &creation);
+    if let Some(done) = done(&mut admin, call, &clone)? {
         return Ok(done);
     }
     if !args.ignore_room {
         room(&admin, live.size_bytes)?;
     }
     if args.dry.dry_run {
-        return Ok(aside);
+        return Ok(clone);
     }
-    match act::set_aside(&mut admin, call, &creation, &mut aside) {
-        Ok(()) => Ok(aside),
-        Err(failure) => Err(call.stopped(failure, aside)),
+    match act::cloned(&mut admin, call, &creation, &mut clone) {
+        Ok(()) => Ok(clone),
+        Err(failure) => Err(call.stopped(failure, clone)),
     }
 }
 
@@ -103,7 +103,7 @@ fn look(admin: &Admin, call: &Call, database: &str) -> Result<(Live, Creation), 
     let number = |at| u64::try_from(row.get::<_, i64>(at)).unwrap_or_default();
     let live = Live { size_bytes: number(0), tables_count: number(1) };
     let creation = Creation {
-        name: copy_name(database, "aside", call.run_id()),
+        name: copy_name(database, "clone", call.run_id()),
         owner: properties.owner.clone(),
         properties: Some(properties),
         server: admin.server.version_num,
@@ -114,15 +114,15 @@ fn look(admin: &Admin, call: &Call, database: &str) -> Result<(Live, Creation), 
     Ok((live, creation))
 }
 
-fn planned(call: &Call, admin: &Admin, database: &str, live: &Live, creation: &Creation) -> Aside {
+fn planned(call: &Call, admin: &Admin, database: &str, live: &Live, creation: &Creation) -> Cloned {
     let copy = creation.copy_of(database);
-    Aside {
+    Cloned {
         run: call.run_id().to_string(),
         database: database.to_owned(),
         system_identifier: admin.server.system_identifier.clone(),
         server_version: admin.server.version.clone(),
         owner: creation.owner.clone(),
-        aside: Named { name: creation.name.clone(), oid: None },
+        clone: Named { name: creation.name.clone(), oid: None },
         proven: false,
         size_bytes: live.size_bytes,
         tables_count: live.tables_count,
@@ -130,22 +130,22 @@ fn planned(call: &Call, admin: &Admin, database: &str, live: &Live, creation: &C
     }
 }
 
-/// Whether this run has set it aside already.
+/// Whether this run has cloned it already.
 ///
 /// # Errors
-/// The run is about another database, what it set aside is gone or was swapped in (3), or a database of that name is somebody
+/// The run is about another database, what it cloned is gone or was swapped in (3), or a database of that name is somebody
 /// else's (3); the note is empty or damaged (7).
-fn done(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<Option<Aside>, Failure> {
-    let noted: Option<Aside> = swaps::find(call, call.run_id(), &[SCHEMA])?.map(|received| received.result()).transpose()?;
+fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned>, Failure> {
+    let noted: Option<Cloned> = swaps::find(call, call.run_id(), &[SCHEMA])?.map(|received| received.result()).transpose()?;
     let catalog = databases(&mut admin.client)?;
-    let is_taken = catalog.iter().any(|one| one.name == wanted.aside.name);
+    let is_taken = catalog.iter().any(|one| one.name == wanted.clone.name);
     let Some(noted) = noted else {
         if !is_taken {
             return Ok(None);
         }
         return Err(Failure::refused(
-            "aside_exists",
-            format!("There is a database {} already, of which nothing is noted here.", wanted.aside.name),
+            "clone_exists",
+            format!("There is a database {} already, of which nothing is noted here.", wanted.clone.name),
         )
         .hint("Look at it; or give this run an id of its own: --run-id or SVC_RUN_ID."));
     };
@@ -155,12 +155,12 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Aside) -> Result<Option<Aside>,
     if !noted.proven {
         return Ok(None);
     }
-    if catalog.contains(&noted.aside) {
+    if catalog.contains(&noted.clone) {
         return Ok(Some(noted));
     }
     Err(Failure::refused(
         "copy_missing",
-        format!("The run {} has set the database aside already, and that copy is gone or was swapped in.", wanted.run),
+        format!("The run {} has cloned the database already, and that clone is gone or was swapped in.", wanted.run),
     )
     .hint("Give this one a run id of its own: --run-id or SVC_RUN_ID; without, run the command again."))
 }
