@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::{Call, Failure, Status};
 
+use crate::disk::{NodeDisk, disks};
 use crate::index::{Index, portions};
 use crate::restore::chosen::Chosen;
 use crate::restore::record::swapped::SwapIndex;
 use crate::restore::stage::Bring;
-use crate::server::disk::{NodeDisk, disks};
 use crate::server::json::{members, number, text};
 use crate::server::path::path;
 use crate::server::{Product, Server};
@@ -280,7 +280,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::server::disk::Level;
+    use crate::disk::Level;
 
     fn disk(available_bytes: u64, high_watermark_bytes: Option<u64>) -> NodeDisk {
         NodeDisk {

@@ -24,7 +24,12 @@ pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option
 
 /// Whether a run of this host holds that lock.
 pub(crate) fn is_locked(call: &Call, server: &Server) -> bool {
-    Lock::is_held(call, "indices", &format!("of {}", server.cluster_uuid)).unwrap_or_default()
+    holder(call, server).is_some()
+}
+
+/// Who holds it, as [`Lock::holder`].
+pub(crate) fn holder(call: &Call, server: &Server) -> Option<String> {
+    Lock::holder(call, "indices", &format!("of {}", server.cluster_uuid))
 }
 
 /// Refuses names outside the scope.

@@ -23,13 +23,14 @@
 
 mod capacity;
 mod cleanup;
+mod client;
 #[cfg(test)]
 mod codes;
 mod commands;
 mod configure;
-mod connection;
 mod create;
 mod delete;
+mod disk;
 mod guard;
 mod health;
 mod index;
@@ -38,12 +39,21 @@ mod prune;
 mod register;
 mod repository;
 mod restore;
-mod server;
 mod show;
 mod snapshot;
 mod throttle;
 mod verify;
 mod wait;
+
+/// Where the other modules look for the client.
+mod server {
+    pub(crate) use crate::client::errors as refusal;
+    pub(crate) use crate::client::{self, Product, Server, busy, json, left_at_work, path, product_name};
+}
+/// The same.
+mod connection {
+    pub(crate) use crate::client::auth::Connection;
+}
 
 use clap::{Parser, Subcommand};
 use schemars::Schema;

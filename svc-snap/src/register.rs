@@ -86,13 +86,12 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     let server = Server::connect(&args.connection, call)?;
     let name = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, name, &args.dry)?;
-    let (before, note) = repository::definition(&server, name)?.map(|value| Definition::read(&value)).unzip();
+    let (before, is_left) = repository::definition(&server, name)?.map(|value| Definition::read(call, &value)).unzip();
     if let Some(before) = before.as_ref().filter(|_| !args.replace) {
         before.refuse_loss(name, &wanted)?;
     }
     // What a dead run has left of its rate is put back by this request.
-    let left = note.flatten().filter(|note| note.is_alive(call) == Some(false));
-    let is_same = before.as_ref() == Some(&wanted) && left.is_none();
+    let is_same = before.as_ref() == Some(&wanted) && is_left != Some(true);
     let request = Action::request("PUT", path(&["_snapshot", name]), Some(wanted.shown()));
     let registered = Registered {
         cluster_uuid: server.cluster_uuid.clone(),
@@ -111,9 +110,6 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
         Err(Refusal::WithoutEffect(failure)) => return Err(failure.into()),
         Err(Refusal::Registered(failure)) => return Err(Stopped::with(failure, registered)),
     };
-    if let Some(note) = left.filter(|_| is_right) {
-        note.forget(call);
-    }
     if !is_right {
         let message = format!("The repository {name} is registered, but not with the settings that were sent.");
         let failure = Failure::failed("repository_other_than_asked", message)
@@ -147,7 +143,7 @@ impl Act<'_> {
         let sent = self.server.change(self.call, "PUT", &path, Some(&self.wanted.body()));
         // A server keeps a repository that it could not verify.
         let after = repository::definition(self.server, self.name);
-        let after = after.map(|after| after.map(|value| Definition::read(&value).0));
+        let after = after.map(|after| after.map(|value| Definition::read(self.call, &value).0));
         let is_right = matches!(&after, Ok(Some(after)) if after.is_as(self.wanted));
         let failure = match sent {
             Ok(_) => return after.map(|_| is_right).map_err(Refusal::Registered),

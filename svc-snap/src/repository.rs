@@ -41,6 +41,11 @@ pub(crate) fn hold(call: &Call, server: &Server, repository: &str) -> Result<Loc
     Lock::take(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
 }
 
+/// Who holds it, as [`Lock::holder`].
+pub(crate) fn holder(call: &Call, server: &Server, repository: &str) -> Option<String> {
+    Lock::holder(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
+}
+
 /// The repository's definition as the server has it, `None` where none of that name is registered.
 pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Value>, Failure> {
     let found = server.find(&path(&["_snapshot", repository]))?;

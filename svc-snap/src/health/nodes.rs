@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::Failure;
 
+use crate::disk::holds_data;
 use crate::server::Server;
-use crate::server::disk::holds_data;
 use crate::server::json::{members, text};
 
 /// One node.

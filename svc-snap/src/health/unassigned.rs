@@ -31,7 +31,7 @@ fn explain(server: &Server, index: &str) -> Result<Option<String>, Failure> {
     let shard = list(&shards, "").find(is_missing).and_then(|row| text(row, "/shard")?.parse::<u64>().ok());
     let Some(shard) = shard else { return Ok(None) };
     let body = json!({"index": index, "shard": shard, "primary": true});
-    let answer = server.ask("POST", "/_cluster/allocation/explain", Some(&body))?;
+    let answer = server.post("/_cluster/allocation/explain", Some(&body))?;
     let deciders = list(&answer, "/node_allocation_decisions").flat_map(|node| list(node, "/deciders"));
     let mut against = deciders.filter(|one| text(one, "/decision") != Some("YES"));
     let why = against.find_map(|one| text(one, "/explanation"));

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use svc_step::Failure;
 use svc_step::line_secrets::json_without_secrets;
 use svc_step::secret::{Secret, is_secret_name};
+use svc_step::{Call, Failure};
 
 use super::RegisterArgs;
 use crate::repository;
 use crate::server::json::text;
-use crate::throttle::{Note, without_note};
+use crate::throttle::without_note;
 
 /// A setting of the command line: `KEY=VALUE`, or `KEY=@FILE` for a secret.
 #[derive(Debug, Clone)]
@@ -82,11 +82,10 @@ impl Definition {
         Ok(Self { kind: args.kind.clone(), settings })
     }
 
-    /// As it was registered, without a run's change of its rate; and that run's note.
-    pub(super) fn read(value: &Value) -> (Self, Option<Note>) {
-        let settings = value.get("settings").and_then(Value::as_object).cloned().unwrap_or_default();
-        let (settings, note) = without_note(&settings);
-        (Self { kind: text(value, "/type").unwrap_or_default().to_owned(), settings }, note)
+    /// As it was registered, without a run's change of its rate; and whether an ended run of this state folder made one.
+    pub(super) fn read(call: &Call, value: &Value) -> (Self, bool) {
+        let (settings, is_left) = without_note(call, value);
+        (Self { kind: text(value, "/type").unwrap_or_default().to_owned(), settings }, is_left)
     }
 
     pub(super) fn body(&self) -> Value {
@@ -174,7 +173,8 @@ mod tests {
 
     #[test]
     fn what_would_be_lost_is_named_without_secrets_and_what_is_added_is_no_loss() {
-        let of = |settings: Value| Definition::read(&json!({"type": "fs", "settings": settings})).0;
+        let of =
+            |settings: Value| Definition { kind: "fs".to_owned(), settings: settings.as_object().cloned().unwrap_or_default() };
         let wanted = of(json!({"location": "/a", "compress": "true"}));
         assert!(of(json!({"location": "/a"})).refuse_loss("r", &wanted).is_ok());
         assert_eq!(of(json!({"location": "/b"})).refuse_loss("r", &wanted).unwrap_err().code, "repository_elsewhere");

@@ -20,7 +20,7 @@ pub(crate) struct Verdict {
 
 /// Asks the server to verify the repository.
 pub(crate) fn verify(server: &Server, repository: &str) -> Result<Verdict, Failure> {
-    let answer = match server.ask("POST", &path(&["_snapshot", repository, "_verify"]), None) {
+    let answer = match server.post(&path(&["_snapshot", repository, "_verify"]), None) {
         Ok(answer) => answer,
         Err(failure) if failure.code == unusable::CODE => {
             let (unusable_nodes, failure) = unusable::explained(server, repository, failure);
