@@ -27,16 +27,13 @@ mod client;
 #[cfg(test)]
 mod codes;
 mod commands;
-mod configure;
 mod create;
 mod delete;
 mod disk;
 mod guard;
-mod health;
 mod index;
 mod list;
 mod prune;
-mod register;
 mod repository;
 mod restore;
 mod show;
@@ -81,9 +78,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Step {
     /// Make the repository's folder and put it into the server's configuration
-    Configure(configure::ConfigureArgs),
+    Configure(commands::configure::ConfigureArgs),
     /// Make a repository known to the server
-    Register(register::RegisterArgs),
+    Register(commands::register::RegisterArgs),
     /// Let every node prove that it can use the repository
     Verify(verify::VerifyArgs),
     /// Take a snapshot, wait for it, and judge it
@@ -111,7 +108,7 @@ enum Step {
     /// Remove the snapshots that are not needed any more
     Prune(prune::PruneArgs),
     /// Say how the server is, and whether it is ready for snapshots
-    Health(health::HealthArgs),
+    Health(commands::health::HealthArgs),
 }
 
 impl Tool for Cli {
@@ -124,8 +121,8 @@ impl Tool for Cli {
 
     fn run(self, call: &Call) -> Finished {
         match self.step {
-            Step::Configure(args) => call.step("configure", args.dry.dry_run, |call| configure::run(&args, call)),
-            Step::Register(args) => call.step("register", args.dry.dry_run, |call| register::run(&args, call)),
+            Step::Configure(args) => call.step("configure", args.dry.dry_run, |call| commands::configure::run(&args, call)),
+            Step::Register(args) => call.step("register", args.dry.dry_run, |call| commands::register::run(&args, call)),
             Step::Verify(args) => call.step("verify", false, |call| verify::run(&args, call)),
             Step::Create(args) => call.step("create", args.dry.dry_run, |call| create::run(&args, call)),
             Step::Wait(args) => call.step("wait", false, |call| wait::run(&args, call)),
@@ -139,7 +136,7 @@ impl Tool for Cli {
             Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
             Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),
-            Step::Health(args) => call.step("health", false, |call| health::run(&args, call)),
+            Step::Health(args) => call.step("health", false, |call| commands::health::run(&args, call)),
         }
     }
 }
@@ -154,8 +151,8 @@ pub fn cli() -> clap::Command {
 #[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![
-        svc_step::schema::of::<configure::Configured>(Cli::NAME, "configure"),
-        svc_step::schema::of::<register::Registered>(Cli::NAME, "register"),
+        svc_step::schema::of::<commands::configure::Configured>(Cli::NAME, "configure"),
+        svc_step::schema::of::<commands::register::Registered>(Cli::NAME, "register"),
         svc_step::schema::of::<verify::Verified>(Cli::NAME, "verify"),
         svc_step::schema::of::<create::Created>(Cli::NAME, "create"),
         svc_step::schema::of::<wait::Waited>(Cli::NAME, "wait"),
@@ -169,6 +166,6 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<cleanup::CleanedUp>(Cli::NAME, "cleanup"),
         svc_step::schema::of::<delete::Deleted>(Cli::NAME, "delete"),
         svc_step::schema::of::<prune::Pruned>(Cli::NAME, "prune"),
-        svc_step::schema::of::<health::Health>(Cli::NAME, "health"),
+        svc_step::schema::of::<commands::health::Health>(Cli::NAME, "health"),
     ]
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod cleanup;
 pub(crate) mod name;
-pub(crate) mod unusable;
 pub(crate) mod verdict;
 
 use clap::Args;
