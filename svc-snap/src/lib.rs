@@ -29,7 +29,6 @@ mod codes;
 mod commands;
 mod create;
 mod delete;
-mod disk;
 mod guard;
 mod index;
 mod list;

@@ -62,6 +62,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let config = config(args.config.as_deref())?;
     let user = OsUser::named(&os_user(args, &config)?)?;
     let _lock = Lock::unless_dry(call, "search-config", &config.display().to_string(), args.dry.dry_run)?;
+    let todo = Todo::find(&location, &user)?;
     let text = file::read_text("read the server's configuration", &config, LARGEST)?;
     let edited = path_repo::add(&text, &location.display().to_string()).map_err(|refused| {
         let message = format!("{} is not changed: {}.", config.display(), refused.why);
@@ -70,7 +71,6 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
             refused.line
         ))
     })?;
-    let todo = Todo::find(&location, &user)?;
     let is_edited = edited.text != text;
     let run = call.run_id();
     let name = |number| if number == 1 { format!(".before-{run}") } else { format!(".before-{run}.{number}") };

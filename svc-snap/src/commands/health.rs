@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
+use crate::capacity::{Capacity, Level, NodeDisk, holds_data};
 use crate::client::auth::Connection;
 use crate::client::json::{list, members, number, text};
 use crate::client::path::path;
 use crate::client::{Product, Server};
-use crate::disk::{Level, NodeDisk, disks, holds_data};
 use crate::index::resolve::Patterns;
 use crate::index::scope::{Scope, ScopeArg};
 use crate::index::{copies, live};
@@ -191,7 +191,7 @@ fn get(args: &HealthArgs, call: &Call, server: &Server) -> Result<Health, Failur
         path_repo: in_all(&nodes),
         nodes,
         repository: repository(call, server, &args.repository.repository)?,
-        disks: disks(server)?,
+        disks: Capacity::get(server)?.disks,
         indices_bytes: indices_bytes(server, in_scope)?,
         copies: own_copies(server, scope)?,
         data_streams: content.streams.clone(),
