@@ -1,4 +1,5 @@
 //! Disk space and shards: on the disks of the data nodes below their watermarks, and under the cluster's limit of shards.
+//! What does not fit is refused (3: `no_room`, `too_many_shards`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,9 +113,6 @@ struct Load {
 /// Refuses what the data nodes have no room for, before anything is sent: a node that is past its low watermark gets no shard, past
 /// its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to everybody.
 /// `copies` of ours are removed first.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], copies: &[&str]) -> Result<Room, Failure> {
     let (capacity, given_up) = (Capacity::get(&chosen.server)?, held_by(&chosen.server, copies)?);
     let free_bytes = left(&capacity.disks, given_up.bytes);
@@ -126,9 +124,6 @@ pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], cop
 
 /// The same of a restore in place, which first gives up `live`, the indices of the same names: what does not even fit then is
 /// refused before anything is closed or deleted.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Bring], live: &[&str]) -> Result<(), Failure> {
     let Some(load) = load_of(call, chosen, brings)? else { return Ok(()) };
     let (capacity, given_up) = (Capacity::get(&chosen.server)?, held_by(&chosen.server, live)?);
@@ -138,9 +133,6 @@ pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Br
 }
 
 /// What the snapshot holds of the indices that are brought; `None` where that is not known, with a warning.
-///
-/// # Errors
-/// A signal, or the end of the time limit.
 fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load>, Failure> {
     let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
     // Elasticsearch has the sizes in one file.
@@ -186,9 +178,6 @@ fn held_by(server: &Server, names: &[&str]) -> Result<Load, Failure> {
 
 /// Refuses clones of `names` that the cluster would not take: they are hard links and need no room at first, but no new shard
 /// comes to a node that is past its watermark.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
     refuse_past(capacity.disks.iter().filter(|disk| disk.level >= Level::PastHigh || disk.takes_no_shards))?;
@@ -197,9 +186,6 @@ pub(crate) fn refuse_clones(server: &Server, names: &[&str]) -> Result<(), Failu
 
 /// The same of a swap, which is refused only where a clone would wait for a disk in vain, and what is live take no writes meanwhile:
 /// a clone lies where the shards of its index are.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_stuck_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
     let mut full = Capacity::get(server)?.disks;
     full.retain(|disk| disk.takes_no_shards);
@@ -226,9 +212,6 @@ fn refuse_past<'a>(past: impl Iterator<Item = &'a NodeDisk>) -> Result<(), Failu
 }
 
 /// Refuses a swap that would come to the cluster's limit of shards, at its clones of what is live or behind its exchange.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &BTreeMap<String, Index>) -> Result<(), Failure> {
     Capacity::get(server)?.refuse_shards(most_shards(indices, found), "Beside the existing ones, the swap needs up to")
 }

@@ -25,17 +25,11 @@ pub struct RepositoryArg {
 }
 
 /// One run at a time creates, deletes or registers in a repository of a cluster; a dry run does none of it.
-///
-/// # Errors
-/// Another run is at it (8).
 pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry: &DryRun) -> Result<Option<Lock>, Failure> {
     if dry.dry_run { Ok(None) } else { hold(call, server, repository).map(Some) }
 }
 
 /// The same for whoever only puts something back there.
-///
-/// # Errors
-/// Another run is at it (8).
 pub(crate) fn hold(call: &Call, server: &Server, repository: &str) -> Result<Lock, Failure> {
     Lock::take(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
 }

@@ -97,23 +97,14 @@ struct Note {
 }
 
 impl Note {
-    fn of(call: &Call, was: Option<String>, set: String) -> Self {
-        let (host, state_dir) = Self::place(call);
+    fn new(call: &Call, was: Option<String>, set: String) -> Self {
+        let (host, state_dir) = (Call::host(), call.state_dir().display().to_string());
         Self { run: call.run_id().to_string(), process: std::process::id(), host, state_dir, was, set }
-    }
-
-    fn place(call: &Call) -> (String, String) {
-        (Call::host(), call.state_dir().display().to_string())
-    }
-
-    /// As [`svc_step::lock::Lock::holder`] names its process.
-    fn holder(&self) -> String {
-        format!("{} (process {})", self.run, self.process)
     }
 
     /// Whether the locks of its run are those of this call.
     fn is_of_here(&self, call: &Call) -> bool {
-        (self.host.clone(), self.state_dir.clone()) == Self::place(call)
+        self.host == Call::host() && self.state_dir == call.state_dir().display().to_string()
     }
 }
 
@@ -194,16 +185,15 @@ impl<'a> Target<'a> {
         if found.note.as_ref() != Some(note) {
             return Ok(false);
         }
-        let by_hand =
-            |why: String| Failure::new(Status::Refused, "rate_not_put_back", format!("{why} {}", found.by_hand(server)));
-        if let Some(why) = found.harm() {
-            return Err(by_hand(format!("{why}.")));
-        }
         let (path, body) = found.restored();
-        match server.within(time, "PUT", &path, Some(&body)) {
-            Err(failure) if failure.status != Status::Unavailable => Err(by_hand(failure.message)),
-            ended => ended.map(|_| true),
-        }
+        let refused = match found.harm() {
+            Some(why) => format!("{why}."),
+            None => match server.within(time, "PUT", &path, Some(&body)) {
+                Err(failure) if failure.status != Status::Unavailable => failure.message,
+                ended => return ended.map(|_| true),
+            },
+        };
+        Err(Failure::new(Status::Refused, "rate_not_put_back", format!("{refused} {}", found.by_hand(server))))
     }
 }
 
@@ -223,7 +213,8 @@ impl Found<'_> {
             Target::Repository(name) => repository::holder(call, server, name),
             Target::Cluster | Target::AutoCreate => guard::holder(call, server),
         };
-        self.note.as_ref().is_some_and(|note| note.is_of_here(call) && holder() != Some(note.holder()))
+        let is_held = |note: &Note| holder() == Some(format!("{} (process {})", note.run, note.process));
+        self.note.as_ref().is_some_and(|note| note.is_of_here(call) && !is_held(note))
     }
 
     /// Why it is left as it is.
@@ -242,8 +233,7 @@ impl Found<'_> {
         let kind = self.definition.get("type").and_then(Value::as_str).unwrap_or_default();
         let mut settings = self.settings.clone();
         settings.shift_remove(REPOSITORY_NOTE);
-        let known = |key: &String| ["type", "settings", "uuid"].contains(&key.as_str());
-        if !repository::SHOWN_WHOLE.contains(&kind) || !self.definition.as_object().is_some_and(|all| all.keys().all(known)) {
+        if !repository::SHOWN_WHOLE.contains(&kind) {
             Some(format!("a repository of the type {kind} may have settings that the server does not show, and would lose them"))
         } else if json_without_secrets(&settings) != settings {
             Some("the repository has secrets among its settings, and is not written again".to_owned())
@@ -310,7 +300,7 @@ struct Change<'a> {
 
 impl<'a> Change<'a> {
     fn of(call: &Call, found: Found<'a>, set: String) -> Self {
-        let note = Note::of(call, found.was(), set);
+        let note = Note::new(call, found.was(), set);
         Self { found, note, is_answered: false }
     }
 
@@ -370,9 +360,6 @@ pub(crate) struct Rates<'a> {
 
 impl<'a> Rates<'a> {
     /// The repository's throttle, for a snapshot. What forbids a change is a warning (`rate_not_changed`), `why_not` for example.
-    ///
-    /// # Errors
-    /// A signal, or the end of the time limit.
     pub(crate) fn of_repository(
         call: &Call,
         server: &Server,
@@ -381,15 +368,14 @@ impl<'a> Rates<'a> {
         why_not: Option<&str>,
     ) -> Result<Self, Failure> {
         let left = Left::find(call, server, Some(name))?;
-        Self::plan(call, server, left, Target::Repository(name), rate, why_not.map(str::to_owned))
+        Self::plan(call, server, left, Target::Repository(name), rate, why_not)
     }
 
     /// The cluster's throttle, for a restore; left as it is where the cluster is not the service's alone.
     pub(crate) fn of_cluster(call: &Call, server: &Server, scope: &Scope, rate: &Rate) -> Result<Self, Failure> {
         let left = Left::find(call, server, None)?;
-        let why_not = (!scope.is_everything())
-            .then(|| format!("it is the whole cluster's, and the scope is {scope} (--scope, SVC_INDICES), not *"));
-        Self::plan(call, server, left, Target::Cluster, rate, why_not)
+        let why_not = format!("it is the whole cluster's, and the scope is {scope} (--scope, SVC_INDICES), not *");
+        Self::plan(call, server, left, Target::Cluster, rate, Some(why_not.as_str()).filter(|_| !scope.is_everything()))
     }
 
     fn plan(
@@ -398,42 +384,39 @@ impl<'a> Rates<'a> {
         left: Left<'a>,
         target: Target<'a>,
         rate: &Rate,
-        why_not: Option<String>,
+        why_not: Option<&str>,
     ) -> Result<Self, Failure> {
         let setting = target.keys().0.to_owned();
         let used = rate.clone().map(|asked| RateUsed { asked, setting, was: None, set: None, put_back: None });
         let mut rates = Self { left, target, used, planned: None };
-        rates.planned = rates.change(call, server, why_not)?;
+        rates.planned = rates.change(call, server, why_not);
+        call.check()?;
         Ok(rates)
     }
 
     /// How it is changed, by what the server has of it now; `None` where it is left as it is.
-    fn change(&mut self, call: &Call, server: &Server, why_not: Option<String>) -> Result<Option<Change<'a>>, Failure> {
-        let Some(used) = &mut self.used else { return Ok(None) };
+    fn change(&mut self, call: &Call, server: &Server, why_not: Option<&str>) -> Option<Change<'a>> {
+        let used = self.used.as_mut()?;
         let none = if self.target == Target::Cluster { "-1" } else { "0" };
-        let wanted = if used.asked == "none" { none } else { used.asked.as_str() };
+        let wanted = if used.asked == "none" { none } else { used.asked.as_str() }.to_owned();
         let looks = server.for_looks();
         let found = match self.target.get(|path| looks.get(path)) {
             Ok(found) => found,
-            Err(failure) => {
-                call.check()?;
-                self.leave(call, &why(&failure));
-                return Ok(None);
-            }
+            Err(failure) => return self.leave(call, &why(&failure)),
         };
         used.was = found.was();
-        if used.was.as_deref() == Some(wanted) {
-            return Ok(None);
+        if used.was.as_ref() == Some(&wanted) {
+            return None;
         }
-        if let Some(why) = why_not.or_else(|| found.obstacle(call, server)) {
-            self.leave(call, &why);
-            return Ok(None);
+        match why_not.map(str::to_owned).or_else(|| found.obstacle(call, server)) {
+            Some(why) => self.leave(call, &why),
+            None => Some(Change::of(call, found, wanted)),
         }
-        Ok(Some(Change::of(call, found, wanted.to_owned())))
     }
 
-    fn leave(&self, call: &Call, why: &str) {
+    fn leave<T>(&self, call: &Call, why: &str) -> Option<T> {
         call.warn("rate_not_changed", format!("Left as it is, {}: {}.", self.target.name(), why.trim_end_matches('.')));
+        None
     }
 
     /// A plan's requests between those that change the throttle and put it back, and after those that put back what dead runs have
@@ -471,8 +454,10 @@ impl<'a> Rates<'a> {
     /// the work too.
     fn make(&mut self, call: &Call, server: &Server) -> Option<Change<'a>> {
         self.planned.take()?;
-        let made = self.change(call, server, None).ok().flatten()?.make(server);
-        let made = made.map_err(|failure| self.leave(call, &why(&failure))).ok()?;
+        let made = match self.change(call, server, None)?.make(server) {
+            Ok(made) => made,
+            Err(failure) => return self.leave(call, &why(&failure)),
+        };
         self.used.iter_mut().for_each(|used| used.set = Some(made.note.set.clone()));
         Some(made)
     }
@@ -503,9 +488,6 @@ pub(crate) struct Left<'a>(Vec<(Note, Found<'a>)>);
 impl<'a> Left<'a> {
     /// Finds the notes of dead runs, on the cluster and on a repository; what cannot be read is passed over. A note whose run may be
     /// running is left alone, with a warning (`rate_left_changed`) that has the command which puts the setting back.
-    ///
-    /// # Errors
-    /// A signal, or the end of the time limit.
     pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
         let looks = server.for_looks();
         let repository = repository.and_then(|name| Target::Repository(name).get(|path| looks.get(path)).ok());
@@ -516,20 +498,17 @@ impl<'a> Left<'a> {
         let mut left = Vec::new();
         for found in [repository, cluster, auto_create].into_iter().flatten() {
             let Some(note) = found.note.clone() else { continue };
-            let why = match found.is_left(call, server) {
-                false if note.is_of_here(call) => continue,
-                false => "if it does not run any more".to_owned(),
-                true => match found.harm() {
-                    Some(why) => why,
-                    None => {
-                        left.push((note, found));
-                        continue;
-                    }
-                },
+            let why = match (found.is_left(call, server), found.harm()) {
+                (true, None) => {
+                    left.push((note, found));
+                    continue;
+                }
+                (true, Some(why)) => why,
+                (false, _) if note.is_of_here(call) => continue,
+                (false, _) => "if it does not run any more".to_owned(),
             };
-            let (name, by_hand) = (found.target.name(), found.by_hand(server));
-            let message = format!("The run {} on {} has changed {name}; {why}: {by_hand}", note.run, note.host);
-            call.warn("rate_left_changed", message);
+            let (Note { run, host, .. }, name, by_hand) = (note, found.target.name(), found.by_hand(server));
+            call.warn("rate_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
         }
         Ok(Self(left))
     }

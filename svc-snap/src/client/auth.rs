@@ -75,9 +75,6 @@ impl Connection {
     }
 
     /// Checks it and reads its files.
-    ///
-    /// # Errors
-    /// It is not right (2), a file cannot be read (see [`Failure::io`]), or one that holds a secret is open to others (3).
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
         let (args, address) = (&self.args, Address::parse(&self.args.url)?);
         if self.is_given("url") && address.password.is_some() {

@@ -26,9 +26,6 @@ pub(super) fn config(ca_cert: Option<&Path>, client: Option<ClientCert>, insecur
 }
 
 /// The client certificate with its key, which may stand in the same file.
-///
-/// # Errors
-/// One is missing or not right (2), or cannot be read, or the key is open to others (3).
 pub(super) fn client(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<ClientCert>, Failure> {
     let Some(path) = certificate else {
         let hint = "Name the certificate with --client-cert (SVC_SEARCH_CLIENT_CERT).";

@@ -25,9 +25,6 @@ pub(super) struct Refused {
 }
 
 /// Appends the setting with `location`, unless that is covered already.
-///
-/// # Errors
-/// The file is not understood, or has the setting.
 pub(super) fn add(text: &str, location: &str) -> Result<Edited, Refused> {
     let before = settings(text);
     let mut folders = before.as_deref().map(folders).unwrap_or_default();
@@ -77,9 +74,6 @@ enum Open {
 
 /// The settings of a file by their full names, as the servers flatten them (`path: {repo: x}` is `path.repo: x`); an item of a list is
 /// a setting of the list's name.
-///
-/// # Errors
-/// Why it cannot be read, as the end of a sentence.
 fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
     let (mut all, mut open, mut documents) = (Vec::new(), Vec::new(), 0);
     for event in Parser::new_from_str(text) {

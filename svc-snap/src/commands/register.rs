@@ -127,9 +127,6 @@ struct Act<'a> {
 
 impl Act<'_> {
     /// A server keeps a repository that it could not verify, so it is read back.
-    ///
-    /// # Errors
-    /// The refusal, and whether it surely had no effect.
     fn put(&self) -> Result<(), (Failure, bool)> {
         let path = path(&["_snapshot", self.name]);
         let Err(failure) = self.server.change(self.call, "PUT", &path, Some(&self.wanted.body())) else { return Ok(()) };
@@ -203,9 +200,6 @@ impl Act<'_> {
 /// Looks for snapshots of a newer server or the other product in a repository that was just registered. Elasticsearch that writes where
 /// OpenSearch wrote leaves a list of snapshots that OpenSearch cannot read (seen); an older server that writes beside a newer one's
 /// snapshots relies on a format that it does not know.
-///
-/// # Errors
-/// It is for writing, and there are such; or this server cannot read it at all (3).
 fn check_folder(call: &Call, server: &Server, repository: &str, readonly: bool) -> Result<(), Failure> {
     const CODES: [&str; 2] = ["repository_of_other_product", "repository_newer_than_server"];
     let all = match snapshot::all(server, repository) {
@@ -273,9 +267,6 @@ struct Definition {
 
 impl Definition {
     /// What is asked for.
-    ///
-    /// # Errors
-    /// A folder is missing or not absolute (2); as [`Setting::value`].
     fn wanted(args: &RegisterArgs) -> Result<Self, Failure> {
         let mut settings = Map::new();
         if args.kind == "fs" {
@@ -310,9 +301,6 @@ impl Definition {
     }
 
     /// Refuses to register `wanted` instead of it where its snapshots would be out of sight, or settings lost or changed.
-    ///
-    /// # Errors
-    /// It is in another place, or has such settings, all named (3).
     fn refuse_loss(&self, name: &str, wanted: &Self) -> Result<(), Failure> {
         let all = |definition: &Self| {
             let mut settings = json_without_secrets(&definition.settings);
