@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -366,8 +367,9 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
 
 /// The note of a run that has ended, under this state folder.
 fn left_by_a_dead_run(sandbox: Sandbox) -> Sandbox {
+    let state = sandbox.state.path().canonicalize().unwrap();
     let note = json!({"run": "20261120t020003z-dead", "process": 1, "host": svc_step::Call::host(),
-                      "state_dir": sandbox.state.path(), "was": "7mb", "set": "0"});
+                      "state_dir": format!("{}#{}", state.display(), fs::metadata(&state).unwrap().ino()), "was": "7mb", "set": "0"});
     let note = note.to_string();
     sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)])
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod auto_create;
 
+use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -89,8 +90,8 @@ pub struct RateUsed {
 struct Note {
     run: String,
     process: u32,
-    /// Where the locks of its run are.
     host: String,
+    /// Where the locks of its run are: the path of the state folder with its inode, since hosts may have the same name.
     state_dir: String,
     was: Option<String>,
     set: String,
@@ -98,13 +99,19 @@ struct Note {
 
 impl Note {
     fn new(call: &Call, was: Option<String>, set: String) -> Self {
-        let (host, state_dir) = (Call::host(), call.state_dir().display().to_string());
-        Self { run: call.run_id().to_string(), process: std::process::id(), host, state_dir, was, set }
+        let (run, process) = (call.run_id().to_string(), std::process::id());
+        Self { run, process, host: Call::host(), state_dir: Self::state_dir(call), was, set }
+    }
+
+    fn state_dir(call: &Call) -> String {
+        let folder = call.state_dir();
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        format!("{}#{}", folder.display(), folder.metadata().map_or(0, |meta| meta.ino()))
     }
 
     /// Whether the locks of its run are those of this call.
     fn is_of_here(&self, call: &Call) -> bool {
-        self.host == Call::host() && self.state_dir == call.state_dir().display().to_string()
+        self.host == Call::host() && self.state_dir == Self::state_dir(call)
     }
 }
 

@@ -30,8 +30,7 @@ const PLACES: [&str; 8] = ["location", "url", "uri", "path", "bucket", "containe
   svc-snap register --repository old --location /var/backups/search/old_repo --readonly
   svc-snap register --repository far --type s3 --setting bucket=backups --setting base_path=search
 
-Secrets of s3, gcs and azure belong into the server's keystore, not into settings;
-where one must be a setting: --setting KEY=@FILE.")]
+Secrets of s3, gcs and azure belong into the server's keystore.")]
 pub struct RegisterArgs {
     /// The repository's folder, as every node sees it (type fs)
     #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO")]
@@ -39,9 +38,9 @@ pub struct RegisterArgs {
     /// Its type: fs, url, s3, gcs, azure, hdfs, …
     #[arg(long = "type", id = "kind", value_name = "TYPE", default_value = "fs")]
     kind: String,
-    /// A further setting of it (repeatable); KEY=@FILE takes a secret from a file (mode 600)
+    /// A further setting of it (repeatable)
     #[arg(long = "setting", value_name = "KEY=VALUE", value_parser = setting)]
-    settings: Vec<Setting>,
+    settings: Vec<(String, Secret)>,
     /// Let this cluster only read it: for the folder of another, or an older, cluster
     #[arg(long)]
     readonly: bool,
@@ -66,7 +65,7 @@ pub struct Registered {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its settings; secrets are not shown.
+    /// Its settings.
     pub settings: Map<String, Value>,
     /// What it was before, without secrets; `null` where none of that name was registered.
     pub before: Option<Before>,
@@ -95,15 +94,13 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     }
     // What a dead run has left of its rate is put back by this request.
     let is_same = before.as_ref() == Some(&wanted) && is_left != Some(true);
-    let settings = json_without_secrets(&wanted.settings);
-    let shown = json!({"type": wanted.kind, "settings": settings});
     let registered = Registered {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: name.to_owned(),
         kind: wanted.kind.clone(),
-        settings,
+        settings: wanted.settings.clone(),
         before: before.as_ref().map(|one| Before { kind: one.kind.clone(), settings: json_without_secrets(&one.settings) }),
-        plan: if is_same { Vec::new() } else { vec![Action::request("PUT", path(&["_snapshot", name]), Some(shown))] },
+        plan: if is_same { Vec::new() } else { vec![Action::request("PUT", path(&["_snapshot", name]), Some(wanted.body()))] },
     };
     if is_same || args.dry.dry_run {
         return Ok(registered);
@@ -223,39 +220,17 @@ fn check_folder(call: &Call, server: &Server, repository: &str, readonly: bool) 
     Ok(())
 }
 
-/// A setting of the command line: `KEY=VALUE`, or `KEY=@FILE` for a secret.
-#[derive(Debug, Clone)]
-struct Setting {
-    key: String,
-    /// It may be a secret, until it is checked.
-    text: Secret,
-}
-
 /// It may hold a secret, so a refusal does not repeat it.
-fn setting(text: &str) -> Result<Setting, String> {
+fn setting(text: &str) -> Result<(String, Secret), String> {
     match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok(Setting { key: key.to_owned(), text: Secret::new(value.to_owned()) }),
-        _ => Err("write a setting as KEY=VALUE or KEY=@FILE".to_owned()),
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), Secret::new(value.to_owned()))),
+        _ => Err("write a setting as KEY=VALUE".to_owned()),
     }
 }
 
-impl Setting {
-    /// # Errors
-    /// It is a secret on the command line (2); as [`Secret::from_file`].
-    fn value(&self) -> Result<String, Failure> {
-        let (key, text) = (&self.key, self.text.expose());
-        if let Some(file) = text.strip_prefix('@') {
-            return Secret::from_file(key, Path::new(file)).map(|secret| secret.expose().to_owned());
-        }
-        let given = Map::from_iter([(key.clone(), json!(text))]);
-        if json_without_secrets(&given) == given {
-            return Ok(text.to_owned());
-        }
-        let message = format!("The setting {key} holds a secret, and all users of this host can read it on the command line.");
-        Err(Failure::usage("secret_on_command_line", message).hint(format!(
-            "Write it into a file of mode 600 and pass --setting {key}=@FILE, or into the server's keystore; then change the secret, which may be known by now."
-        )))
-    }
+fn is_secret(key: &str, value: &Value) -> bool {
+    let setting = Map::from_iter([(key.to_owned(), value.clone())]);
+    json_without_secrets(&setting) != setting
 }
 
 /// A definition (2.1). The server keeps every setting as a string.
@@ -284,8 +259,12 @@ impl Definition {
         if args.readonly {
             settings.insert("readonly".to_owned(), json!("true"));
         }
-        for setting in &args.settings {
-            settings.insert(setting.key.clone(), json!(setting.value()?));
+        settings.extend(args.settings.iter().map(|(key, value)| (key.clone(), json!(value.expose()))));
+        if let Some((key, _)) = settings.iter().find(|(key, value)| is_secret(key, value)) {
+            let message =
+                format!("The setting {key} holds a secret, and all users of this host can read it on the command line.");
+            return Err(Failure::usage("secret_on_command_line", message)
+                .hint("Write it into the server's keystore on every node; then change the secret, which may be known by now."));
         }
         Ok(Self { kind: args.kind.clone(), settings })
     }
@@ -329,31 +308,20 @@ impl Definition {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
-    fn a_secret_comes_from_a_file_and_anything_else_as_it_is() {
-        let value = |text: &str| setting(text).unwrap().value();
-        assert_eq!(value("bucket=a=b").unwrap(), "a=b");
-        assert_eq!(value("url=https://host:1/a").unwrap(), "https://host:1/a");
-        for text in
-            ["secret_key=hunter2", "client.access_key=hunter2", "url=https://me:hunter2@host/", "url=https://me:hunter2/x@host/"]
-        {
-            let failure = value(text).unwrap_err();
-            assert_eq!((failure.status.code(), failure.code.as_str()), (2, "secret_on_command_line"), "{text}");
-            assert!(!format!("{failure:?}").contains("hunter2"), "{text}");
+    fn a_secret_is_told_by_its_name_or_in_an_address() {
+        for (key, text, expected) in [
+            ("bucket", "a=b", false),
+            ("url", "https://host:1/a", false),
+            ("secret_key", "hunter2", true),
+            ("client.access_key", "hunter2", true),
+            ("url", "https://me:hunter2@host/", true),
+            ("url", "https://me:hunter2/x@host/", true),
+        ] {
+            assert_eq!(is_secret(key, &json!(text)), expected, "{key}={text}");
         }
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("key");
-        fs::write(&file, "hunter2\n").unwrap();
-        let text = format!("secret_key=@{}", file.display());
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(value(&text).unwrap(), "hunter2");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(value(&text).unwrap_err().code, "secret_file_open");
     }
 
     #[test]
