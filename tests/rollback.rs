@@ -76,9 +76,9 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
     sql("ALTER ROLE rbsecret PASSWORD 'S3CR-in-a-file'; DROP ROLE IF EXISTS rbsecret_admin");
     sql("CREATE ROLE rbsecret_admin SUPERUSER LOGIN PASSWORD 'S3CR-in-a-file'");
     product.host.postgres.pgpass(&product.path("pgpass"), "rbsecret", "S3CR-in-a-file").unwrap();
-    let setting = format!("secret_key=@{}", secret.display());
-    let register = product.tool("svc-snap").args(["register", "--replace", "--setting", &setting, "--location"]);
-    register.arg(product.repository_dir()).run().ok().changed();
+    let settings = serde_json::json!({"location": product.repository_dir(), "compress": "true", "secret_key": "S3CR-in-a-file"});
+    let repository = format!("/_snapshot/{}_backup", product.name);
+    product.host.search.ask("PUT", &repository, Some(&serde_json::json!({"type": "fs", "settings": settings}))).unwrap();
     let script = |name: &str| {
         let script =
             product.tool(name).arg("-v").args(["--installer-arg=--licence=S3CR-arg", "--installer-arg", "S3CR-bare"]).talks();

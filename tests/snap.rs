@@ -274,7 +274,7 @@ fn a_wrong_name_is_refused_before_anything_is_sent() {
     }
     assert_eq!(sandbox.run(&["create", "s", "--metadata", "svc_tools=x"]).status, 2);
     sandbox.run(&["create", "s", "--taken-because", &"x".repeat(1100)]).fails(2, "metadata_too_large").unchanged();
-    sandbox.run(&["register", "--location", "relative"]).fails(2, "location_not_absolute").unchanged();
+    sandbox.run(&["register", "--location", "relative"]).fails(2, "location_invalid").unchanged();
 }
 
 #[test]

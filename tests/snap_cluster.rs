@@ -233,7 +233,7 @@ fn a_repository_that_one_node_cannot_write_to_is_named_with_its_node() {
     let verified = sandbox.run(&["verify"]).fails(7, "repository_unusable").unchanged();
     for said in [&registered, &verified] {
         let message = said.doc()["error"]["message"].as_str().unwrap();
-        assert_eq!(message, format!("The node svc-3 cannot use the repository {}.", sandbox.prefix));
+        assert_eq!(message, format!("These nodes cannot use the repository {}: svc-3.", sandbox.prefix));
     }
     assert_eq!(verified.result()["unusable_nodes"], json!(["svc-3"]));
     let health = sandbox.run(&["health"]).ok().warns("repository_unusable");

@@ -204,7 +204,7 @@ impl<'a> Client<'a> {
         assert!(other.doc()["error"]["causes"].to_string().contains("search.test"), "{other}");
         silent(known(&["list"]).env_remove("SVC_SEARCH_CA").run()).refused("search_not_trusted");
         silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("client.pem")).run()).refused("search_not_trusted");
-        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("password")).run()).fails(2, "certificate_invalid");
+        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("password")).run()).fails(2, "connection_invalid");
         silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("nothing")).run()).fails(4, "file_not_found");
 
         let insecure = || known(&["health"]).env_remove("SVC_SEARCH_CA");
@@ -213,7 +213,7 @@ impl<'a> Client<'a> {
         let warnings = waited.doc()["warnings"].as_array().unwrap();
         assert_eq!(warnings.iter().filter(|warning| warning["code"] == "search_not_verified").count(), 1);
         let asked = known(&["health"]).env("SVC_SEARCH_INSECURE", "yes").run();
-        assert!(asked.doc()["error"]["code"] == "search_trust_ambiguous", "{asked}");
+        assert!(asked.doc()["error"]["code"] == "connection_invalid", "{asked}");
         // An authority on the command line is meant for this call.
         let safe = insecure().env("SVC_SEARCH_INSECURE", "yes").args(["--ca-cert", &authority.path("client.pem")]).run();
         safe.refused("search_not_trusted");
@@ -233,7 +233,7 @@ impl<'a> Client<'a> {
         let away = inside.replace(&self.server.url[self.server.url.rfind(':').unwrap()..], ":1");
         silent(tool(&["list", "-v"]).env("SVC_SEARCH_URL", away).run()).fails(5, "search_unreachable");
         let strange = inside.replace("https://", "ftp://");
-        silent(tool(&["list"]).env("SVC_SEARCH_URL", strange).run()).fails(2, "search_url_invalid");
+        silent(tool(&["list"]).env("SVC_SEARCH_URL", strange).run()).fails(2, "connection_invalid");
     }
 }
 
@@ -389,11 +389,11 @@ fn an_api_key_is_sent_in_either_form_and_is_one_of_several_kinds_of_credentials(
     silent(at(&sandbox, &server, &["list"]).run()).refused("search_not_authenticated");
 
     let two = at(&sandbox, &server, &["create", "s"]).env("SVC_SEARCH_API_KEY_FILE", &pair).env("SVC_SEARCH_USER", "svc");
-    let two = silent(two.run()).fails(2, "search_credentials_ambiguous").unchanged();
+    let two = silent(two.run()).fails(2, "connection_invalid").unchanged();
     let message = two.doc()["error"]["hint"].as_str().unwrap();
     assert!(message.contains("SVC_SEARCH_USER") && message.contains("SVC_SEARCH_API_KEY_FILE"), "{message}");
     let flags = ["--api-key-file", &pair, "--bearer-file", &pair];
-    silent(at(&sandbox, &server, &["list"]).args(flags).run()).fails(2, "search_credentials_ambiguous");
+    silent(at(&sandbox, &server, &["list"]).args(flags).run()).fails(2, "connection_invalid");
     let by_flag = at(&sandbox, &server, &["list"]).env("SVC_SEARCH_BEARER_FILE", &wrong).args(["--api-key-file", &pair]);
     silent(by_flag.run()).ok();
 
@@ -415,11 +415,11 @@ fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent()
         assert!(!fs::read_to_string(authority.file(key.unwrap_or(cert))).unwrap().lines().any(shown), "the key is shown\n{ran}");
         ran
     };
-    list("one.pem", Some("two.key")).fails(2, "certificate_invalid").unchanged();
+    list("one.pem", Some("two.key")).fails(2, "connection_invalid").unchanged();
     list("one.pem", Some("one.pem")).refused("secret_file_open");
-    list("one.key", Some("one.key")).fails(2, "certificate_invalid");
+    list("one.key", Some("one.key")).fails(2, "connection_invalid");
     authority.secret("bare.pem", &fs::read_to_string(authority.file("one.pem")).unwrap());
-    list("bare.pem", None).fails(2, "certificate_invalid");
+    list("bare.pem", None).fails(2, "connection_invalid");
     let locked = authority.file("locked.key");
     os::run(
         Command::new("openssl")
@@ -428,13 +428,13 @@ fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent()
     )
     .unwrap();
     fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let ran = list("one.pem", Some("locked.key")).fails(2, "certificate_invalid");
+    let ran = list("one.pem", Some("locked.key")).fails(2, "connection_invalid");
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("encrypted"), "{ran}");
     list("one.pem", Some("one.key")).fails(5, "search_unreachable");
     let alone = sandbox.tool(&["list", "--url", "https://127.0.0.1:1", "--client-key"]).arg(authority.path("one.key")).run();
-    alone.fails(2, "certificate_invalid");
+    alone.fails(2, "connection_invalid");
     let clear = sandbox.tool(&["list", "--client-cert"]).arg(authority.path("one.pem")).run();
-    clear.fails(2, "certificate_invalid");
+    clear.fails(2, "connection_invalid");
 }
 
 #[test]
@@ -685,7 +685,7 @@ fn the_settings_of_the_file_reach_the_tool() {
     let key = secret(&dir, "key", "id:key\n");
     let settings = secret(&dir, "environment", &format!("SVC_SEARCH_API_KEY_FILE={key}\nSVC_SEARCH_BEARER_FILE=\"{key}\"\n"));
     let ran = Tool::new("svc-snap").args(["list", "--url", "http://127.0.0.1:1"]).env("SVC_ENVIRONMENT_FILE", settings).run();
-    let ran = ran.fails(2, "search_credentials_ambiguous");
+    let ran = ran.fails(2, "connection_invalid");
     let error: &Value = &ran.doc()["error"];
     assert!(error["hint"].as_str().unwrap().contains("SVC_SEARCH_BEARER_FILE"), "{ran}");
 }

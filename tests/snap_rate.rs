@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -166,7 +167,7 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
 
     let args = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=9mb"];
     let (_state, register) = elsewhere(&sandbox, &args);
-    register.run().fails(5, "repository_in_use").unchanged();
+    register.run().fails(5, "search_busy").unchanged();
     let second = second.wait().ok().warns("rate_not_changed");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
     let ended = first.wait().ok();
@@ -177,7 +178,7 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
 fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_command_that_puts_it_back() {
     let sandbox = Sandbox::new("note");
     sandbox.simple("docs", 3);
-    let note = json!({"run": "20261120t020003z-far", "host": "far", "token": "far.1", "was": "7mb", "set": "0"}).to_string();
+    let note = json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string();
     let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)]);
     let with_note = settings(&sandbox);
     let created =
@@ -219,7 +220,7 @@ fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (StandIn, Receiver<(String
     let way = StandIn::before(&sandbox.search.url, move |request| {
         let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request, ""));
         // The one that puts it back has no note.
-        if !(head.starts_with("PUT ") && body.contains("token")) {
+        if !(head.starts_with("PUT ") && body.contains("state_dir")) {
             return Ok(request.to_owned());
         }
         let path = head.split(' ').nth(1).unwrap().to_owned();
@@ -233,12 +234,6 @@ fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (StandIn, Receiver<(String
         }
     });
     (way, came)
-}
-
-/// Files by which a run shows that it has not ended.
-fn signs_of_life(sandbox: &Sandbox) -> usize {
-    let locks = fs::read_dir(sandbox.state.path().join("locks")).unwrap().flatten();
-    locks.filter(|lock| lock.file_name().to_string_lossy().starts_with("rate-")).count()
 }
 
 #[test]
@@ -257,7 +252,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["set"], &rate(&term)["put_back"]), (&json!("0"), &json!(true)), "{term}");
-    assert_eq!((settings(&sandbox), signs_of_life(&sandbox), sandbox.snapshots().len()), (before.clone(), 0, 0));
+    assert_eq!((settings(&sandbox), sandbox.snapshots().len()), (before.clone(), 0));
 
     // The server does it only when the call has ended: the next one puts it back.
     let (way, came) = unanswered(&sandbox, false);
@@ -269,7 +264,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
     assert_eq!(settings(&sandbox)[SNAPSHOT], "0");
     let created = sandbox.run(&["create", "s2", "--rate-limit", "none"]).ok().warns("rate_put_back");
     assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("3mb"), &json!(true)), "{created}");
-    assert_eq!((settings(&sandbox), signs_of_life(&sandbox)), (before, 0));
+    assert_eq!(settings(&sandbox), before);
 }
 
 /// A way to the sandbox's server on which somebody rewrites the repository just before a request that holds the last of `words` is
@@ -342,7 +337,7 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
 fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_document_shows_them() {
     let sandbox = Sandbox::new("secret");
     sandbox.simple("docs", 3);
-    let note = json!({"run": "20261120t020003z-far", "host": "far", "token": "far.1", "was": "7mb", "set": "0"}).to_string();
+    let note = json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string();
     for (secrets, noted) in [
         ([("address", "http://me:s3cret@far:1/x"), ("other", "ftp://far/?token=s3cret")], false),
         ([("client.secret_key", "s3cret"), ("address", "hdfs://me:s3cret@far")], true),
@@ -372,10 +367,10 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
 
 /// The note of a run that has ended, under this state folder.
 fn left_by_a_dead_run(sandbox: Sandbox) -> Sandbox {
-    let locks = sandbox.state.path().join("locks");
-    fs::create_dir_all(&locks).unwrap();
-    File::create(locks.join("rate-dead.1")).unwrap();
-    let note = json!({"run": "20261120t020003z-dead", "host": "here", "token": "dead.1", "was": "7mb", "set": "0"}).to_string();
+    let state = sandbox.state.path().canonicalize().unwrap();
+    let note = json!({"run": "20261120t020003z-dead", "process": 1, "host": svc_step::Call::host(),
+                      "state_dir": format!("{}#{}", state.display(), fs::metadata(&state).unwrap().ino()), "was": "7mb", "set": "0"});
+    let note = note.to_string();
     sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)])
 }
 

@@ -1,22 +1,22 @@
-//! Whether a restore has room: on the disks of the data nodes, and under the cluster's limit of shards.
+//! Disk space and shards: on the disks of the data nodes below their watermarks, and under the cluster's limit of shards.
+//! What does not fit is refused (3: `no_room`, `too_many_shards`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use svc_step::{Call, Failure, Status};
+use svc_step::{Call, Failure};
 
+use crate::client::json::{members, number, text};
+use crate::client::path::path;
+use crate::client::{Product, Server};
 use crate::index::{Index, portions};
 use crate::restore::chosen::Chosen;
 use crate::restore::record::swapped::SwapIndex;
 use crate::restore::stage::Bring;
-use crate::server::disk::{NodeDisk, disks};
-use crate::server::json::{members, number, text};
-use crate::server::path::path;
-use crate::server::{Product, Server};
 
-/// The room for what is brought back, as it was before.
+/// The room for what is restored, as it was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Room {
     /// What the snapshot holds of it; `null` where that could not be read.
@@ -25,10 +25,85 @@ pub struct Room {
     pub free_bytes: Option<u64>,
 }
 
-/// So many shards of a snapshot are looked at, and no more, where each is a file to be read: in an object store some 20 ms.
-const MOST_SHARDS: u64 = 3000;
+/// The disk of one data node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeDisk {
+    /// The node's name.
+    pub node: String,
+    /// Its size.
+    pub total_bytes: u64,
+    /// What is free for the server.
+    pub available_bytes: u64,
+    /// How much must stay free, or no further shards are placed on it (the low watermark); `null` where no limit is set.
+    #[serde(default)]
+    pub low_watermark_bytes: Option<u64>,
+    /// How much must stay free, or shards are moved away (the high watermark); `null` where no limit is set.
+    pub high_watermark_bytes: Option<u64>,
+    /// How much must stay free, or its indices take no writes any more (the flood stage); `null` where no limit is set.
+    pub flood_stage_bytes: Option<u64>,
+    /// Which of them it is past.
+    #[serde(default)]
+    pub level: Level,
+    /// Whether the cluster places no further shard on it.
+    #[serde(skip)]
+    pub(crate) takes_no_shards: bool,
+}
 
-/// What a restore brings.
+/// How full a disk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Past no watermark, or no limit is set.
+    #[default]
+    Free,
+    /// Near the high watermark: past the low one.
+    PastLow,
+    /// Past the high watermark: shards are moved away.
+    PastHigh,
+    /// Past the flood stage: its indices take no writes any more.
+    PastFloodStage,
+}
+
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    pub disks: Vec<NodeDisk>,
+    /// How many more shards it takes; `None` where it has no limit.
+    shards_left: Option<u64>,
+}
+
+impl Capacity {
+    pub(crate) fn get(server: &Server) -> Result<Self, Failure> {
+        let stats = server.get("/_nodes/stats/fs?filter_path=nodes.*.name,nodes.*.roles,nodes.*.fs.total")?;
+        let settings = server.get("/_cluster/settings?include_defaults=true&flat_settings=true")?;
+        let health = server.get("/_cluster/health?filter_path=active_shards,initializing_shards,unassigned_shards")?;
+        let disks = disks(&stats, &settings);
+        let limit = setting(&settings, "cluster.max_shards_per_node").and_then(|limit| limit.parse::<u64>().ok());
+        let shards = |pointer: &str| number(&health, pointer).unwrap_or(0);
+        let used = shards("/active_shards") + shards("/initializing_shards") + shards("/unassigned_shards");
+        let shards_left = limit.map(|limit| (limit * disks.len() as u64).saturating_sub(used));
+        Ok(Self { disks, shards_left })
+    }
+
+    fn refuse_bytes(&self, load: Load, given_up: Load, hint: &str) -> Result<(), Failure> {
+        let Some((free, nodes)) = lacking(&self.disks, load.bytes, given_up.bytes) else { return Ok(()) };
+        let message = format!(
+            "The restore brings {} bytes, and the disks of {nodes} have {free} bytes left below their watermarks, {} bytes that are given up included.",
+            load.bytes, given_up.bytes
+        );
+        Err(Failure::refused("no_room", message).hint(hint))
+    }
+
+    fn refuse_shards(&self, shards: u64, what: &str) -> Result<(), Failure> {
+        let Some(left) = self.shards_left.filter(|left| *left < shards) else { return Ok(()) };
+        let message = format!("{what} {shards} shards, and the cluster takes {left} more (cluster.max_shards_per_node).");
+        Err(Failure::refused("too_many_shards", message)
+            .hint("Remove indices that nobody needs (svc-snap discard --run RUN), or raise cluster.max_shards_per_node."))
+    }
+}
+
+/// So many shards of a snapshot are asked for their sizes, and no more, where each is a file to be read: in an object store some 20 ms.
+const MOST_SHARDS: u64 = 1000;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Load {
     bytes: u64,
@@ -36,62 +111,28 @@ struct Load {
 }
 
 /// Refuses what the data nodes have no room for, before anything is sent: a node that is past its low watermark gets no shard, past
-/// its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to everybody. `copies` of ours
-/// are removed first.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
+/// its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to everybody.
+/// `copies` of ours are removed first.
 pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], copies: &[&str]) -> Result<Room, Failure> {
-    let server = &chosen.server;
-    let (disks, given_up) = (disks(server)?, held_by(server, copies)?);
-    let free_bytes = left(&disks, given_up.bytes);
+    let (capacity, given_up) = (Capacity::get(&chosen.server)?, held_by(&chosen.server, copies)?);
+    let free_bytes = left(&capacity.disks, given_up.bytes);
     let Some(load) = load_of(call, chosen, brings)? else { return Ok(Room { needed_bytes: None, free_bytes }) };
-    if let Some((free, nodes)) = lacking(&disks, load.bytes, given_up.bytes) {
-        return Err(Failure::refused(
-            "no_room",
-            format!(
-                "The restore brings {} bytes, and the disks of {nodes} have {free} bytes left below their watermarks.",
-                load.bytes
-            ),
-        )
-        .hint("Make room, or restore less (--indices). svc-snap restore --in-place --on-conflict delete wants less room, but deletes what is live first: nothing is proven beforehand, and nothing is kept to go back to."));
-    }
-    refuse_shards(server, disks.len() as u64, load.shards.saturating_sub(given_up.shards), "The restore brings")?;
+    capacity.refuse_bytes(load, given_up, "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.")?;
+    capacity.refuse_shards(load.shards.saturating_sub(given_up.shards), "The restore brings")?;
     Ok(Room { needed_bytes: Some(load.bytes), free_bytes })
 }
 
 /// The same of a restore in place, which first gives up `live`, the indices of the same names: what does not even fit then is
 /// refused before anything is closed or deleted.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Bring], live: &[&str]) -> Result<(), Failure> {
-    let server = &chosen.server;
     let Some(load) = load_of(call, chosen, brings)? else { return Ok(()) };
-    let given_up = held_by(server, live)?;
-    let disks = disks(server)?;
-    if let Some((free, nodes)) = lacking(&disks, load.bytes, given_up.bytes) {
-        return Err(Failure::refused(
-            "no_room",
-            format!(
-                "The restore brings {} bytes, and the disks of {nodes} would have {free} bytes below their watermarks, although what is live there ({} bytes) is given up.",
-                load.bytes, given_up.bytes
-            ),
-        )
-        .hint("Make room (svc-snap health shows the disks), or restore less (--indices)."));
-    }
-    refuse_shards(
-        server,
-        disks.len() as u64,
-        load.shards.saturating_sub(given_up.shards),
-        "The restore brings, beside what is live,",
-    )
+    let (capacity, given_up) = (Capacity::get(&chosen.server)?, held_by(&chosen.server, live)?);
+    let hint = "Free disk space (svc-snap health shows the disks), or restore less (--indices).";
+    capacity.refuse_bytes(load, given_up, hint)?;
+    capacity.refuse_shards(load.shards.saturating_sub(given_up.shards), "The restore brings, beside what is live,")
 }
 
-/// What the snapshot holds of the indices that are brought; `None` where that cannot be read in time, of which people are warned.
-///
-/// # Errors
-/// A signal, or the end of the time limit.
+/// What the snapshot holds of the indices that are brought; `None` where that is not known, with a warning.
 fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load>, Failure> {
     let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
     // Elasticsearch has the sizes in one file.
@@ -102,24 +143,22 @@ fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load
             return Ok(Some(load));
         }
     }
-    let why = if chosen.shards_count > MOST_SHARDS {
-        format!("it has {} shards, and the search database would read a file for each", chosen.shards_count)
-    } else {
-        // Without its shards, which are most of it.
-        let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
-        match chosen.server.get(&format!("{snapshot}/_status?filter_path={what}")) {
-            Ok(status) => {
-                let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
-                return Ok(Some(
-                    load(indices, brings, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default(),
-                ));
-            }
-            Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => return Err(failure),
-            Err(failure) => failure.to_string(),
+    // Without its shards, which are most of it.
+    let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
+    let status = match chosen.shards_count {
+        count if count > MOST_SHARDS => Err(format!("it has {count} shards, and the server would read a file for each")),
+        _ => chosen.server.get(&format!("{snapshot}/_status?filter_path={what}")).map_err(|failure| failure.to_string()),
+    };
+    call.check()?;
+    let why = match status {
+        Ok(status) => {
+            let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
+            return Ok(Some(load(indices, brings, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default()));
         }
+        Err(why) => why,
     };
     call.warn("room_unknown", format!(
-        "How much the snapshot holds was not read ({why}), so nobody knows whether there is room for it; svc-snap health shows the disks."
+        "How much the snapshot holds is unknown ({why}), so the disk space for it was not checked; svc-snap health shows the disks."
     ));
     Ok(None)
 }
@@ -139,22 +178,16 @@ fn held_by(server: &Server, names: &[&str]) -> Result<Load, Failure> {
 
 /// Refuses clones of `names` that the cluster would not take: they are hard links and need no room at first, but no new shard
 /// comes to a node that is past its watermark.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
-    let disks = disks(server)?;
-    refuse_past(disks.iter().filter(|disk| disk.is_past_high() || disk.takes_no_shards))?;
-    refuse_shards(server, disks.len() as u64, shards_of(server, names)?, "The copies have")
+    let capacity = Capacity::get(server)?;
+    refuse_past(capacity.disks.iter().filter(|disk| disk.level >= Level::PastHigh || disk.takes_no_shards))?;
+    capacity.refuse_shards(shards_of(server, names)?, "The copies have")
 }
 
 /// The same of a swap, which is refused only where a clone would wait for a disk in vain, and what is live take no writes meanwhile:
 /// a clone lies where the shards of its index are.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_stuck_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
-    let mut full = disks(server)?;
+    let mut full = Capacity::get(server)?.disks;
     full.retain(|disk| disk.takes_no_shards);
     if full.is_empty() {
         return Ok(());
@@ -168,13 +201,19 @@ pub(crate) fn refuse_stuck_clones(server: &Server, names: &[&str]) -> Result<(),
     refuse_past(full.iter().filter(|disk| holders.contains(&disk.node)))
 }
 
+fn refuse_past<'a>(past: impl Iterator<Item = &'a NodeDisk>) -> Result<(), Failure> {
+    let past: Vec<&str> = past.map(|disk| disk.node.as_str()).collect();
+    if past.is_empty() {
+        return Ok(());
+    }
+    let message = format!("The disks of {} are past their watermarks, so that no clone comes to them.", past.join(", "));
+    Err(Failure::refused("no_room", message)
+        .hint("Free disk space there (svc-snap health shows the disks); a clone needs some as soon as one of the two changes."))
+}
+
 /// Refuses a swap that would come to the cluster's limit of shards, at its clones of what is live or behind its exchange.
-///
-/// # Errors
-/// There is no room (3); the server does not answer.
 pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &BTreeMap<String, Index>) -> Result<(), Failure> {
-    let nodes = disks(server)?.len() as u64;
-    refuse_shards(server, nodes, most_shards(indices, found), "Beside what there is, the swap needs up to")
+    Capacity::get(server)?.refuse_shards(most_shards(indices, found), "Beside the existing ones, the swap needs up to")
 }
 
 /// How many shards a swap has at its height beside those that there are before it.
@@ -195,18 +234,6 @@ fn most_shards(indices: &[SwapIndex], found: &BTreeMap<String, Index>) -> u64 {
     staged + kept.max((kept + new).saturating_sub(removed))
 }
 
-fn refuse_past<'a>(past: impl Iterator<Item = &'a NodeDisk>) -> Result<(), Failure> {
-    let past: Vec<&str> = past.map(|disk| disk.node.as_str()).collect();
-    if past.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused(
-        "no_room",
-        format!("The disks of {} are past their watermarks, so that no clone comes to them.", past.join(", ")),
-    )
-    .hint("Make room there (svc-snap health shows the disks); a clone takes room as soon as one of the two changes."))
-}
-
 /// How many primary shards these indices have.
 fn shards_of(server: &Server, names: &[&str]) -> Result<u64, Failure> {
     let mut shards = 0;
@@ -216,17 +243,6 @@ fn shards_of(server: &Server, names: &[&str]) -> Result<u64, Failure> {
         shards += members(&server.get(&settings)?).filter_map(|(_, index)| count(index)).sum::<u64>();
     }
     Ok(shards)
-}
-
-fn refuse_shards(server: &Server, nodes: u64, shards: u64, what: &str) -> Result<(), Failure> {
-    match shards_left(server, nodes)? {
-        Some(left) if left < shards => Err(Failure::refused(
-            "too_many_shards",
-            format!("{what} {shards} shards, and the cluster takes {left} more (cluster.max_shards_per_node)."),
-        )
-        .hint("Remove indices that nobody needs (svc-snap discard --run RUN removes what is kept), or raise cluster.max_shards_per_node.")),
-        _ => Ok(()),
-    }
 }
 
 /// What these indices of a snapshot have of bytes and shards; `None` where one that is brought is not among them.
@@ -262,17 +278,81 @@ fn left(disks: &[NodeDisk], freed: u64) -> Option<u64> {
     Some(free?.iter().sum::<u64>() + beyond.map_or(0, |beyond| freed.saturating_sub(beyond)))
 }
 
-/// How many more shards the cluster takes, or `None` where it has no limit.
-fn shards_left(server: &Server, nodes: u64) -> Result<Option<u64>, Failure> {
-    let settings = server.get("/_cluster/settings?include_defaults=true&flat_settings=true")?;
-    let limit = ["transient", "persistent", "defaults"]
-        .iter()
-        .find_map(|part| settings.get(part)?.get("cluster.max_shards_per_node")?.as_str())
-        .and_then(|limit| limit.parse::<u64>().ok());
-    let health = server.get("/_cluster/health?filter_path=active_shards,initializing_shards,unassigned_shards")?;
-    let shards = |pointer: &str| number(&health, pointer).unwrap_or(0);
-    let used = shards("/active_shards") + shards("/initializing_shards") + shards("/unassigned_shards");
-    Ok(limit.map(|limit| (limit * nodes).saturating_sub(used)))
+/// A setting of the cluster, as it counts.
+fn setting<'a>(settings: &'a Value, name: &str) -> Option<&'a str> {
+    ["transient", "persistent", "defaults"].iter().find_map(|part| settings.get(part)?.get(name)?.as_str())
+}
+
+fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
+    let setting = |name: &str| setting(settings, &format!("cluster.routing.allocation.disk.{name}"));
+    let limits = setting("threshold_enabled") != Some("false");
+    let must = |stage: &str, total: u64| {
+        let watermark = setting(&format!("watermark.{stage}")).filter(|_| limits)?;
+        free_needed(total, watermark, setting(&format!("watermark.{stage}.max_headroom")))
+    };
+    let disk = |node: &Value| {
+        let total_bytes = number(node, "/fs/total/total_in_bytes")?;
+        let available_bytes = number(node, "/fs/total/available_in_bytes")?;
+        let [low, high, flood] = ["low", "high", "flood_stage"].map(|stage| must(stage, total_bytes));
+        let past = |must: Option<u64>, level| must.filter(|must| available_bytes < *must).map(|_| level);
+        let levels = past(flood, Level::PastFloodStage).or(past(high, Level::PastHigh)).or(past(low, Level::PastLow));
+        Some(NodeDisk {
+            node: text(node, "/name").unwrap_or_default().to_owned(),
+            total_bytes,
+            available_bytes,
+            low_watermark_bytes: low,
+            high_watermark_bytes: high,
+            flood_stage_bytes: flood,
+            level: levels.unwrap_or_default(),
+            takes_no_shards: false,
+        })
+    };
+    let nodes = stats.get("nodes").into_iter().flat_map(members).map(|(_, node)| node);
+    let mut disks: Vec<NodeDisk> = nodes.filter(|node| holds_data(node)).filter_map(disk).collect();
+    disks.sort_by(|one, other| one.node.cmp(&other.node));
+    // A cluster of one data node may make an exception: the older servers do unless told otherwise.
+    let is_excepted = disks.len() == 1 && setting("watermark.enable_for_single_data_node") == Some("false");
+    disks.iter_mut().for_each(|disk| disk.takes_no_shards = !is_excepted && disk.level >= Level::PastLow);
+    disks
+}
+
+/// Whether a node of `GET /_nodes` holds data.
+pub(crate) fn holds_data(node: &Value) -> bool {
+    let roles = node.get("roles").and_then(Value::as_array);
+    roles.is_none_or(|roles| roles.iter().filter_map(Value::as_str).any(|role| role.starts_with("data")))
+}
+
+/// How much must stay free: a watermark is a share that may be used (`90%`, `0.9`), with a headroom that is enough on large
+/// disks, or a size that must stay free (`500mb`).
+fn free_needed(total: u64, watermark: &str, headroom: Option<&str>) -> Option<u64> {
+    let share = match watermark.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
+        None => watermark.trim().parse::<f64>().ok(),
+    };
+    match share {
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Some(used) => {
+            let free = (total as f64 * (1.0 - used).clamp(0.0, 1.0)).round() as u64;
+            Some(headroom.and_then(size).map_or(free, |enough| free.min(enough)))
+        }
+        None => size(watermark),
+    }
+}
+
+/// A size as the servers write it: `500mb`, `20GB`; `-1` is none.
+fn size(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.trim_end_matches(|one: char| one.is_ascii_alphabetic());
+    let factor: u64 = match text.strip_prefix(digits)? {
+        "" | "b" => 1,
+        "k" | "kb" => 1 << 10,
+        "m" | "mb" => 1 << 20,
+        "g" | "gb" => 1 << 30,
+        "t" | "tb" => 1 << 40,
+        "p" | "pb" => 1 << 50,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 #[cfg(test)]
@@ -280,7 +360,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::server::disk::Level;
 
     fn disk(available_bytes: u64, high_watermark_bytes: Option<u64>) -> NodeDisk {
         NodeDisk {
@@ -327,5 +406,29 @@ mod tests {
             lacking(&[disk], 60, freed)
         };
         assert_eq!((shut(49).is_some(), shut(50).is_some()), (true, false));
+    }
+
+    #[test]
+    fn a_watermark_is_a_share_with_its_headroom_or_a_size() {
+        assert_eq!(free_needed(1000, "90%", None), Some(100));
+        assert_eq!(free_needed(1000, "0.95", None), Some(50));
+        assert_eq!(free_needed(1 << 40, "90%", Some("20GB")), Some(20 << 30));
+        assert_eq!(free_needed(1000, "90%", Some("-1")), Some(100));
+        assert_eq!(free_needed(1 << 40, "500mb", None), Some(500 << 20));
+        assert_eq!(free_needed(1000, "soon", None), None);
+    }
+
+    #[test]
+    fn only_data_nodes_count_and_a_threshold_that_is_off_sets_no_limit() {
+        let fs = json!({"total": {"total_in_bytes": 1000, "available_in_bytes": 150}});
+        let stats = json!({"nodes": {"x": {"name": "b", "roles": ["data_hot"], "fs": fs}, "y": {"name": "a", "roles": ["master"], "fs": fs}}});
+        let name = |name: &str| format!("cluster.routing.allocation.disk.{name}");
+        let on = json!({"persistent": {name("watermark.high"): "80%"}, "defaults": {name("watermark.high"): "90%", name("threshold_enabled"): "true"}});
+        let disks = super::disks(&stats, &on);
+        assert_eq!(disks.len(), 1);
+        assert_eq!((disks[0].node.as_str(), disks[0].high_watermark_bytes), ("b", Some(200)));
+        assert_eq!(disks[0].level, Level::PastHigh);
+        let off = json!({"defaults": {name("watermark.high"): "90%", name("threshold_enabled"): "false"}});
+        assert_eq!(super::disks(&stats, &off)[0].level, Level::Free);
     }
 }

@@ -15,22 +15,21 @@ pub(crate) const METADATA: &str = "metadata";
 
 /// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap, and nobody can tell from their
 /// patterns. A dry run takes none.
-///
-/// # Errors
-/// Another run holds it (8).
 pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option<Lock>, Failure> {
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }
 
 /// Whether a run of this host holds that lock.
 pub(crate) fn is_locked(call: &Call, server: &Server) -> bool {
-    Lock::is_held(call, "indices", &format!("of {}", server.cluster_uuid)).unwrap_or_default()
+    holder(call, server).is_some()
+}
+
+/// Who holds it, as [`Lock::holder`].
+pub(crate) fn holder(call: &Call, server: &Server) -> Option<String> {
+    Lock::holder(call, "indices", &format!("of {}", server.cluster_uuid))
 }
 
 /// Refuses names outside the scope.
-///
-/// # Errors
-/// There are such (3), all named.
 pub(crate) fn refuse_outside<'a>(scope: &Scope, names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     let outside: Vec<&str> = names.filter(|name| !scope.contains(name)).collect();
     if outside.is_empty() {
@@ -41,9 +40,6 @@ pub(crate) fn refuse_outside<'a>(scope: &Scope, names: impl Iterator<Item = &'a 
 }
 
 /// Refuses names that are needed for `what` and that are there already.
-///
-/// # Errors
-/// There are such (3), all named.
 pub(crate) fn refuse_in_use(what: &str, in_use: &[&str]) -> Result<(), Failure> {
     if in_use.is_empty() {
         return Ok(());
@@ -53,9 +49,6 @@ pub(crate) fn refuse_in_use(what: &str, in_use: &[&str]) -> Result<(), Failure> 
 }
 
 /// Refuses indices with a block that a step would fail at half-way: `hinders` says of an index and its block whether it is one.
-///
-/// # Errors
-/// There are such (3), all named with their blocks.
 pub(crate) fn refuse_blocked(server: &Server, hinders: impl Fn(&str, &str) -> bool) -> Result<(), Failure> {
     let state = server.get("/_cluster/state/blocks?filter_path=blocks.indices")?;
     let mut blocked = Vec::new();
@@ -70,9 +63,6 @@ pub(crate) fn refuse_blocked(server: &Server, hinders: impl Fn(&str, &str) -> bo
 }
 
 /// The same of a restore or a swap that replaces or clones `names`.
-///
-/// # Errors
-/// As [`refuse_blocked`].
 pub(crate) fn refuse_blocked_live(server: &Server, names: &[&str]) -> Result<(), Failure> {
     refuse_blocked(server, |index, block| block == METADATA || names.contains(&index))
 }

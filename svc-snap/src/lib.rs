@@ -1,49 +1,39 @@
 //! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1), told apart by the
 //! server's own answer.
 //!
-//! What lies where, from the ground up; each imports only what stands above it in this list:
-//! - `connection/`: how the search database is reached: address, credentials, TLS.
-//! - `server/`: requests and what a refusal means, what is read of an answer (`json`), the
-//!   nodes' disks.
-//! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
-//!   against what is `live` or `held` by a snapshot), the names of our own `copies`, and the requests that clone, block and
-//!   exchange it (`act`, `clone`).
-//! - `repository/`: what is known of it, whether every node can use it (`verdict`), its `cleanup`.
-//! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
-//!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
-//!   that (`kept`).
-//! - `throttle`: the throttles on snapshots and restores, and what clients may create, changed for a time and put back.
-//! - `capacity`: whether there is room for a restore, clones or a swap.
-//! - `restore/`: what is `chosen` of a snapshot, the `stage` of it beside what is live and its `undo`, what an `earlier` call left of
-//!   it, the `source` of a swap, its `plan` with its `checks`, the `swap` in five phases, the restore `in_place`, data `streams`, and
-//!   what runs have begun, as documents and notes `record` it. `guard`: the lock that keeps two runs apart, and names outside the scope
-//!   or in use.
-//! - One file for each step, in `commands/` those that bring copies into use or remove them, with a folder where it has parts:
-//!   `configure/`, `create/`, `health/`, `prune/`, `register/`. No step imports another.
+//! From the ground up; each imports only what stands above it: `client/` (requests, credentials, TLS, errors) · `index/` (names, scope,
+//! copies, clones) · `repository/` · `snapshot/` · `throttle` · `capacity` (disk space, shards) · `restore/` (stage, swap, records; `guard`:
+//! the lock that keeps two runs apart) · one file for each step, most of them in `commands/`. No step imports another.
 
 mod capacity;
 mod cleanup;
+mod client;
 #[cfg(test)]
 mod codes;
 mod commands;
-mod configure;
-mod connection;
 mod create;
 mod delete;
 mod guard;
-mod health;
 mod index;
 mod list;
 mod prune;
-mod register;
 mod repository;
 mod restore;
-mod server;
 mod show;
 mod snapshot;
 mod throttle;
 mod verify;
 mod wait;
+
+/// Where the other modules look for the client.
+mod server {
+    pub(crate) use crate::client::errors as refusal;
+    pub(crate) use crate::client::{self, Product, Server, busy, json, left_at_work, path, product_name};
+}
+/// The same.
+mod connection {
+    pub(crate) use crate::client::auth::Connection;
+}
 
 use clap::{Parser, Subcommand};
 use schemars::Schema;
@@ -51,11 +41,29 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-/// Snapshots of the search database: take, judge, stage, swap and restore them
+/// The steps by task.
+const TASKS: [(&str, &[&str]); 4] = [
+    ("Set up", &["configure", "register", "verify", "health"]),
+    ("Take snapshots", &["create", "wait", "show", "list"]),
+    ("Restore", &["restore", "stage", "swap", "clone", "discard"]),
+    ("Delete snapshots", &["prune", "delete", "cleanup"]),
+];
+
+fn steps_by_task() -> String {
+    let steps = Step::augment_subcommands(clap::Command::new(Cli::NAME));
+    let about = |name: &str| steps.find_subcommand(name)?.get_about().map(ToString::to_string);
+    let line = |name: &&str| format!("  {name:<11}{}\n", about(name).unwrap_or_default());
+    let task = |(task, names): &(&str, &[&str])| format!("{task}:\n{}\n", names.iter().map(line).collect::<String>());
+    TASKS.iter().map(task).collect::<String>() + "svc-snap help STEP shows the options of a step."
+}
+
+/// Snapshots of Elasticsearch and OpenSearch: take, verify, stage, swap and restore them
 #[derive(Debug, Parser)]
 #[command(
     name = "svc-snap",
     version,
+    before_help = steps_by_task(),
+    help_template = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}",
     after_long_help = "Examples: the one-time configuration, then a backup
   svc-snap configure --location /var/backups/search/backup_repo && systemctl restart opensearch
   svc-snap register --location /var/backups/search/backup_repo && svc-snap verify
@@ -70,38 +78,38 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Make the repository's folder and put it into the server's configuration
-    Configure(configure::ConfigureArgs),
-    /// Make a repository known to the server
-    Register(register::RegisterArgs),
-    /// Let every node prove that it can use the repository
+    /// Make the repository's folder and append it to path.repo of the server
+    Configure(commands::configure::ConfigureArgs),
+    /// Register a repository with the cluster
+    Register(commands::register::RegisterArgs),
+    /// Verify that every node can write to the repository
     Verify(verify::VerifyArgs),
-    /// Take a snapshot, wait for it, and judge it
+    /// Take a snapshot, wait for it, and verify it
     Create(create::CreateArgs),
-    /// Wait until a snapshot, a staging or a restore is finished, and judge it
+    /// Wait until a snapshot, a staging or a restore has ended, and verify it
     Wait(wait::WaitArgs),
-    /// Show one snapshot, and whether it is good
+    /// Show one snapshot, and whether it is valid
     Show(show::ShowArgs),
     /// List the snapshots of a repository
     List(list::ListArgs),
-    /// Restore a snapshot beside the live indices, and prove it there
+    /// Restore a snapshot beside the live indices, and verify it there
     Stage(commands::stage::StageArgs),
-    /// Make live what was staged, or put back what a swap replaced
+    /// Make live what was staged or cloned, or put back what a swap replaced
     Swap(commands::swap::SwapArgs),
-    /// Remove what was staged, cloned or kept
+    /// Remove what was staged, cloned or replaced
     Discard(commands::discard::DiscardArgs),
-    /// Restore a snapshot: stage it, prove it, swap it in
+    /// Restore a snapshot: stage it, verify it, swap it in
     Restore(commands::restore::RestoreArgs),
     /// Clone the live indices, to be swapped back
     Clone(commands::clone::CloneArgs),
     /// Remove stale data from a repository
     Cleanup(cleanup::CleanupArgs),
-    /// Remove a snapshot
+    /// Delete a snapshot
     Delete(delete::DeleteArgs),
-    /// Remove the snapshots that are not needed any more
+    /// Delete the snapshots that are not needed
     Prune(prune::PruneArgs),
-    /// Say how the server is, and whether it is ready for snapshots
-    Health(health::HealthArgs),
+    /// Show the state of the cluster, and whether it is ready for snapshots
+    Health(commands::health::HealthArgs),
 }
 
 impl Tool for Cli {
@@ -114,8 +122,8 @@ impl Tool for Cli {
 
     fn run(self, call: &Call) -> Finished {
         match self.step {
-            Step::Configure(args) => call.step("configure", args.dry.dry_run, |call| configure::run(&args, call)),
-            Step::Register(args) => call.step("register", args.dry.dry_run, |call| register::run(&args, call)),
+            Step::Configure(args) => call.step("configure", args.dry.dry_run, |call| commands::configure::run(&args, call)),
+            Step::Register(args) => call.step("register", args.dry.dry_run, |call| commands::register::run(&args, call)),
             Step::Verify(args) => call.step("verify", false, |call| verify::run(&args, call)),
             Step::Create(args) => call.step("create", args.dry.dry_run, |call| create::run(&args, call)),
             Step::Wait(args) => call.step("wait", false, |call| wait::run(&args, call)),
@@ -129,7 +137,7 @@ impl Tool for Cli {
             Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
             Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),
-            Step::Health(args) => call.step("health", false, |call| health::run(&args, call)),
+            Step::Health(args) => call.step("health", false, |call| commands::health::run(&args, call)),
         }
     }
 }
@@ -144,8 +152,8 @@ pub fn cli() -> clap::Command {
 #[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![
-        svc_step::schema::of::<configure::Configured>(Cli::NAME, "configure"),
-        svc_step::schema::of::<register::Registered>(Cli::NAME, "register"),
+        svc_step::schema::of::<commands::configure::Configured>(Cli::NAME, "configure"),
+        svc_step::schema::of::<commands::register::Registered>(Cli::NAME, "register"),
         svc_step::schema::of::<verify::Verified>(Cli::NAME, "verify"),
         svc_step::schema::of::<create::Created>(Cli::NAME, "create"),
         svc_step::schema::of::<wait::Waited>(Cli::NAME, "wait"),
@@ -159,6 +167,24 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<cleanup::CleanedUp>(Cli::NAME, "cleanup"),
         svc_step::schema::of::<delete::Deleted>(Cli::NAME, "delete"),
         svc_step::schema::of::<prune::Pruned>(Cli::NAME, "prune"),
-        svc_step::schema::of::<health::Health>(Cli::NAME, "health"),
+        svc_step::schema::of::<commands::health::Health>(Cli::NAME, "health"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_step_once_with_what_it_does() {
+        let named: Vec<&str> = TASKS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let command = cli();
+        let steps: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        assert!(named.len() == steps.len() && steps.iter().all(|step| named.contains(step)), "{steps:?}");
+        let help = cli().render_help().to_string();
+        for step in command.get_subcommands() {
+            let line = format!("  {:<11}{}", step.get_name(), step.get_about().unwrap());
+            assert_eq!(help.lines().filter(|found| *found == line).count(), 1, "{line}\n{help}");
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod cleanup;
 pub(crate) mod name;
-pub(crate) mod unusable;
 pub(crate) mod verdict;
 
 use clap::Args;
@@ -26,19 +25,18 @@ pub struct RepositoryArg {
 }
 
 /// One run at a time creates, deletes or registers in a repository of a cluster; a dry run does none of it.
-///
-/// # Errors
-/// Another run is at it (8).
 pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry: &DryRun) -> Result<Option<Lock>, Failure> {
     if dry.dry_run { Ok(None) } else { hold(call, server, repository).map(Some) }
 }
 
 /// The same for whoever only puts something back there.
-///
-/// # Errors
-/// Another run is at it (8).
 pub(crate) fn hold(call: &Call, server: &Server, repository: &str) -> Result<Lock, Failure> {
     Lock::take(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
+}
+
+/// Who holds it, as [`Lock::holder`].
+pub(crate) fn holder(call: &Call, server: &Server, repository: &str) -> Option<String> {
+    Lock::holder(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
 }
 
 /// The repository's definition as the server has it, `None` where none of that name is registered.

@@ -1,60 +1,43 @@
 //! `--rate-limit`: the throttles of Elasticsearch and OpenSearch, set for the time of one step and put back on every way out.
 //!
 //! All six servers throttle snapshots and restores at 40 MB/s unless told otherwise. The value from before is recorded in the changed
-//! settings themselves, by the same request (a [`Note`]). Its run holds a lock, which the kernel frees however the run ends: the
-//! next call that finds a note whose lock is free puts the throttle back ([`Left`]), and leaves any other note alone.
+//! settings themselves, by the same request (a [`Note`]). A step that changes a setting holds the lock of the repository or of the
+//! cluster's indices meanwhile, so the lock says whether its process still runs: the next call that finds the note of one that has
+//! ended puts the setting back ([`Left`]), and leaves any other note alone.
 
 pub(crate) mod auto_create;
 
-use std::cell::Cell;
+use std::os::unix::fs::MetadataExt;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use svc_step::action::{Action, Body};
+use svc_step::action::Action;
 use svc_step::line_secrets::json_without_secrets;
-use svc_step::lock::Lock;
 use svc_step::{Call, Failure, Status, Stopped};
 
 use crate::index::scope::Scope;
-use crate::repository;
 use crate::server::Server;
 use crate::server::client::Effect;
 use crate::server::path::path;
+use crate::{guard, repository};
 
-/// The throttle of a repository on snapshots; `0` is none.
+/// `0` is no throttle.
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
-/// The throttle of a cluster on restores; `-1` is none.
+/// `-1` is no throttle.
 const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
-/// Which indices come into being when a client writes to them.
 const AUTO_CREATE: &str = "action.auto_create_index";
-/// The note in a repository's settings.
 const REPOSITORY_NOTE: &str = "svc_tools_rate";
-/// The note in the cluster's settings: any key below `cluster.metadata.` is accepted.
-const CLUSTER_NOTE: &str = "cluster.metadata.svc_tools.rate";
-/// The note of what clients may create.
-const AUTO_CREATE_NOTE: &str = "cluster.metadata.svc_tools.auto_create";
-/// The kind of the lock that a run holds as long as its note is there.
-const LOCK: &str = "rate";
 /// A lower rate blocks every snapshot of the node for hours: the server sleeps in the throttle, and cannot be cancelled.
 const LEAST_KB: u64 = 64;
-/// How long a busy server is asked again to put back what this call has set, and what a dead run has left.
-const PATIENCE: Duration = Duration::from_secs(20);
-const LEFT_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a busy server is asked again to put a setting back.
+const TIME: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How fast a snapshot is taken or restored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Rate {
-    /// As the server has it.
-    Server,
-    /// Without a throttle.
-    NoLimit,
-    /// Bytes a second, as the server writes sizes: `100mb`.
-    Size(String),
-}
+/// `none`, or a size a second as the server writes it (`100mb`); `None` leaves the throttle as the server has it.
+pub(crate) type Rate = Option<String>;
 
 /// How fast.
 #[derive(Debug, Clone, clap::Args)]
@@ -65,10 +48,8 @@ pub struct RateArg {
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
-    match text {
-        "server" => return Ok(Rate::Server),
-        "none" => return Ok(Rate::NoLimit),
-        _ => {}
+    if ["none", "server"].contains(&text) {
+        return Ok(Some(text.to_owned()).filter(|text| text == "none"));
     }
     let no_rate = || format!("`{text}` is no rate limit: write none, server, or a size a second such as 100mb");
     let lower = text.to_ascii_lowercase();
@@ -83,7 +64,7 @@ fn rate(text: &str) -> Result<Rate, String> {
     if kilobytes < LEAST_KB {
         return Err(format!("{text} a second would never end: write {LEAST_KB}kb or more, or none for no throttle"));
     }
-    Ok(Rate::Size(format!("{number}{unit}")))
+    Ok(Some(format!("{number}{unit}")))
 }
 
 /// What became of a throttle.
@@ -104,185 +85,152 @@ pub struct RateUsed {
 }
 
 /// Recorded in the changed settings: whose change it is, and what was there before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Note {
-    /// The run and its host, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Note {
     run: String,
+    process: u32,
     host: String,
-    /// This very change; also the name of its lock.
-    token: String,
+    /// Where the locks of its run are: the path of the state folder with its inode, since hosts may have the same name.
+    state_dir: String,
     was: Option<String>,
     set: String,
 }
 
 impl Note {
-    fn of(call: &Call, was: Option<String>, set: String) -> Self {
-        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        let token = format!("{}.{}.{nanos}", call.run_id(), std::process::id());
-        Self { run: call.run_id().to_string(), host: Call::host(), token, was, set }
+    fn new(call: &Call, was: Option<String>, set: String) -> Self {
+        let (run, process) = (call.run_id().to_string(), std::process::id());
+        Self { run, process, host: Call::host(), state_dir: Self::state_dir(call), was, set }
     }
 
-    /// One that is not understood belongs to an unknown run.
-    fn read(text: &str) -> Self {
-        let (run, host) = ("?".to_owned(), "?".to_owned());
-        serde_json::from_str(text).unwrap_or(Self { run, host, token: String::new(), was: None, set: String::new() })
+    fn state_dir(call: &Call) -> String {
+        let folder = call.state_dir();
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        format!("{}#{}", folder.display(), folder.metadata().map_or(0, |meta| meta.ino()))
     }
 
-    /// Whether its run is running; `None` where its lock is not under this state folder, so that nothing can be told.
-    pub(crate) fn is_alive(&self, call: &Call) -> Option<bool> {
-        if self.token.is_empty() { None } else { Lock::is_held(call, LOCK, &self.token) }
-    }
-
-    /// Removes the lock of a change that is no more.
-    pub(crate) fn forget(&self, call: &Call) {
-        Lock::forget(call, LOCK, &self.token);
+    /// Whether the locks of its run are those of this call.
+    fn is_of_here(&self, call: &Call) -> bool {
+        self.host == Call::host() && self.state_dir == Self::state_dir(call)
     }
 }
 
-/// A throttle.
+/// What is changed for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target<'a> {
     Repository(&'a str),
     Cluster,
-    /// No throttle, and changed and put back as one: which indices clients create by writing to them.
+    /// Which indices clients create by writing to them.
     AutoCreate,
 }
 
-impl<'a> Target<'a> {
-    const fn setting(self) -> &'static str {
-        match self {
-            Self::Repository(_) => SNAPSHOT,
-            Self::Cluster => RESTORE,
-            Self::AutoCreate => AUTO_CREATE,
-        }
-    }
+/// What the server has of it.
+#[derive(Debug, Clone)]
+struct Found<'a> {
+    target: Target<'a>,
+    /// The repository's definition, or all the cluster's settings.
+    definition: Value,
+    /// Those among which the setting and its note are.
+    settings: Map<String, Value>,
+    note: Option<Note>,
+}
 
-    const fn note(self) -> &'static str {
+impl<'a> Target<'a> {
+    /// The setting and the note; any key below `cluster.metadata.` is accepted.
+    const fn keys(self) -> (&'static str, &'static str) {
         match self {
-            Self::Repository(_) => REPOSITORY_NOTE,
-            Self::Cluster => CLUSTER_NOTE,
-            Self::AutoCreate => AUTO_CREATE_NOTE,
+            Self::Repository(_) => (SNAPSHOT, REPOSITORY_NOTE),
+            Self::Cluster => (RESTORE, "cluster.metadata.svc_tools.rate"),
+            Self::AutoCreate => (AUTO_CREATE, "cluster.metadata.svc_tools.auto_create"),
         }
     }
 
     fn name(self) -> String {
         match self {
-            Self::Repository(name) => format!("the repository {name} ({SNAPSHOT})"),
-            Self::Cluster => format!("the cluster ({RESTORE})"),
-            Self::AutoCreate => format!("the cluster ({AUTO_CREATE})"),
-        }
-    }
-
-    /// What is changed, for people.
-    fn what(self) -> String {
-        match self {
+            Self::Repository(name) => format!("the rate of the repository {name} ({SNAPSHOT})"),
+            Self::Cluster => format!("the rate of the cluster ({RESTORE})"),
             Self::AutoCreate => format!("the setting {AUTO_CREATE} of the cluster"),
-            target => format!("the rate of {}", target.name()),
         }
     }
 
-    /// What the server has of it.
     fn get(self, get: impl FnOnce(&str) -> Result<Value, Failure>) -> Result<Found<'a>, Failure> {
-        let (definition, settings) = match self {
+        match self {
             Self::Repository(name) => {
                 let all = get(&path(&["_snapshot", name]))?;
-                (all.get(name).cloned().ok_or_else(|| repository::not_found(name))?, "settings")
+                Ok(self.read(all.get(name).cloned().ok_or_else(|| repository::not_found(name))?))
             }
-            Self::Cluster | Self::AutoCreate => (get("/_cluster/settings?flat_settings=true")?, "persistent"),
-        };
-        let settings = definition.get(settings).and_then(Value::as_object).cloned().unwrap_or_default();
-        Ok(Found { target: self, definition, settings })
+            Self::Cluster | Self::AutoCreate => get("/_cluster/settings?flat_settings=true").map(|all| self.read(all)),
+        }
     }
 
-    /// Puts it back to what the server had without the change of `token`. A throttle that does not bear it needs nothing: somebody
-    /// has put it back or registered the repository again.
-    fn put_back(self, call: &Call, server: &Server, token: &str, patience: Duration) -> Result<Back, Failure> {
-        let patience = if call.check().is_err() { patience / 4 } else { patience };
-        let until = Instant::now() + server.at_most(patience);
+    fn read(self, definition: Value) -> Found<'a> {
+        let settings = if let Self::Repository(_) = self { "settings" } else { "persistent" };
+        let settings = definition.get(settings).and_then(Value::as_object).cloned().unwrap_or_default();
+        // One that is not understood belongs to nobody known.
+        let read = |note: &Value| serde_json::from_str(note.as_str()?).ok().or_else(|| Some(Note::default()));
+        let note = settings.get(self.keys().1).and_then(read);
+        Found { target: self, definition, settings, note }
+    }
+
+    /// Puts it back to what the server had before the change of `note`; whether that change was still there.
+    fn put_back(self, call: &Call, server: &Server, note: &Note) -> Result<bool, Failure> {
+        let until = Instant::now() + server.at_most(if call.check().is_err() { TIME / 4 } else { TIME });
         loop {
-            let time = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
-            match self.put_back_once(server, token, time) {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
+            match self.put_back_once(server, note, left) {
                 Err(failure) if failure.status == Status::Unavailable && Instant::now() < until => thread::sleep(PAUSE),
                 ended => return ended,
             }
         }
     }
 
-    fn put_back_once(self, server: &Server, token: &str, time: Duration) -> Result<Back, Failure> {
+    fn put_back_once(self, server: &Server, note: &Note, time: Duration) -> Result<bool, Failure> {
         let found = match self.get(|path| server.within(time, "GET", path, None)) {
-            Err(failure) if failure.status == Status::NotFound => return Ok(Back::NotThere),
+            Err(failure) if failure.status == Status::NotFound => return Ok(false),
             found => found?,
         };
-        if found.note().is_none_or(|note| note.token != token) {
-            return Ok(Back::NotThere);
+        if found.note.as_ref() != Some(note) {
+            return Ok(false);
         }
-        if let Some(why) = found.harm() {
-            return Ok(Back::Not(format!("{why}. {}", found.by_hand(server))));
-        }
-        match sent(&found.back(), |method, path, body| server.within(time, method, path, body)) {
-            Err(failure) if failure.status != Status::Unavailable => {
-                Ok(Back::Not(format!("{failure}; by hand: {}", found.by_hand(server))))
-            }
-            ended => ended.map(|_| Back::Done),
-        }
+        let (path, body) = found.restored();
+        let refused = match found.harm() {
+            Some(why) => format!("{why}."),
+            None => match server.within(time, "PUT", &path, Some(&body)) {
+                Err(failure) if failure.status != Status::Unavailable => failure.message,
+                ended => return ended.map(|_| true),
+            },
+        };
+        Err(Failure::new(Status::Refused, "rate_not_put_back", format!("{refused} {}", found.by_hand(server))))
     }
-}
-
-/// How far a throttle was put back.
-enum Back {
-    Done,
-    NotThere,
-    /// Why not, and what an operator does instead.
-    Not(String),
-}
-
-/// Sends a request of a plan.
-fn sent<E>(action: &Action, send: impl FnOnce(&str, &str, Option<&Value>) -> Result<Value, E>) -> Result<Value, E> {
-    match action {
-        Action::Request { method, path, body } => send(method, path, body.as_ref().map(Body::value).as_ref()),
-        _ => Ok(Value::Null),
-    }
-}
-
-/// What the server has of a throttle.
-#[derive(Debug, Clone)]
-struct Found<'a> {
-    target: Target<'a>,
-    /// The repository's definition, or all the cluster's settings.
-    definition: Value,
-    /// The settings that hold the throttle and its note.
-    settings: Map<String, Value>,
 }
 
 impl Found<'_> {
-    fn text(&self, key: &str) -> Option<&str> {
-        self.settings.get(key).and_then(Value::as_str)
-    }
-
-    fn note(&self) -> Option<Note> {
-        self.text(self.target.note()).map(Note::read)
-    }
-
     /// The value without our change: what the note says was there, unless somebody has set another one since.
     fn was(&self) -> Option<String> {
-        let value = self.text(self.target.setting());
-        match self.note() {
-            Some(note) if value == Some(note.set.as_str()) => note.was,
+        let value = self.settings.get(self.target.keys().0).and_then(Value::as_str);
+        match &self.note {
+            Some(note) if value == Some(note.set.as_str()) => note.was.clone(),
             _ => value.map(str::to_owned),
         }
     }
 
+    /// The note of a run of this state folder that has ended.
+    fn is_left(&self, call: &Call, server: &Server) -> bool {
+        let holder = || match self.target {
+            Target::Repository(name) => repository::holder(call, server, name),
+            Target::Cluster | Target::AutoCreate => guard::holder(call, server),
+        };
+        let is_held = |note: &Note| holder() == Some(format!("{} (process {})", note.run, note.process));
+        self.note.as_ref().is_some_and(|note| note.is_of_here(call) && !is_held(note))
+    }
+
     /// Why it is left as it is.
-    fn obstacle(&self) -> Option<String> {
-        let says = |pointer: &str| self.definition.pointer(pointer).is_some_and(|value| value == "true");
-        match self.target {
-            Target::Repository(_) if says("/settings/readonly") => Some("the repository is registered read-only".to_owned()),
-            Target::Repository(_) => self.harm(),
-            Target::Cluster | Target::AutoCreate => {
-                let transient = self.definition.get("transient").and_then(|transient| transient.get(self.target.setting()));
-                transient.map(|_| "a transient setting of the cluster takes precedence".to_owned())
-            }
+    fn obstacle(&self, call: &Call, server: &Server) -> Option<String> {
+        if let Some(note) = self.note.as_ref().filter(|_| !self.is_left(call, server)) {
+            return Some(format!("the run {} on {} has changed it, and puts it back", note.run, note.host));
         }
+        let transient = self.definition.get("transient").and_then(|transient| transient.get(self.target.keys().0));
+        transient.map(|_| "a transient setting of the cluster takes precedence".to_owned()).or_else(|| self.harm())
     }
 
     /// Why it cannot be written again without harm. Since no secret is ever written again, plans and warnings may show the requests
@@ -292,8 +240,7 @@ impl Found<'_> {
         let kind = self.definition.get("type").and_then(Value::as_str).unwrap_or_default();
         let mut settings = self.settings.clone();
         settings.shift_remove(REPOSITORY_NOTE);
-        let known = |key: &String| ["type", "settings", "uuid"].contains(&key.as_str());
-        if !repository::SHOWN_WHOLE.contains(&kind) || !self.definition.as_object().is_some_and(|all| all.keys().all(known)) {
+        if !repository::SHOWN_WHOLE.contains(&kind) {
             Some(format!("a repository of the type {kind} may have settings that the server does not show, and would lose them"))
         } else if json_without_secrets(&settings) != settings {
             Some("the repository has secrets among its settings, and is not written again".to_owned())
@@ -302,77 +249,111 @@ impl Found<'_> {
         }
     }
 
-    /// The request that sets the value (`None` unsets it) and the note (or removes it).
-    fn request(&self, value: Option<&str>, note: Option<&Note>) -> Action {
-        let pairs =
-            [(self.target.setting(), json!(value)), (self.target.note(), json!(note.map(|note| json!(note).to_string())))];
-        match self.target {
-            Target::Repository(name) => {
-                let mut settings = self.settings.clone();
-                for (key, value) in pairs {
-                    match value {
-                        Value::Null => settings.shift_remove(key),
-                        value => settings.insert(key.to_owned(), value),
-                    };
-                }
-                let body = json!({"type": self.definition.get("type"), "settings": settings});
-                // Its folder does not change, and its nodes have verified it.
-                Action::request("PUT", format!("{}?verify=false", path(&["_snapshot", name])), Some(body))
-            }
-            Target::Cluster | Target::AutoCreate => {
-                let settings: Map<String, Value> = pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-                Action::request("PUT", "/_cluster/settings", Some(json!({"persistent": settings})))
-            }
-        }
+    /// The `PUT` that sets the value (`None` unsets it) and the note (or removes it).
+    fn request(&self, value: Option<&str>, note: Option<&Note>) -> (String, Value) {
+        let (setting, noted) = self.target.keys();
+        let (value, note) = (json!(value), json!(note.map(|note| json!(note).to_string())));
+        let Target::Repository(name) = self.target else {
+            return ("/_cluster/settings".to_owned(), json!({"persistent": {setting: value, noted: note}}));
+        };
+        let mut settings = self.settings.clone();
+        settings.extend([(setting.to_owned(), value), (noted.to_owned(), note)]);
+        settings.retain(|_, value| !value.is_null());
+        // Its folder does not change, and its nodes have verified it.
+        let path = format!("{}?verify=false", path(&["_snapshot", name]));
+        (path, json!({"type": self.definition.get("type"), "settings": settings}))
     }
 
-    fn back(&self) -> Action {
+    fn restored(&self) -> (String, Value) {
         self.request(self.was().as_deref(), None)
     }
 
-    /// How an operator puts it back: the request to type, or, where that would harm the repository or show its secrets, what to do
-    /// instead.
+    /// How an operator puts it back: the command to type, or, where that would harm the repository or show its secrets, in words.
     fn by_hand(&self, server: &Server) -> String {
-        match (self.target, self.back()) {
-            (Target::Repository(name), _) if self.harm().is_some() => {
-                let rate = self.was().map_or_else(|| format!("without {SNAPSHOT}"), |was| format!("with {SNAPSHOT} {was}"));
-                let path = path(&["_snapshot", name]);
-                format!(
-                    "GET {path} shows its settings; PUT {path} all of them again, without {REPOSITORY_NOTE} and {rate}, and with those that the server does not show"
-                )
+        let (path, body) = self.restored();
+        if self.harm().is_none() {
+            let body = body.to_string().replace('\'', r"'\''");
+            return format!("curl -X PUT '{}{path}' -H 'Content-Type: application/json' -d '{body}'", server.url());
+        }
+        let path = path.trim_end_matches("?verify=false");
+        let rate = self.was().map_or_else(|| format!("without {SNAPSHOT}"), |was| format!("with {SNAPSHOT} {was}"));
+        format!(
+            "GET {path} shows its settings: PUT {path} with all of them and those not shown, without {REPOSITORY_NOTE} and {rate}"
+        )
+    }
+}
+
+fn action((path, body): (String, Value)) -> Action {
+    Action::request("PUT", path, Some(body))
+}
+
+/// A repository's settings without the change of a run, and whether that was a run of this state folder: whoever holds the
+/// repository's lock knows that it has ended.
+pub(crate) fn without_note(call: &Call, definition: &Value) -> (Map<String, Value>, bool) {
+    let found = Target::Repository("").read(definition.clone());
+    let (_, body) = found.restored();
+    let settings = body.get("settings").and_then(Value::as_object).cloned().unwrap_or_default();
+    (settings, found.note.is_some_and(|note| note.is_of_here(call)))
+}
+
+/// A change with what the server had before it.
+#[derive(Debug)]
+struct Change<'a> {
+    found: Found<'a>,
+    note: Note,
+    /// Its answer may have been lost.
+    is_answered: bool,
+}
+
+impl<'a> Change<'a> {
+    fn of(call: &Call, found: Found<'a>, set: String) -> Self {
+        let note = Note::new(call, found.was(), set);
+        Self { found, note, is_answered: false }
+    }
+
+    fn request(&self) -> (String, Value) {
+        self.found.request(Some(&self.note.set), Some(&self.note))
+    }
+
+    /// `requests` between those that make the change and put it back.
+    fn around(&self, requests: Vec<Action>) -> Vec<Action> {
+        [action(self.request())].into_iter().chain(requests).chain([action(self.found.restored())]).collect()
+    }
+
+    /// # Errors
+    /// Why it was not made.
+    fn make(self, server: &Server) -> Result<Self, Failure> {
+        let (path, body) = self.request();
+        match server.attempt("PUT", &path, Some(&body)) {
+            Err(error) if error.effect == Effect::None => Err(error.failure),
+            answer => Ok(Self { is_answered: answer.is_ok(), ..self }),
+        }
+    }
+
+    /// Whether it was put back; `None` where nobody knows whether it was made.
+    fn put_back(&self, call: &Call, server: &Server) -> Option<bool> {
+        let name = self.found.target.name();
+        match (self.found.target.put_back(call, server, &self.note), self.is_answered) {
+            (Ok(true), _) | (Ok(false), true) => Some(true),
+            (Err(failure), true) => {
+                call.warn("rate_not_put_back", format!("After this change, {name} could not be put back: {failure}"));
+                lasting(call);
+                Some(false)
             }
-            (_, Action::Request { method, path, body }) => {
-                let body = body.as_ref().map(|body| body.value().to_string().replace('\'', r"'\''")).unwrap_or_default();
-                format!("curl -X {method} '{}{path}' -H 'Content-Type: application/json' -d '{body}'", server.url())
+            (_, false) => {
+                call.warn("rate_unknown", format!(
+                    "The request to change {name} was not answered, and its outcome is unknown. The next call of svc-snap that finds it changed puts it back."
+                ));
+                None
             }
-            _ => String::new(),
         }
     }
 }
 
-/// A repository's settings without the change of a run, and its note.
-pub(crate) fn without_note(settings: &Map<String, Value>) -> (Map<String, Value>, Option<Note>) {
-    let target = Target::Repository("");
-    let found = Found { target, definition: Value::Null, settings: settings.clone() };
-    let (was, note) = (found.was(), found.note());
-    let mut settings = found.settings;
-    settings.shift_remove(REPOSITORY_NOTE);
-    match was {
-        Some(was) => settings.insert(SNAPSHOT.to_owned(), json!(was)),
-        None => settings.shift_remove(SNAPSHOT),
-    };
-    (settings, note)
-}
-
-/// A failure with the server's own words, which name a right that is missing.
-fn why(failure: &Failure) -> String {
-    let message = failure.message.trim_end_matches('.');
-    failure.causes.last().map_or_else(|| message.to_owned(), |cause| format!("{message} ({cause})"))
-}
-
-/// A failure that ends the step: a signal, or the end of the time limit.
-fn is_end(failure: &Failure) -> bool {
-    failure.signal.is_some() || failure.status == Status::Timeout
+/// An effect that stays, whatever else the step undoes.
+fn lasting(call: &Call) {
+    call.effects().happened();
+    call.effects().stays();
 }
 
 /// The throttle of one step.
@@ -380,34 +361,12 @@ fn is_end(failure: &Failure) -> bool {
 pub(crate) struct Rates<'a> {
     left: Left<'a>,
     target: Target<'a>,
-    wanted: Option<String>,
     used: Option<RateUsed>,
-    /// Why it must be left as it is.
-    why_not: Option<String>,
-    planned: Option<Change>,
-}
-
-/// A change that is taken back.
-#[derive(Debug)]
-struct Change {
-    note: Note,
-    off: Action,
-    back: Action,
-}
-
-/// A change that was made, or may have been: its answer was lost.
-struct Made {
-    /// Tells other runs that this one is running.
-    _lock: Lock,
-    note: Note,
-    is_answered: bool,
+    planned: Option<Change<'a>>,
 }
 
 impl<'a> Rates<'a> {
-    /// The repository's throttle, for a snapshot. `why_not` says why it must be left as it is.
-    ///
-    /// # Errors
-    /// A signal, or the end of the time limit. What forbids a change is a warning (`rate_not_changed`).
+    /// The repository's throttle, for a snapshot. What forbids a change is a warning (`rate_not_changed`), `why_not` for example.
     pub(crate) fn of_repository(
         call: &Call,
         server: &Server,
@@ -416,15 +375,14 @@ impl<'a> Rates<'a> {
         why_not: Option<&str>,
     ) -> Result<Self, Failure> {
         let left = Left::find(call, server, Some(name))?;
-        Self::plan(call, server, left, Target::Repository(name), rate, why_not.map(str::to_owned))
+        Self::plan(call, server, left, Target::Repository(name), rate, why_not)
     }
 
     /// The cluster's throttle, for a restore; left as it is where the cluster is not the service's alone.
     pub(crate) fn of_cluster(call: &Call, server: &Server, scope: &Scope, rate: &Rate) -> Result<Self, Failure> {
         let left = Left::find(call, server, None)?;
-        let why_not = (!scope.is_everything())
-            .then(|| format!("it is the whole cluster's, and the scope is {scope} (--scope, SVC_INDICES), not *"));
-        Self::plan(call, server, left, Target::Cluster, rate, why_not)
+        let why_not = format!("it is the whole cluster's, and the scope is {scope} (--scope, SVC_INDICES), not *");
+        Self::plan(call, server, left, Target::Cluster, rate, Some(why_not.as_str()).filter(|_| !scope.is_everything()))
     }
 
     fn plan(
@@ -433,58 +391,49 @@ impl<'a> Rates<'a> {
         left: Left<'a>,
         target: Target<'a>,
         rate: &Rate,
-        why_not: Option<String>,
+        why_not: Option<&str>,
     ) -> Result<Self, Failure> {
-        let none = if target == Target::Cluster { "-1" } else { "0" };
-        let (asked, wanted) = match rate {
-            Rate::Server => (None, None),
-            Rate::NoLimit => (Some("none".to_owned()), Some(none.to_owned())),
-            Rate::Size(size) => (Some(size.clone()), Some(size.clone())),
-        };
-        let setting = target.setting().to_owned();
-        let used = asked.map(|asked| RateUsed { asked, setting, was: None, set: None, put_back: None });
-        let mut rates = Self { left, target, wanted, used, why_not, planned: None };
-        rates.planned = rates.change(call, server)?;
+        let setting = target.keys().0.to_owned();
+        let used = rate.clone().map(|asked| RateUsed { asked, setting, was: None, set: None, put_back: None });
+        let mut rates = Self { left, target, used, planned: None };
+        rates.planned = rates.change(call, server, why_not);
+        call.check()?;
         Ok(rates)
     }
 
     /// How it is changed, by what the server has of it now; `None` where it is left as it is.
-    fn change(&mut self, call: &Call, server: &Server) -> Result<Option<Change>, Failure> {
-        let (Some(used), Some(wanted)) = (&mut self.used, &self.wanted) else { return Ok(None) };
+    fn change(&mut self, call: &Call, server: &Server, why_not: Option<&str>) -> Option<Change<'a>> {
+        let used = self.used.as_mut()?;
+        let none = if self.target == Target::Cluster { "-1" } else { "0" };
+        let wanted = if used.asked == "none" { none } else { used.asked.as_str() }.to_owned();
         let looks = server.for_looks();
         let found = match self.target.get(|path| looks.get(path)) {
             Ok(found) => found,
-            Err(failure) if is_end(&failure) => return Err(failure),
-            Err(failure) => {
-                self.leave(call, &why(&failure));
-                return Ok(None);
-            }
+            Err(failure) => return self.leave(call, &why(&failure)),
         };
         used.was = found.was();
-        if used.was.as_ref() == Some(wanted) {
-            return Ok(None);
+        if used.was.as_ref() == Some(&wanted) {
+            return None;
         }
-        let other = found.note().filter(|note| note.is_alive(call) != Some(false));
-        let other = other.map(|note| format!("the run {} on {} has changed it, and puts it back", note.run, note.host));
-        if let Some(why) = other.or_else(|| self.why_not.clone()).or_else(|| found.obstacle()) {
-            self.leave(call, &why);
-            return Ok(None);
+        match why_not.map(str::to_owned).or_else(|| found.obstacle(call, server)) {
+            Some(why) => self.leave(call, &why),
+            None => Some(Change::of(call, found, wanted)),
         }
-        let note = Note::of(call, used.was.clone(), wanted.clone());
-        Ok(Some(Change { off: found.request(Some(wanted), Some(&note)), back: found.back(), note }))
     }
 
-    fn leave(&self, call: &Call, why: &str) {
-        let why = why.trim_end_matches('.');
-        call.warn("rate_not_changed", format!("The rate of {} was left as it is: {why}.", self.target.name()));
+    fn leave<T>(&self, call: &Call, why: &str) -> Option<T> {
+        call.warn("rate_not_changed", format!("Left as it is, {}: {}.", self.target.name(), why.trim_end_matches('.')));
+        None
     }
 
     /// A plan's requests between those that change the throttle and put it back, and after those that put back what dead runs have
     /// left.
     pub(crate) fn around(&self, requests: Vec<Action>) -> Vec<Action> {
-        let change = self.planned.as_ref().filter(|_| !requests.is_empty());
-        let (off, back) = change.map(|change| (change.off.clone(), change.back.clone())).unzip();
-        self.left.actions().chain(off).chain(requests).chain(back).collect()
+        let requests = match &self.planned {
+            Some(change) if !requests.is_empty() => change.around(requests),
+            _ => requests,
+        };
+        self.left.actions().chain(requests).collect()
     }
 
     /// Puts back what dead runs have left.
@@ -499,68 +448,31 @@ impl<'a> Rates<'a> {
 
     /// Does `work` at the rate that was asked for, and puts the throttle back on every way out.
     pub(crate) fn during<T>(&mut self, call: &Call, server: &Server, work: impl FnOnce() -> T) -> T {
-        let made = if self.planned.is_some() { self.make(call, server) } else { None };
+        let made = self.make(call, server);
         let done = work();
-        if let Some(made) = made {
-            self.put_back(call, server, &made);
+        if let (Some(made), Some(used)) = (made, &mut self.used) {
+            used.put_back = made.put_back(call, server);
         }
+        self.account(call);
         done
     }
 
-    /// Changes it, by what the server has of it now: it may have been changed since it was planned. `None` where it was not changed.
-    fn make(&mut self, call: &Call, server: &Server) -> Option<Made> {
-        // A signal or the end of the time limit ends the work too.
-        let Change { note, off, .. } = self.change(call, server).ok().flatten()?;
-        let lock = Lock::take(call, LOCK, &note.token).map_err(|failure| self.leave(call, &failure.message)).ok()?;
-        let is_answered = match sent(&off, |method, path, body| server.attempt(method, path, body)) {
-            Ok(_) => true,
-            Err(trouble) if trouble.effect == Effect::Unknown => false,
-            Err(trouble) => {
-                note.forget(call);
-                self.leave(call, &why(&trouble.failure));
-                return None;
-            }
+    /// By what the server has of it now, since it may have been changed after it was planned. A signal or the end of the time limit ends
+    /// the work too.
+    fn make(&mut self, call: &Call, server: &Server) -> Option<Change<'a>> {
+        self.planned.take()?;
+        let made = match self.change(call, server, None)?.make(server) {
+            Ok(made) => made,
+            Err(failure) => return self.leave(call, &why(&failure)),
         };
-        self.used.iter_mut().for_each(|used| used.set = Some(note.set.clone()));
-        Some(Made { _lock: lock, note, is_answered })
+        self.used.iter_mut().for_each(|used| used.set = Some(made.note.set.clone()));
+        Some(made)
     }
 
-    fn put_back(&mut self, call: &Call, server: &Server, made: &Made) {
-        let what = self.target.name();
-        let put_back = match self.target.put_back(call, server, &made.note.token, PATIENCE) {
-            // Its lock stays, and is free from now on, which tells the next call that this run has ended.
-            Ok(Back::NotThere) | Err(_) if !made.is_answered => {
-                call.warn("rate_unknown", format!(
-                    "Whether the rate of {what} was changed is unknown: the request was not answered. The next call of svc-snap that finds it changed puts it back."
-                ));
-                None
-            }
-            Ok(Back::Done | Back::NotThere) => {
-                made.note.forget(call);
-                Some(true)
-            }
-            Ok(Back::Not(why)) => {
-                call.warn("rate_not_put_back", format!("The rate of {what} could not be put back: {why}."));
-                Some(false)
-            }
-            Err(failure) => {
-                call.warn("rate_not_put_back", format!(
-                    "The rate of {what} could not be put back ({failure}); the next call of svc-snap that works with it puts it back."
-                ));
-                Some(false)
-            }
-        };
-        self.used.iter_mut().for_each(|used| used.put_back = put_back);
-        self.account(call);
-    }
-
-    /// A step that has undone all its effects has put back what others left, or left its own throttle changed, all the same.
+    /// A step that has undone all its effects may have left its throttle changed all the same.
     pub(crate) fn account(&self, call: &Call) {
-        self.left.account(call);
-        match self.used.as_ref().filter(|used| used.set.is_some()).map(|used| used.put_back) {
-            Some(Some(false)) => call.effects().happened(),
-            Some(None) => drop(call.effects().attempt()),
-            Some(Some(true)) | None => {}
+        if self.used.as_ref().is_some_and(|used| used.set.is_some() && used.put_back.is_none()) {
+            drop(call.effects().attempt());
         }
     }
 
@@ -571,72 +483,58 @@ impl<'a> Rates<'a> {
     }
 }
 
-/// Throttles that dead runs have left changed.
-#[derive(Debug, Default)]
-pub(crate) struct Left<'a> {
-    found: Vec<(Note, Found<'a>)>,
-    /// Whether this call has put one back.
-    done: Cell<bool>,
+/// A failure with the server's own words, which name a right that is missing.
+fn why(failure: &Failure) -> String {
+    failure.causes.last().map_or_else(|| failure.message.clone(), |cause| format!("{} ({cause})", failure.message))
 }
 
-impl<'a> Left<'a> {
-    /// Finds the notes of dead runs, on the cluster and on a repository. A note whose run may be running is left alone, with a warning
-    /// (`rate_left_changed`) that has the command which puts the throttle back.
-    ///
-    /// # Errors
-    /// A signal, or the end of the time limit. A throttle that cannot be read is passed over.
-    pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
-        let (mut left, looks) = (Self::default(), server.for_looks());
-        for target in repository.map(Target::Repository).into_iter().chain([Target::Cluster]) {
-            let found = match target.get(|path| looks.get(path)) {
-                Ok(found) => found,
-                Err(failure) if is_end(&failure) => return Err(failure),
-                Err(_) => continue,
-            };
-            // One answer of the cluster has both of its settings.
-            let further = (target == Target::Cluster).then(|| Found { target: Target::AutoCreate, ..found.clone() });
-            for found in [found].into_iter().chain(further) {
-                left.take(call, server, found);
-            }
-        }
-        Ok(left)
-    }
+/// What dead runs have left changed.
+#[derive(Debug)]
+pub(crate) struct Left<'a>(Vec<(Note, Found<'a>)>);
 
-    fn take(&mut self, call: &Call, server: &Server, found: Found<'a>) {
-        let Some(note) = found.note() else { return };
-        let why = match note.is_alive(call) {
-            Some(true) => return,
-            Some(false) => found.harm().map(|why| format!("it cannot be put back: {why}")),
-            None => Some("whether it is still running cannot be told here; if it is not".to_owned()),
-        };
-        match why {
-            None => self.found.push((note, found)),
-            Some(why) => {
-                let (what, by_hand) = (found.target.what(), found.by_hand(server));
-                let message = format!("The run {} on {} has changed {what}, and {why}: {by_hand}", note.run, note.host);
-                call.warn("rate_left_changed", message);
-            }
+impl<'a> Left<'a> {
+    /// Finds the notes of dead runs, on the cluster and on a repository; what cannot be read is passed over. A note whose run may be
+    /// running is left alone, with a warning (`rate_left_changed`) that has the command which puts the setting back.
+    pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
+        let looks = server.for_looks();
+        let repository = repository.and_then(|name| Target::Repository(name).get(|path| looks.get(path)).ok());
+        let cluster = Target::Cluster.get(|path| looks.get(path)).ok();
+        // One answer has both.
+        let auto_create = cluster.as_ref().map(|found| Target::AutoCreate.read(found.definition.clone()));
+        call.check()?;
+        let mut left = Vec::new();
+        for found in [repository, cluster, auto_create].into_iter().flatten() {
+            let Some(note) = found.note.clone() else { continue };
+            let why = match (found.is_left(call, server), found.harm()) {
+                (true, None) => {
+                    left.push((note, found));
+                    continue;
+                }
+                (true, Some(why)) => why,
+                (false, _) if note.is_of_here(call) => continue,
+                (false, _) => "if it does not run any more".to_owned(),
+            };
+            let (Note { run, host, .. }, name, by_hand) = (note, found.target.name(), found.by_hand(server));
+            call.warn("rate_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
         }
+        Ok(Self(left))
     }
 
     /// The requests that put them back.
     pub(crate) fn actions(&self) -> impl Iterator<Item = Action> + '_ {
-        self.found.iter().map(|(_, found)| found.back())
+        self.0.iter().map(|(_, found)| action(found.restored()))
     }
 
     /// Puts them back. What the server refuses is a warning, and left to the next call. The caller holds the repository's lock.
     pub(crate) fn put_back(&self, call: &Call, server: &Server) {
-        for (note, Found { target, .. }) in &self.found {
-            let of = format!("The run {} had left {} changed", note.run, target.what());
-            match target.put_back(call, server, &note.token, LEFT_PATIENCE) {
-                Ok(Back::NotThere) => note.forget(call),
-                Ok(Back::Done) => {
-                    note.forget(call);
-                    self.done.set(true);
-                    self.account(call);
+        for (note, Found { target, .. }) in &self.0 {
+            let of = format!("The run {} had left {} changed", note.run, target.name());
+            match target.put_back(call, server, note) {
+                Ok(true) => {
+                    lasting(call);
                     call.warn("rate_put_back", format!("{of}; it was put back ({}).", note.was.as_deref().unwrap_or("unset")));
                 }
-                Ok(Back::Not(why)) => call.warn("rate_not_put_back", format!("{of}, and it could not be put back: {why}.")),
+                Ok(false) => {}
                 Err(why) => call.warn("rate_not_put_back", format!("{of}, and it could not be put back: {why}")),
             }
         }
@@ -645,31 +543,26 @@ impl<'a> Left<'a> {
     /// The same for a step that does not hold the repository's lock: a repository is written again as a whole. Where another run
     /// holds it, that is a warning (`rate_left_changed`).
     pub(crate) fn put_back_alone(&self, call: &Call, server: &Server, repository: &str) {
-        if self.found.is_empty() {
+        if self.0.is_empty() {
             return;
         }
         match repository::hold(call, server, repository) {
             Ok(_lock) => self.put_back(call, server),
-            Err(failure) => self.warn(call, &format!("it could not be put back now: {}", failure.message)),
-        }
-    }
-
-    /// A step that has undone all its effects has put these back all the same.
-    pub(crate) fn account(&self, call: &Call) {
-        if self.done.get() {
-            call.effects().happened();
+            Err(_) => self.remark(call),
         }
     }
 
     /// Only says that they are there (`rate_left_changed`).
     pub(crate) fn remark(&self, call: &Call) {
-        self.warn(call, "the next svc-snap step that changes something puts it back.");
-    }
-
-    fn warn(&self, call: &Call, more: &str) {
-        for (note, found) in &self.found {
-            let what = found.target.what();
-            call.warn("rate_left_changed", format!("The run {} has left {what} changed; {more}", note.run));
+        for (note, found) in &self.0 {
+            call.warn(
+                "rate_left_changed",
+                format!(
+                    "The run {} has left {} changed; the next svc-snap step that changes something puts it back.",
+                    note.run,
+                    found.target.name()
+                ),
+            );
         }
     }
 }
@@ -679,27 +572,19 @@ mod tests {
     use super::*;
 
     fn repository(settings: Value) -> Found<'static> {
-        let settings = settings.as_object().cloned().unwrap_or_default();
-        let definition = json!({"type": "fs", "uuid": "u", "settings": settings});
-        Found { target: Target::Repository("r"), definition, settings }
+        Target::Repository("r").read(json!({"type": "fs", "uuid": "u", "settings": settings}))
     }
 
     fn note(was: Option<&str>) -> Note {
-        let text = |text: &str| text.to_owned();
-        Note { run: text("r"), host: text("h"), token: text("t"), was: was.map(text), set: text("0") }
-    }
-
-    fn settings(action: &Action) -> Value {
-        let Action::Request { body: Some(body), .. } = action else { return Value::Null };
-        body.value().get("settings").cloned().unwrap_or_default()
+        Note { run: "r".to_owned(), was: was.map(str::to_owned), set: "0".to_owned(), ..Note::default() }
     }
 
     #[test]
     fn a_rate_is_a_word_or_a_size_a_second() {
         for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2gb"), ("64k", "64kb"), ("0070k", "70kb")] {
-            assert_eq!(rate(text), Ok(Rate::Size(expected.to_owned())), "{text}");
+            assert_eq!(rate(text), Ok(Some(expected.to_owned())), "{text}");
         }
-        assert_eq!((rate("none"), rate("server")), (Ok(Rate::NoLimit), Ok(Rate::Server)));
+        assert_eq!((rate("none"), rate("server")), (Ok(Some("none".to_owned())), Ok(None)));
         for bad in ["", "fast", "0", "0mb", "5", "100b", "63kb", "-1", "1.5mb", "mb", "10mb/s", "99999999999g"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
@@ -707,34 +592,30 @@ mod tests {
 
     #[test]
     fn a_repository_keeps_all_its_other_settings_there_and_back() {
+        let settings = |(_, body): (String, Value)| body["settings"].clone();
         for was in [None, Some("5mb")] {
             let mut before = json!({"location": "/x", "a": {"b": "c"}});
             if let Some(was) = was {
                 before[SNAPSHOT] = json!(was);
             }
-            let off = settings(&repository(before.clone()).request(Some("0"), Some(&note(was))));
+            let mut off = settings(repository(before.clone()).request(Some("0"), Some(&note(was))));
             assert_eq!((&off[SNAPSHOT], &off["location"]), (&json!("0"), &json!("/x")));
             let changed = repository(off.clone());
-            assert_eq!((changed.note(), settings(&changed.back())), (Some(note(was)), before.clone()));
-            let (without, found) = without_note(&changed.settings);
-            assert_eq!((json!(without), found), (before, Some(note(was))));
+            assert_eq!((settings(changed.restored()), changed.note), (before, Some(note(was))));
             // Another value that somebody has set since stays.
-            let mut other = off;
-            other[SNAPSHOT] = json!("9mb");
-            assert_eq!(settings(&repository(other).back())[SNAPSHOT], "9mb");
+            off[SNAPSHOT] = json!("9mb");
+            assert_eq!(settings(repository(off).restored())[SNAPSHOT], "9mb");
         }
-        assert_eq!(Note::read("what?").token, "");
+        assert_eq!(repository(json!({REPOSITORY_NOTE: "what?"})).note, Some(Note::default()));
     }
 
     #[test]
     fn what_could_be_lost_or_shown_is_never_written_again() {
-        assert_eq!(repository(json!({"location": "/x", REPOSITORY_NOTE: json!(note(None)).to_string()})).obstacle(), None);
-        for settings in [json!({"readonly": "true"}), json!({"client.secret_key": "x"}), json!({"url": "http://me:s3cret@far/"})]
-        {
-            let why = repository(settings.clone()).obstacle();
+        assert_eq!(repository(json!({"location": "/x", REPOSITORY_NOTE: json!(note(None)).to_string()})).harm(), None);
+        for settings in [json!({"client.secret_key": "x"}), json!({"url": "http://me:s3cret@far/"})] {
+            let why = repository(settings.clone()).harm();
             assert!(why.is_some_and(|why| !why.contains("s3cret")), "{settings}");
         }
-        let s3 = Found { definition: json!({"type": "s3", "settings": {}}), ..repository(json!({})) };
-        assert!(s3.harm().is_some());
+        assert!(Target::Repository("r").read(json!({"type": "s3", "settings": {}})).harm().is_some());
     }
 }

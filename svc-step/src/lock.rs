@@ -56,22 +56,12 @@ impl Lock {
 }
 
 impl Lock {
-    /// Whether somebody holds the lock of one thing; `None` where nobody has ever taken it under this state folder, so that
-    /// nothing can be told.
+    /// Who holds the lock of one thing, as `RUN (process ID)`; `None` where nobody does.
     #[must_use]
-    pub fn is_held(call: &Call, kind: &str, name: &str) -> Option<bool> {
-        let file = File::open(call.state_dir().join("locks").join(file_name(kind, name))).ok()?;
+    pub fn holder(call: &Call, kind: &str, name: &str) -> Option<String> {
+        let mut file = File::open(call.state_dir().join("locks").join(file_name(kind, name))).ok()?;
         // Shared: two who ask at once must not take each other for the holder.
-        match file.try_lock_shared() {
-            Ok(()) => Some(false),
-            Err(TryLockError::WouldBlock) => Some(true),
-            Err(TryLockError::Error(_)) => None,
-        }
-    }
-
-    /// Removes all trace of the lock of a thing that will never be there again.
-    pub fn forget(call: &Call, kind: &str, name: &str) {
-        let _ = fs::remove_file(call.state_dir().join("locks").join(file_name(kind, name)));
+        matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| read_holder(&mut file))
     }
 }
 
@@ -92,11 +82,16 @@ pub fn within(time: Duration, file: &File) -> std::io::Result<bool> {
 }
 
 fn held(kind: &str, name: &str, file: &mut File) -> Failure {
-    let mut holder = String::new();
-    let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
+    let holder = read_holder(file);
     Failure::locked("locked", format!("Another run is at work on the {kind} {name}."))
         .hint("Wait until it has ended, then run the same command again.")
-        .cause(format!("held by {}", holder.trim()))
+        .cause(format!("held by {holder}"))
+}
+
+fn read_holder(file: &mut File) -> String {
+    let mut holder = String::new();
+    let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
+    holder.trim().to_owned()
 }
 
 /// Makes a folder of our own (0700) with its parents.

@@ -85,7 +85,7 @@ impl Taking<'_> {
 
     fn send(&self) -> Result<(), Failure> {
         let attempt = self.call.effects().attempt();
-        let pending = self.server.begin("PUT", &self.take.path(), Some(self.take.body()));
+        let pending = self.server.start("PUT", &self.take.path(), Some(self.take.body()));
         let mut follow = self.follow();
         // What came in place of an acceptance.
         let mut trouble: Option<RequestError> = None;

@@ -58,7 +58,7 @@ fn together(server: &Server, names: &[&str]) -> Result<Vec<Option<u64>>, Failure
     if names.len() < 2 {
         return Ok(Vec::new());
     }
-    match server.ask("POST", &format!("/_msearch?{ANSWER}"), Some(&Value::String(lines(names)))) {
+    match server.post(&format!("/_msearch?{ANSWER}"), Some(&Value::String(lines(names)))) {
         Ok(answer) => Ok(read(&answer)),
         // Servers may forbid requests that name their indices in the body.
         Err(failure) if matches!(failure.status, Status::Failed | Status::Refused) => Ok(Vec::new()),

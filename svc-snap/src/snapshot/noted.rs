@@ -158,7 +158,7 @@ fn sequences(server: &Server, names: &[&str]) -> Result<BTreeMap<String, Sequenc
     let mut sequences = BTreeMap::new();
     for names in portions(names) {
         let listed = names.join(",");
-        server.ask("POST", &format!("{}?ignore_unavailable=true", path(&[&listed, "_refresh"])), None)?;
+        server.post(&format!("{}?ignore_unavailable=true", path(&[&listed, "_refresh"])), None)?;
         let stats = server.get(&format!("{}?{STATS}", path(&[&listed, "_stats", "docs"])))?;
         sequences.extend(names.iter().filter_map(|name| Some(((*name).to_owned(), read(&stats, name)?))));
     }

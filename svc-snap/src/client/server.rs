@@ -1,12 +1,4 @@
-//! The server that a step works with: which product and version it is, and the requests to it.
-
-pub(crate) mod busy;
-pub(crate) mod client;
-pub(crate) mod disk;
-pub(crate) mod json;
-pub(crate) mod path;
-pub(crate) mod refusal;
-pub(crate) mod unanswered;
+//! The server that a step works with: which product and version it is.
 
 use std::ops::Deref;
 
@@ -15,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::{Call, Failure};
 
-use self::client::{Answer, Client};
-use self::json::{members, text};
-use self::path::path;
-use crate::connection::Connection;
+use super::auth::Connection;
+use super::json::{members, text};
+use super::path::path;
+use super::{Answer, Client, errors};
 
-/// Which family a server is of, by its own answer.
+/// Which product a server is, by its own answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Product {
@@ -34,13 +26,10 @@ pub enum Product {
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     client: Client,
-    /// The family.
     pub product: Product,
     /// The version, as the server writes it.
     pub version: String,
-    /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
-    /// The cluster's name.
     pub cluster_name: String,
 }
 
@@ -58,28 +47,29 @@ impl Server {
     /// # Errors
     /// Nobody answers (5), the credentials are refused (3), or it is neither Elasticsearch nor OpenSearch (3).
     pub(crate) fn connect(connection: &Connection, call: &Call) -> Result<Self, Failure> {
-        let reach = connection.reach()?;
-        if reach.unverified {
-            let base = &reach.base;
+        let settings = connection.settings()?;
+        if settings.insecure {
+            let base = &settings.base;
             call.warn("search_not_verified", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): anybody in between could read and change everything."));
         }
-        let client = Client::new(reach, call);
+        let client = Client::new(settings, call);
         let root = client.answer("/")?;
         let server = match root.status {
             405 => by_nodes(client, &root),
             200..300 => by_root(client, &root.body),
-            _ => Err(refusal::stranger(client.url(), &root)),
+            _ => Err(errors::stranger(client.url(), &root)),
         }?;
         call.people().detail(&format!("{} {} ({})", product_name(server.product), server.version, server.cluster_name));
         Ok(server)
     }
 
-    /// As [`Client::for_looks`].
+    /// The same whose requests end with signals and the time limit, whatever was changed before.
     pub(crate) fn for_looks(&self) -> Self {
         Self { client: self.client.for_looks(), ..self.clone() }
     }
 
-    /// As [`Client::in_haste`].
+    /// The same for undoing something after a signal or the end of the time limit: a server that does not answer within 10 s is
+    /// given up.
     pub(crate) fn in_haste(&self) -> Self {
         Self { client: self.client.in_haste(), ..self.clone() }
     }
@@ -87,7 +77,7 @@ impl Server {
     /// Makes all that was written to indices (names, comma separated) visible to searches and counts. Not a change: what
     /// there is stays as it is.
     pub(crate) fn refresh(&self, indices: &str) -> Result<(), Failure> {
-        self.ask("POST", &path(&[indices, "_refresh"]), None).map(drop)
+        self.post(&path(&[indices, "_refresh"]), None).map(drop)
     }
 }
 
@@ -103,11 +93,11 @@ fn by_root(client: Client, root: &Value) -> Result<Server, Failure> {
 /// Distributions without the module that serves `GET /` say it in pieces.
 fn by_nodes(client: Client, root: &Answer) -> Result<Server, Failure> {
     if root.product.as_deref() != Some("Elasticsearch") {
-        return Err(refusal::not_a_search_database(client.url()));
+        return Err(errors::not_a_search_database(client.url()));
     }
     let get = |path: &str| match client.answer(path)? {
         answer @ Answer { status: 200..300, .. } => Ok(answer.body),
-        answer => Err(refusal::stranger(client.url(), &answer)),
+        answer => Err(errors::stranger(client.url(), &answer)),
     };
     let version = |answer: &Value| text(members(answer.get("nodes")?).next()?.1, "/version").map(str::to_owned);
     let state = get("/_cluster/state/version,nodes?filter_path=cluster_uuid,cluster_name,nodes.*.version")?;
@@ -123,11 +113,11 @@ fn by_nodes(client: Client, root: &Answer) -> Result<Server, Failure> {
 fn identified(client: Client, product: Option<Product>, version: Option<String>, said: &Value) -> Result<Server, Failure> {
     let name = text(said, "/cluster_name").map(str::to_owned);
     let Some(((product, version), cluster_name)) = product.zip(version).zip(name) else {
-        return Err(refusal::not_a_search_database(client.url()));
+        return Err(errors::not_a_search_database(client.url()));
     };
     match text(said, "/cluster_uuid").filter(|uuid| *uuid != "_na_").map(str::to_owned) {
         Some(cluster_uuid) => Ok(Server { client, product, version, cluster_uuid, cluster_name }),
-        None => Err(refusal::no_cluster(client.url())),
+        None => Err(errors::no_cluster(client.url())),
     }
 }
 

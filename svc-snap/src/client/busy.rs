@@ -11,9 +11,6 @@ const FIRST: Duration = Duration::from_millis(200);
 const LAST: Duration = Duration::from_secs(3);
 
 /// Asks, and for so long asks again what the server is too busy for.
-///
-/// # Errors
-/// As `ask` has it: at the end of that time, or of the step's time limit, what the server said last. A signal.
 pub(crate) fn patiently<T>(
     call: &Call,
     patience: Duration,

@@ -1,4 +1,12 @@
-//! Requests over HTTP and their answers, and what is known of a request's effect where there is no answer.
+//! The client of Elasticsearch or OpenSearch: `get`, `post` (no lasting effect), `change` (accounted for) and `start` (not waited for).
+
+pub(crate) mod auth;
+pub(crate) mod busy;
+pub(crate) mod errors;
+pub(crate) mod json;
+pub(crate) mod path;
+mod server;
+mod tls;
 
 use std::io::Read;
 use std::sync::Arc;
@@ -16,8 +24,8 @@ use svc_step::{Call, Failure, Status};
 use ureq::Body;
 use ureq::http::{HeaderValue, Request, Response, header};
 
-use crate::connection::Reach;
-use crate::server::{refusal, unanswered};
+use self::auth::Settings;
+pub(crate) use self::server::{Product, Server, left_at_work, product_name};
 
 /// Answers are read up to this size, however they were packed; what a large cluster says of thousands of snapshots is some
 /// tens of MB.
@@ -47,6 +55,12 @@ pub(crate) enum Effect {
 pub(crate) struct RequestError {
     pub failure: Failure,
     pub effect: Effect,
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        error.failure
+    }
 }
 
 /// The client of one server.
@@ -87,19 +101,19 @@ pub(crate) struct Pending {
 }
 
 impl Client {
-    pub(crate) fn new(reach: Reach, call: &Call) -> Self {
+    fn new(settings: Settings, call: &Call) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
             // A kept connection may have been closed by the other side since, and a request on it would be lost.
             .max_idle_connections(0)
-            .timeout_resolve(Some(reach.connect_timeout))
-            .timeout_connect(Some(reach.connect_timeout))
+            .timeout_resolve(Some(settings.connect_timeout))
+            .timeout_connect(Some(settings.connect_timeout))
             .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")));
-        let agent = config.tls_config(reach.tls).build().new_agent();
+        let agent = config.tls_config(settings.tls).build().new_agent();
         let (deadline, watch) = (*call.deadline(), call.watch());
-        Self { agent, base: reach.base, authorization: reach.authorization, deadline, watch, acting: Arc::default() }
+        Self { agent, base: settings.base, authorization: settings.authorization, deadline, watch, acting: Arc::default() }
     }
 
     /// The server's address, without credentials.
@@ -107,14 +121,11 @@ impl Client {
         &self.base
     }
 
-    /// The same client whose requests end with signals and the time limit, whatever was changed before.
-    pub(crate) fn for_looks(&self) -> Self {
+    fn for_looks(&self) -> Self {
         Self { acting: Arc::default(), ..self.clone() }
     }
 
-    /// The same client for undoing something after a signal or the end of the time limit: a server that does not answer within
-    /// 10 s is given up.
-    pub(crate) fn in_haste(&self) -> Self {
+    fn in_haste(&self) -> Self {
         if self.deadline.passed() { self.clone() } else { Self { deadline: Deadline::new(Some(Duration::ZERO)), ..self.clone() } }
     }
 
@@ -126,40 +137,35 @@ impl Client {
     /// A `GET`.
     ///
     /// # Errors
-    /// As [`refusal`] maps them; no answer is 5. As long as this call has changed nothing, a signal, or the end of the time
+    /// As [`errors`] has them; no answer is 5. As long as this call has changed nothing, a signal, or the end of the time
     /// limit (6), also ends the request.
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.ask("GET", path, None)
+        Ok(self.send("GET", path, None).and_then(|raw| success(&self.base, raw))?)
     }
 
     /// The same, read as what it is to be: the whole of a long answer as a tree would take many times the memory.
     pub(crate) fn get_as<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        let raw = self.send("GET", path, None).map_err(|error| error.failure)?;
-        let read = if is_success(raw.status) { parse(&self.base, &raw) } else { answer(&self.base, raw).and_then(refused) };
-        read.map_err(|error| error.failure)
+        let raw = self.send("GET", path, None)?;
+        let refused = |answer: Answer| Err(errors::refusal(answer.status, &answer.body));
+        Ok(if is_success(raw.status) { parse(&self.base, &raw) } else { answer(&self.base, raw).and_then(refused) }?)
     }
 
     /// A `GET` of something that may not be there.
     pub(crate) fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
         match self.get(path) {
-            Ok(found) => Ok(Some(found)),
             Err(failure) if failure.status == Status::NotFound => Ok(None),
-            Err(failure) => Err(failure),
+            found => found.map(Some),
         }
     }
 
     /// A `GET` whose answer is wanted whatever its HTTP status.
-    ///
-    /// # Errors
-    /// No answer; a signal, or the end of the time limit.
-    pub(crate) fn answer(&self, path: &str) -> Result<Answer, Failure> {
-        self.send("GET", path, None).and_then(|raw| answer(&self.base, raw)).map_err(|error| error.failure)
+    fn answer(&self, path: &str) -> Result<Answer, Failure> {
+        Ok(self.send("GET", path, None).and_then(|raw| answer(&self.base, raw))?)
     }
 
-    /// A request without a lasting effect, such as a refresh or a verification.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let sent = self.send(method, path, body);
-        sent.and_then(|raw| success(&self.base, raw)).map_err(|error| error.failure)
+    /// A `POST` without a lasting effect, such as a refresh or a verification.
+    pub(crate) fn post(&self, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        Ok(self.send("POST", path, body).and_then(|raw| success(&self.base, raw))?)
     }
 
     /// A request that is not accounted for, ended by a signal or the end of the time limit.
@@ -170,14 +176,7 @@ impl Client {
     /// A request that is given this time and no longer, whatever signal or time limit has come, and that is not accounted for: it
     /// undoes what must not be left.
     pub(crate) fn within(&self, time: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let time = self.at_most(time);
-        match self.spawn(method, path, body.cloned(), Some(time)).wait(time) {
-            Some(ended) => ended.map_err(|error| error.failure),
-            None => {
-                let message = format!("The server at {} did not answer within {} s.", self.base, time.as_secs_f64());
-                Err(Failure::unavailable("search_unreachable", message))
-            }
-        }
+        Ok(self.fetch(method, path, body, Some(self.at_most(time))).and_then(|raw| success(&self.base, raw))?)
     }
 
     /// A request that changes something, accounted for. Where the answer never comes, `changed` becomes unknown.
@@ -188,8 +187,8 @@ impl Client {
         settle(attempt, sent.and_then(|raw| success(&self.base, raw)))
     }
 
-    /// Starts a request that changes something and may take hours. Its effect is accounted for by whoever waits for it.
-    pub(crate) fn begin(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
+    /// Starts a request that changes something and may take hours. Whoever waits for it accounts for its effect.
+    pub(crate) fn start(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
         self.acting.store(true, Ordering::SeqCst);
         self.spawn(method, path, body, left(&self.deadline))
     }
@@ -203,7 +202,7 @@ impl Client {
         changed: impl Fn(&Value) -> bool,
     ) -> Result<Value, Failure> {
         let attempt = call.effects().attempt();
-        let pending = self.begin(method, path, None);
+        let pending = self.start(method, path, None);
         loop {
             match pending.wait(PAUSE) {
                 Some(Ok(answer)) if !changed(&answer) => {
@@ -238,10 +237,10 @@ impl Client {
     }
 
     fn fetch(&self, method: &str, path: &str, body: Option<&Value>, limit: Option<Duration>) -> Result<Raw, RequestError> {
-        let response = self.request(method, path, body, limit).map_err(|error| unanswered::no_answer(&self.base, &error))?;
+        let response = self.request(method, path, body, limit).map_err(|error| errors::no_answer(&self.base, &error))?;
         let status = response.status().as_u16();
         if (300..400).contains(&status) {
-            return Err(refusal::redirected(&self.base));
+            return Err(errors::redirected(&self.base));
         }
         let product = response.headers().get("x-elastic-product").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let bytes = self.read(response, status)?;
@@ -277,14 +276,14 @@ impl Client {
         // The limit is put here since ureq's own counts the bytes before they are unpacked.
         let mut reader = answer.into_body().into_reader();
         let mut bytes = Vec::new();
-        let cut = |error: std::io::Error| unanswered::cut(&self.base, &error);
-        reader.by_ref().take(BEGINNING).read_to_end(&mut bytes).map_err(cut)?;
+        let incomplete = |error: std::io::Error| errors::incomplete(&self.base, &error);
+        reader.by_ref().take(BEGINNING).read_to_end(&mut bytes).map_err(incomplete)?;
         let begins = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
         if !matches!(begins, None | Some(b'{' | b'[')) {
-            return Err(refusal::not_json(&self.base, status));
+            return Err(errors::not_json(&self.base, status));
         }
-        reader.take(ANSWER_LIMIT).read_to_end(&mut bytes).map_err(cut)?;
-        if bytes.len() as u64 > ANSWER_LIMIT { Err(unanswered::endless(&self.base, ANSWER_LIMIT)) } else { Ok(bytes) }
+        reader.take(ANSWER_LIMIT).read_to_end(&mut bytes).map_err(incomplete)?;
+        if bytes.len() as u64 > ANSWER_LIMIT { Err(errors::too_large(&self.base, ANSWER_LIMIT)) } else { Ok(bytes) }
     }
 }
 
@@ -296,7 +295,7 @@ impl Pending {
 
     fn ended(&self, time: Duration) -> Option<Result<Raw, RequestError>> {
         self.work.ended(time).unwrap_or_else(|Lost| {
-            let failure = Failure::unavailable("search_unreachable", "The thread that waited for the answer has ended.");
+            let failure = errors::unreachable(&self.base, "was not waited for: the thread has ended");
             Some(Err(RequestError { failure, effect: Effect::Unknown }))
         })
     }
@@ -307,11 +306,10 @@ fn left(deadline: &Deadline) -> Option<Duration> {
     deadline.remaining_with(GRACE).map(|left| left.max(LEAST))
 }
 
-/// Reads an answer as what it is to be.
 fn parse<T: DeserializeOwned>(base: &str, raw: &Raw) -> Result<T, RequestError> {
     serde_json::from_slice(&raw.bytes).map_err(|error| match error.is_eof() && !raw.bytes.is_empty() {
-        true => unanswered::cut(base, &error),
-        false => refusal::not_json(base, raw.status),
+        true => errors::incomplete(base, &error),
+        false => errors::not_json(base, raw.status),
     })
 }
 
@@ -320,29 +318,22 @@ fn answer(base: &str, raw: Raw) -> Result<Answer, RequestError> {
     Ok(Answer { status: raw.status, product: raw.product, body })
 }
 
-/// What an answer that is no refusal says.
 fn success(base: &str, raw: Raw) -> Result<Value, RequestError> {
     let answer = answer(base, raw)?;
-    if is_success(answer.status) { Ok(answer.body) } else { refused(answer) }
-}
-
-fn refused<T>(answer: Answer) -> Result<T, RequestError> {
-    Err(refusal::refusal(answer.status, &answer.body))
+    if is_success(answer.status) { Ok(answer.body) } else { Err(errors::refusal(answer.status, &answer.body)) }
 }
 
 const fn is_success(status: u16) -> bool {
     matches!(status, 200..300)
 }
 
-/// Accounts for one effect.
 fn settle(attempt: Attempt<'_>, ended: Result<Value, RequestError>) -> Result<Value, Failure> {
-    match ended {
-        Ok(value) => {
-            attempt.happened();
-            Ok(value)
-        }
-        Err(error) => Err(failed(attempt, error)),
-    }
+    let answer = match ended {
+        Ok(answer) => answer,
+        Err(error) => return Err(failed(attempt, error)),
+    };
+    attempt.happened();
+    Ok(answer)
 }
 
 /// Accounts for an effect that failed, and says what a lost answer means.

@@ -1,17 +1,15 @@
-//! The setting `path.repo` in the configuration file of Elasticsearch or OpenSearch: one folder is added, or the exact line to write is told.
+//! The setting `path.repo` in the configuration file of Elasticsearch or OpenSearch: a line is appended, or the exact line to write is told.
 //!
-//! The file is an operator's, so nothing else in it changes: a line is appended, or the line that this tool writes
-//! (`path.repo: ["/a", "/b"]`) is extended. A YAML parser reads the file before and after, and compares all other settings.
+//! The file is an operator's, so nothing else in it changes. A YAML parser reads the file before and after, and compares all other settings.
 
 use saphyr_parser::{Event, Parser};
 use serde_json::json;
 
-/// The setting's name.
 const NAME: &str = "path.repo";
 
 /// The configuration with the folder in its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Edited {
+pub(super) struct Edited {
     pub text: String,
     /// The folders that it names.
     pub folders: Vec<String>,
@@ -19,71 +17,45 @@ pub(crate) struct Edited {
 
 /// A file that is not edited.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(super) struct Refused {
     /// Why, as the end of a sentence.
     pub why: String,
     /// The line that an operator writes in place of the setting.
     pub line: String,
 }
 
-/// Adds `location` to the setting, unless it is covered already.
-///
-/// # Errors
-/// The file is not understood, or has the setting in another form than this tool writes.
-pub(crate) fn add(text: &str, location: &str) -> Result<Edited, Refused> {
-    let refused = |folders: &[String], why: &str| Refused { why: why.to_owned(), line: line(folders) };
-    let before = settings(text).map_err(|why| refused(&[location.to_owned()], &why))?;
-    let mut folders = folders(&before);
+/// Appends the setting with `location`, unless that is covered already.
+pub(super) fn add(text: &str, location: &str) -> Result<Edited, Refused> {
+    let before = settings(text);
+    let mut folders = before.as_deref().map(folders).unwrap_or_default();
     if covers(&folders, location) {
         return Ok(Edited { text: text.to_owned(), folders });
     }
-    let is_set = before.iter().any(|(name, _)| name == NAME);
-    let own = if is_set { own_line(text, &folders) } else { None };
     folders.push(location.to_owned());
-    let new = line(&folders);
-    let edited = match (is_set, own) {
-        (false, _) => appended(text, &new),
-        (true, Some(own)) => {
-            let edit = |one: &str| if one.starts_with(NAME) { one.replacen(own, &new, 1) } else { one.to_owned() };
-            text.split_inclusive('\n').map(edit).collect()
+    // A JSON list is a YAML list.
+    let quoted: Vec<String> = folders.iter().map(|folder| json!(folder).to_string()).collect();
+    let line = format!("{NAME}: [{}]", quoted.join(", "));
+    let mut wanted = match before {
+        Err(why) => return Err(Refused { why, line }),
+        Ok(before) if before.iter().any(|(name, _)| name == NAME) => {
+            return Err(Refused { why: "it has a path.repo without this folder".to_owned(), line });
         }
-        (true, None) => return Err(refused(&folders, "its path.repo is not written as one line with a list of quoted folders")),
+        Ok(before) => before,
     };
-    let others = |all: &[(String, String)]| all.iter().filter(|(name, _)| name != NAME).cloned().collect::<Vec<_>>();
-    match settings(&edited) {
-        Ok(after) if others(&after) == others(&before) && self::folders(&after) == folders => {
-            Ok(Edited { text: edited, folders })
-        }
-        _ => Err(refused(&folders, "a line at its end would not be read as a setting")),
+    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let gap = if text.is_empty() || text.ends_with('\n') { "" } else { end };
+    let text = format!("{text}{gap}{line}{end}");
+    wanted.extend([(NAME.to_owned(), String::new()), (NAME.to_owned(), location.to_owned())]);
+    if settings(&text).as_ref() == Ok(&wanted) {
+        return Ok(Edited { text, folders });
     }
+    Err(Refused { why: "a line at its end would not be read as a setting".to_owned(), line })
 }
 
 /// Whether a server whose `path.repo` names `folders` may have a repository at `location`.
 fn covers(folders: &[String], location: &str) -> bool {
     let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
     folders.iter().any(|folder| with_slash(location).starts_with(&with_slash(folder)))
-}
-
-/// The setting as this tool writes it. A JSON list is a YAML list.
-fn line(folders: &[String]) -> String {
-    let quoted: Vec<String> = folders.iter().map(|folder| json!(folder).to_string()).collect();
-    format!("{NAME}: [{}]", quoted.join(", "))
-}
-
-/// The file with a further line, ended as its others are.
-fn appended(text: &str, line: &str) -> String {
-    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
-    let gap = if text.is_empty() || text.ends_with('\n') { "" } else { end };
-    format!("{text}{gap}{line}{end}")
-}
-
-/// The only line with the setting, up to the end of its list, where that is a JSON list of just these folders.
-fn own_line<'a>(text: &'a str, folders: &[String]) -> Option<&'a str> {
-    let mut lines = text.lines().filter(|line| line.starts_with(NAME));
-    let (line, None) = (lines.next()?, lines.next()) else { return None };
-    let own = line.get(..=line.find(']')?)?;
-    let list: Vec<String> = serde_json::from_str(own.strip_prefix(NAME)?.strip_prefix(':')?).ok()?;
-    (list == folders).then_some(own)
 }
 
 /// The folders that the setting names; a text may name several, parted by commas.
@@ -102,9 +74,6 @@ enum Open {
 
 /// The settings of a file by their full names, as the servers flatten them (`path: {repo: x}` is `path.repo: x`); an item of a list is
 /// a setting of the list's name.
-///
-/// # Errors
-/// Why it cannot be read, as the end of a sentence.
 fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
     let (mut all, mut open, mut documents) = (Vec::new(), Vec::new(), 0);
     for event in Parser::new_from_str(text) {
@@ -141,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_appended_or_added_to_our_own_line_and_all_else_stays_byte_for_byte() {
+    fn a_folder_is_appended_and_all_else_stays_byte_for_byte() {
         for (before, after) in [
             ("# path.repo: /x\na: 1", "# path.repo: /x\na: 1\npath.repo: [\"/new\"]\n"),
             ("", "path.repo: [\"/new\"]\n"),
@@ -151,8 +120,6 @@ mod tests {
                 "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\n",
                 "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\npath.repo: [\"/new\"]\n",
             ),
-            ("path.repo: [\"/a\"] # ours\r\nb: 2\r\n", "path.repo: [\"/a\", \"/new\"] # ours\r\nb: 2\r\n"),
-            ("path.repo: []\n", "path.repo: [\"/new\"]\n"),
             ("path.repo: /\n", "path.repo: /\n"),
             ("path:\n  repo: [/a,\n    /new]\n", "path:\n  repo: [/a,\n    /new]\n"),
         ] {
@@ -165,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn any_other_form_is_refused_with_the_line_to_write() {
+    fn a_file_with_the_setting_is_refused_with_the_line_to_write() {
         for bad in [
             "path.repo: /a\n",
+            "path.repo: [\"/a\"] # ours\r\nb: 2\r\n",
             "path.repo:\n  - /a\n",
             "path:\n  repo: ['/a']\n",
             "path.repo: [\"/a\"]\npath.repo: []\n",
-            "path.repo: [/a] # \"\n",
             "a: 1\npath.repo: \"/a\"\n...\n",
         ] {
             assert_eq!(add(bad, "/new").unwrap_err().line, "path.repo: [\"/a\", \"/new\"]", "{bad}");
@@ -179,6 +146,7 @@ mod tests {
         for bad in [
             "path.repo: ~\n",
             "path.repo:\n",
+            "path.repo: []\n",
             "a: 1\n...\n",
             "{a: 1}\n",
             "- a\n",

@@ -1,0 +1,358 @@
+//! How the server is reached: address, who calls, TLS. Nothing here ever shows a secret.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches};
+use percent_encoding::percent_decode_str;
+use svc_step::Failure;
+use svc_step::line_secrets::user_of_url;
+use svc_step::secret::Secret;
+use ureq::http::Uri;
+use ureq::tls::TlsConfig;
+
+use super::tls;
+
+/// How the server is reached, as it was given.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    args: ConnectionArgs,
+    /// What stands on the command line: it wins over the environment, which may come from a file that holds for every call.
+    given: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Cluster")]
+struct ConnectionArgs {
+    /// The address of Elasticsearch or OpenSearch; a password in it only by SVC_SEARCH_URL, as others can read a process's arguments
+    #[arg(long, value_name = "URL", env = "SVC_SEARCH_URL", default_value = "http://127.0.0.1:9200",
+          value_parser = secret, hide_env_values = true)]
+    url: Secret,
+    #[arg(long, value_name = "NAME", env = "SVC_SEARCH_USER")]
+    user: Option<String>,
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_PASSWORD_FILE")]
+    password_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_API_KEY_FILE")]
+    api_key_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_BEARER_FILE")]
+    bearer_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CA")]
+    ca_cert: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CLIENT_CERT")]
+    client_cert: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CLIENT_KEY")]
+    client_key: Option<PathBuf>,
+    #[arg(long, env = "SVC_SEARCH_INSECURE", value_parser = yes_or_no)]
+    insecure: bool,
+    /// Give up connecting after this long
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = svc_step::deadline::parse)]
+    connect_timeout: Duration,
+}
+
+/// The same checked, its files read.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub base: String,
+    /// The value of the header `Authorization`.
+    pub authorization: Option<Secret>,
+    pub tls: TlsConfig,
+    /// Whether the server's certificate is not verified.
+    pub insecure: bool,
+    pub connect_timeout: Duration,
+}
+
+/// The connection cannot be made as it was given.
+pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::usage("connection_invalid", message).hint(hint)
+}
+
+impl Connection {
+    fn is_given(&self, id: &str) -> bool {
+        self.given.iter().any(|given| given == id)
+    }
+
+    /// Checks it and reads its files.
+    pub(super) fn settings(&self) -> Result<Settings, Failure> {
+        let (args, address) = (&self.args, Address::parse(&self.args.url)?);
+        if self.is_given("url") && address.password.is_some() {
+            let message = "There is a password in --url, where all users of this host can read it.";
+            return Err(Failure::usage("secret_on_command_line", message).hint(
+                "Pass --user NAME --password-file FILE, or set the address by SVC_SEARCH_URL; then change the password, which may be known by now.",
+            ));
+        }
+        let authorization = self.authorization(&address)?;
+        let over_tls = address.base.starts_with("https://");
+        let insecure = args.insecure && over_tls && (self.is_given("insecure") || !self.is_given("ca_cert"));
+        let ca_cert = args.ca_cert.as_deref().filter(|_| self.is_given("ca_cert") || !self.is_given("insecure"));
+        if insecure && ca_cert.is_some() {
+            return Err(invalid(
+                "--insecure (SVC_SEARCH_INSECURE) trusts any certificate, and --ca-cert (SVC_SEARCH_CA) only some.",
+                "Leave one of them out; --ca-cert is the safe one.",
+            ));
+        }
+        if !over_tls && args.client_cert.is_some() {
+            return Err(invalid(
+                "A client certificate needs TLS, and the address is an http:// one.",
+                "Write --url (SVC_SEARCH_URL) as https://HOST:PORT, or leave out --client-cert (SVC_SEARCH_CLIENT_CERT).",
+            ));
+        }
+        let client = tls::client(args.client_cert.as_deref(), args.client_key.as_deref())?;
+        let ca_cert = ca_cert.filter(|_| over_tls);
+        let tls = tls::config(ca_cert, client, insecure)?;
+        Ok(Settings { base: address.base, authorization, tls, insecure, connect_timeout: args.connect_timeout })
+    }
+
+    /// The value of the header `Authorization`. One kind of credentials on the command line replaces the others of the environment.
+    fn authorization(&self, address: &Address) -> Result<Option<Secret>, Failure> {
+        let (args, given) = (&self.args, |id| self.is_given(id));
+        let (in_url, key, bearer) = (given("url") && address.user.is_some(), given("api_key_file"), given("bearer_file"));
+        let basic = in_url || given("user") || given("password_file");
+        let counts = |is_given: bool| is_given || !(basic || key || bearer);
+        let user = if in_url && !given("user") { &address.user } else { &args.user }.as_ref().or(address.user.as_ref());
+        let is_basic = counts(basic) && (user.is_some() || args.password_file.is_some() || address.password.is_some());
+        let api_key_file = args.api_key_file.as_ref().filter(|_| counts(key));
+        let bearer_file = args.bearer_file.as_ref().filter(|_| counts(bearer));
+        let value = match (is_basic, api_key_file, bearer_file) {
+            (false, None, None) => return Ok(None),
+            (true, None, None) => {
+                let password = match &args.password_file {
+                    Some(file) => Some(Secret::from_file("password", file)?),
+                    None => address.password.clone(),
+                };
+                let (user, password) = user.zip(password).ok_or_else(|| {
+                    let hint = "Give --user (SVC_SEARCH_USER) and --password-file (SVC_SEARCH_PASSWORD_FILE), or neither.";
+                    invalid("Of a user and the password only one is given.", hint)
+                })?;
+                format!("Basic {}", STANDARD.encode(format!("{user}:{}", password.expose())))
+            }
+            // A key is `id:key`, or what the server calls `encoded`.
+            (false, Some(file), None) => match token("API key", file)? {
+                pair if pair.contains(':') => format!("ApiKey {}", STANDARD.encode(pair)),
+                encoded => format!("ApiKey {encoded}"),
+            },
+            (false, None, Some(file)) => format!("Bearer {}", token("bearer token", file)?),
+            _ => {
+                return Err(invalid(
+                    "A request carries one of user with password, API key and bearer token, and more than one is given.",
+                    "Leave out all but one of --user with --password-file (SVC_SEARCH_USER), --api-key-file (SVC_SEARCH_API_KEY_FILE) and --bearer-file (SVC_SEARCH_BEARER_FILE).",
+                ));
+            }
+        };
+        Ok(Some(Secret::new(value)))
+    }
+}
+
+/// The one word that stands in a file's first line.
+fn token(what: &str, path: &Path) -> Result<String, Failure> {
+    let secret = Secret::from_file(what, path)?;
+    let text = secret.expose().trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) && !text.starts_with(['{', '"']) {
+        return Ok(text.to_owned());
+    }
+    let hint = "Write nothing else into it: an API key as `id:key` or as the server's `encoded`, a token without `Bearer`.";
+    Err(invalid(format!("The first line of {} is no {what}.", path.display()), hint))
+}
+
+impl FromArgMatches for Connection {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_given = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        let given = matches.ids().filter(is_given).map(ToString::to_string).collect();
+        Ok(Self { args: ConnectionArgs::from_arg_matches(matches)?, given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Connection {
+    // What a step has beside these is not about the connection, wherever it stands.
+    fn augment_args(command: clap::Command) -> clap::Command {
+        ConnectionArgs::augment_args(command).next_help_heading(None::<&'static str>)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        ConnectionArgs::augment_args_for_update(command)
+    }
+}
+
+/// An address may hold a password, so neither `--help` nor a refusal may show it.
+#[allow(clippy::unnecessary_wraps)]
+fn secret(text: &str) -> Result<Secret, String> {
+    Ok(Secret::new(text.to_owned()))
+}
+
+/// A variable that is empty is as good as none.
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" | "true" | "on" | "1" => Ok(true),
+        "" | "no" | "false" | "off" | "0" => Ok(false),
+        _ => Err("write SVC_SEARCH_INSECURE as yes (true, on, 1) or no (false, off, 0)".to_owned()),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Address {
+    /// Scheme, host, port and path, without user-info and without a slash at its end.
+    base: String,
+    user: Option<String>,
+    password: Option<Secret>,
+}
+
+impl Address {
+    /// What is wrong with an address is said without repeating it, since it may hold a password.
+    fn parse(url: &Secret) -> Result<Self, Failure> {
+        Self::read(url.expose().trim()).ok_or_else(|| {
+            invalid(
+                "The address of the server is not understood.",
+                "Write --url (SVC_SEARCH_URL) as http://HOST:PORT or https://HOST:PORT, without ? and #; in a password write / as %2F.",
+            )
+        })
+    }
+
+    fn read(url: &str) -> Option<Self> {
+        let uri = url.parse::<Uri>().ok().filter(|uri| uri.query().is_none() && !url.contains('#'))?;
+        let scheme = uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme))?;
+        let (info, host) = user_of_url(uri.authority()?.as_str());
+        if host.is_empty() || host.starts_with(':') || uri.path().contains('@') {
+            return None;
+        }
+        let decode = |text: &str| percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned());
+        let (user, password) = match info.map(|info| info.split_once(':').unwrap_or((info, ""))) {
+            None => (None, None),
+            Some((user, password)) => (Some(decode(user)?), Some(decode(password)?).filter(|password| !password.is_empty())),
+        };
+        let base = format!("{scheme}://{host}{}", uri.path().trim_end_matches('/'));
+        Some(Self { base, user, password: password.map(Secret::new) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        connection: Connection,
+    }
+
+    fn connection(args: &[&str]) -> Connection {
+        Line::parse_from(std::iter::once(&"svc-snap").chain(args)).connection
+    }
+
+    /// The same with only some of the settings on the command line.
+    fn given(args: &[&str], given: &[&str]) -> Connection {
+        Connection { given: given.iter().map(|id| (*id).to_owned()).collect(), ..connection(args) }
+    }
+
+    fn header(connection: &Connection) -> Result<Option<String>, String> {
+        let settings = connection.settings().map_err(|failure| failure.code)?;
+        Ok(settings.authorization.map(|secret| secret.expose().to_owned()))
+    }
+
+    struct Files(tempfile::TempDir);
+
+    impl Files {
+        fn file(&self, name: &str, text: &str) -> String {
+            let path = self.0.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            path.display().to_string()
+        }
+    }
+
+    #[test]
+    fn a_plain_connection_has_neither_credentials_nor_tls() {
+        let settings = connection(&["--url", "http://es1:9200/search/"]).settings().unwrap();
+        assert_eq!((settings.base.as_str(), settings.authorization, settings.insecure), ("http://es1:9200/search", None, false));
+        assert!(connection(&["--url", "https://es1:9200", "--insecure"]).settings().unwrap().insecure);
+        // Where there is no TLS there is nothing that is not verified.
+        assert!(!connection(&["--url", "http://es1:9200", "--insecure"]).settings().unwrap().insecure);
+    }
+
+    #[test]
+    fn each_kind_of_credentials_has_its_header() {
+        let files = Files(tempfile::tempdir().unwrap());
+        let password = files.file("password", "p\u{e4}ss\n");
+        let header = |args: &[&str]| header(&connection(args));
+        assert_eq!(header(&["--user", "svc", "--password-file", &password]), Ok(Some("Basic c3ZjOnDDpHNz".to_owned())));
+        let in_address = given(&["--url", "http://svc:pw@es1"], &[]).settings().unwrap();
+        assert_eq!(in_address.authorization.unwrap().expose(), "Basic c3ZjOnB3");
+        assert_eq!(header(&["--api-key-file", &files.file("pair", "id:key\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
+        assert_eq!(header(&["--api-key-file", &files.file("key", "aWQ6a2V5\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
+        assert_eq!(header(&["--bearer-file", &files.file("token", "AAE.x-y_z\n")]), Ok(Some("Bearer AAE.x-y_z".to_owned())));
+        for (flag, text, code) in [
+            ("--api-key-file", "{\"encoded\":\"aWQ6a2V5\"}", "connection_invalid"),
+            ("--api-key-file", "ApiKey aWQ6a2V5", "connection_invalid"),
+            ("--bearer-file", "Bearer AAE", "connection_invalid"),
+            ("--bearer-file", "\nAAE", "secret_file_empty"),
+            ("--password-file", "pw", "connection_invalid"),
+        ] {
+            assert_eq!(header(&[flag, &files.file("bad", text)]), Err(code.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_an_argument_is_refused_and_not_repeated() {
+        let failure = connection(&["--url", "http://svc:hunter2@es1"]).settings().unwrap_err();
+        assert_eq!((failure.status.code(), failure.code.as_str()), (2, "secret_on_command_line"));
+        assert!(failure.hint.as_ref().unwrap().contains("--password-file") && !format!("{failure:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn two_kinds_of_credentials_are_one_too_many_and_the_command_line_wins_over_the_environment() {
+        let files = Files(tempfile::tempdir().unwrap());
+        let (password, key) = (files.file("password", "pw\n"), files.file("key", "id:key\n"));
+        for args in [
+            &["--user", "svc", "--api-key-file", &key][..],
+            &["--api-key-file", &key, "--bearer-file", &key],
+            &["--url", "http://svc@es1", "--bearer-file", &key],
+        ] {
+            assert_eq!(header(&connection(args)), Err("connection_invalid".to_owned()));
+        }
+        let all = ["--url", "http://env:pw@es1", "--user", "svc", "--password-file", &password, "--api-key-file", &key];
+        assert_eq!(header(&given(&all, &[])), Err("connection_invalid".to_owned()));
+        assert_eq!(header(&given(&all, &["api_key_file"])), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
+        assert_eq!(header(&given(&all, &["user"])), Ok(Some("Basic c3ZjOnB3".to_owned())));
+        let address = ["--url", "http://svc@es1", "--user", "env", "--password-file", &password];
+        assert_eq!(header(&given(&address, &["url"])), Ok(Some("Basic c3ZjOnB3".to_owned())));
+        let trust = ["--url", "https://es1", "--insecure", "--ca-cert", "/nowhere"];
+        assert!(given(&trust, &["insecure"]).settings().unwrap().insecure);
+        assert_eq!(given(&trust, &["ca_cert"]).settings().unwrap_err().code, "file_not_found");
+        assert_eq!(given(&trust, &[]).settings().unwrap_err().code, "connection_invalid");
+    }
+
+    #[test]
+    fn credentials_are_taken_out_of_an_address_and_a_wrong_one_is_never_repeated() {
+        let read = |url: &str| Address::parse(&Secret::new(url.to_owned()));
+        let address = read("https://svc:p%40ss@es1:9200/prefix/").unwrap();
+        assert_eq!((address.base.as_str(), address.user.as_deref()), ("https://es1:9200/prefix", Some("svc")));
+        assert_eq!(address.password.as_ref().map(Secret::expose), Some("p@ss"));
+        let plain = read("HTTP://[::1]:9200").unwrap();
+        assert_eq!((plain.base.as_str(), plain.user), ("http://[::1]:9200", None));
+        for bad in [
+            "svc:secret@es1:9200",
+            "ftp://svc:secret@es1",
+            "http://svc:secret@",
+            "http://svc:secret@es1/?a",
+            "http://svc:1#secret@es1",
+            "http://:9200",
+            "http:///secret",
+            "http://svc:1/secret@es1",
+        ] {
+            let failure = read(bad).unwrap_err();
+            assert_eq!(failure.status.code(), 2, "{bad}");
+            assert!(!format!("{failure:?}").contains("secret"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! TLS: whom to trust, and the client certificate.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use svc_step::secret::Secret;
+use svc_step::{Failure, file};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+
+use super::auth::invalid;
+
+/// A file of certificates is not larger.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// # Errors
+/// The file of certificates is not right (2) or cannot be read.
+pub(super) fn config(ca_cert: Option<&Path>, client: Option<ClientCert>, insecure: bool) -> Result<TlsConfig, Failure> {
+    let config = TlsConfig::builder().client_cert(client).disable_verification(insecure);
+    Ok(match ca_cert {
+        Some(path) => config.root_certs(RootCerts::new_with_certs(&certificates("--ca-cert (SVC_SEARCH_CA)", path)?)),
+        None => config,
+    }
+    .build())
+}
+
+/// The client certificate with its key, which may stand in the same file.
+pub(super) fn client(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<ClientCert>, Failure> {
+    let Some(path) = certificate else {
+        let hint = "Name the certificate with --client-cert (SVC_SEARCH_CLIENT_CERT).";
+        return key.map_or(Ok(None), |_| Err(invalid("A client's private key is given without its certificate.", hint)));
+    };
+    let chain = certificates("--client-cert (SVC_SEARCH_CLIENT_CERT)", path)?;
+    let key_path = key.unwrap_or(path);
+    let key = private_key(key_path)?;
+    match_key(&chain, &key).map_err(|error| {
+        invalid(
+            format!("The certificate {} and the key {} do not belong together.", path.display(), key_path.display()),
+            "Compare their public keys: openssl x509 -in CERT -noout -pubkey, openssl pkey -in KEY -pubout.",
+        )
+        .cause(error)
+    })?;
+    Ok(Some(ClientCert::new_with_certs(&chain, key)))
+}
+
+fn certificates(setting: &str, path: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
+    let pem = file::read_text("read the certificates", path, LARGEST)?;
+    let certificate = |item| if let Ok(PemItem::Certificate(certificate)) = item { Some(certificate) } else { None };
+    let certificates: Vec<_> = parse_pem(pem.as_bytes()).filter_map(certificate).collect();
+    if certificates.is_empty() {
+        let hint = format!("Name a PEM file (-----BEGIN CERTIFICATE-----) with {setting}.");
+        return Err(invalid(format!("The file {} holds no certificate.", path.display()), hint));
+    }
+    Ok(certificates)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKey<'static>, Failure> {
+    let pem = Secret::whole_file("private key", path)?;
+    let key = |item| if let Ok(PemItem::PrivateKey(key)) = item { Some(key) } else { None };
+    parse_pem(pem.expose().as_bytes()).find_map(key).ok_or_else(|| {
+        let encrypted = if pem.expose().contains("ENCRYPTED") { ": it is encrypted" } else { "" };
+        invalid(
+            format!("The file {} holds no private key that can be used{encrypted}.", path.display()),
+            "Name a PEM file of mode 600 with --client-key (SVC_SEARCH_CLIENT_KEY); openssl pkey -in KEY -out FILE removes a passphrase.",
+        )
+    })
+}
+
+/// ureq takes it for granted that the key is that of the certificate.
+fn match_key(chain: &[Certificate<'static>], key: &PrivateKey<'static>) -> Result<(), String> {
+    let chain = chain.iter().map(|one| CertificateDer::from(one.der().to_vec())).collect();
+    let key = PrivateKeyDer::try_from(key.der().to_vec()).map_err(str::to_owned)?;
+    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_root_certificates(RootCertStore::empty()).with_client_auth_cert(chain, key))
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
