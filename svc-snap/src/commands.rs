@@ -1,7 +1,14 @@
-//! The steps that bring copies into use or remove them, one file each.
+//! One file a step.
 
+pub(crate) mod cleanup;
 pub(crate) mod clone;
+pub(crate) mod create;
+pub(crate) mod delete;
 pub(crate) mod discard;
+pub(crate) mod list;
+pub(crate) mod prune;
 pub(crate) mod restore;
+pub(crate) mod show;
 pub(crate) mod stage;
 pub(crate) mod swap;
+pub(crate) mod verify;

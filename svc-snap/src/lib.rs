@@ -9,40 +9,31 @@
 //!   against what is `live` or `held` by a snapshot), the names of our own `copies`, and the requests that clone, block and
 //!   exchange it (`act`, `clone`).
 //! - `repository/`: what is known of it, whether every node can use it (`verdict`), its `cleanup`.
-//! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
-//!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
-//!   that (`kept`).
+//! - `snapshot/`: gets, lists and deletes them; is one valid, can this server restore it (`verdict`); waits for it (`follow`); knows
+//!   whose it is (`mark`); what it does not hold, in documents and state files (`captured`).
 //! - `throttle`: the throttles on snapshots and restores, and what clients may create, changed for a time and put back.
 //! - `capacity`: whether there is room for a restore, clones or a swap.
 //! - `restore/`: what is `chosen` of a snapshot, the `stage` of it beside what is live and its `undo`, what an `earlier` call left of
 //!   it, the `source` of a swap, its `plan` with its `checks`, the `swap` in five phases, the restore `in_place`, data `streams`, and
 //!   what runs have begun, as documents and notes `record` it. `guard`: the lock that keeps two runs apart, and names outside the scope
 //!   or in use.
-//! - One file for each step, in `commands/` those that bring copies into use or remove them, with a folder where it has parts:
-//!   `configure/`, `create/`, `health/`, `prune/`, `register/`. No step imports another.
+//! - `commands/`: one file a step; `configure/`, `health/`, `register/` and `wait` are beside it. No step imports another.
 
 mod capacity;
-mod cleanup;
 #[cfg(test)]
 mod codes;
 mod commands;
 mod configure;
 mod connection;
-mod create;
-mod delete;
 mod guard;
 mod health;
 mod index;
-mod list;
-mod prune;
 mod register;
 mod repository;
 mod restore;
 mod server;
-mod show;
 mod snapshot;
 mod throttle;
-mod verify;
 mod wait;
 
 use clap::{Parser, Subcommand};
@@ -75,15 +66,15 @@ enum Step {
     /// Make a repository known to the server
     Register(register::RegisterArgs),
     /// Let every node prove that it can use the repository
-    Verify(verify::VerifyArgs),
+    Verify(commands::verify::VerifyArgs),
     /// Take a snapshot, wait for it, and judge it
-    Create(create::CreateArgs),
+    Create(commands::create::CreateArgs),
     /// Wait until a snapshot, a staging or a restore is finished, and judge it
     Wait(wait::WaitArgs),
     /// Show one snapshot, and whether it is good
-    Show(show::ShowArgs),
+    Show(commands::show::ShowArgs),
     /// List the snapshots of a repository
-    List(list::ListArgs),
+    List(commands::list::ListArgs),
     /// Restore a snapshot beside the live indices, and prove it there
     Stage(commands::stage::StageArgs),
     /// Make live what was staged, or put back what a swap replaced
@@ -95,11 +86,11 @@ enum Step {
     /// Clone the live indices, to be swapped back
     Clone(commands::clone::CloneArgs),
     /// Remove stale data from a repository
-    Cleanup(cleanup::CleanupArgs),
+    Cleanup(commands::cleanup::CleanupArgs),
     /// Remove a snapshot
-    Delete(delete::DeleteArgs),
+    Delete(commands::delete::DeleteArgs),
     /// Remove the snapshots that are not needed any more
-    Prune(prune::PruneArgs),
+    Prune(commands::prune::PruneArgs),
     /// Say how the server is, and whether it is ready for snapshots
     Health(health::HealthArgs),
 }
@@ -116,19 +107,19 @@ impl Tool for Cli {
         match self.step {
             Step::Configure(args) => call.step("configure", args.dry.dry_run, |call| configure::run(&args, call)),
             Step::Register(args) => call.step("register", args.dry.dry_run, |call| register::run(&args, call)),
-            Step::Verify(args) => call.step("verify", false, |call| verify::run(&args, call)),
-            Step::Create(args) => call.step("create", args.dry.dry_run, |call| create::run(&args, call)),
+            Step::Verify(args) => call.step("verify", false, |call| commands::verify::run(&args, call)),
+            Step::Create(args) => call.step("create", args.dry.dry_run, |call| commands::create::run(&args, call)),
             Step::Wait(args) => call.step("wait", false, |call| wait::run(&args, call)),
-            Step::Show(args) => call.step("show", false, |call| show::run(&args, call)),
-            Step::List(args) => call.step("list", false, |call| list::run(&args, call)),
+            Step::Show(args) => call.step("show", false, |call| commands::show::run(&args, call)),
+            Step::List(args) => call.step("list", false, |call| commands::list::run(&args, call)),
             Step::Stage(args) => call.step("stage", args.dry.dry_run, |call| commands::stage::run(&args, call)),
             Step::Swap(args) => call.step("swap", args.dry.dry_run, |call| commands::swap::run(&args, call)),
             Step::Discard(args) => call.step("discard", args.dry.dry_run, |call| commands::discard::run(&args, call)),
             Step::Restore(args) => call.step("restore", args.dry.dry_run, |call| commands::restore::run(&args, call)),
             Step::Clone(args) => call.step("clone", args.dry.dry_run, |call| commands::clone::run(&args, call)),
-            Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
-            Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
-            Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),
+            Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| commands::cleanup::run(&args, call)),
+            Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| commands::delete::run(&args, call)),
+            Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| commands::prune::run(&args, call)),
             Step::Health(args) => call.step("health", false, |call| health::run(&args, call)),
         }
     }
@@ -146,19 +137,19 @@ pub fn schemas() -> Vec<(String, Schema)> {
     vec![
         svc_step::schema::of::<configure::Configured>(Cli::NAME, "configure"),
         svc_step::schema::of::<register::Registered>(Cli::NAME, "register"),
-        svc_step::schema::of::<verify::Verified>(Cli::NAME, "verify"),
-        svc_step::schema::of::<create::Created>(Cli::NAME, "create"),
+        svc_step::schema::of::<commands::verify::Verified>(Cli::NAME, "verify"),
+        svc_step::schema::of::<commands::create::Created>(Cli::NAME, "create"),
         svc_step::schema::of::<wait::Waited>(Cli::NAME, "wait"),
-        svc_step::schema::of::<show::Shown>(Cli::NAME, "show"),
-        svc_step::schema::of::<list::Listed>(Cli::NAME, "list"),
+        svc_step::schema::of::<commands::show::Shown>(Cli::NAME, "show"),
+        svc_step::schema::of::<commands::list::Listed>(Cli::NAME, "list"),
         svc_step::schema::of::<restore::record::staged::Staged>(Cli::NAME, "stage"),
         svc_step::schema::of::<restore::record::swapped::Swapped>(Cli::NAME, "swap"),
         svc_step::schema::of::<commands::discard::Discarded>(Cli::NAME, "discard"),
         svc_step::schema::of::<restore::record::restored::Restored>(Cli::NAME, "restore"),
         svc_step::schema::of::<restore::record::clone::Cloned>(Cli::NAME, "clone"),
-        svc_step::schema::of::<cleanup::CleanedUp>(Cli::NAME, "cleanup"),
-        svc_step::schema::of::<delete::Deleted>(Cli::NAME, "delete"),
-        svc_step::schema::of::<prune::Pruned>(Cli::NAME, "prune"),
+        svc_step::schema::of::<commands::cleanup::CleanedUp>(Cli::NAME, "cleanup"),
+        svc_step::schema::of::<commands::delete::Deleted>(Cli::NAME, "delete"),
+        svc_step::schema::of::<commands::prune::Pruned>(Cli::NAME, "prune"),
         svc_step::schema::of::<health::Health>(Cli::NAME, "health"),
     ]
 }

@@ -18,7 +18,7 @@ use crate::repository::{self, RepositoryArg, unusable};
 use crate::server::path::path;
 use crate::server::{Product, Server};
 use crate::snapshot;
-use crate::snapshot::fit::{self, Fit};
+use crate::snapshot::verdict::{self, Compatibility};
 
 /// Arguments of `svc-snap register`.
 #[derive(Debug, clap::Args)]
@@ -235,9 +235,9 @@ fn check_folder(call: &Call, server: &Server, repository: &str, readonly: bool) 
             return Ok(());
         }
     };
-    for (fit, code) in [Fit::Other, Fit::Newer].into_iter().zip(CODES) {
-        let last = all.iter().rfind(|snapshot| snapshot.fit == fit);
-        let Some(failure) = last.and_then(|last| fit::check(server, repository, last).err()) else { continue };
+    for (compatibility, code) in [Compatibility::Other, Compatibility::Newer].into_iter().zip(CODES) {
+        let last = all.iter().rfind(|snapshot| snapshot.compatibility == compatibility);
+        let Some(failure) = last.and_then(|last| verdict::check_restorable(server, repository, last).err()) else { continue };
         if !readonly {
             return Err(Failure::refused(code, failure.message).hint(
                 "Two clusters must never write to one folder: register it with --readonly, and another folder for this cluster's own snapshots.",

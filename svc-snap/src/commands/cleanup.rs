@@ -47,7 +47,7 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
         return Err(repository::not_found(&repository).into());
     }
     let left = Left::find(call, &server, Some(&repository))?;
-    let mut cleaned = CleanedUp {
+    let cleaned = CleanedUp {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.clone(),
         deleted_bytes: None,
@@ -59,11 +59,7 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
     }
     left.put_back(call, &server);
     match clean(call, &server, &repository) {
-        Ok(removed) => {
-            cleaned.deleted_bytes = removed.bytes;
-            cleaned.deleted_blobs_count = removed.blobs;
-            Ok(cleaned)
-        }
+        Ok(removed) => Ok(CleanedUp { deleted_bytes: removed.bytes, deleted_blobs_count: removed.blobs, ..cleaned }),
         Err(failure) => Err(Stopped::with(failure, cleaned)),
     }
 }

@@ -11,8 +11,8 @@ use crate::connection::Connection;
 use crate::repository;
 use crate::server::path::path;
 use crate::server::{Server, left_at_work};
-use crate::snapshot::source::{Source, SourceArgs};
-use crate::snapshot::{self, Snapshot, kept, verdict};
+use crate::snapshot::captured::{Source, SourceArgs};
+use crate::snapshot::{self, Snapshot, verdict};
 use crate::throttle::Left;
 
 /// Arguments of `svc-snap delete`.
@@ -41,7 +41,7 @@ pub struct Deleted {
     pub repository: String,
     /// The snapshot's name.
     pub name: String,
-    /// The snapshot as it was; `null` where the `--from` document's had gone already, or where its own file is lost.
+    /// The snapshot as it was; `null` if the `--from` document's had gone already, or if its own file is lost.
     pub snapshot: Option<Snapshot>,
     /// What is done.
     pub plan: Vec<Action>,
@@ -49,79 +49,56 @@ pub struct Deleted {
 
 pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let source = args.source.read(call, Accept::Good)?;
+    let Source { repository, name, .. } = &source;
     let server = Server::connect(&args.connection, call)?;
     source.check_server(&server, args.source.other)?;
-    let _lock = repository::lock(call, &server, &source.repository, &args.dry)?;
-    let (found, unread) = look(&server, &source)?;
-    match &unread {
-        Some(why) => call.warn("snapshot_not_read", format!("What the snapshot {} is could not be read: {why}", source.name)),
-        None => check(args, &source, found.as_ref())?,
-    }
-    let is_there = found.is_some() || unread.is_some();
-    let left = Left::find(call, &server, Some(&source.repository))?;
-    let request = path(&["_snapshot", &source.repository, &source.name]);
+    let _lock = repository::lock(call, &server, repository, &args.dry)?;
+    let (found, is_there) = match snapshot::find(&server, repository, name) {
+        // The server deletes one whose own file is lost, too.
+        Err(why) if why.code == "repository_damaged" && source.document.is_none() => {
+            call.warn("snapshot_not_read", format!("The snapshot {name} could not be read: {why}"));
+            (None, true)
+        }
+        found => (check(args, &source, found?)?, false),
+    };
+    let is_there = is_there || found.is_some();
+    let left = Left::find(call, &server, Some(repository))?;
+    let request = is_there.then(|| Action::request("DELETE", path(&["_snapshot", repository, name]), None));
     let deleted = Deleted {
         cluster_uuid: server.cluster_uuid.clone(),
-        repository: source.repository.clone(),
-        name: source.name.clone(),
-        plan: is_there.then(|| Action::request("DELETE", request.clone(), None)).into_iter().chain(left.actions()).collect(),
+        repository: repository.clone(),
+        name: name.clone(),
         snapshot: found,
+        plan: request.into_iter().chain(left.actions()).collect(),
     };
     if deleted.plan.is_empty() || args.dry.dry_run {
         return Ok(deleted);
     }
-    if !is_there {
-        left.put_back(call, &server);
-        return Ok(deleted);
+    if is_there && let Err(failure) = snapshot::delete(call, &server, repository, name).and_then(|()| verify(&server, &source)) {
+        return Err(Stopped::with(left_at_work(failure, &format!("the removal of the snapshot {name}")), deleted));
     }
-    let sent = server.change_slowly(call, "DELETE", &request, |_| true);
-    // The server may fall silent behind it, and nothing is left to be carried to its end: a signal is heard all the same.
-    let looks = server.for_looks();
-    let gone = match sent {
-        Ok(_) => prove(&looks, &source),
-        // Only the answer was lost.
-        Err(failure) if failure.code == "answer_lost" && prove(&looks, &source).is_ok() => {
-            call.effects().happened();
-            Ok(())
-        }
-        Err(failure) => Err(left_at_work(failure, &format!("the removal of the snapshot {}", source.name))),
-    };
-    if let Err(failure) = gone {
-        return Err(Stopped::with(failure, deleted));
-    }
-    kept::forget(call, &server, &source.repository, &source.name);
-    // Only now, since OpenSearch 1 changes no repository while a snapshot runs.
+    // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
     Ok(deleted)
 }
 
-/// The snapshot; where it is meant by its name and its own file is lost, why it cannot be read: the server may remove it all
-/// the same.
-fn look(server: &Server, source: &Source) -> Result<(Option<Snapshot>, Option<Failure>), Failure> {
-    match snapshot::find(server, &source.repository, &source.name) {
-        Err(why) if why.code == "repository_damaged" && source.document.is_none() => Ok((None, Some(why))),
-        found => Ok((found?, None)),
-    }
-}
-
-fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {
-    match found {
-        Some(found) if found.is_under_way() && !args.cancel => Err(verdict::under_way(&source.repository, &source.name)
-            .hint(format!("Wait for it (svc-snap wait {} --repository {}), or pass --cancel.", source.name, source.repository))),
+fn check(args: &DeleteArgs, source: &Source, found: Option<Snapshot>) -> Result<Option<Snapshot>, Failure> {
+    match &found {
+        Some(found) if found.is_under_way() && !args.cancel => {
+            let wait = format!("svc-snap wait {} --repository {}", source.name, source.repository);
+            Err(verdict::under_way(&source.repository, &source.name).hint(format!("Wait for it ({wait}), or pass --cancel.")))
+        }
         Some(found) => source.check_uuid(found),
-        // The document's snapshot had been there: it is gone already. A name may be mistyped.
+        // The document's snapshot had been there, and is gone already. A name may be mistyped.
         None if source.document.is_some() => Ok(()),
         None => Err(snapshot::not_found(&source.repository, &source.name)),
     }
+    .map(|()| found)
 }
 
-fn prove(server: &Server, source: &Source) -> Result<(), Failure> {
-    match snapshot::find(server, &source.repository, &source.name)? {
+fn verify(server: &Server, source: &Source) -> Result<(), Failure> {
+    match snapshot::find(&server.for_looks(), &source.repository, &source.name)? {
         None => Ok(()),
-        Some(_) => Err(Failure::failed(
-            "snapshot_still_there",
-            format!("The snapshot {} is still there although its removal was acknowledged.", source.name),
-        )
-        .hint("Run the same command again.")),
+        Some(_) => Err(snapshot::still_there(&[&source.name])),
     }
 }

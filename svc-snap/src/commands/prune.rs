@@ -1,30 +1,30 @@
-//! `prune`: remove the snapshots that are not needed any more; the retention of the nightly job.
+//! `prune`: delete the snapshots that are not needed, by the rules of [`retention`], one at a time and oldest first.
 
-mod act;
-mod named;
-mod rules;
-
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::document::Time;
-use svc_step::{Call, Failure, StepResult, deadline};
+use svc_step::from::{Accept, Received};
+use svc_step::progress::Unit;
+use svc_step::retention::{self, Item, Reason, Retention};
+use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-pub use self::rules::Reason;
-use self::rules::{Candidate, Rules, Worth};
 use crate::connection::Connection;
-use crate::repository::{self, RepositoryArg, cleanup};
-use crate::server::Server;
+use crate::repository::{self, RepositoryArg};
+use crate::server::busy::{is_busy, patiently};
 use crate::server::path::path;
-use crate::snapshot::mark::{self, Kind};
+use crate::server::{Server, left_at_work};
+use crate::snapshot::captured::{SCHEMAS, Source};
+use crate::snapshot::mark::Kind;
 use crate::snapshot::{self, Snapshot, verdict};
 use crate::throttle::Left;
+
+/// How long a server may be busy without `--timeout`: a cleanup may take its time.
+const BUSY: Duration = Duration::from_secs(600);
 
 /// Arguments of `svc-snap prune`.
 #[derive(Debug, clap::Args)]
@@ -33,27 +33,17 @@ use crate::throttle::Left;
   svc-snap prune --max-age 30d --max-count 30 --min-count 7
   svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 --keep-from /var/backups/svc/*/
 
-Each kind is judged by itself, and only snapshots that svc-snap took count. Only valid backups count, and the newest of them
-never goes.")]
+Only snapshots that svc-snap took count, each kind on its own, and only valid ones. The newest valid one of a kind is never deleted.
+Restore points and their snapshots: svc-backup --prune.")]
 pub struct PruneArgs {
-    /// Older ones go (30d, 4w, 36h), as long as --min-count are left; none: whatever their age
-    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = age)]
-    max_age: Most<Duration>,
-    /// The oldest above this number go, whatever their age; none: any number may stay
-    #[arg(long, value_name = "N", default_value = "30", value_parser = count)]
-    max_count: Most<usize>,
-    /// This number stays, whatever their age
-    #[arg(long, value_name = "N", default_value = "7")]
-    min_count: usize,
+    #[command(flatten)]
+    retention: Retention,
     /// Of which kind (repeatable)
     #[arg(long = "kind", id = "kind", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
-    /// Never those that these files name: documents of svc-snap or svc-backup, restore points
-    #[arg(long, value_name = "FILE", num_args = 1..)]
+    /// Never the snapshots of these: documents of svc-snap (create, wait, show), or restore points (folders)
+    #[arg(long, value_name = "PATH", num_args = 1..)]
     keep_from: Vec<PathBuf>,
-    /// Leave out the cleanup at the end
-    #[arg(long)]
-    no_cleanup: bool,
     #[command(flatten)]
     repository: RepositoryArg,
     #[command(flatten)]
@@ -62,38 +52,22 @@ pub struct PruneArgs {
     connection: Connection,
 }
 
-/// A limit, or `none`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Most<T>(Option<T>);
-
-/// A repository without the snapshots that are not needed any more.
+/// A repository without the snapshots that are not needed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pruned {
     /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
     /// The repository.
     pub repository: String,
-    /// The kinds that were looked through, each by itself.
-    pub kinds: Vec<String>,
-    /// Older ones go; `null` where age does not matter.
-    pub max_age_ms: Option<u64>,
-    /// So many stay at most; `null` where the number does not matter.
-    pub max_count: Option<u64>,
-    /// So many stay, whatever their age.
-    pub min_count: u64,
-    /// Every snapshot of the repository as it was found, oldest first, with what becomes of it and why.
+    /// Every snapshot of the repository as it was found, oldest first.
     pub snapshots: Vec<Judged>,
-    /// How many stay, or after a failure how many are there still: those that were to go, and whose removal is not known, too.
-    pub kept_count: u64,
     /// How many this call has deleted.
     pub deleted_count: u64,
-    /// What the cleanup at the end removed; `null` where there was none.
-    pub cleaned: Option<Cleaned>,
     /// What is done.
     pub plan: Vec<Action>,
 }
 
-/// A snapshot and its verdict.
+/// A snapshot, why it stays or goes, and what has become of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
     /// Its name.
@@ -104,170 +78,181 @@ pub struct Judged {
     pub state: String,
     /// When it was begun.
     pub started_at: Option<Time>,
-    /// What it is for; `null` where it is not one of ours.
+    /// What it is for; `null` if it is not one of ours.
     pub kind: Option<String>,
-    /// What becomes of it.
-    pub fate: Becomes,
-    /// Why.
+    /// Why it stays or goes.
     pub reason: Reason,
+    /// What has become of it.
+    pub outcome: Outcome,
 }
 
-/// What becomes of a snapshot.
+/// What has become of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Becomes {
+pub enum Outcome {
     /// It stays.
     Kept,
     /// It is to go, and was not touched yet.
     Planned,
     /// Its removal was asked for, and the outcome is unknown.
-    UnderWay,
+    Unknown,
     /// This call has deleted it.
     Deleted,
     /// It was to go, and somebody else has deleted it meanwhile.
     Gone,
 }
 
-/// What a cleanup removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Cleaned {
-    /// How much.
-    pub deleted_bytes: u64,
-    /// How many files.
-    pub deleted_blobs_count: u64,
-}
-
 pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
-    let rules = rules(args)?;
-    let named = named::named(&args.keep_from)?;
+    let keep = keep_from(call, &args.keep_from)?;
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, repository, &args.dry)?;
     let found = snapshot::all(&server, repository)?;
-    let kinds = kinds(&args.kinds);
     let left = Left::find(call, &server, Some(repository))?;
-    let verdicts = {
-        let candidates: Vec<Candidate> = found.iter().map(|one| candidate(repository, one, &named)).collect();
-        let asked: Vec<&str> = kinds.iter().map(String::as_str).collect();
-        rules::judge(&candidates, &asked, &rules, call.started_at())
+    let kinds: Vec<String> = args.kinds.iter().map(|kind| kind.name()).collect();
+    let items = found.iter().map(|one| Item {
+        kind: one.kind.as_deref().unwrap_or_default(),
+        made: one.started.unwrap_or_default(),
+        state: state(repository, one, &kinds, &keep),
+    });
+    let reasons = args.retention.reasons(&items.collect::<Vec<_>>(), call.started_at());
+    let snapshots: Vec<Judged> = found.into_iter().zip(reasons).map(|(one, reason)| judged(one, reason)).collect();
+    let goes = snapshots.iter().filter(|one| one.outcome == Outcome::Planned);
+    let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.name]), None));
+    let mut pruned = Pruned {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository: repository.to_owned(),
+        plan: requests.chain(left.actions()).collect(),
+        snapshots,
+        deleted_count: 0,
     };
-    let mut pruned = planned(args, &server, kinds, &found, verdicts);
-    let is_any_to_go = !pruned.plan.is_empty();
-    pruned.plan.extend(left.actions());
     if pruned.plan.is_empty() || args.dry.dry_run {
         return Ok(pruned);
     }
-    let ended = if is_any_to_go { act::act(call, &server, pruned, !args.no_cleanup) } else { Ok(pruned) };
+    let ended = delete_all(call, &server, &mut pruned).and_then(|()| verify(&server, &pruned));
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
-    ended
-}
-
-fn planned(args: &PruneArgs, server: &Server, kinds: Vec<String>, found: &[Snapshot], verdicts: Vec<Reason>) -> Pruned {
-    let repository = args.repository.repository.as_str();
-    let snapshots: Vec<Judged> = found.iter().zip(verdicts).map(|(one, reason)| judged(one, reason)).collect();
-    let goes = snapshots.iter().filter(|one| one.fate == Becomes::Planned);
-    let mut plan: Vec<Action> =
-        goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.name]), None)).collect();
-    let kept_count = (snapshots.len() - plan.len()) as u64;
-    if !plan.is_empty() && !args.no_cleanup {
-        plan.push(Action::request("POST", cleanup::request(repository), None));
-    }
-    Pruned {
-        cluster_uuid: server.cluster_uuid.clone(),
-        repository: repository.to_owned(),
-        kinds,
-        max_age_ms: args.max_age.0.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
-        max_count: args.max_count.0.map(|count| count as u64),
-        min_count: args.min_count as u64,
-        snapshots,
-        kept_count,
-        deleted_count: 0,
-        cleaned: None,
-        plan,
+    match ended {
+        Ok(()) => Ok(pruned),
+        Err(failure) => Err(Stopped::with(hinted(failure, &pruned), pruned)),
     }
 }
 
-fn candidate(repository: &str, snapshot: &Snapshot, named: &BTreeSet<String>) -> Candidate {
-    let worth = match snapshot.state.as_str() {
-        _ if snapshot.is_under_way() => Worth::UnderWay,
-        "SUCCESS" if verdict::judge(repository, snapshot, &[]).is_ok() => Worth::Good,
-        "SUCCESS" | "PARTIAL" | "FAILED" => Worth::Bad,
-        _ => Worth::Unknown,
-    };
-    Candidate {
-        name: snapshot.name.clone(),
-        ours: mark::is_ours(snapshot),
-        kind: snapshot.kind.clone(),
-        worth,
-        started_at: snapshot.started,
-        named: named.contains(&snapshot.name) || named.contains(&snapshot.uuid),
+/// The names and uuids of snapshots that stay. A name is enough, whatever cluster and repository the document is of: a repository may
+/// have been registered again under another name.
+fn keep_from(call: &Call, paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    let mut keep = Vec::new();
+    for path in paths {
+        let document = if path.is_dir() { path.join("snapshot.json") } else { path.clone() };
+        let source = Source::received(&Received::read(call, &document, &SCHEMAS, Accept::Unfinished)?)?;
+        keep.extend(source.document.and_then(|document| document.snapshot).map(|snapshot| snapshot.uuid));
+        keep.push(source.name);
+    }
+    Ok(keep)
+}
+
+fn state(repository: &str, snapshot: &Snapshot, kinds: &[String], keep: &[String]) -> retention::State {
+    use retention::State::{Exempt, Invalid, Valid};
+    let Some(kind) = snapshot.kind.as_ref().filter(|_| snapshot.run_id.is_some()) else { return Exempt(Reason::NotOurs) };
+    match snapshot.state.as_str() {
+        _ if !kinds.contains(kind) => Exempt(Reason::OtherKind),
+        _ if keep.contains(&snapshot.name) || keep.contains(&snapshot.uuid) => Exempt(Reason::KeepFrom),
+        _ if snapshot.is_under_way() => Exempt(Reason::Running),
+        _ if snapshot.started.is_none() => Exempt(Reason::Unknown),
+        "SUCCESS" if verdict::check(repository, snapshot, &[]).is_ok() => Valid,
+        "SUCCESS" | "PARTIAL" | "FAILED" => Invalid,
+        _ => Exempt(Reason::Unknown),
     }
 }
 
-fn judged(snapshot: &Snapshot, reason: Reason) -> Judged {
+fn judged(snapshot: Snapshot, reason: Reason) -> Judged {
     Judged {
-        name: snapshot.name.clone(),
-        uuid: snapshot.uuid.clone(),
-        state: snapshot.state.clone(),
-        started_at: snapshot.started_at.clone(),
-        kind: snapshot.kind.clone(),
-        fate: if reason.deletes() { Becomes::Planned } else { Becomes::Kept },
+        name: snapshot.name,
+        uuid: snapshot.uuid,
+        state: snapshot.state,
+        started_at: snapshot.started_at,
+        kind: snapshot.kind,
         reason,
+        outcome: if reason.removes() { Outcome::Planned } else { Outcome::Kept },
     }
 }
 
-fn rules(args: &PruneArgs) -> Result<Rules, Failure> {
-    let most = args.max_count.0;
-    if args.min_count == 0 || most.is_some_and(|most| most < args.min_count) {
-        return Err(Failure::usage(
-            "counts_invalid",
-            "At least one snapshot stays, and --max-count is not less than --min-count.",
-        )
-        .hint("Write for example --min-count 7 --max-count 30."));
+fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), Failure> {
+    let progress = call.progress("prune", Unit::Items("snapshots"));
+    let Pruned { repository, snapshots, deleted_count, .. } = pruned;
+    let total = snapshots.iter().filter(|one| one.outcome == Outcome::Planned).count() as u64;
+    for one in snapshots.iter_mut().filter(|one| one.outcome == Outcome::Planned) {
+        progress.set(*deleted_count, total);
+        progress.at(&one.name);
+        call.check()?;
+        let patience = call.deadline().remaining().unwrap_or(BUSY);
+        match patiently(call, patience, is_busy, || snapshot::delete(call, server, repository, &one.name)) {
+            Ok(()) => {
+                one.outcome = Outcome::Deleted;
+                *deleted_count += 1;
+            }
+            Err(failure) if failure.code == "snapshot_not_found" => one.outcome = Outcome::Gone,
+            Err(failure) => {
+                if failure.signal.is_some() || failure.status == Status::Timeout {
+                    one.outcome = Outcome::Unknown;
+                }
+                return Err(failure);
+            }
+        }
     }
-    let max_age_ms = args.max_age.0.map(|age| i128::try_from(age.as_millis()).unwrap_or(i128::MAX));
-    Ok(Rules { max_age_ms, max_count: most, min_count: args.min_count })
+    Ok(())
 }
 
-/// The kinds by name, each once.
-fn kinds(kinds: &[Kind]) -> Vec<String> {
-    let mut names: Vec<String> =
-        kinds.iter().filter_map(ValueEnum::to_possible_value).map(|value| value.get_name().to_owned()).collect();
-    names.sort();
-    names.dedup();
-    names
+/// What was deleted is not in the list any more.
+fn verify(server: &Server, pruned: &Pruned) -> Result<(), Failure> {
+    let left = snapshot::all(server, &pruned.repository)?;
+    let deleted = pruned.snapshots.iter().filter(|one| one.outcome == Outcome::Deleted);
+    let still = deleted.filter(|one| left.iter().any(|left| left.uuid == one.uuid));
+    let still: Vec<&str> = still.map(|one| one.name.as_str()).collect();
+    if still.is_empty() { Ok(()) } else { Err(snapshot::still_there(&still)) }
 }
 
-fn age(text: &str) -> Result<Most<Duration>, String> {
-    if text == "none" {
-        return Ok(Most(None));
+fn hinted(failure: Failure, pruned: &Pruned) -> Failure {
+    let failure = left_at_work(failure, "what it was asked for");
+    if !is_busy(&failure) {
+        return failure;
     }
-    let days = |text: &str, days: u64| text.trim().parse::<u64>().ok()?.checked_mul(days * 86_400).map(Duration::from_secs);
-    let long =
-        text.strip_suffix('d').and_then(|text| days(text, 1)).or_else(|| text.strip_suffix('w').and_then(|text| days(text, 7)));
-    long.map_or_else(|| deadline::parse(text).map_err(|_| format!("`{text}` is no age: write 30d, 4w, 36h or none")), Ok)
-        .map(|age| Most(Some(age)))
-}
-
-fn count(text: &str) -> Result<Most<usize>, String> {
-    if text == "none" {
-        return Ok(Most(None));
-    }
-    text.parse().map(|count| Most(Some(count))).map_err(|_| format!("`{text}` is no number: write 30, or none"))
+    let deleted = pruned.deleted_count;
+    failure.hint(format!(
+        "{deleted} snapshots are deleted; run the same command again later, which resumes, or allow more time with --timeout."
+    ))
 }
 
 #[cfg(test)]
 mod tests {
+    use retention::State::{Exempt, Invalid, Valid};
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn ages_and_counts_are_read_as_people_write_them() {
-        let days = |days: u64| Ok(Most(Some(Duration::from_secs(days * 86_400))));
-        assert_eq!((age("30d"), age("2w"), age("24h"), age("none")), (days(30), days(14), days(1), Ok(Most(None))));
-        assert_eq!(age("0s"), days(0));
-        assert!(age("soon").is_err() && age("-1d").is_err() && age("").is_err());
-        assert_eq!((count("30"), count("none")), (Ok(Most(Some(30))), Ok(Most(None))));
-        assert!(count("-1").is_err() && count("all").is_err());
+    fn only_ours_of_the_kind_whose_state_is_known_are_counted() {
+        let ours = json!({"svc_tools": {"run_id": "r", "kind": "nightly"}});
+        for (change, wanted) in [
+            (json!({}), Valid),
+            (json!({"state": "PARTIAL"}), Invalid),
+            (json!({"state": "FAILED"}), Invalid),
+            (json!({"indices": []}), Invalid),
+            (json!({"state": "IN_PROGRESS"}), Exempt(Reason::Running)),
+            (json!({"state": "INCOMPATIBLE"}), Exempt(Reason::Unknown)),
+            (json!({"start_time_in_millis": 0}), Exempt(Reason::Unknown)),
+            (json!({"metadata": {"kind": "nightly"}}), Exempt(Reason::NotOurs)),
+            (json!({"metadata": {"svc_tools": {"kind": "nightly"}}}), Exempt(Reason::NotOurs)),
+            (json!({"metadata": {"svc_tools": {"run_id": "r"}}}), Exempt(Reason::NotOurs)),
+            (json!({"metadata": {"svc_tools": {"run_id": "r", "kind": "manual"}}}), Exempt(Reason::OtherKind)),
+            (json!({"snapshot": "kept"}), Exempt(Reason::KeepFrom)),
+            (json!({"uuid": "kept", "state": "PARTIAL"}), Exempt(Reason::KeepFrom)),
+        ] {
+            let mut value = json!({"snapshot": "s", "uuid": "u", "indices": ["a"], "state": "SUCCESS", "metadata": ours,
+                "start_time_in_millis": 1, "shards": {"total": 1, "failed": 0, "successful": 1}});
+            value.as_object_mut().unwrap().extend(change.as_object().into_iter().flat_map(Clone::clone));
+            let snapshot = Snapshot::read(&value).unwrap();
+            assert_eq!(state("r", &snapshot, &["nightly".to_owned()], &["kept".to_owned()]), wanted, "{change}");
+        }
     }
 }
