@@ -1,6 +1,5 @@
 //! The snapshot repository that a step works with.
 
-pub(crate) mod cleanup;
 pub(crate) mod name;
 pub(crate) mod unusable;
 pub(crate) mod verdict;

@@ -163,8 +163,14 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
             (captured, if args.no_wait { Ok(created.backup.snapshot.clone()) } else { taking.wait().map(Some) })
         }
         None => {
-            let captured = Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?;
-            captured.write(call)?;
+            let captured = Captured::before(call, server, &mark.run_id, created.backup.clone(), live);
+            let captured = match captured.and_then(|captured| captured.write(call).map(|()| captured)) {
+                Ok(captured) => captured,
+                Err(failure) => {
+                    rates.account(call);
+                    return Err(failure.into());
+                }
+            };
             let ended = rates.during(call, server, || {
                 // A signal may have come while the throttle was changed.
                 call.check()?;
