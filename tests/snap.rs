@@ -1,4 +1,4 @@
-//! `svc-snap` without staging and swapping: snapshots taken, judged, shown, listed and deleted.
+//! `svc-snap` without staging and swapping: snapshots taken, verified, shown, listed and deleted.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -156,7 +156,7 @@ fn a_count_is_not_called_exact_when_something_was_written_meanwhile() {
 }
 
 #[test]
-fn a_look_that_fails_settles_nothing_and_the_next_one_does() {
+fn a_request_that_fails_leaves_the_counts_unverified_and_the_next_call_verifies_them() {
     let sandbox = Sandbox::slow("unsettled");
     sandbox.run(&["create", "s", "--no-wait"]).ok();
     let busy = json!({"error": {"type": "circuit_breaking_exception", "reason": "too much"}, "status": 429});
@@ -236,7 +236,7 @@ fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap create s_2"), "{refused}");
     assert_eq!(run("3", &["create", "s", "--unique"]).ok().changed().result()["name"], "s_2");
     assert_eq!(run("4", &["create", "s", "--unique"]).ok().result()["name"], "s_3");
-    // The same call of the same run finds its own, and judges it.
+    // The same call of the same run finds its own, and verifies it.
     let again = run("3", &["create", "s", "--unique"]).ok().unchanged();
     assert_eq!((&again.result()["name"], &again.result()["resumed"]), (&json!("s_2"), &json!(true)));
     assert_eq!(sandbox.snapshots().len(), 3);
@@ -340,7 +340,7 @@ fn a_signal_while_a_snapshot_is_taken_cancels_it_and_leaves_nothing() {
 }
 
 #[test]
-fn a_snapshot_goes_on_after_the_time_limit_and_is_waited_for() {
+fn a_snapshot_continues_after_the_time_limit_and_is_waited_for() {
     // The limit is long enough for all that comes before the snapshot, and that takes twice as long.
     let sandbox = Sandbox::at_rate("limit", "100kb");
     let late = sandbox.run(&["create", "s", "--timeout", "10s"]).fails(6, "timeout").changed();

@@ -178,7 +178,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
 }
 
 #[test]
-fn a_prune_that_is_cut_or_killed_says_how_far_it_came_and_is_gone_on_with() {
+fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     let sandbox = nightly("cut", &["n1", "n2", "n3", "n4"]);
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::Before).hanging_up();
     let cut = pruning(&sandbox, &gate).run().fails(6, "answer_lost").changed();
@@ -216,7 +216,7 @@ fn a_prune_that_is_cut_or_killed_says_how_far_it_came_and_is_gone_on_with() {
 }
 
 #[test]
-fn nothing_goes_where_the_list_is_not_readable_whole() {
+fn nothing_goes_if_the_list_is_incomplete() {
     let sandbox = nightly("unread", &["n1", "n2", "n3"]);
     sandbox.tool(&ALL_BUT_ONE).args(["--repository", "nowhere"]).run().fails(4, "repository_not_found").unchanged();
     // Elasticsearch 7.17's answer for a repository that is missing, and a list that is cut.

@@ -20,8 +20,6 @@
 //! - `commands/`: one file a step; `configure/`, `health/`, `register/` and `wait` are beside it. No step imports another.
 
 mod capacity;
-#[cfg(test)]
-mod codes;
 mod commands;
 mod configure;
 mod connection;
@@ -65,13 +63,13 @@ enum Step {
     Configure(configure::ConfigureArgs),
     /// Make a repository known to the server
     Register(register::RegisterArgs),
-    /// Let every node prove that it can use the repository
+    /// Check that every node can use the repository
     Verify(commands::verify::VerifyArgs),
-    /// Take a snapshot, wait for it, and judge it
+    /// Take a snapshot, wait for it, and verify it
     Create(commands::create::CreateArgs),
     /// Wait until a snapshot, a staging or a restore is finished, and judge it
     Wait(wait::WaitArgs),
-    /// Show one snapshot, and whether it is good
+    /// Show one snapshot, and whether it is valid
     Show(commands::show::ShowArgs),
     /// List the snapshots of a repository
     List(commands::list::ListArgs),
@@ -87,9 +85,9 @@ enum Step {
     Clone(commands::clone::CloneArgs),
     /// Remove stale data from a repository
     Cleanup(commands::cleanup::CleanupArgs),
-    /// Remove a snapshot
+    /// Delete a snapshot
     Delete(commands::delete::DeleteArgs),
-    /// Remove the snapshots that are not needed any more
+    /// Delete the snapshots that are not needed
     Prune(commands::prune::PruneArgs),
     /// Say how the server is, and whether it is ready for snapshots
     Health(health::HealthArgs),

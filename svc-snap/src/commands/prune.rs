@@ -60,7 +60,7 @@ pub struct Pruned {
     /// The repository.
     pub repository: String,
     /// Every snapshot of the repository as it was found, oldest first.
-    pub snapshots: Vec<Judged>,
+    pub snapshots: Vec<Pruning>,
     /// How many this call has deleted.
     pub deleted_count: u64,
     /// What is done.
@@ -69,7 +69,7 @@ pub struct Pruned {
 
 /// A snapshot, why it stays or goes, and what has become of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Judged {
+pub struct Pruning {
     /// Its name.
     pub name: String,
     /// Its `uuid`.
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         state: state(repository, one, &kinds, &keep),
     });
     let reasons = args.retention.reasons(&items.collect::<Vec<_>>(), call.started_at());
-    let snapshots: Vec<Judged> = found.into_iter().zip(reasons).map(|(one, reason)| judged(one, reason)).collect();
+    let snapshots: Vec<Pruning> = found.into_iter().zip(reasons).map(|(one, reason)| pruning(one, reason)).collect();
     let goes = snapshots.iter().filter(|one| one.outcome == Outcome::Planned);
     let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.name]), None));
     let mut pruned = Pruned {
@@ -165,8 +165,8 @@ fn state(repository: &str, snapshot: &Snapshot, kinds: &[String], keep: &[String
     }
 }
 
-fn judged(snapshot: Snapshot, reason: Reason) -> Judged {
-    Judged {
+fn pruning(snapshot: Snapshot, reason: Reason) -> Pruning {
+    Pruning {
         name: snapshot.name,
         uuid: snapshot.uuid,
         state: snapshot.state,

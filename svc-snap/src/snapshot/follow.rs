@@ -106,7 +106,7 @@ impl<'a> Follow<'a> {
 /// The way on for whoever does not wait any longer, for whatever reason.
 pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
     failure.hint(format!(
-        "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and judges it."
+        "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and verifies it."
     ))
 }
 

@@ -3,7 +3,7 @@
 use svc_step::{Failure, Status};
 
 use crate::server::{Product, Server, product_name};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Shards, Snapshot};
 
 /// Checks a finished snapshot: the state is `SUCCESS`, nothing failed, it is not empty, and it holds every name of `wanted`.
 ///
@@ -17,19 +17,15 @@ pub(crate) fn check(repository: &str, snapshot: &Snapshot, wanted: &[String]) ->
         return Err(Failure { status: Status::Invalid, ..under_way(repository, &snapshot.name) });
     }
     if snapshot.state != "SUCCESS" || !snapshot.failures.is_empty() || snapshot.shards.failed_count > 0 {
-        let code = if snapshot.state == "PARTIAL" { "snapshot_partial" } else { "snapshot_failed" };
-        let mut failure = Failure::invalid(
-            code,
-            format!(
-                "{name} is no valid backup: its state is {}, and {} of {} shards failed.",
-                snapshot.state, snapshot.shards.failed_count, snapshot.shards.total_count
-            ),
-        )
-        .hint("result.snapshot.failures says which; fix those indices, then take another snapshot.");
+        let Shards { failed_count, total_count, .. } = snapshot.shards;
+        let state = &snapshot.state;
+        let message =
+            format!("{name} is no valid backup: its state is {state}, and {failed_count} of {total_count} shards failed.");
+        let mut failure = Failure::invalid(if state == "PARTIAL" { "snapshot_partial" } else { "snapshot_failed" }, message)
+            .hint("result.snapshot.failures says which; fix those indices, then take another snapshot.");
         failure.causes.extend(snapshot.reason.clone());
-        failure
-            .causes
-            .extend(snapshot.failures.iter().take(10).map(|one| format!("{}[{}]: {}", one.index, one.shard, one.reason)));
+        let failed = snapshot.failures.iter().take(10);
+        failure.causes.extend(failed.map(|one| format!("{}[{}]: {}", one.index, one.shard, one.reason)));
         return Err(failure);
     }
     if snapshot.indices.is_empty() && snapshot.data_streams.is_empty() {
@@ -54,7 +50,7 @@ pub(crate) fn check(repository: &str, snapshot: &Snapshot, wanted: &[String]) ->
 /// It is still being taken, so nothing is done to it (3).
 pub(crate) fn under_way(repository: &str, name: &str) -> Failure {
     Failure::refused("snapshot_under_way", format!("The snapshot {name} in {repository} is still being taken."))
-        .hint(format!("svc-snap wait {name} --repository {repository} waits for it and judges it."))
+        .hint(format!("svc-snap wait {name} --repository {repository} waits for it and verifies it."))
 }
 
 /// The bit by which a number is OpenSearch's.
@@ -126,32 +122,31 @@ fn number(version: &str) -> Option<[u64; 3]> {
 /// # Errors
 /// A newer version took it, one that is too old, or the other product (3).
 pub(crate) fn check_restorable(server: &Server, repository: &str, snapshot: &Snapshot) -> Result<(), Failure> {
-    let this = format!("{} {}", product_name(server.product), server.version);
     let version = snapshot.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
-    let other = if server.product == Product::OpenSearch { Product::Elasticsearch } else { Product::OpenSearch };
-    let (code, taken_by, hint) = match snapshot.compatibility {
-        Compatibility::Good => return Ok(()),
-        Compatibility::Newer => (
-            "snapshot_newer_than_server",
-            format!("a newer server{version}"),
-            format!("Restore it into the version that took it, or a newer one; svc-snap list --repository {repository} shows which others this one can restore."),
-        ),
-        Compatibility::TooOld => (
-            "snapshot_older_than_server",
-            format!("a server{version} of more than one major version before"),
-            "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.".to_owned(),
-        ),
-        Compatibility::Other => (
-            "snapshot_of_other_product",
-            product_name(other).to_owned(),
-            "Restore it into the product that took it; documents go from one product to the other by reindex from a remote.".to_owned(),
-        ),
+    let message = |taken_by: &str| {
+        let (name, product) = (&snapshot.name, product_name(server.product));
+        format!(
+            "The snapshot {name} in {repository} was taken by {taken_by}; this is {product} {}, which cannot restore it.",
+            server.version
+        )
     };
-    let message = format!(
-        "The snapshot {} in {repository} was taken by {taken_by}; this is {this}, which cannot restore it.",
-        snapshot.name
-    );
-    Err(Failure::refused(code, message).hint(hint))
+    match snapshot.compatibility {
+        Compatibility::Good => Ok(()),
+        Compatibility::Newer => Err(Failure::refused("snapshot_newer_than_server", message(&format!("a newer server{version}"))).hint(format!(
+            "Restore it into the version that took it, or a newer one; svc-snap list --repository {repository} shows which others this one can restore."
+        ))),
+        Compatibility::TooOld => Err(Failure::refused(
+            "snapshot_older_than_server",
+            message(&format!("a server{version} of more than one major version before")),
+        )
+        .hint("Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.")),
+        Compatibility::Other => {
+            let other = if server.product == Product::OpenSearch { Product::Elasticsearch } else { Product::OpenSearch };
+            Err(Failure::refused("snapshot_of_other_product", message(product_name(other))).hint(
+                "Restore it into the product that took it; documents go from one product to the other by reindex from a remote.",
+            ))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The table of the tool's page (README.md) that says what becomes of each error of the servers.
+//! The table of docs/errors.md that says what becomes of each error of the servers.
 
 use std::path::Path;
 use std::{env, fs};
@@ -6,8 +6,7 @@ use std::{env, fs};
 use super::table::{RULES, Rule};
 use crate::server::client::Effect;
 
-const BEGIN: &str =
-    "<!-- The errors of the servers, from src/server/refusal/table.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
+const BEGIN: &str = "<!-- The errors of the servers, from src/client/errors.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
 const END: &str = "<!-- to here -->\n";
 
 fn code(words: &[&str], join: &str) -> String {
@@ -31,7 +30,7 @@ fn row(rule: &Rule) -> String {
 /// `SVC_UPDATE_PAGES=1` writes it again.
 #[test]
 fn the_page_lists_every_error_of_the_servers_with_its_exit_status() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors.md");
     let page = fs::read_to_string(&file).unwrap();
     let rows: String = RULES.iter().map(row).collect();
     let table = format!(
@@ -43,7 +42,7 @@ fn the_page_lists_every_error_of_the_servers_with_its_exit_status() {
     if env::var_os("SVC_UPDATE_PAGES").is_some() {
         fs::write(&file, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
     } else {
-        assert!(found == table, "README.md is not what table.rs says; SVC_UPDATE_PAGES=1 writes it");
+        assert!(found == table, "docs/errors.md is not what table.rs says; SVC_UPDATE_PAGES=1 writes it");
     }
 }
 

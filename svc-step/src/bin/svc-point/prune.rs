@@ -53,7 +53,7 @@ enum Kind {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Pruned {
     /// Every restore point as it was found, the oldest first.
-    pub points: Vec<Judged>,
+    pub points: Vec<PrunedPoint>,
     /// What was removed.
     #[serde(flatten)]
     pub removal: Removal,
@@ -63,7 +63,7 @@ pub struct Pruned {
 
 /// A restore point, and why it stays or goes.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Judged {
+pub struct PrunedPoint {
     /// The restore point.
     #[serde(flatten)]
     pub point: Point,
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         Item { kind, made: point.made, state: state(point.state, is_newer) }
     });
     let reasons = args.retention.reasons(&items.collect::<Vec<_>>(), call.started_at());
-    let points = points.into_iter().zip(reasons).map(|(point, reason)| Judged { point, reason }).collect();
+    let points = points.into_iter().zip(reasons).map(|(point, reason)| PrunedPoint { point, reason }).collect();
     let mut pruned = Pruned { points, removal: Removal::default(), removed_runs: Vec::new() };
     match prune(args, call, &mut pruned) {
         Ok(()) => Ok(pruned),
