@@ -17,7 +17,7 @@
 //!   it, the `source` of a swap, its `plan` with its `checks`, the `swap` in five phases, the restore `in_place`, data `streams`, and
 //!   what runs have begun, as documents and notes `record` it. `guard`: the lock that keeps two runs apart, and names outside the scope
 //!   or in use.
-//! - `commands/`: one file a step; `configure/`, `health/`, `register/` and `wait` are beside it. No step imports another.
+//! - `commands/`: one file a step; `configure/`, `health/`, `register/` and `wait` are beside it.
 
 mod capacity;
 mod commands;

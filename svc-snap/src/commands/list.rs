@@ -47,8 +47,6 @@ pub struct Item {
     pub valid: Option<bool>,
     /// When it was begun.
     pub started_at: Option<Time>,
-    /// When it was finished.
-    pub finished_at: Option<Time>,
     /// How long it took.
     pub duration_ms: Option<u64>,
     /// How many indices it holds.
@@ -81,7 +79,7 @@ pub(crate) fn run(args: &ListArgs, call: &Call) -> StepResult<Listed> {
     Ok(Listed { cluster_uuid: server.cluster_uuid, repository, snapshots })
 }
 
-fn item(repository: &str, snapshot: Snapshot) -> Item {
+pub(crate) fn item(repository: &str, snapshot: Snapshot) -> Item {
     Item {
         valid: (!snapshot.is_under_way()).then(|| verdict::check(repository, &snapshot, &[]).is_ok()),
         restorable: snapshot.compatibility == Compatibility::Good,
@@ -89,7 +87,6 @@ fn item(repository: &str, snapshot: Snapshot) -> Item {
         uuid: snapshot.uuid,
         state: snapshot.state,
         started_at: snapshot.started_at,
-        finished_at: snapshot.finished_at,
         duration_ms: snapshot.duration_ms,
         indices_count: snapshot.indices.len() as u64,
         shards: snapshot.shards,

@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::document::Time;
 use svc_step::from::{Accept, Received};
 use svc_step::progress::Unit;
-use svc_step::retention::{self, Item, Reason, Retention};
+use svc_step::retention::{self, Reason, Retention};
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
+use crate::commands::list::{self, Item};
 use crate::connection::Connection;
 use crate::repository::{self, RepositoryArg};
 use crate::server::busy::{is_busy, patiently};
@@ -70,16 +70,9 @@ pub struct Pruned {
 /// A snapshot, why it stays or goes, and what has become of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pruning {
-    /// Its name.
-    pub name: String,
-    /// Its `uuid`.
-    pub uuid: String,
-    /// Its state in the server's own words, as it was found.
-    pub state: String,
-    /// When it was begun.
-    pub started_at: Option<Time>,
-    /// What it is for; `null` if it is not one of ours.
-    pub kind: Option<String>,
+    /// The snapshot as it was found.
+    #[serde(flatten)]
+    pub item: Item,
     /// Why it stays or goes.
     pub reason: Reason,
     /// What has become of it.
@@ -110,15 +103,18 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let found = snapshot::all(&server, repository)?;
     let left = Left::find(call, &server, Some(repository))?;
     let kinds: Vec<String> = args.kinds.iter().map(|kind| kind.name()).collect();
-    let items = found.iter().map(|one| Item {
+    let items = found.iter().map(|one| retention::Item {
         kind: one.kind.as_deref().unwrap_or_default(),
         made: one.started.unwrap_or_default(),
         state: state(repository, one, &kinds, &keep),
     });
     let reasons = args.retention.reasons(&items.collect::<Vec<_>>(), call.started_at());
-    let snapshots: Vec<Pruning> = found.into_iter().zip(reasons).map(|(one, reason)| pruning(one, reason)).collect();
+    let outcome = |reason: Reason| if reason.removes() { Outcome::Planned } else { Outcome::Kept };
+    let snapshots = found.into_iter().zip(reasons);
+    let snapshots: Vec<Pruning> =
+        snapshots.map(|(one, reason)| Pruning { item: list::item(repository, one), reason, outcome: outcome(reason) }).collect();
     let goes = snapshots.iter().filter(|one| one.outcome == Outcome::Planned);
-    let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.name]), None));
+    let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.item.name]), None));
     let mut pruned = Pruned {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.to_owned(),
@@ -165,28 +161,16 @@ fn state(repository: &str, snapshot: &Snapshot, kinds: &[String], keep: &[String
     }
 }
 
-fn pruning(snapshot: Snapshot, reason: Reason) -> Pruning {
-    Pruning {
-        name: snapshot.name,
-        uuid: snapshot.uuid,
-        state: snapshot.state,
-        started_at: snapshot.started_at,
-        kind: snapshot.kind,
-        reason,
-        outcome: if reason.removes() { Outcome::Planned } else { Outcome::Kept },
-    }
-}
-
 fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), Failure> {
     let progress = call.progress("prune", Unit::Items("snapshots"));
     let Pruned { repository, snapshots, deleted_count, .. } = pruned;
     let total = snapshots.iter().filter(|one| one.outcome == Outcome::Planned).count() as u64;
     for one in snapshots.iter_mut().filter(|one| one.outcome == Outcome::Planned) {
         progress.set(*deleted_count, total);
-        progress.at(&one.name);
+        progress.at(&one.item.name);
         call.check()?;
         let patience = call.deadline().remaining().unwrap_or(BUSY);
-        match patiently(call, patience, is_busy, || snapshot::delete(call, server, repository, &one.name)) {
+        match patiently(call, patience, is_busy, || snapshot::delete(call, server, repository, &one.item.name)) {
             Ok(()) => {
                 one.outcome = Outcome::Deleted;
                 *deleted_count += 1;
@@ -207,8 +191,8 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
 fn verify(server: &Server, pruned: &Pruned) -> Result<(), Failure> {
     let left = snapshot::all(server, &pruned.repository)?;
     let deleted = pruned.snapshots.iter().filter(|one| one.outcome == Outcome::Deleted);
-    let still = deleted.filter(|one| left.iter().any(|left| left.uuid == one.uuid));
-    let still: Vec<&str> = still.map(|one| one.name.as_str()).collect();
+    let still = deleted.filter(|one| left.iter().any(|left| left.uuid == one.item.uuid));
+    let still: Vec<&str> = still.map(|one| one.item.name.as_str()).collect();
     if still.is_empty() { Ok(()) } else { Err(snapshot::still_there(&still)) }
 }
 

@@ -14,7 +14,7 @@ use crate::snapshot::Snapshot;
 const LIMIT: usize = 1024;
 
 /// What a snapshot is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// Taken by hand.
     Manual,
