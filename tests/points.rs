@@ -106,7 +106,7 @@ fn points_are_listed_as_they_are_and_go_as_a_whole() {
     let expected = [
         (&manual, "other_kind"),
         (&old, "max_age"),
-        (&cut, "incomplete"),
+        (&cut, "superseded"),
         (&lost, "max_age"),
         (&damaged, "damaged"),
         (&worse, "min_count"),

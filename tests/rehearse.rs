@@ -109,7 +109,7 @@ fn the_newest_good_point_is_proven_beside_the_live_data_and_no_trace_is_left() {
     assert_eq!(point_of(&ran), point);
     let found = &ran.result()["rehearsal"];
     assert_eq!((&found["kind"], &found["quiesced"], &found["version"]), (&json!("nightly"), &json!(false), &json!("1.15.5")));
-    let noted = document(&point.join("snapshot.json"))["result"]["noted"].clone();
+    let noted = document(&point.join("snapshot.json"))["result"]["captured"].clone();
     let counts = |list: &Value, name: &str, count: &str| -> Vec<(String, u64)> {
         let of = |one: &Value| (one[name].as_str().unwrap().to_owned(), one[count].as_u64().unwrap());
         let mut counts: Vec<_> = list.as_array().unwrap().iter().map(of).collect();

@@ -1,4 +1,4 @@
-//! `svc-snap` without staging and swapping: snapshots taken, judged, shown, listed and deleted.
+//! `svc-snap` without staging and swapping: snapshots taken, verified, shown, listed and deleted.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -41,7 +41,7 @@ fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
     sandbox.run(&["wait", "part"]).fails(7, "snapshot_partial").unchanged();
     let listed = sandbox.run(&["list"]).ok();
     assert_eq!(
-        (&listed.result()["snapshots"][0]["good"], &listed.result()["snapshots"][0]["state"]),
+        (&listed.result()["snapshots"][0]["valid"], &listed.result()["snapshots"][0]["state"]),
         (&json!(false), &json!("PARTIAL"))
     );
     sandbox.from(&["show"], &partial).fails(2, "snapshot_partial").unchanged();
@@ -63,14 +63,14 @@ fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
     assert_eq!(dry.result()["plan"][0]["body"]["indices"], index.as_str());
     assert!(sandbox.snapshots().is_empty());
 
-    let reason = ["--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade", "--metadata", "ticket=T-1"];
+    let reason = ["--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade"];
     let created = sandbox.tool(&["create"]).args(reason).env("SVC_RUN_ID", "20261120t020003z-life").run().ok().changed();
     let name = created.result()["name"].as_str().unwrap().to_owned();
     assert!(name.starts_with("snapshot_svc_20") && name.len() == "snapshot_svc_20261120".len(), "{name}");
     let server = &sandbox.snapshots()[0];
     assert_eq!(
         server["metadata"],
-        json!({"taken_by": "me", "taken_because": "a test", "ticket": "T-1",
+        json!({"taken_by": "me", "taken_because": "a test",
                "svc_tools": {"run_id": "20261120t020003z-life", "kind": "upgrade"}})
     );
     assert_eq!((&server["indices"], &server["include_global_state"]), (&json!([index]), &json!(true)));
@@ -78,9 +78,9 @@ fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
     assert_eq!((&snapshot["uuid"], &snapshot["state"]), (&server["uuid"], &json!("SUCCESS")));
 
     let shown = sandbox.run(&["show", &name]).ok().unchanged();
-    assert_eq!((&shown.result()["snapshot"], &shown.result()["good"]), (snapshot, &json!(true)));
+    assert_eq!((&shown.result()["snapshot"], &shown.result()["valid"]), (snapshot, &json!(true)));
     let shown = sandbox.from(&["show"], &created).ok();
-    assert_eq!(shown.result()["noted"], created.result()["noted"]);
+    assert_eq!(shown.result()["captured"], created.result()["captured"]);
     sandbox.from(&["wait"], &shown).ok().unchanged();
     let listed = sandbox.run(&["list"]).ok();
     let item = &listed.result()["snapshots"][0];
@@ -113,8 +113,8 @@ fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
 }
 
 #[test]
-fn what_a_snapshot_does_not_show_is_noted_index_by_index() {
-    let sandbox = Sandbox::new("noted");
+fn what_a_snapshot_does_not_show_is_captured_index_by_index() {
+    let sandbox = Sandbox::new("captured");
     let some = sandbox.name("some");
     let alias = json!({"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true});
     let plain =
@@ -129,13 +129,13 @@ fn what_a_snapshot_does_not_show_is_noted_index_by_index() {
     sandbox.ask("PUT", &format!("/{own}"), Some(json!({"settings": {"hidden": true}})));
 
     let patterns = format!("{}-*,svc-staged-{0}*", sandbox.prefix);
-    let created = sandbox.tool(&["create", "noted"]).env("SVC_INDICES", patterns).run().ok();
+    let created = sandbox.tool(&["create", "captured"]).env("SVC_INDICES", patterns).run().ok();
     assert_eq!(created.result()["wanted"], json!([plain, nested, closed]));
     assert_eq!(created.result()["snapshot"]["indices"], json!([plain, nested, closed]));
     let skipped = created.result()["skipped"].as_array().unwrap();
     assert!(skipped.contains(&json!({"name": own, "reason": "own_copy"})), "{created}");
-    let noted = created.result()["noted"].as_array().unwrap();
-    let of = |name: &str| noted.iter().find(|one| one["name"] == name).unwrap();
+    let captured = created.result()["captured"].as_array().unwrap();
+    let of = |name: &str| captured.iter().find(|one| one["name"] == name).unwrap();
     assert_eq!((&of(&plain)["docs_count"], &of(&plain)["docs_exact"]), (&json!(0), &json!(true)));
     let shape = &of(&plain)["shape"];
     assert_eq!((&shape["number_of_replicas"], &shape["hidden"]), (&json!(2), &json!(true)));
@@ -151,22 +151,22 @@ fn a_count_is_not_called_exact_when_something_was_written_meanwhile() {
     let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
     sandbox.ask("POST", &format!("/{}/_doc", sandbox.name("docs")), Some(json!({"t": "late"})));
     let created = create.wait().ok();
-    let noted = &created.result()["noted"][0];
-    assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(20), &json!(false)));
+    let captured = &created.result()["captured"][0];
+    assert_eq!((&captured["docs_count"], &captured["docs_exact"]), (&json!(20), &json!(false)));
 }
 
 #[test]
-fn a_look_that_fails_settles_nothing_and_the_next_one_does() {
+fn a_request_that_fails_leaves_the_counts_unverified_and_the_next_call_verifies_them() {
     let sandbox = Sandbox::slow("unsettled");
     sandbox.run(&["create", "s", "--no-wait"]).ok();
     let busy = json!({"error": {"type": "circuit_breaking_exception", "reason": "too much"}, "status": 429});
     let stats = format!("GET /{}/_stats", sandbox.name("docs"));
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&stats, 1000, 429, &busy);
-    let waited = sandbox.tool(&["wait", "s"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("counts_not_proven");
-    assert_eq!(waited.result()["noted"][0]["docs_exact"], json!(false));
+    let waited = sandbox.tool(&["wait", "s"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("counts_not_verified");
+    assert_eq!(waited.result()["captured"][0]["docs_exact"], json!(false));
     let shown = sandbox.run(&["show", "s"]).ok().unchanged();
-    let noted = &shown.result()["noted"][0];
-    assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(20), &json!(true)));
+    let captured = &shown.result()["captured"][0];
+    assert_eq!((&captured["docs_count"], &captured["docs_exact"]), (&json!(20), &json!(true)));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_dry_run_leaves_no_state_folder() {
 }
 
 #[test]
-fn a_create_that_was_killed_is_gone_on_with_and_proves_what_it_noted() {
+fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
     let sandbox = Sandbox::slow("killed");
     let create = || sandbox.tool(&["create", "s"]).env("SVC_RUN_ID", "20261120t020003z-killed");
     let (killed, uuid) = sandbox.begun(create(), "s");
@@ -193,20 +193,20 @@ fn a_create_that_was_killed_is_gone_on_with_and_proves_what_it_noted() {
     sandbox.simple("later", 1);
     let again = create().run().ok().unchanged();
     assert_eq!((&again.result()["resumed"], &again.result()["snapshot"]["uuid"]), (&json!(true), &json!(uuid)));
-    let noted = &again.result()["noted"];
+    let captured = &again.result()["captured"];
     assert_eq!(
-        (noted.as_array().unwrap().len(), &noted[0]["docs_count"], &noted[0]["docs_exact"]),
+        (captured.as_array().unwrap().len(), &captured[0]["docs_count"], &captured[0]["docs_exact"]),
         (1, &json!(20), &json!(true))
     );
     assert_eq!(again.result()["wanted"], json!([sandbox.name("docs")]));
     // What was proven once stays so.
     sandbox.ask("POST", &format!("/{}/_doc", sandbox.name("docs")), Some(json!({"t": "late"})));
-    assert_eq!(&create().run().ok().result()["noted"], noted);
-    assert_eq!(&sandbox.run(&["show", "s"]).ok().result()["noted"], noted);
+    assert_eq!(&create().run().ok().result()["captured"], captured);
+    assert_eq!(&sandbox.run(&["show", "s"]).ok().result()["captured"], captured);
 
     fs::remove_dir_all(sandbox.state.path().join("snapshots")).unwrap();
-    let blind = create().run().ok().unchanged().warns("not_noted");
-    assert_eq!(blind.result()["noted"], json!([]));
+    let blind = create().run().ok().unchanged().warns("not_captured");
+    assert_eq!(blind.result()["captured"], json!([]));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_snapshot_of_before_is_not_taken_for_a_later_one_of_its_name() {
     assert!(files().is_empty(), "a snapshot that is gone is forgotten");
     run("2", &["create", "s"]);
     fs::write(path, before).unwrap();
-    assert_eq!(sandbox.run(&["show", "s"]).ok().result()["noted"], json!([]));
+    assert_eq!(sandbox.run(&["show", "s"]).ok().result()["captured"], json!([]));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap create s_2"), "{refused}");
     assert_eq!(run("3", &["create", "s", "--unique"]).ok().changed().result()["name"], "s_2");
     assert_eq!(run("4", &["create", "s", "--unique"]).ok().result()["name"], "s_3");
-    // The same call of the same run finds its own, and judges it.
+    // The same call of the same run finds its own, and verifies it.
     let again = run("3", &["create", "s", "--unique"]).ok().unchanged();
     assert_eq!((&again.result()["name"], &again.result()["resumed"]), (&json!("s_2"), &json!(true)));
     assert_eq!(sandbox.snapshots().len(), 3);
@@ -272,7 +272,6 @@ fn a_wrong_name_is_refused_before_anything_is_sent() {
     for name in ["Upper", "a b", "a,b", "_a", "a/b", "a#b", ""] {
         assert_eq!(sandbox.run(&["create", name]).status, 2, "{name}");
     }
-    assert_eq!(sandbox.run(&["create", "s", "--metadata", "svc_tools=x"]).status, 2);
     sandbox.run(&["create", "s", "--taken-because", &"x".repeat(1100)]).fails(2, "metadata_too_large").unchanged();
     sandbox.run(&["register", "--location", "relative"]).fails(2, "location_invalid").unchanged();
 }
@@ -341,13 +340,13 @@ fn a_signal_while_a_snapshot_is_taken_cancels_it_and_leaves_nothing() {
 }
 
 #[test]
-fn a_snapshot_goes_on_after_the_time_limit_and_is_waited_for() {
+fn a_snapshot_continues_after_the_time_limit_and_is_waited_for() {
     // The limit is long enough for all that comes before the snapshot, and that takes twice as long.
     let sandbox = Sandbox::at_rate("limit", "100kb");
     let late = sandbox.run(&["create", "s", "--timeout", "10s"]).fails(6, "timeout").changed();
     assert!(late.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap wait s"), "{late}");
     assert_eq!(late.result()["snapshot"]["state"], "IN_PROGRESS");
-    assert_eq!(sandbox.run(&["show", "s"]).ok().result()["good"], Value::Null);
+    assert_eq!(sandbox.run(&["show", "s"]).ok().result()["valid"], Value::Null);
     sandbox.run(&["delete", "s"]).refused("snapshot_under_way");
     sandbox.run(&["stage", "s"]).fails(7, "snapshot_under_way").unchanged();
     let waited = sandbox.from(&["wait"], &late).ok().unchanged();
@@ -365,10 +364,10 @@ fn a_snapshot_is_begun_without_waiting_and_cancelled_by_delete() {
     sandbox.from(&["wait"], &begun).fails(4, "snapshot_not_found").unchanged();
     let sandbox = sandbox.registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
     let begun = sandbox.run(&["create", "s", "--no-wait"]).ok();
-    assert_eq!(begun.result()["noted"][0]["docs_exact"], false);
+    assert_eq!(begun.result()["captured"][0]["docs_exact"], false);
     let waited = sandbox.from(&["wait"], &begun).ok();
-    let noted = &waited.result()["noted"][0];
-    assert_eq!((&noted["docs_count"], &noted["docs_exact"]), (&json!(20), &json!(true)));
+    let captured = &waited.result()["captured"][0];
+    assert_eq!((&captured["docs_count"], &captured["docs_exact"]), (&json!(20), &json!(true)));
     assert_eq!(waited.result()["wanted"], json!([sandbox.name("docs")]));
 }
 
@@ -379,11 +378,14 @@ fn a_create_whose_document_was_lost_is_waited_for_by_its_run() {
     let (create, _) = sandbox.begun(sandbox.tool(&["create", "s1", "--run-id", run]), "s1");
     create.signal(Signal::SIGKILL);
     create.wait();
-    // What else the run has noted is nothing that the server goes on with.
+    // What else the run has captured is nothing that the server goes on with.
     sandbox.run(&["clone", "--run-id", run]).ok();
     let waited = sandbox.run(&["wait", "--run", run]).ok().unchanged();
-    let noted = &waited.result()["noted"][0];
-    assert_eq!((&waited.result()["name"], &noted["docs_count"], &noted["docs_exact"]), (&json!("s1"), &json!(20), &json!(true)));
+    let captured = &waited.result()["captured"][0];
+    assert_eq!(
+        (&waited.result()["name"], &captured["docs_count"], &captured["docs_exact"]),
+        (&json!("s1"), &json!(20), &json!(true))
+    );
     sandbox.run(&["wait", "--run", "20261120t020003z-other"]).fails(4, "run_not_found").unchanged();
 
     sandbox.run(&["create", "s2", "--run-id", run]).ok();
@@ -469,7 +471,7 @@ fn a_snapshot_that_failed_is_no_backup_whoever_asks() {
         let ran = sandbox.run(&[step, "s"]).fails(7, "snapshot_failed").unchanged();
         assert!(ran.doc()["error"]["causes"][0].as_str().unwrap().contains("aborted"), "{ran}");
     }
-    assert_eq!(sandbox.run(&["list"]).ok().result()["snapshots"][0]["good"], false);
+    assert_eq!(sandbox.run(&["list"]).ok().result()["snapshots"][0]["valid"], false);
     fs::remove_dir(&in_the_way).unwrap();
     sandbox.run(&["delete", "s"]).ok().changed();
 }

@@ -80,7 +80,7 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
         sandbox.run(&["show", "s"]).fails(7, "snapshot_partial");
         sandbox.run(&["wait", "s"]).fails(7, "snapshot_partial");
         let listed = sandbox.run(&["list"]).ok();
-        assert_eq!(listed.result()["snapshots"][0]["good"], false);
+        assert_eq!(listed.result()["snapshots"][0]["valid"], false);
         sandbox.from(&["stage"], &created).fails(2, "snapshot_partial").unchanged();
     }
 }

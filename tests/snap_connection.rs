@@ -71,7 +71,7 @@ impl<'a> Client<'a> {
         assert_eq!(health.result()["repository"]["verified"], true, "{health}");
         let created = run(&["create", "s"]).ok().changed();
         assert_eq!(created.result()["wanted"], json!(["content-a", "content-gone", "content-lone"]));
-        assert_eq!(created.result()["noted"][0]["docs_exact"], true, "{created}");
+        assert_eq!(created.result()["captured"][0]["docs_exact"], true, "{created}");
         run(&["list"]).ok();
         run(&["show", "s"]).ok();
         run(&["wait", "s"]).ok();
@@ -132,8 +132,8 @@ impl<'a> Client<'a> {
         };
         write();
         let created = silent(tool(&["create", "streams"]).run()).ok().changed();
-        assert_eq!(created.result()["noted_streams"][0]["name"], "content-logs", "{created}");
-        assert_eq!(created.result()["noted_streams"][0]["indices"][0]["docs_exact"], true, "{created}");
+        assert_eq!(created.result()["captured_streams"][0]["name"], "content-logs", "{created}");
+        assert_eq!(created.result()["captured_streams"][0]["indices"][0]["docs_exact"], true, "{created}");
         let restore = || silent(tool(&["restore", "--streams-in-place", "--from", "-"]).stdin(created.text()).run());
         write();
         let restored = restore().ok().changed().warns("nothing_kept");

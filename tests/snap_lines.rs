@@ -202,7 +202,7 @@ fn back(old: &Site, new: &Site) {
     let (newer, own): (Vec<&Value>, Vec<&Value>) = snapshots.iter().partition(|one| one["name"] == "by-the-newer");
     assert!(newer.len() == 1 && !own.is_empty(), "{listed}");
     for one in newer {
-        assert_eq!((&one["restorable"], &one["good"]), (&json!(false), &json!(true)), "{listed}");
+        assert_eq!((&one["restorable"], &one["valid"]), (&json!(false), &json!(true)), "{listed}");
         assert!([json!(null), json!(new.version_of())].contains(&one["version"]), "{listed}");
     }
     for one in &own {

@@ -126,7 +126,7 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
     let created = sandbox.create("s1");
     sandbox.ask("DELETE", &format!("/{gone}"), None);
     let mut document = created.doc().clone();
-    let noted = document["result"]["noted"].as_array_mut().unwrap().iter_mut().find(|one| one["name"] == docs.as_str());
+    let noted = document["result"]["captured"].as_array_mut().unwrap().iter_mut().find(|one| one["name"] == docs.as_str());
     noted.unwrap()["docs_count"] = json!(11);
     sandbox.forget();
     let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions", "root_cause": []}, "status": 403});

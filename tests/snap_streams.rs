@@ -74,7 +74,7 @@ fn a_data_stream_is_refused_unless_it_may_be_restored_in_place_and_then_it_is_th
     let alias = json!({"actions": [{"add": {"index": name, "alias": sandbox.name("alias")}}]});
     assert!(sandbox.search.request("POST", "/_aliases", Some(&alias)).unwrap().0 >= 400);
     let created = sandbox.create("s1");
-    let noted = &created.result()["noted_streams"][0];
+    let noted = &created.result()["captured_streams"][0];
     assert_eq!((noted["name"].as_str(), noted["generation"].as_u64()), (Some(name.as_str()), Some(2)));
     assert_eq!(noted["template"], name);
     let counts: Vec<&Value> = noted["indices"].as_array().unwrap().iter().map(|one| &one["docs_count"]).collect();
@@ -319,7 +319,7 @@ fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
         {"add": {"index": name, "alias": written, "is_write_index": true}}]});
     sandbox.ask("POST", "/_aliases", Some(actions));
     let created = sandbox.create("s1");
-    let noted = &created.result()["noted_streams"][0];
+    let noted = &created.result()["captured_streams"][0];
     assert_eq!(noted["aliases"][&written]["is_write_index"], true);
     sandbox.from(&["restore"], &created).refused("data_streams_not_served");
     sandbox.from(&["stage", "--streams-in-place"], &created).refused("data_streams_not_served");

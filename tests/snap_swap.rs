@@ -324,7 +324,7 @@ fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_witho
     let before = sandbox.content();
     sandbox.fill(&docs, 10, 15);
     let mut document = created.doc().clone();
-    document["result"]["noted"][0]["shape"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
+    document["result"]["captured"][0]["shape"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
     sandbox.forget();
     let restored = sandbox.from_text(&["restore"], &document.to_string()).review("policy_not_attached");
     let warning = restored.doc()["warnings"][0]["message"].as_str().unwrap();
@@ -364,7 +364,7 @@ fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are
     let created = sandbox.create("s1");
     let before = sandbox.content();
     let mut document = created.doc().clone();
-    for noted in document["result"]["noted"].as_array_mut().unwrap() {
+    for noted in document["result"]["captured"].as_array_mut().unwrap() {
         noted["shape"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
     }
     sandbox.forget();
@@ -400,7 +400,7 @@ fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
     let gate = |policy: Value| Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 200, &explained(policy));
     let through = |gate: &Gate, tool: Tool| tool.env("SVC_SEARCH_URL", gate.url()).run();
     let created = through(&gate(json!("month")), sandbox.tool(&["create", "s1"])).ok();
-    assert_eq!(created.result()["noted"][0]["shape"]["policy"], "month", "{created}");
+    assert_eq!(created.result()["captured"][0]["shape"]["policy"], "month", "{created}");
     let restore = || sandbox.tool(&["restore", "--from", "-"]).stdin(created.text());
     let added = json!({"updated_indices": 1, "failures": false, "failed_indices": []});
     let why = "This index already has a policy, use the update policy API to update index policies";

@@ -18,7 +18,7 @@ fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
     let created = sandbox.create("s1");
     sandbox.fill(&a, 10, 13);
     let mut forged = created.doc().clone();
-    for noted in forged["result"]["noted"].as_array_mut().unwrap().iter_mut().filter(|noted| noted["name"] == a.as_str()) {
+    for noted in forged["result"]["captured"].as_array_mut().unwrap().iter_mut().filter(|noted| noted["name"] == a.as_str()) {
         noted["docs_count"] = json!(11);
     }
     assert_ne!(&forged, created.doc());

@@ -67,7 +67,7 @@ fn an_upgrade_leaves_the_new_version_running_and_a_whole_restore_point() {
     };
     let rows = of(&dump["result"]["tables"], "items");
     let snapshot = step(&run_dir, "snapshot");
-    let items = of(&snapshot["result"]["noted"], "upgood-items-000001");
+    let items = of(&snapshot["result"]["captured"], "upgood-items-000001");
     assert_eq!(rows["row_count"], items["docs_count"], "{dump:#}\n{snapshot:#}");
     assert_eq!(items["docs_exact"], true);
 

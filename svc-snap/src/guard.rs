@@ -3,9 +3,9 @@
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
+use crate::client::Server;
+use crate::client::json::members;
 use crate::index::scope::Scope;
-use crate::server::Server;
-use crate::server::json::members;
 
 /// Blocks of indices by the servers' numbers for them. Beside these there is that of writes, which hinders no step.
 const BLOCKS: [(&str, &str); 4] = [("5", "read_only"), ("7", "read"), ("9", METADATA), ("12", "read_only_allow_delete")];

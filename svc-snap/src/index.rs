@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use svc_step::Failure;
 
+use crate::client::Server;
+use crate::client::json::{members, number};
+use crate::client::path::path;
 use crate::index::shape::Shape;
-use crate::server::Server;
-use crate::server::json::{members, number};
-use crate::server::path::path;
 
 /// What the server shows of one index.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,34 +6,15 @@
 //! the lock that keeps two runs apart) · one file for each step, most of them in `commands/`. No step imports another.
 
 mod capacity;
-mod cleanup;
 mod client;
-#[cfg(test)]
-mod codes;
 mod commands;
-mod create;
-mod delete;
 mod guard;
 mod index;
-mod list;
-mod prune;
 mod repository;
 mod restore;
-mod show;
 mod snapshot;
 mod throttle;
-mod verify;
 mod wait;
-
-/// Where the other modules look for the client.
-mod server {
-    pub(crate) use crate::client::errors as refusal;
-    pub(crate) use crate::client::{self, Product, Server, busy, json, left_at_work, path, product_name};
-}
-/// The same.
-mod connection {
-    pub(crate) use crate::client::auth::Connection;
-}
 
 use clap::{Parser, Subcommand};
 use schemars::Schema;
@@ -83,15 +64,15 @@ enum Step {
     /// Register a repository with the cluster
     Register(commands::register::RegisterArgs),
     /// Verify that every node can write to the repository
-    Verify(verify::VerifyArgs),
+    Verify(commands::verify::VerifyArgs),
     /// Take a snapshot, wait for it, and verify it
-    Create(create::CreateArgs),
+    Create(commands::create::CreateArgs),
     /// Wait until a snapshot, a staging or a restore has ended, and verify it
     Wait(wait::WaitArgs),
     /// Show one snapshot, and whether it is valid
-    Show(show::ShowArgs),
+    Show(commands::show::ShowArgs),
     /// List the snapshots of a repository
-    List(list::ListArgs),
+    List(commands::list::ListArgs),
     /// Restore a snapshot beside the live indices, and verify it there
     Stage(commands::stage::StageArgs),
     /// Make live what was staged or cloned, or put back what a swap replaced
@@ -103,11 +84,11 @@ enum Step {
     /// Clone the live indices, to be swapped back
     Clone(commands::clone::CloneArgs),
     /// Remove stale data from a repository
-    Cleanup(cleanup::CleanupArgs),
+    Cleanup(commands::cleanup::CleanupArgs),
     /// Delete a snapshot
-    Delete(delete::DeleteArgs),
+    Delete(commands::delete::DeleteArgs),
     /// Delete the snapshots that are not needed
-    Prune(prune::PruneArgs),
+    Prune(commands::prune::PruneArgs),
     /// Show the state of the cluster, and whether it is ready for snapshots
     Health(commands::health::HealthArgs),
 }
@@ -124,19 +105,19 @@ impl Tool for Cli {
         match self.step {
             Step::Configure(args) => call.step("configure", args.dry.dry_run, |call| commands::configure::run(&args, call)),
             Step::Register(args) => call.step("register", args.dry.dry_run, |call| commands::register::run(&args, call)),
-            Step::Verify(args) => call.step("verify", false, |call| verify::run(&args, call)),
-            Step::Create(args) => call.step("create", args.dry.dry_run, |call| create::run(&args, call)),
+            Step::Verify(args) => call.step("verify", false, |call| commands::verify::run(&args, call)),
+            Step::Create(args) => call.step("create", args.dry.dry_run, |call| commands::create::run(&args, call)),
             Step::Wait(args) => call.step("wait", false, |call| wait::run(&args, call)),
-            Step::Show(args) => call.step("show", false, |call| show::run(&args, call)),
-            Step::List(args) => call.step("list", false, |call| list::run(&args, call)),
+            Step::Show(args) => call.step("show", false, |call| commands::show::run(&args, call)),
+            Step::List(args) => call.step("list", false, |call| commands::list::run(&args, call)),
             Step::Stage(args) => call.step("stage", args.dry.dry_run, |call| commands::stage::run(&args, call)),
             Step::Swap(args) => call.step("swap", args.dry.dry_run, |call| commands::swap::run(&args, call)),
             Step::Discard(args) => call.step("discard", args.dry.dry_run, |call| commands::discard::run(&args, call)),
             Step::Restore(args) => call.step("restore", args.dry.dry_run, |call| commands::restore::run(&args, call)),
             Step::Clone(args) => call.step("clone", args.dry.dry_run, |call| commands::clone::run(&args, call)),
-            Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| cleanup::run(&args, call)),
-            Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
-            Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),
+            Step::Cleanup(args) => call.step("cleanup", args.dry.dry_run, |call| commands::cleanup::run(&args, call)),
+            Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| commands::delete::run(&args, call)),
+            Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| commands::prune::run(&args, call)),
             Step::Health(args) => call.step("health", false, |call| commands::health::run(&args, call)),
         }
     }
@@ -154,19 +135,19 @@ pub fn schemas() -> Vec<(String, Schema)> {
     vec![
         svc_step::schema::of::<commands::configure::Configured>(Cli::NAME, "configure"),
         svc_step::schema::of::<commands::register::Registered>(Cli::NAME, "register"),
-        svc_step::schema::of::<verify::Verified>(Cli::NAME, "verify"),
-        svc_step::schema::of::<create::Created>(Cli::NAME, "create"),
+        svc_step::schema::of::<commands::verify::Verified>(Cli::NAME, "verify"),
+        svc_step::schema::of::<commands::create::Created>(Cli::NAME, "create"),
         svc_step::schema::of::<wait::Waited>(Cli::NAME, "wait"),
-        svc_step::schema::of::<show::Shown>(Cli::NAME, "show"),
-        svc_step::schema::of::<list::Listed>(Cli::NAME, "list"),
+        svc_step::schema::of::<commands::show::Shown>(Cli::NAME, "show"),
+        svc_step::schema::of::<commands::list::Listed>(Cli::NAME, "list"),
         svc_step::schema::of::<restore::record::staged::Staged>(Cli::NAME, "stage"),
         svc_step::schema::of::<restore::record::swapped::Swapped>(Cli::NAME, "swap"),
         svc_step::schema::of::<commands::discard::Discarded>(Cli::NAME, "discard"),
         svc_step::schema::of::<restore::record::restored::Restored>(Cli::NAME, "restore"),
         svc_step::schema::of::<restore::record::clone::Cloned>(Cli::NAME, "clone"),
-        svc_step::schema::of::<cleanup::CleanedUp>(Cli::NAME, "cleanup"),
-        svc_step::schema::of::<delete::Deleted>(Cli::NAME, "delete"),
-        svc_step::schema::of::<prune::Pruned>(Cli::NAME, "prune"),
+        svc_step::schema::of::<commands::cleanup::CleanedUp>(Cli::NAME, "cleanup"),
+        svc_step::schema::of::<commands::delete::Deleted>(Cli::NAME, "delete"),
+        svc_step::schema::of::<commands::prune::Pruned>(Cli::NAME, "prune"),
         svc_step::schema::of::<commands::health::Health>(Cli::NAME, "health"),
     ]
 }

@@ -1,6 +1,5 @@
 //! The snapshot repository that a step works with.
 
-pub(crate) mod cleanup;
 pub(crate) mod name;
 pub(crate) mod verdict;
 
@@ -10,8 +9,8 @@ use svc_step::common::DryRun;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
-use crate::server::Server;
-use crate::server::path::path;
+use crate::client::Server;
+use crate::client::path::path;
 
 /// Types of repositories whose settings the server shows whole. Others may have secrets in them that are never shown, and that a
 /// repository written again would lose.

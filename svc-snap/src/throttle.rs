@@ -18,10 +18,10 @@ use svc_step::action::Action;
 use svc_step::line_secrets::json_without_secrets;
 use svc_step::{Call, Failure, Status, Stopped};
 
+use crate::client::Effect;
+use crate::client::Server;
+use crate::client::path::path;
 use crate::index::scope::Scope;
-use crate::server::Server;
-use crate::server::client::Effect;
-use crate::server::path::path;
 use crate::{guard, repository};
 
 /// `0` is no throttle.

@@ -6,18 +6,15 @@ use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::connection::Connection;
+use crate::client::auth::Connection;
+use crate::client::{Server, left_at_work};
 use crate::repository::RepositoryArg;
 use crate::restore::record;
 use crate::restore::restored::{self, Brought, BroughtIndex};
 use crate::restore::streams::{self, StreamBack};
-use crate::server::{Server, left_at_work};
-use crate::snapshot;
-use crate::snapshot::backup::Backup;
+use crate::snapshot::captured::{self, Backup, Source};
 use crate::snapshot::follow::Follow;
-use crate::snapshot::kept;
-use crate::snapshot::source::{self, Source};
-use crate::snapshot::{name, verdict};
+use crate::snapshot::{self, mark, verdict};
 use crate::throttle::Left;
 
 /// Arguments of `svc-snap wait`.
@@ -29,7 +26,7 @@ use crate::throttle::Left;
 #[group(id = "what", required = true, multiple = false, args = ["name", "from", "of_run"])]
 pub struct WaitArgs {
     /// The snapshot
-    #[arg(value_name = "NAME", value_parser = name::snapshot)]
+    #[arg(value_name = "NAME", value_parser = mark::name)]
     name: Option<String>,
     #[command(flatten)]
     from: FromArg,
@@ -47,7 +44,7 @@ pub struct WaitArgs {
 /// A snapshot that is finished and good, or what was brought back from one, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Waited {
-    /// Which snapshot, and what was noted beside it.
+    /// Which snapshot, and what was captured of its indices.
     #[serde(flatten)]
     pub backup: Backup,
     /// What was brought back from it, where a staging or a restore was waited for; else empty.
@@ -66,7 +63,7 @@ impl WaitArgs {
     fn read(&self, call: &Call) -> Result<What, Failure> {
         let source = match (&self.from.from, &self.run, &self.name) {
             (Some(from), _, _) => {
-                let schemas = [source::SCHEMAS.as_slice(), &restored::SCHEMAS].concat();
+                let schemas = [captured::SCHEMAS.as_slice(), &restored::SCHEMAS].concat();
                 let received = Received::read(call, from, &schemas, Accept::Unfinished)?;
                 if restored::SCHEMAS.contains(&received.schema()) {
                     return Brought::read(&received).map(What::Brought);
@@ -91,11 +88,11 @@ fn staged_by(call: &Call, run: &RunId) -> Result<Option<Brought>, Failure> {
 
 /// The snapshot that a run noted before it asked for it.
 fn taken_by(call: &Call, run: &RunId) -> Result<Source, Failure> {
-    let kept = kept::of_run(call, run);
-    match kept.as_slice() {
+    let mut sources = captured::of_run(call, run);
+    match sources.as_slice() {
         [] => Err(Failure::not_found("run_not_found", format!("Neither a staging nor a snapshot of the run {run} is noted here."))
             .hint("svc-snap list shows the snapshots and their runs, and svc-snap wait NAME waits for one; svc-snap swap --run finishes a swap.")),
-        [one] => Ok(Source::of_kept(one)),
+        [_] => Ok(sources.remove(0)),
         several => {
             let names: Vec<String> =
                 several.iter().map(|one| format!("svc-snap wait {} --repository {}", one.name, one.repository)).collect();
@@ -138,10 +135,7 @@ fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> Ste
             cluster_uuid: server.cluster_uuid.clone(),
             repository: brought.repository.clone(),
             name: brought.snapshot.clone(),
-            wanted: Vec::new(),
-            snapshot: None,
-            noted: Vec::new(),
-            noted_streams: Vec::new(),
+            ..Backup::default()
         },
         brought: brought.indices(),
         streams: brought.streams(),
@@ -174,7 +168,7 @@ fn taken(args: &WaitArgs, call: &Call, server: &Server, source: &Source) -> Step
     let ended = Follow::new(call, server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
         waited.backup = source.backup(call, server, snapshot.clone());
-        verdict::judge(repository, &snapshot, &waited.backup.wanted)
+        verdict::check(repository, &snapshot, &waited.backup.wanted)
     });
     match verdict {
         Ok(()) => Ok(waited),

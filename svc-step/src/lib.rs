@@ -21,6 +21,7 @@ pub mod lock;
 pub mod pages;
 pub mod people;
 pub mod progress;
+pub mod retention;
 pub mod run_id;
 pub mod schema;
 pub mod secret;

@@ -113,7 +113,7 @@ impl Report {
 
     /// Prints the table and keeps the figures, whatever came then; what missed its target.
     pub fn close(&self, measured: Result<()>, places: &Places) -> Result<Vec<String>> {
-        println!("{}", self.table());
+        println!("{}", self.table(false));
         if let Some(path) = &places.json {
             self.write_json(path)?;
         }
@@ -161,14 +161,14 @@ impl Report {
         ratios.chain(self.growth.iter().filter(grows).map(line)).collect()
     }
 
-    /// The table, in Markdown.
-    pub fn table(&self) -> String {
+    /// The tables, in Markdown; a page has no room for how it grows.
+    fn table(&self, is_page: bool) -> String {
         let mut text = format!("Measured on {}.\n\n", self.measured_on);
         if !self.ratios.is_empty() {
             text.push_str("| | against | ratio | at most | medians | pairs |\n|---|---|---|---|---|---|\n");
             self.ratios.iter().for_each(|one| text.extend([row(one), "\n".to_owned()]));
         }
-        if !self.growth.is_empty() {
+        if !self.growth.is_empty() && !is_page {
             text.push_str("\n| | size: seconds, memory | time | computing | memory |\n|---|---|---|---|---|\n");
             self.growth.iter().for_each(|one| text.extend([line(one), "\n".to_owned()]));
         }
@@ -188,7 +188,7 @@ impl Report {
         let parts = page.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
         let (head, tail) = parts.with_context(|| format!("{} has no lines {BEGIN} and {END}", path.display()))?;
         ensure!(!tail.contains(BEGIN), "{} has two places for the table", path.display());
-        Ok(fs::write(path, format!("{head}{BEGIN}\n{}{END}{tail}", self.table()))?)
+        Ok(fs::write(path, format!("{head}{BEGIN}\n{}{END}{tail}", self.table(true)))?)
     }
 }
 

@@ -333,7 +333,7 @@ mod tests {
     /// `SVC_UPDATE_PAGES=1` writes it again.
     #[test]
     fn the_page_lists_every_error_of_the_servers_with_its_exit_status() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors.md");
         let page = fs::read_to_string(&file).unwrap();
         let quoted = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
         let row = |rule: &Rule| {
@@ -354,7 +354,7 @@ mod tests {
         if env::var_os("SVC_UPDATE_PAGES").is_some() {
             fs::write(&file, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
         } else {
-            assert!(found == table, "README.md is not what errors.rs says; SVC_UPDATE_PAGES=1 writes it");
+            assert!(found == table, "docs/errors.md is not what errors.rs says; SVC_UPDATE_PAGES=1 writes it");
         }
     }
 

@@ -8,7 +8,8 @@ use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::capacity;
-use crate::connection::Connection;
+use crate::client::Server;
+use crate::client::auth::Connection;
 use crate::guard;
 use crate::index::act::Act;
 use crate::index::clone;
@@ -20,7 +21,6 @@ use crate::index::scope::ScopeArg;
 use crate::index::{Index, look};
 use crate::restore::record::clone::{CloneState, Cloned, ClonedIndex};
 use crate::restore::record::{self, Begun, CLONE};
-use crate::server::Server;
 
 /// Arguments of `svc-snap clone`.
 #[derive(Debug, clap::Args)]

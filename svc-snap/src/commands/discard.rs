@@ -11,8 +11,9 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
+use crate::client::Server;
+use crate::client::auth::Connection;
 use crate::commands::clone;
-use crate::connection::Connection;
 use crate::guard;
 use crate::index::act::Act;
 use crate::index::copies;
@@ -22,7 +23,6 @@ use crate::index::{Index, look};
 use crate::restore::record::given::Given;
 use crate::restore::record::{self, Begun};
 use crate::restore::swap;
-use crate::server::Server;
 use crate::throttle::Left;
 
 /// Arguments of `svc-snap discard`.

@@ -17,7 +17,7 @@ use crate::client::path::path;
 use crate::client::{Product, Server};
 use crate::repository::{self, RepositoryArg, verdict};
 use crate::snapshot;
-use crate::snapshot::fit::{self, Fit};
+use crate::snapshot::verdict::{Compatibility, check_restorable};
 use crate::throttle::without_note;
 
 /// What says where a repository is.
@@ -207,9 +207,9 @@ fn check_folder(call: &Call, server: &Server, repository: &str, readonly: bool) 
             return Ok(());
         }
     };
-    for (fit, code) in [Fit::Other, Fit::Newer].into_iter().zip(CODES) {
-        let last = all.iter().rfind(|snapshot| snapshot.fit == fit);
-        let Some(failure) = last.and_then(|last| fit::check(server, repository, last).err()) else { continue };
+    for (compatibility, code) in [Compatibility::Other, Compatibility::Newer].into_iter().zip(CODES) {
+        let last = all.iter().rfind(|snapshot| snapshot.compatibility == compatibility);
+        let Some(failure) = last.and_then(|last| check_restorable(server, repository, last).err()) else { continue };
         if !readonly {
             return Err(Failure::refused(code, failure.message).hint(
                 "Two clusters must never write to one folder: register it with --readonly, and another folder for this cluster's own snapshots.",

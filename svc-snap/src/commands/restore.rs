@@ -7,6 +7,7 @@ use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
 use super::stage::StreamsArg;
+use crate::client::path::path;
 use crate::guard;
 use crate::index::copies;
 use crate::index::{Index, look};
@@ -22,7 +23,6 @@ use crate::restore::source::SwapSource;
 use crate::restore::stage::{self, Bring};
 use crate::restore::swap::{self, Ended};
 use crate::restore::undo;
-use crate::server::path::path;
 use crate::throttle::Rates;
 
 /// Arguments of `svc-snap restore`.

@@ -6,7 +6,8 @@ use svc_step::from::OtherServer;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::connection::Connection;
+use crate::client::Server;
+use crate::client::auth::Connection;
 use crate::guard;
 use crate::index::scope::{Scope, ScopeArg};
 use crate::restore::plan::{self, HowArgs, refuse_other_plan};
@@ -15,7 +16,6 @@ use crate::restore::record::swapped::Swapped;
 use crate::restore::record::{self, Begun};
 use crate::restore::source::{SwapSource, not_proven};
 use crate::restore::swap::{self, Ended, Stand};
-use crate::server::Server;
 use crate::throttle::Left;
 
 /// Arguments of `svc-snap swap`.

@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 use svc_step::action::Action;
 use svc_step::{Call, Failure};
 
+use crate::client::Server;
+use crate::client::path::path;
 use crate::index::portions;
-use crate::server::Server;
-use crate::server::path::path;
 
 /// One request that clones indices or swaps them.
 #[derive(Debug, Clone, PartialEq)]

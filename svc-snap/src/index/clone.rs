@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use svc_step::{Call, Failure, Status};
 
+use crate::client::Server;
 use crate::index::act::Act;
 use crate::index::count::counts;
 use crate::index::{Index, look, portions, unready};
-use crate::server::Server;
 
 /// How long a clone that is under way is left alone: shortly at first, then longer.
 const FIRST: Duration = Duration::from_millis(5);

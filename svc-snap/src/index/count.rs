@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use svc_step::{Failure, Status};
 
-use crate::server::Server;
-use crate::server::json::{list, number};
-use crate::server::path::path;
+use crate::client::Server;
+use crate::client::json::{list, number};
+use crate::client::path::path;
 
 /// So many indices are counted by one request.
 const TOGETHER: usize = 200;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use svc_step::Failure;
 
+use crate::client::Server;
+use crate::client::json::{list, text, texts};
 use crate::index::resolve::{self, Kind, PassedOver, Patterns, Resolved, Unresolved};
 use crate::index::scope::Scope;
-use crate::server::Server;
-use crate::server::json::{list, text, texts};
 
 /// A name of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

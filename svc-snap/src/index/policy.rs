@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use svc_step::{Call, Failure, Status};
 
+use crate::client::json::{list, members, text};
+use crate::client::path::path;
+use crate::client::{Product, Server};
 use crate::index::{Index, portions};
-use crate::server::json::{list, members, text};
-use crate::server::path::path;
-use crate::server::{Product, Server};
 
 /// Notes in what was seen of these indices which policy each is attached to.
 ///

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use svc_step::{Failure, Status};
 
+use crate::client::Server;
+use crate::client::json::members;
+use crate::client::path::path;
 use crate::index::live::{self, Names};
-use crate::server::Server;
-use crate::server::json::members;
-use crate::server::path::path;
 
 /// What the server shows of one data stream.
 #[derive(Debug, Clone, PartialEq, Default)]

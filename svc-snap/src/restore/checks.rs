@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use svc_step::Failure;
 
 use super::record::swapped::{Source, SwapIndex, Swapped};
+use crate::client::Server;
+use crate::client::json::members;
 use crate::index::Index;
 use crate::index::count::counts;
 use crate::index::live;
 use crate::index::shape::is_write_index;
-use crate::server::Server;
-use crate::server::json::members;
 
 /// What was proven may have gone, lost a shard or been written to since: nothing that is live is given up for it.
 ///

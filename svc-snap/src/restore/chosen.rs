@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use svc_step::from::Accept;
 use svc_step::{Call, Failure};
 
-use crate::connection::Connection;
+use crate::client::Server;
+use crate::client::auth::Connection;
 use crate::index::held::{self, Held};
 use crate::index::live;
 use crate::index::resolve::{DEFAULT, PassedOver, Patterns};
@@ -13,11 +14,8 @@ use crate::index::scope::{Scope, ScopeArg};
 use crate::index::shape::Shape;
 use crate::restore::record::origin::Origin;
 use crate::restore::streams::{self, StreamBack};
-use crate::server::Server;
-use crate::snapshot::backup::Backup;
-use crate::snapshot::noted::{Noted, NotedStream};
-use crate::snapshot::source::SourceArgs;
-use crate::snapshot::{self, Snapshot, fit, verdict};
+use crate::snapshot::captured::{Backup, IndexRecord, SourceArgs, StreamRecord};
+use crate::snapshot::{self, Snapshot, verdict};
 use crate::throttle::{Rate, RateArg, Rates};
 
 /// What to restore.
@@ -56,8 +54,8 @@ pub(crate) struct Chosen {
     pub shards_count: u64,
     /// What of the snapshot is behind its data streams, stream by stream.
     behind: BTreeMap<String, Vec<String>>,
-    notes: Vec<Noted>,
-    stream_notes: Vec<NotedStream>,
+    notes: Vec<IndexRecord>,
+    stream_notes: Vec<StreamRecord>,
 }
 
 impl Chosen {
@@ -73,9 +71,9 @@ impl Chosen {
         let snapshot = snapshot::get(&server, &source.repository, &source.name)?;
         source.check_uuid(&snapshot)?;
         // One that is not whole is not restored; one that is still being taken is none yet.
-        verdict::judge(&source.repository, &snapshot, &[])?;
-        fit::check(&server, &source.repository, &snapshot)?;
-        let Backup { noted: notes, noted_streams: stream_notes, .. } = source.backup(call, &server, snapshot.clone());
+        verdict::check(&source.repository, &snapshot, &[])?;
+        verdict::check_restorable(&server, &source.repository, &snapshot)?;
+        let Backup { captured: notes, captured_streams: stream_notes, .. } = source.backup(call, &server, snapshot.clone());
         let behind = behind(&snapshot, &stream_notes);
         let noted: Vec<String> = behind.values().flatten().cloned().collect();
         let hidden = if snapshot.data_streams.is_empty() { Vec::new() } else { live::with_hidden(&server)?.1 };
@@ -165,18 +163,18 @@ impl Chosen {
         self.note(index).map(|noted| noted.shape.clone())
     }
 
-    fn note(&self, index: &str) -> Option<&Noted> {
+    fn note(&self, index: &str) -> Option<&IndexRecord> {
         let behind = self.stream_notes.iter().flat_map(|stream| &stream.indices);
         self.notes.iter().chain(behind).find(|noted| noted.name == index)
     }
 }
 
 /// What of a snapshot is behind its data streams: as it was noted, or else by the names.
-fn behind(snapshot: &Snapshot, noted: &[NotedStream]) -> BTreeMap<String, Vec<String>> {
+fn behind(snapshot: &Snapshot, noted: &[StreamRecord]) -> BTreeMap<String, Vec<String>> {
     let mut behind: BTreeMap<String, Vec<String>> =
         snapshot.data_streams.iter().map(|stream| (stream.clone(), Vec::new())).collect();
     for index in &snapshot.indices {
-        let is_noted = |stream: &&NotedStream| stream.indices.iter().any(|one| one.name == *index);
+        let is_noted = |stream: &&StreamRecord| stream.indices.iter().any(|one| one.name == *index);
         let noted = noted.iter().find(is_noted).map(|stream| &stream.name);
         let stream = noted.or_else(|| held::behind(index, &snapshot.data_streams));
         if let Some(indices) = stream.and_then(|stream| behind.get_mut(stream)) {

@@ -7,14 +7,14 @@ use svc_step::{Call, Failure, swaps};
 
 use super::stage::{self, Bring, plan};
 use crate::capacity;
+use crate::client::Server;
+use crate::client::path::path;
 use crate::guard;
 use crate::index::{copies, look};
 use crate::restore::chosen::Chosen;
 use crate::restore::record::staged::{Staged, StagedIndex};
 use crate::restore::record::{self, Begun};
 use crate::restore::streams::StreamBack;
-use crate::server::Server;
-use crate::server::path::path;
 use crate::throttle::Rates;
 
 /// What an earlier call of this run left of the same staging.

@@ -9,10 +9,10 @@ use super::record::restored::{RestoreState, RestoreWay, Restored};
 use super::stage::{self, Bring, Request};
 use super::streams;
 use crate::capacity;
+use crate::client::path::path;
 use crate::guard;
 use crate::index::look;
 use crate::restore::chosen::Chosen;
-use crate::server::path::path;
 
 /// What to do with live indices of the same names; one that is closed already is given up by `close` as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

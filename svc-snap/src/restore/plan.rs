@@ -10,6 +10,7 @@ use super::source::{SourceCopy, SwapSource, not_proven};
 use super::swap::{self, Stand};
 use super::{checks, record};
 use crate::capacity;
+use crate::client::Server;
 use crate::guard;
 use crate::index::copies::{Way, is_marker};
 use crate::index::count::counts;
@@ -20,7 +21,6 @@ use crate::index::scope::Scope;
 use crate::index::shape::Shape;
 use crate::index::{Index, look};
 use crate::restore::streams::{self, StreamBack, StreamState};
-use crate::server::Server;
 use crate::throttle::auto_create::AutoCreate;
 
 /// How a swap treats what is live.

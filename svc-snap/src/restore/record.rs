@@ -17,7 +17,7 @@ use self::clone::Cloned;
 use self::staged::Staged;
 use self::swapped::Swapped;
 use super::swap;
-use crate::server::Server;
+use crate::client::Server;
 
 /// Under which schema a staging is noted.
 pub(crate) const STAGE: &str = "svc-snap.stage/1";

@@ -6,8 +6,8 @@ use svc_step::from::Received;
 use svc_step::{Call, Failure};
 
 use super::stage;
+use crate::client::Server;
 use crate::restore::streams::{StreamBack, StreamState};
-use crate::server::Server;
 
 /// The documents that speak of it.
 pub(crate) const SCHEMAS: [&str; 2] = ["svc-snap.stage/1", "svc-snap.restore/1"];

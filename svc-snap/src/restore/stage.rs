@@ -14,13 +14,13 @@ use super::record;
 use super::record::staged::{StageState, Staged, StagedIndex, StagedStream};
 use super::streams::StreamBack;
 use super::undo::take_back_all;
+use crate::client::Server;
+use crate::client::json::{list, members, number, text};
+use crate::client::path::path;
 use crate::index::copies;
 use crate::index::count::counts;
 use crate::index::shape::{block_patterns, in_place_ignored, set_last_patterns};
 use crate::index::{Index, look, portions};
-use crate::server::Server;
-use crate::server::json::{list, members, number, text};
-use crate::server::path::path;
 use crate::throttle::Rates;
 
 /// How long a restore under way is left alone: shortly at first, then longer.

@@ -13,14 +13,14 @@ use svc_step::{Call, Failure, Status};
 
 use self::conflicting::{Whose, in_the_way, whose};
 use super::stage;
+use crate::client::Server;
+use crate::client::path::path;
 use crate::index;
 use crate::index::count::counts;
 use crate::index::shape::in_place_ignored;
 use crate::index::stream;
 use crate::restore::record::origin::Origin;
-use crate::server::Server;
-use crate::server::path::path;
-use crate::snapshot::noted::NotedStream;
+use crate::snapshot::captured::StreamRecord;
 
 /// A data stream that is restored in place: removed where it is live, and restored by its own name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -66,7 +66,7 @@ pub enum StreamState {
 
 impl StreamBack {
     /// One that is to come back.
-    pub(crate) fn planned(origin: &Origin, stream: &str, indices: Vec<String>, noted: Option<&NotedStream>) -> Self {
+    pub(crate) fn planned(origin: &Origin, stream: &str, indices: Vec<String>, noted: Option<&StreamRecord>) -> Self {
         Self {
             stream: stream.to_owned(),
             repository: origin.repository.clone(),
@@ -76,7 +76,7 @@ impl StreamBack {
             live_uuids: Vec::new(),
             indices,
             docs_count: None,
-            docs_expected: noted.and_then(NotedStream::docs_expected),
+            docs_expected: noted.and_then(StreamRecord::docs_expected),
             aliases: noted.map(|noted| noted.aliases.clone()),
             template: noted.and_then(|noted| noted.template.clone()),
         }

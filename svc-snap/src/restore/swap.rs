@@ -21,6 +21,7 @@ use svc_step::{Call, Failure, Status, swaps};
 
 use super::checks::refuse_unsound;
 use super::record::{self, swapped};
+use crate::client::Server;
 use crate::index::act::Act;
 use crate::index::clone::{self, LiveClone, again, is_refusal, same_count, wait_complete};
 use crate::index::copies::{self, Way};
@@ -29,7 +30,6 @@ use crate::index::resolve::{PassedOver, Reason};
 use crate::index::shape::{Shape, give};
 use crate::index::{Index, look, policy};
 use crate::restore::streams::{self, StreamBack};
-use crate::server::Server;
 use crate::throttle::auto_create::AutoCreate;
 use swapped::{Source, State, SwapIndex, Swapped};
 

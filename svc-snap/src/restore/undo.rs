@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use svc_step::{Call, Failure, swaps};
 
 use super::stage;
+use crate::client::Server;
 use crate::index::look;
 use crate::restore::record::staged::{StageState, Staged, StagedIndex};
-use crate::server::Server;
 
 /// How long what a request was to bring is waited for when its answer was lost, and how often it is looked for.
 const PATIENCE: Duration = Duration::from_secs(10);

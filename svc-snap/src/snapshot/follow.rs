@@ -6,9 +6,9 @@ use serde_json::Value;
 use svc_step::progress::{Parts, Progress, Unit};
 use svc_step::{Call, Failure, Status};
 
-use crate::server::Server;
-use crate::server::json;
-use crate::server::path::path;
+use crate::client::Server;
+use crate::client::json;
+use crate::client::path::path;
 use crate::snapshot::{self, Snapshot};
 
 /// The first pause between two polls; it grows to the last.
@@ -106,7 +106,7 @@ impl<'a> Follow<'a> {
 /// The way on for whoever does not wait any longer, for whatever reason.
 pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
     failure.hint(format!(
-        "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and judges it."
+        "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and verifies it."
     ))
 }
 

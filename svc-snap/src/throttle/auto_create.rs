@@ -5,7 +5,7 @@ use svc_step::Call;
 use svc_step::action::Action;
 
 use super::{Change, Target, why};
-use crate::server::Server;
+use crate::client::Server;
 
 /// The setting is changed, or may be: its answer was lost.
 #[derive(Debug)]

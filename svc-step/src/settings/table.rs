@@ -56,14 +56,14 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_KEEP_MAX_AGE",
                 Is("30d"),
-                "Restore points older than this go (30d, 4w, 36h), as long as SVC_KEEP_MIN_COUNT are left; none: whatever their age",
+                "Backups older than this go (30d, 4w, 36h), as long as SVC_KEEP_MIN_COUNT are left; none: whatever their age",
             ),
             of(
                 "SVC_KEEP_MAX_COUNT",
                 Is("30"),
-                "The oldest restore points above this number go, whatever their age; none: any number may stay",
+                "The oldest backups above this number go, whatever their age; none: any number may stay",
             ),
-            of("SVC_KEEP_MIN_COUNT", Is("7"), "This number of restore points stays, whatever their age"),
+            of("SVC_KEEP_MIN_COUNT", Is("7"), "This number of backups stays, whatever their age"),
             of(
                 "SVC_KEEP_RUNS",
                 Is("90d"),

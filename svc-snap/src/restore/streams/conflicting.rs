@@ -7,11 +7,11 @@ use serde_json::Value;
 use svc_step::Failure;
 
 use super::{StreamBack, StreamState};
+use crate::client::Server;
+use crate::client::json::{members, text};
+use crate::client::path::path;
 use crate::index::stream::Stream;
 use crate::index::{Index, look, portions};
-use crate::server::Server;
-use crate::server::json::{members, text};
-use crate::server::path::path;
 use crate::snapshot;
 
 /// Whose a live data stream is.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::call::{Call, Finished};
+use svc_step::retention::duration;
 use svc_step::{Failure, Stopped};
 
 use crate::choose::older;
 use crate::point::{self, BackupDir, Point, State};
-use crate::prune::duration;
 
 /// Arguments of `svc-point age`.
 #[derive(Debug, clap::Args)]

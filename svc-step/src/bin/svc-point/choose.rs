@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::journal::{self, Journal};
 use svc_step::people::shell_quoted;
+use svc_step::retention::duration;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::point::{self, About, BackupDir, SUMS, State};
-use crate::prune::duration;
 
 /// Arguments of `svc-point choose`.
 #[derive(Debug, clap::Args)]

@@ -1,19 +1,21 @@
-//! `prune`: restore points go by the rules of `svc-snap prune`, each kind by itself, and run directories that nothing needs.
+//! `prune`: restore points that are not needed go, each kind on its own, and run directories that nothing needs.
 
-mod rules;
-mod runs;
-
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
+use svc_step::action::Action;
 use svc_step::common::DryRun;
+use svc_step::journal::{self, Journal};
 use svc_step::lock::Lock;
-use svc_step::{Call, Failure, Status, StepResult, deadline};
+use svc_step::retention::{self, Item, Limit, Reason, Retention};
+use svc_step::{Call, Failure, Status, StepResult};
 
-pub use self::rules::{Fate, Reason, Rules};
+use crate::choose::{folder_of, last_upgrade};
 use crate::delete::Removal;
 use crate::point::{self, BackupDir, Point, State};
 use crate::snap;
@@ -21,7 +23,7 @@ use crate::snap;
 /// Arguments of `svc-point prune`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  svc-point prune --dry-run | jq -r '.result.points[] | [.id, .state, .fate, .reason] | @tsv'
+  svc-point prune --dry-run | jq -r '.result.points[] | [.id, .state, .reason] | @tsv'
   svc-point prune --kind nightly --max-age 30d --max-count 30 --min-count 7 --keep-runs none
 
 Only what is older than the newest verified restore point of its kind goes; that one never does. Its files are all read, and svc-snap
@@ -30,13 +32,9 @@ pub struct PruneArgs {
     /// Of which kind (repeatable); those of upgrades go by `svc-point delete`
     #[arg(long = "kind", id = "kind", value_name = "KIND", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
-    #[arg(long, value_name = "DURATION", env = "SVC_KEEP_MAX_AGE", default_value = "30d", value_parser = age)]
-    max_age: Limit<Duration>,
-    #[arg(long, value_name = "N", env = "SVC_KEEP_MAX_COUNT", default_value = "30", value_parser = count)]
-    max_count: Limit<u64>,
-    #[arg(long, value_name = "N", env = "SVC_KEEP_MIN_COUNT", default_value = "7", value_parser = clap::value_parser!(u64).range(1..))]
-    min_count: u64,
-    #[arg(long, value_name = "DURATION", env = "SVC_KEEP_RUNS", default_value = "90d", value_parser = age)]
+    #[command(flatten)]
+    retention: Retention,
+    #[arg(long, value_name = "DURATION", env = "SVC_KEEP_RUNS", default_value = "90d", value_parser = retention::age)]
     keep_runs: Limit<Duration>,
     #[command(flatten)]
     dir: BackupDir,
@@ -51,15 +49,11 @@ enum Kind {
     Manual,
 }
 
-/// A limit, or `none`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Limit<T>(Option<T>);
-
 /// The restore points that there were, and what was removed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Pruned {
     /// Every restore point as it was found, the oldest first.
-    pub points: Vec<Judged>,
+    pub points: Vec<PrunedPoint>,
     /// What was removed.
     #[serde(flatten)]
     pub removal: Removal,
@@ -67,15 +61,13 @@ pub struct Pruned {
     pub removed_runs: Vec<String>,
 }
 
-/// A restore point, what becomes of it, and why.
+/// A restore point, and why it stays or goes.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Judged {
+pub struct PrunedPoint {
     /// The restore point.
     #[serde(flatten)]
     pub point: Point,
-    /// What becomes of it.
-    pub fate: Fate,
-    /// Why.
+    /// Why it stays or goes.
     pub reason: Reason,
 }
 
@@ -83,21 +75,18 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let dir = args.dir.dir();
     let _lock = Lock::unless_dry(call, "restore-points", &dir.display().to_string(), args.dry.dry_run)?;
     let points = point::survey(call, &dir, false)?;
-    let kinds: Vec<&str> = args.kinds.iter().map(|kind| if *kind == Kind::Nightly { "nightly" } else { "manual" }).collect();
-    let mut verified = Vec::new();
-    for kind in &kinds {
-        verified.extend(newest_verified(call, kind, &points)?);
+    let mut verified = BTreeMap::new();
+    for kind in &args.kinds {
+        let kind = if *kind == Kind::Nightly { "nightly" } else { "manual" };
+        verified.insert(kind, newest_verified(call, kind, &points)?);
     }
-    let rules = Rules {
-        kinds: &kinds,
-        verified: &verified,
-        max_age: args.max_age.0,
-        max_count: args.max_count.0,
-        min_count: args.min_count,
-    };
-    let reasons = rules.judge(&points, call.started_at());
-    let judged = |(point, reason): (Point, Reason)| Judged { point, fate: reason.fate(), reason };
-    let points = points.into_iter().zip(reasons).map(judged).collect();
+    let items = points.iter().enumerate().map(|(at, point)| {
+        let kind = point.kind.as_deref().unwrap_or_default();
+        let is_newer = verified.get(kind).map(|newest| newest.map(|newest| at > newest));
+        Item { kind, made: point.made, state: state(point.state, is_newer) }
+    });
+    let reasons = args.retention.reasons(&items.collect::<Vec<_>>(), call.started_at());
+    let points = points.into_iter().zip(reasons).map(|(point, reason)| PrunedPoint { point, reason }).collect();
     let mut pruned = Pruned { points, removal: Removal::default(), removed_runs: Vec::new() };
     match prune(args, call, &mut pruned) {
         Ok(()) => Ok(pruned),
@@ -106,24 +95,37 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
 }
 
 fn prune(args: &PruneArgs, call: &Call, pruned: &mut Pruned) -> Result<(), Failure> {
-    for one in pruned.points.iter().filter(|one| one.fate == Fate::Goes) {
+    for one in pruned.points.iter().filter(|one| one.reason.removes()) {
         pruned.removal.remove(call, &one.point, args.dir.service(), args.dry)?;
     }
     match args.keep_runs.0 {
-        Some(age) => runs::prune(call, age, &args.dir.dir(), args.dry, pruned),
+        Some(age) => prune_runs(call, age, &args.dir.dir(), args.dry, pruned),
         None => Ok(()),
     }
 }
 
-/// The newest restore point of a kind that is valid, its snapshot and its dump included.
-fn newest_verified(call: &Call, kind: &str, points: &[Point]) -> Result<Option<String>, Failure> {
-    let of_kind = |point: &&Point| point.state == State::Valid && point.kind.as_deref() == Some(kind);
-    for point in points.iter().rev().filter(of_kind) {
+/// `is_newer`: than the newest verified one of its kind, if its kind is pruned and has one.
+const fn state(state: State, is_newer: Option<Option<bool>>) -> retention::State {
+    use retention::State::{Exempt, Invalid, Valid};
+    match (state, is_newer) {
+        (State::Running, _) => Exempt(Reason::Running),
+        (_, None) => Exempt(Reason::OtherKind),
+        (State::Damaged, _) => Exempt(Reason::Damaged),
+        (_, Some(None)) => Exempt(Reason::NoneVerified),
+        (_, Some(Some(true))) => Exempt(Reason::NotVerified),
+        (State::Incomplete, _) => Invalid,
+        (State::Valid, _) => Valid,
+    }
+}
+
+/// The place of the newest restore point of a kind that is valid, its snapshot and its dump included.
+fn newest_verified(call: &Call, kind: &str, points: &[Point]) -> Result<Option<usize>, Failure> {
+    let of_kind = |(_, point): &(usize, &Point)| point.state == State::Valid && point.kind.as_deref() == Some(kind);
+    for (at, point) in points.iter().enumerate().rev().filter(of_kind) {
         let folder = Path::new(&point.path);
-        let show = ["svc-snap", "show", "--from"].map(str::to_owned).into_iter();
-        let show: Vec<String> = show.chain([folder.join("snapshot.json").display().to_string()]).collect();
-        match snap::run(call, &show) {
-            Ok(_) if point::damaged_files(call, folder, None)?.is_empty() => return Ok(Some(point.id.clone())),
+        let document = folder.join("snapshot.json").display().to_string();
+        match snap::run(call, &["svc-snap", "show", "--from", &document].map(str::to_owned)) {
+            Ok(_) if point::damaged_files(call, folder, None)?.is_empty() => return Ok(Some(at)),
             Ok(_) => call.warn("point_damaged", format!("The restore point {} is damaged.", point.id)),
             // Whatever else fails says nothing of the snapshot.
             Err(failure) if !matches!(failure.status, Status::NotFound | Status::Invalid) => return Err(failure),
@@ -133,22 +135,126 @@ fn newest_verified(call: &Call, kind: &str, points: &[Point]) -> Result<Option<S
     Ok(None)
 }
 
-/// `30d`, `4w`, `36h`, `1h30m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let days = |text: &str, days: u64| text.trim().parse::<u64>().ok()?.checked_mul(days * 86_400).map(Duration::from_secs);
-    let long =
-        text.strip_suffix('d').and_then(|text| days(text, 1)).or_else(|| text.strip_suffix('w').and_then(|text| days(text, 7)));
-    long.map_or_else(|| deadline::parse(text).map_err(|_| format!("`{text}` is no duration: write 30d, 4w or 36h")), Ok)
+/// What a run directory is named while it is removed.
+const PRUNED: &str = ".pruned-";
+
+/// Removes the directories of runs that nothing was written to for so long and that nothing needs.
+fn prune_runs(call: &Call, age: Duration, points: &Path, dry: DryRun, pruned: &mut Pruned) -> Result<(), Failure> {
+    let mut runs = journal::runs(call.state_dir());
+    runs.reverse();
+    let needs = Needs::of(call.state_dir(), points, &runs);
+    if !dry.dry_run {
+        remove_leftovers(&call.state_dir().join("runs"));
+    }
+    for run in runs.iter().filter(|run| run.id() != call.run_id().as_str() && is_older(run, age)) {
+        if let Some(reason) = needs.reason(run) {
+            call.people().detail(&format!("the run {} stays: {reason}", run.id()));
+            continue;
+        }
+        pruned.removal.plan.push(Action::file(run.dir(), "remove"));
+        if dry.dry_run {
+            continue;
+        }
+        call.check()?;
+        // Under another name at once, so that no part of it is taken for a run.
+        let gone = run.dir().with_file_name(format!("{PRUNED}{}", run.id()));
+        fs::rename(run.dir(), &gone).map_err(|error| Failure::io("remove the run directory", run.dir(), &error))?;
+        call.effects().happened();
+        pruned.removed_runs.push(run.id().to_owned());
+        fs::remove_dir_all(&gone).map_err(|error| Failure::io("remove the run directory", &gone, &error))?;
+    }
+    Ok(())
 }
 
-fn age(text: &str) -> Result<Limit<Duration>, String> {
-    if text == "none" { Ok(Limit(None)) } else { duration(text).map(|age| Limit(Some(age))) }
+/// What a prune that was killed has left.
+fn remove_leftovers(runs: &Path) {
+    for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PRUNED) {
+            // It harms nobody where it is.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
-fn count(text: &str) -> Result<Limit<u64>, String> {
-    match text.parse() {
-        _ if text == "none" => Ok(Limit(None)),
-        Ok(number) if number > 0 => Ok(Limit(Some(number))),
-        _ => Err(format!("`{text}` is no number of restore points: write 1 or more, or none")),
+fn is_older(run: &Journal, age: Duration) -> bool {
+    let changed = fs::metadata(run.dir()).and_then(|data| data.modified());
+    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|elapsed| elapsed > age))
+}
+
+/// What other runs and restore points need of a run.
+struct Needs<'a> {
+    state_dir: &'a Path,
+    points: &'a Path,
+    /// Of each script the ID of the newest run that has ended well.
+    ended_well: BTreeMap<String, String>,
+    /// The newest upgrade whose installer was started.
+    last_upgrade: Option<Journal>,
+}
+
+impl<'a> Needs<'a> {
+    fn of(state_dir: &'a Path, points: &'a Path, oldest_first: &[Journal]) -> Self {
+        let ended_well = oldest_first.iter().filter(|run| run.is_ok());
+        let ended_well = ended_well.map(|run| (run.script(), run.id().to_owned())).collect();
+        Self { state_dir, points, ended_well, last_upgrade: last_upgrade(state_dir) }
+    }
+
+    /// Why a run stays; none where nothing needs it.
+    fn reason(&self, run: &Journal) -> Option<&'static str> {
+        let script = run.script();
+        if run.is_running() {
+            return Some("it is in progress");
+        }
+        // Killed before anything was written.
+        if script.is_empty() && run.attempts().is_empty() {
+            return None;
+        }
+        if self.points.join(run.id()).exists() || folder_of(run, self.points).exists() {
+            return Some("its restore point exists");
+        }
+        if self.has_copies(run) {
+            return Some("its copies, or what it has replaced, exist");
+        }
+        // The last upgrade, the run that made it as a hop, and what was done about it since.
+        if let Some(last) = self.last_upgrade.as_ref().filter(|_| matches!(script.as_str(), "svc-upgrade" | "svc-rollback"))
+            && (run.id() >= last.id() || last.plan().parent.as_deref() == Some(run.id()))
+        {
+            return Some("it is the last upgrade, or later");
+        }
+        let is_superseded = self.ended_well.get(&script).is_some_and(|id| run.id() <= id.as_str());
+        (!is_superseded).then_some("it has not ended well, and no later run of its script has")
+    }
+
+    /// Whether the plan of a swap is left: of this run, or of the upgrade whose clones a rollback has swapped in.
+    fn has_copies(&self, run: &Journal) -> bool {
+        let facts = run.notes().facts;
+        let of_previous = facts.get("previous").and_then(|previous| previous.get("run")?.as_str());
+        let prefixes: Vec<String> = of_previous.into_iter().chain([run.id()]).map(|id| format!("{id}.")).collect();
+        let entries = fs::read_dir(self.state_dir.join("swaps")).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_older_than_the_newest_verified_one_counts() {
+        use retention::State::{Exempt, Invalid, Valid};
+        for (is, is_newer, wanted) in [
+            (State::Valid, None, Exempt(Reason::OtherKind)),
+            (State::Incomplete, None, Exempt(Reason::OtherKind)),
+            (State::Running, None, Exempt(Reason::Running)),
+            (State::Valid, Some(None), Exempt(Reason::NoneVerified)),
+            (State::Damaged, Some(None), Exempt(Reason::Damaged)),
+            (State::Valid, Some(Some(true)), Exempt(Reason::NotVerified)),
+            (State::Incomplete, Some(Some(true)), Exempt(Reason::NotVerified)),
+            (State::Incomplete, Some(Some(false)), Invalid),
+            (State::Damaged, Some(Some(false)), Exempt(Reason::Damaged)),
+            (State::Valid, Some(Some(false)), Valid),
+        ] {
+            assert_eq!(state(is, is_newer), wanted, "{is:?} {is_newer:?}");
+        }
     }
 }

@@ -1,17 +1,14 @@
-//! `show`: one snapshot, and whether it is good.
+//! `show`: one snapshot, and whether it is a valid backup.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::from::Accept;
 use svc_step::{Call, StepResult, Stopped};
 
-use crate::connection::Connection;
-use crate::server::Server;
-use crate::snapshot;
-use crate::snapshot::backup::Backup;
-use crate::snapshot::fit;
-use crate::snapshot::source::SourceArgs;
-use crate::snapshot::verdict;
+use crate::client::Server;
+use crate::client::auth::Connection;
+use crate::snapshot::captured::{Backup, SourceArgs};
+use crate::snapshot::{self, verdict};
 
 /// Arguments of `svc-snap show`.
 #[derive(Debug, clap::Args)]
@@ -28,12 +25,12 @@ pub struct ShowArgs {
 /// A snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shown {
-    /// Which snapshot, and what was noted beside it.
+    /// Which snapshot, and what was captured of its indices.
     #[serde(flatten)]
     pub backup: Backup,
-    /// Whether it is a valid backup; `null` while it is being taken. One that is not is exit 7, and a good one that this server
-    /// cannot restore, since a newer one or another product took it, exit 3.
-    pub good: Option<bool>,
+    /// Whether it is a valid backup; `null` while it is being taken. An invalid one is exit 7, and a valid one that this server cannot
+    /// restore, since a newer one or another product took it, exit 3.
+    pub valid: Option<bool>,
 }
 
 pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
@@ -43,12 +40,12 @@ pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
     let found = snapshot::get(&server, &source.repository, &source.name)?;
     source.check_uuid(&found)?;
     let backup = source.backup(call, &server, found.clone());
-    let verdict = verdict::judge(&source.repository, &found, &backup.wanted);
-    let shown = Shown { backup, good: (!found.is_under_way()).then_some(verdict.is_ok()) };
+    let verdict = verdict::check(&source.repository, &found, &backup.wanted);
+    let shown = Shown { backup, valid: (!found.is_under_way()).then_some(verdict.is_ok()) };
     if found.is_under_way() {
         return Ok(shown);
     }
-    match verdict.and_then(|()| fit::check(&server, &source.repository, &found)) {
+    match verdict.and_then(|()| verdict::check_restorable(&server, &source.repository, &found)) {
         Err(failure) => Err(Stopped::with(failure, shown)),
         Ok(()) => Ok(shown),
     }

@@ -5,18 +5,17 @@ use serde::{Deserialize, Serialize};
 use svc_step::document::Time;
 use svc_step::{Call, StepResult};
 
-use crate::connection::Connection;
+use crate::client::Server;
+use crate::client::auth::Connection;
 use crate::repository::RepositoryArg;
-use crate::server::Server;
-use crate::snapshot::fit::{self, Fit};
-use crate::snapshot::verdict;
+use crate::snapshot::verdict::{self, Compatibility};
 use crate::snapshot::{self, Shards, Snapshot};
 
 /// Arguments of `svc-snap list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap list
-  svc-snap list | jq -r '.result.snapshots[] | select(.good) | .name'")]
+  svc-snap list | jq -r '.result.snapshots[] | select(.valid) | .name'")]
 pub struct ListArgs {
     #[command(flatten)]
     repository: RepositoryArg,
@@ -45,11 +44,9 @@ pub struct Item {
     /// Its state in the server's own words.
     pub state: String,
     /// Whether it is a valid backup; `null` while it is being taken.
-    pub good: Option<bool>,
+    pub valid: Option<bool>,
     /// When it was begun.
     pub started_at: Option<Time>,
-    /// When it was finished.
-    pub finished_at: Option<Time>,
     /// How long it took.
     pub duration_ms: Option<u64>,
     /// How many indices it holds.
@@ -58,7 +55,7 @@ pub struct Item {
     pub shards: Shards,
     /// Whether this server can restore it, by the version that took it: not one of a newer server, of one more than a major
     /// version older, or of the other product.
-    pub restorable: Option<bool>,
+    pub restorable: bool,
     /// The version of the server that took it; `null` where this one does not know that version.
     pub version: Option<String>,
     /// Who took it.
@@ -75,22 +72,21 @@ pub(crate) fn run(args: &ListArgs, call: &Call) -> StepResult<Listed> {
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.clone();
     let found = snapshot::all(&server, &repository)?;
-    for failure in found.iter().filter_map(|one| fit::check(&server, &repository, one).err()) {
+    for failure in found.iter().filter_map(|one| verdict::check_restorable(&server, &repository, one).err()) {
         call.warn(&failure.code, failure.message);
     }
     let snapshots = found.into_iter().map(|one| item(&repository, one)).collect();
     Ok(Listed { cluster_uuid: server.cluster_uuid, repository, snapshots })
 }
 
-fn item(repository: &str, snapshot: Snapshot) -> Item {
+pub(crate) fn item(repository: &str, snapshot: Snapshot) -> Item {
     Item {
-        good: (!snapshot.is_under_way()).then(|| verdict::judge(repository, &snapshot, &[]).is_ok()),
-        restorable: Some(snapshot.fit == Fit::Good),
+        valid: (!snapshot.is_under_way()).then(|| verdict::check(repository, &snapshot, &[]).is_ok()),
+        restorable: snapshot.compatibility == Compatibility::Good,
         name: snapshot.name,
         uuid: snapshot.uuid,
         state: snapshot.state,
         started_at: snapshot.started_at,
-        finished_at: snapshot.finished_at,
         duration_ms: snapshot.duration_ms,
         indices_count: snapshot.indices.len() as u64,
         shards: snapshot.shards,

@@ -1,14 +1,13 @@
-//! `verify`: can every node write to the repository, and is what the server knows of it there? It does not prove the snapshots
-//! in it; `stage` does that.
+//! `verify`: can every node write to the repository, and are its files there? It does not verify the snapshots in it; `stage` does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Call, StepResult, Stopped};
 
-use crate::connection::Connection;
+use crate::client::Server;
+use crate::client::auth::Connection;
 use crate::repository::RepositoryArg;
 use crate::repository::verdict::{Verdict, verify};
-use crate::server::Server;
 use crate::snapshot;
 
 /// Arguments of `svc-snap verify`.
@@ -28,11 +27,11 @@ pub struct Verified {
     pub cluster_uuid: String,
     /// The repository.
     pub repository: String,
-    /// The nodes that proved that they can, by name; empty where one of them cannot.
+    /// The nodes that can, by name; empty if one of them cannot.
     pub nodes: Vec<String>,
     /// The nodes that cannot, by name, as far as the server tells; any failure of this is exit 7.
     pub unusable_nodes: Vec<String>,
-    /// How many snapshots it holds; 0 where a node cannot use it.
+    /// How many snapshots it holds; 0 if a node cannot use it.
     pub snapshots_count: u64,
 }
 

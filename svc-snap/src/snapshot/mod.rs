@@ -1,26 +1,22 @@
-//! A snapshot as `GET /_snapshot/<repository>/<snapshot>` shows it.
+//! A snapshot as `GET /_snapshot/<repository>/<snapshot>` shows it, and the requests that get and delete it.
 
-pub(crate) mod backup;
-pub(crate) mod fit;
+pub(crate) mod captured;
 pub(crate) mod follow;
-mod get;
-pub(crate) mod kept;
 pub(crate) mod mark;
-pub(crate) mod name;
-pub(crate) mod noted;
-pub(crate) mod source;
 pub(crate) mod verdict;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use svc_step::document::Time;
+use svc_step::{Call, Failure};
 
-use crate::server::json::{self, list, texts};
-use crate::snapshot::fit::Fit;
-
-pub(crate) use self::get::{all, find, get, not_found, probe};
+use self::verdict::Compatibility;
+use crate::client::json::{self, list, members, texts};
+use crate::client::path::path;
+use crate::client::{Server, errors};
+use crate::repository;
 
 /// The state of a snapshot that is being taken.
 const IN_PROGRESS: &str = "IN_PROGRESS";
@@ -70,7 +66,7 @@ pub struct Snapshot {
     pub(crate) started: Option<Timestamp>,
     /// Whether the server that was asked can restore it, by its version.
     #[serde(skip)]
-    pub(crate) fit: Fit,
+    pub(crate) compatibility: Compatibility,
 }
 
 /// Shards of a snapshot by what became of them.
@@ -131,7 +127,7 @@ impl Snapshot {
             run_id: text("/metadata/svc_tools/run_id"),
             metadata: value.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default(),
             state,
-            fit: Fit::default(),
+            compatibility: Compatibility::default(),
         })
     }
 
@@ -151,10 +147,129 @@ fn failure(value: &Value) -> ShardFailure {
     ShardFailure { index: text("/index"), shard: json::number(value, "/shard_id").unwrap_or(0), reason: text("/reason") }
 }
 
+/// Gets one snapshot; `None` if the repository has none of that name.
+///
+/// # Errors
+/// The repository is not registered (4), or the server does not answer or refuses.
+pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Option<Snapshot>, Failure> {
+    match answer(server, repository, &path(&["_snapshot", repository, name])) {
+        Ok(answer) => {
+            let mut snapshot = answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| odd(&answer))?;
+            verdict::settle(server, &mut snapshot);
+            Ok(Some(snapshot))
+        }
+        Err(failure) if failure.code == "snapshot_not_found" => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The same where it must be there.
+///
+/// # Errors
+/// The repository has none of that name (4), and as [`find`].
+pub(crate) fn get(server: &Server, repository: &str, name: &str) -> Result<Snapshot, Failure> {
+    find(server, repository, name)?.ok_or_else(|| not_found(repository, name))
+}
+
+/// The repository has no snapshot of that name.
+pub(crate) fn not_found(repository: &str, name: &str) -> Failure {
+    Failure::not_found("snapshot_not_found", format!("The repository {repository} has no snapshot {name}."))
+        .hint(format!("svc-snap list --repository {repository} shows which there are."))
+}
+
+fn answer(server: &Server, repository: &str, path: &str) -> Result<Value, Failure> {
+    let answer = server.get(path).and_then(|answer| refused(&answer).map_or(Ok(answer), Err));
+    answer.map_err(|failure| repository::named(failure, repository))
+}
+
+/// Elasticsearch 7.17 answers 200 with an empty list for a repository that is missing, and says so beside it.
+fn refused(answer: &Value) -> Option<Failure> {
+    let (_, error) = answer.get("failures").into_iter().flat_map(members).next()?;
+    Some(errors::refusal(200, &json!({ "error": error })).failure)
+}
+
+/// The answer that names all snapshots; each is read as it comes, since all as trees would take many times the memory.
+#[derive(Deserialize)]
+struct Listed {
+    snapshots: Option<Vec<Each>>,
+    #[serde(flatten)]
+    rest: Value,
+}
+
+/// A snapshot, or what is not understood as one.
+#[derive(Deserialize)]
+#[serde(from = "Value")]
+struct Each(Result<Snapshot, Value>);
+
+impl From<Value> for Each {
+    fn from(value: Value) -> Self {
+        Self(Snapshot::read(&value).ok_or(value))
+    }
+}
+
+/// All snapshots of a repository, oldest first; two of the same moment by their names.
+///
+/// # Errors
+/// The repository is not registered (4), or the list is not readable whole.
+pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
+    let listed = server.get_as::<Listed>(&path(&["_snapshot", repository, "_all"]));
+    let listed = listed.and_then(|listed| refused(&listed.rest).map_or(Ok(listed), Err));
+    let Listed { snapshots, rest } = listed.map_err(|failure| repository::named(failure, repository))?;
+    // A part of the list is no list: nobody may count by it.
+    let is_part = json::number(&rest, "/remaining").unwrap_or(0) > 0;
+    let list = snapshots.filter(|_| !is_part).ok_or_else(|| odd(&rest))?;
+    let mut all = list.into_iter().map(|Each(one)| one.map_err(|one| odd(&one))).collect::<Result<Vec<_>, _>>()?;
+    all.iter_mut().for_each(|snapshot| verdict::settle(server, snapshot));
+    all.sort_by(|one, other| (one.started, &one.name).cmp(&(other.started, &other.name)));
+    Ok(all)
+}
+
+/// How many snapshots the repository holds. Reads one of its files too: a server verifies a repository in an emptied folder as well.
+///
+/// # Errors
+/// The repository is damaged (7), and as [`all`].
+pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
+    let answer = answer(server, repository, &format!("{}?verbose=false", path(&["_snapshot", repository, "_all"])))?;
+    let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
+    if let Some(name) = list.last().and_then(|one| json::text(one, "/snapshot")) {
+        find(server, repository, name)?;
+    }
+    Ok(list.len() as u64)
+}
+
+/// Deletes a snapshot, and the state file that this host has of it. An answer that is lost is no failure if the snapshot is gone.
+///
+/// # Errors
+/// It is gone already (4); the server refuses; a signal or the time limit, on which the server continues; the outcome is unknown (6).
+pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<(), Failure> {
+    let mut sent = server.change_slowly(call, "DELETE", &path(&["_snapshot", repository, name]), |_| true).map(drop);
+    let is_lost = sent.as_ref().is_err_and(|failure| failure.code == "answer_lost");
+    // The server may not answer any more, and nothing is left to be finished: a signal ends this request.
+    if is_lost && matches!(find(&server.for_looks(), repository, name), Ok(None)) {
+        call.effects().happened();
+        sent = Ok(());
+    }
+    if sent.as_ref().map_or_else(|failure| failure.code == "snapshot_not_found", |()| true) {
+        captured::forget(call, server, repository, name);
+    }
+    sent
+}
+
+/// Snapshots are in the list after their removal.
+pub(crate) fn still_there(names: &[&str]) -> Failure {
+    let message =
+        format!("The server has acknowledged the removal of these snapshots, and they are still there: {}.", names.join(", "));
+    Failure::failed("snapshot_still_there", message).hint("Run the same command again.")
+}
+
+fn odd(answer: &Value) -> Failure {
+    Failure::failed("answer_not_understood", "The server's answer about its snapshots is not understood.")
+        .hint("Check that its version is one that svc-snap knows: svc-snap health shows it.")
+        .cause(answer.to_string().chars().take(500).collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -179,5 +294,13 @@ mod tests {
         let snapshot = Snapshot::read(&value).unwrap();
         assert!(snapshot.is_under_way());
         assert_eq!((snapshot.finished_at, snapshot.duration_ms), (None, None));
+    }
+
+    #[test]
+    fn a_refusal_beside_an_empty_list_is_seen() {
+        let failures = json!({"nowhere": {"type": "repository_missing_exception", "reason": "[nowhere] missing"}});
+        let failure = refused(&json!({"snapshots": [], "failures": failures, "total": 0})).unwrap();
+        assert_eq!((failure.status.code(), failure.code.as_str()), (4, "repository_not_found"));
+        assert!(refused(&json!({"snapshots": [], "failures": {}})).is_none() && refused(&json!({"snapshots": []})).is_none());
     }
 }

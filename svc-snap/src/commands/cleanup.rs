@@ -2,14 +2,17 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::{Call, StepResult, Stopped};
 
-use crate::connection::Connection;
-use crate::repository::cleanup::{clean, request};
+use crate::client::auth::Connection;
+use crate::client::busy::{MOMENT, is_busy, patiently};
+use crate::client::json::number;
+use crate::client::path::path;
+use crate::client::{Server, left_at_work};
 use crate::repository::{self, RepositoryArg};
-use crate::server::Server;
 use crate::throttle::Left;
 
 /// Arguments of `svc-snap cleanup`.
@@ -47,23 +50,25 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
         return Err(repository::not_found(&repository).into());
     }
     let left = Left::find(call, &server, Some(&repository))?;
-    let mut cleaned = CleanedUp {
+    let request = path(&["_snapshot", &repository, "_cleanup"]);
+    let cleaned = CleanedUp {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.clone(),
         deleted_bytes: None,
         deleted_blobs_count: None,
-        plan: left.actions().chain([Action::request("POST", request(&repository), None)]).collect(),
+        plan: left.actions().chain([Action::request("POST", request.as_str(), None)]).collect(),
     };
     if args.dry.dry_run {
         return Ok(cleaned);
     }
     left.put_back(call, &server);
-    match clean(call, &server, &repository) {
-        Ok(removed) => {
-            cleaned.deleted_bytes = removed.bytes;
-            cleaned.deleted_blobs_count = removed.blobs;
-            Ok(cleaned)
+    let blobs = |answer: &Value| number(answer, "/results/deleted_blobs");
+    let clean = || server.change_slowly(call, "POST", &request, |answer| blobs(answer) != Some(0));
+    match patiently(call, MOMENT, is_busy, clean) {
+        Ok(answer) => {
+            let deleted_bytes = number(&answer, "/results/deleted_bytes");
+            Ok(CleanedUp { deleted_bytes, deleted_blobs_count: blobs(&answer), ..cleaned })
         }
-        Err(failure) => Err(Stopped::with(failure, cleaned)),
+        Err(failure) => Err(Stopped::with(left_at_work(failure, "the cleanup of the repository"), cleaned)),
     }
 }

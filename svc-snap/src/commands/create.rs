@@ -1,0 +1,427 @@
+//! `create`: take a snapshot, wait for it, and verify it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
+//!
+//! The request is sent once; the server accepts it, and the snapshot is polled until it has ended. What the server shows decides, not
+//! the answer, which may be lost.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::effects::{Attempt, Changed};
+use svc_step::settings::ServiceArg;
+use svc_step::{Call, Failure, Status, StepResult, Stopped};
+
+use crate::client::Server;
+use crate::client::auth::Connection;
+use crate::client::busy::{self, MOMENT, is_busy};
+use crate::client::path::path;
+use crate::client::{Effect, Pending, RequestError, failed};
+use crate::guard;
+use crate::index::live::{Live, live};
+use crate::index::resolve::{PassedOver, Patterns};
+use crate::index::scope::ScopeArg;
+use crate::repository::{self, RepositoryArg};
+use crate::snapshot::captured::{self, Backup, Captured};
+use crate::snapshot::follow::{self, Follow};
+use crate::snapshot::mark::{self, Mark, MarkArgs};
+use crate::snapshot::{self, Snapshot, verdict};
+use crate::throttle::{RateArg, RateUsed, Rates};
+
+/// How often `--unique` picks a name, if others take each one meanwhile.
+const RACES: usize = 20;
+/// How long the request may be unanswered while the server shows no such snapshot: servers give up waiting for their cluster after 30 s,
+/// and a large repository's list may have to be read before.
+const UNANSWERED: Duration = Duration::from_secs(150);
+/// How long after a lost answer the snapshot may take to appear.
+const APPEARS: Duration = Duration::from_secs(10);
+/// How long a cancelled snapshot may take to go, and how long one request of that.
+const CANCEL: Duration = Duration::from_secs(60);
+const REMOVAL: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often signals and the time limit are checked.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Arguments of `svc-snap create`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap create
+  svc-snap create --unique --taken-because 'before the upgrade to 2.0.1' > snapshot.json
+  svc-snap create nightly_1 --indices 'content,log-*' --kind nightly")]
+pub struct CreateArgs {
+    /// The snapshot's name; default: snapshot_<service>_<YYYYMMDD>
+    #[arg(value_name = "NAME", value_parser = mark::name)]
+    name: Option<String>,
+    /// If the name is in use, take the first free one of NAME_2, NAME_3, …
+    #[arg(long)]
+    unique: bool,
+    /// What to take: names and patterns, comma separated, -PATTERN leaves out; default: all of the scope
+    #[arg(long, value_name = "PATTERNS", allow_hyphen_values = true)]
+    indices: Option<String>,
+    /// Return as soon as the snapshot is begun; svc-snap wait verifies it
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    rate: RateArg,
+    #[command(flatten)]
+    mark: MarkArgs,
+    #[command(flatten)]
+    service: ServiceArg,
+    #[command(flatten)]
+    scope: ScopeArg,
+    #[command(flatten)]
+    repository: RepositoryArg,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A snapshot that was taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Created {
+    /// Which snapshot, and what was captured of its indices.
+    #[serde(flatten)]
+    pub backup: Backup,
+    /// What is live in the cluster and was not asked for, with the reason.
+    pub skipped: Vec<PassedOver>,
+    /// Whether an earlier call of the same run had begun it, and this one only waited for it and verified it.
+    pub resumed: bool,
+    /// The throttle of the repository, if `--rate-limit` sets it; else `null`.
+    pub throttle: Option<RateUsed>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
+    let mark = args.mark.mark(call)?;
+    let server = Server::connect(&args.connection, call)?;
+    let _lock = repository::lock(call, &server, &args.repository.repository, &args.dry)?;
+    let live = live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
+    // The servers take no snapshot of an index that cannot be read, and nothing can be captured of one whose metadata is blocked.
+    guard::refuse_blocked(&server, |index, block| matches!(block, "read" | guard::METADATA) && live.holds(index))?;
+    for _ in 1..RACES {
+        match create(args, call, &server, &mark, &live) {
+            // Another run has taken the name since it was free, and nothing of ours was begun.
+            Err(stopped)
+                if args.unique && stopped.failure.code == "snapshot_name_in_use" && call.effects().changed() == Changed::No => {}
+            ended => return ended,
+        }
+    }
+    create(args, call, &server, &mark, &live)
+}
+
+fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Live) -> StepResult<Created> {
+    let repository = args.repository.repository.as_str();
+    let (name, found) = choose(args, call, server, mark)?;
+    // The body of the procedure (2.2), with names: a snapshot of `*` would hold our own hidden copies too.
+    let body = json!({
+        "indices": live.names().join(","),
+        "ignore_unavailable": true,
+        "include_global_state": true,
+        "metadata": mark.metadata,
+    });
+    let request = format!("{}?wait_for_completion=false", path(&["_snapshot", repository, &name]));
+    let why_not = match (&found, args.no_wait) {
+        (Some(_), _) => Some("the snapshot was begun by an earlier call"),
+        (None, no_wait) => no_wait.then_some("with --no-wait nobody is there to put it back"),
+    };
+    let mut rates = Rates::of_repository(call, server, repository, &args.rate.rate, why_not)?;
+    let plan = if found.is_some() { Vec::new() } else { vec![Action::request("PUT", &request, Some(body.clone()))] };
+    let mut created = Created {
+        backup: Backup {
+            cluster_uuid: server.cluster_uuid.clone(),
+            repository: repository.to_owned(),
+            name: name.clone(),
+            wanted: live.names(),
+            ..Backup::default()
+        },
+        skipped: live.skipped.clone(),
+        resumed: found.is_some(),
+        throttle: rates.used(),
+        plan: rates.around(plan),
+    };
+    if args.dry.dry_run {
+        created.backup.snapshot = found;
+        return Ok(created);
+    }
+    rates.clear(call, server);
+    let taking = Taking { call, server, repository, name: &name, mark };
+    let (captured, ended) = match found {
+        Some(found) => {
+            // By what the earlier call wanted: the indices that are live now say nothing of it.
+            let captured = Captured::read(call, server, repository, &found);
+            if captured.is_none() {
+                call.warn("not_captured", format!("What an earlier call captured for {name} is not here: neither its counts nor that it holds all that was asked for can be verified."));
+            }
+            created.backup.wanted = Vec::new();
+            created.backup.snapshot = Some(found);
+            (captured, if args.no_wait { Ok(created.backup.snapshot.clone()) } else { taking.wait().map(Some) })
+        }
+        None => {
+            let captured = Captured::before(call, server, &mark.run_id, created.backup.clone(), live);
+            let captured = match captured.and_then(|captured| captured.write(call).map(|()| captured)) {
+                Ok(captured) => captured,
+                Err(failure) => {
+                    rates.account(call);
+                    return Err(failure.into());
+                }
+            };
+            let ended = rates.during(call, server, || {
+                // A signal may have come while the throttle was changed.
+                call.check()?;
+                taking.begin(&request, &body)?;
+                if args.no_wait { Ok(taking.last_get().flatten()) } else { taking.wait_or_cancel().map(Some) }
+            });
+            created.throttle = rates.used();
+            (Some(captured), ended)
+        }
+    };
+    let ended = finish(&taking, created, captured, ended);
+    rates.account(call);
+    ended
+}
+
+/// The name, and the snapshot of this name if this run has begun it already.
+fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Result<(String, Option<Snapshot>), Failure> {
+    let repository = &args.repository.repository;
+    let first = args.name.clone().unwrap_or_else(|| mark::default_name(&args.service.name, call.started_at()));
+    let (mut candidate, mut number) = (first.clone(), 1);
+    loop {
+        match snapshot::find(server, repository, &candidate)? {
+            None if number == 1 || args.unique => return Ok((candidate, None)),
+            None => {
+                let hint = format!("Take a free name: svc-snap create {candidate}; --unique picks one by itself.");
+                return Err(in_use(repository, &first).hint(hint));
+            }
+            Some(found) if mark.is_on(&found) => return Ok((candidate, Some(found))),
+            Some(_) => {
+                number += 1;
+                candidate = format!("{first}_{number}");
+            }
+        }
+    }
+}
+
+/// Verifies what has ended; after a failure too, the document says what the server shows.
+fn finish(
+    taking: &Taking<'_>,
+    mut created: Created,
+    mut captured: Option<Captured>,
+    ended: Result<Option<Snapshot>, Failure>,
+) -> StepResult<Created> {
+    let Taking { call, server, repository, name, mark } = *taking;
+    let is_finished = matches!(&ended, Ok(Some(found)) if !found.is_under_way());
+    if let Some(captured) = captured.as_mut().filter(|_| is_finished) {
+        captured.settle(call, server);
+    }
+    if let Some(captured) = captured {
+        created.backup = Backup { snapshot: created.backup.snapshot, ..captured.backup };
+    }
+    let verdict = match ended {
+        Ok(found) => {
+            created.backup.snapshot = found;
+            let finished = created.backup.snapshot.as_ref().filter(|_| is_finished);
+            finished.map_or(Ok(()), |found| verdict::check(repository, found, &created.backup.wanted))
+        }
+        Err(failure) => {
+            if !created.resumed && call.effects().changed() == Changed::No {
+                captured::forget(call, server, repository, name);
+            }
+            if let Some(found) = taking.last_get() {
+                created.backup.snapshot = found.filter(|found| mark.is_on(found));
+            }
+            Err(failure)
+        }
+    };
+    match verdict {
+        Ok(()) => Ok(created),
+        Err(failure) => Err(Stopped::with(failure, created)),
+    }
+}
+
+/// A snapshot being taken.
+struct Taking<'a> {
+    call: &'a Call,
+    server: &'a Server,
+    repository: &'a str,
+    name: &'a str,
+    mark: &'a Mark,
+}
+
+impl Taking<'_> {
+    /// Begins it, and returns as soon as the server has accepted it or shows it. A server that is busy and has surely not begun it is asked
+    /// again for a moment.
+    ///
+    /// # Errors
+    /// The server refuses; a signal, on which the snapshot is cancelled, or the end of the time limit, on which it continues (6); the
+    /// answer is lost and there is no such snapshot (6).
+    fn begin(&self, request: &str, body: &Value) -> Result<(), Failure> {
+        let nothing_begun = |failure: &Failure| is_busy(failure) && self.call.effects().changed() == Changed::No;
+        busy::patiently(self.call, MOMENT, nothing_begun, || self.send(request, body))
+    }
+
+    fn send(&self, request: &str, body: &Value) -> Result<(), Failure> {
+        let attempt = self.call.effects().attempt();
+        let pending = self.server.start("PUT", request, Some(body.clone()));
+        let mut follow = self.follow();
+        // What came in place of an acceptance.
+        let mut error: Option<RequestError> = None;
+        let mut until = Instant::now() + UNANSWERED;
+        loop {
+            match self.listen(error.is_none().then_some(&pending), follow.pause()) {
+                Err(why) => return Err(self.stopped(attempt, &pending, why)),
+                Ok(Some(Ok(answer))) if answer.get("accepted") == Some(&Value::Bool(true)) => {
+                    attempt.happened();
+                    return Ok(());
+                }
+                Ok(Some(ended)) => {
+                    error = Some(ended.err().unwrap_or_else(not_accepted));
+                    until = Instant::now() + APPEARS;
+                }
+                Ok(None) => {}
+            }
+            let has_no_effect = error.as_ref().is_some_and(|error| error.effect == Effect::None);
+            match follow.poll() {
+                Ok(Some(found)) if self.mark.is_on(&found) => {
+                    attempt.happened();
+                    return Ok(());
+                }
+                // Another run's: this one's is refused as long as that one is there.
+                Ok(Some(_)) if error.is_some() => {
+                    attempt.refused();
+                    let in_use = || in_use(self.repository, self.name);
+                    return Err(error.filter(|_| has_no_effect).map_or_else(in_use, |error| error.failure));
+                }
+                // A refusal is believed only of a server that shows that there is no such snapshot.
+                Ok(None) if follow.is_answered() && (has_no_effect || Instant::now() > until) => {
+                    return Err(failed(attempt, error.unwrap_or_else(not_accepted)));
+                }
+                Ok(_) => {}
+                Err(why) => {
+                    return Err(match self.call.check() {
+                        Err(end) => self.stopped(attempt, &pending, end),
+                        Ok(()) => {
+                            let failure = error.map_or(why, |error| error.failure);
+                            failed(attempt, RequestError { failure, effect: Effect::Unknown })
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Waits so long, or until the answer is there.
+    fn listen(&self, pending: Option<&Pending>, time: Duration) -> Result<Option<Result<Value, RequestError>>, Failure> {
+        let Some(pending) = pending else { return self.call.pause(time).map(|()| None) };
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            match pending.wait(TICK) {
+                None => self.call.check()?,
+                ended => return Ok(ended),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Polls one that was begun until it has ended; a signal leaves it running.
+    ///
+    /// # Errors
+    /// It is gone (4); a signal, the end of the time limit (6), or a server that does not answer any more (6).
+    fn wait(&self) -> Result<Snapshot, Failure> {
+        let (repository, name) = (self.repository, self.name);
+        let (failure, why) = match self.follow().until_finished() {
+            Ok(found) if self.mark.is_on(&found) => return Ok(found),
+            Err(why) if why.signal.is_some() || why.status == Status::Timeout => return Err(why),
+            Err(why) if why.code != "snapshot_not_found" => {
+                let message = format!("The snapshot {name} in {repository} was begun, and its end could not be seen.");
+                (follow::continues(Failure::timeout("snapshot_out_of_sight", message), repository, name), why)
+            }
+            gone => {
+                let message = format!("The snapshot {name} in {repository} was begun, and is not there any more.");
+                let hint =
+                    "It was deleted, or the server was restarted meanwhile; run the same command again, which takes it again.";
+                let why = gone.err().unwrap_or_else(|| in_use(repository, name));
+                (Failure::not_found("snapshot_gone", message).hint(hint), why)
+            }
+        };
+        Err(why.causes.into_iter().fold(failure.cause(why.message), Failure::cause))
+    }
+
+    /// The same for one that this call has begun: a signal cancels it.
+    fn wait_or_cancel(&self) -> Result<Snapshot, Failure> {
+        self.wait().map_err(|why| if why.signal.is_some() { self.cancelled(None, why) } else { why })
+    }
+
+    fn follow(&self) -> Follow<'_> {
+        Follow::new(self.call, self.server, self.repository, self.name)
+    }
+
+    /// The snapshot of that name, whatever signal or time limit has come; `None` if the server does not answer.
+    fn last_get(&self) -> Option<Option<Snapshot>> {
+        snapshot::find(&self.server.in_haste(), self.repository, self.name).ok()
+    }
+
+    /// A signal, which cancels the snapshot, or the end of the time limit, which does not, while the answer is awaited.
+    fn stopped(&self, attempt: Attempt<'_>, pending: &Pending, why: Failure) -> Failure {
+        let is_begun = self.last_get().flatten().is_some_and(|found| self.mark.is_on(&found));
+        if is_begun {
+            attempt.happened();
+        } else {
+            drop(attempt);
+        }
+        if why.signal.is_some() {
+            self.cancelled(Some(pending), why)
+        } else if is_begun {
+            follow::continues(why, self.repository, self.name)
+        } else {
+            why.hint("Run the same command again, with the same --run-id: it finds out whether the snapshot was begun.")
+        }
+    }
+
+    /// Takes back what was begun. Only a snapshot that bears this run's mark is deleted.
+    fn cancelled(&self, pending: Option<&Pending>, why: Failure) -> Failure {
+        let until = Instant::now() + self.server.at_most(CANCEL);
+        let request = path(&["_snapshot", self.repository, self.name]);
+        // Whether the server has shown it, or has refused it: else it may still come.
+        let mut is_known = pending.is_none();
+        while Instant::now() < until {
+            if let Some(Some(Err(error))) = pending.map(|pending| pending.wait(Duration::ZERO)) {
+                is_known |= error.effect == Effect::None;
+            }
+            match self.last_get() {
+                Some(Some(found)) if self.mark.is_on(&found) => {
+                    is_known = true;
+                    let _ = self.server.within(REMOVAL, "DELETE", &request, None);
+                    continue;
+                }
+                Some(_) if is_known => {
+                    self.call.effects().undone();
+                    return why.hint("Nothing is left of the snapshot; running the same command again is safe.");
+                }
+                _ => {}
+            }
+            thread::sleep(PAUSE);
+        }
+        why.hint(format!(
+            "The snapshot could not be cancelled: svc-snap show {0} --repository {1} shows it, and svc-snap delete {0} --cancel --repository {1} removes it.",
+            self.name, self.repository
+        ))
+    }
+}
+
+/// Another run has that name.
+fn in_use(repository: &str, name: &str) -> Failure {
+    Failure::refused("snapshot_name_in_use", format!("The repository {repository} has a snapshot {name} already."))
+        .hint("Give another name, or pass --unique to have a free name picked.")
+}
+
+/// The request was sent, and neither an acceptance nor the snapshot came.
+fn not_accepted() -> RequestError {
+    let failure = Failure::timeout("answer_lost", "The server shows no such snapshot, and no answer accepts it.");
+    RequestError { failure, effect: Effect::Unknown }
+}

@@ -1,0 +1,104 @@
+//! `delete`: remove one snapshot.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::from::Accept;
+use svc_step::{Call, Failure, StepResult, Stopped};
+
+use crate::client::auth::Connection;
+use crate::client::path::path;
+use crate::client::{Server, left_at_work};
+use crate::repository;
+use crate::snapshot::captured::{Source, SourceArgs};
+use crate::snapshot::{self, Snapshot, verdict};
+use crate::throttle::Left;
+
+/// Arguments of `svc-snap delete`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  svc-snap delete snapshot_svc_20261120
+  svc-snap delete --from snapshot.json")]
+pub struct DeleteArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Also cancel one that is being taken
+    #[arg(long)]
+    cancel: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A snapshot that is not there any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Deleted {
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// The snapshot's name.
+    pub name: String,
+    /// The snapshot as it was; `null` if the `--from` document's had gone already, or if its own file is lost.
+    pub snapshot: Option<Snapshot>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
+    let source = args.source.read(call, Accept::Good)?;
+    let Source { repository, name, .. } = &source;
+    let server = Server::connect(&args.connection, call)?;
+    source.check_server(&server, args.source.other)?;
+    let _lock = repository::lock(call, &server, repository, &args.dry)?;
+    let (found, is_there) = match snapshot::find(&server, repository, name) {
+        // The server deletes one whose own file is lost, too.
+        Err(why) if why.code == "repository_damaged" && source.document.is_none() => {
+            call.warn("snapshot_not_read", format!("The snapshot {name} could not be read: {why}"));
+            (None, true)
+        }
+        found => (check(args, &source, found?)?, false),
+    };
+    let is_there = is_there || found.is_some();
+    let left = Left::find(call, &server, Some(repository))?;
+    let request = is_there.then(|| Action::request("DELETE", path(&["_snapshot", repository, name]), None));
+    let deleted = Deleted {
+        cluster_uuid: server.cluster_uuid.clone(),
+        repository: repository.clone(),
+        name: name.clone(),
+        snapshot: found,
+        plan: request.into_iter().chain(left.actions()).collect(),
+    };
+    if deleted.plan.is_empty() || args.dry.dry_run {
+        return Ok(deleted);
+    }
+    if is_there && let Err(failure) = snapshot::delete(call, &server, repository, name).and_then(|()| verify(&server, &source)) {
+        return Err(Stopped::with(left_at_work(failure, &format!("the removal of the snapshot {name}")), deleted));
+    }
+    // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
+    left.put_back(call, &server);
+    Ok(deleted)
+}
+
+fn check(args: &DeleteArgs, source: &Source, found: Option<Snapshot>) -> Result<Option<Snapshot>, Failure> {
+    match &found {
+        Some(found) if found.is_under_way() && !args.cancel => {
+            let wait = format!("svc-snap wait {} --repository {}", source.name, source.repository);
+            Err(verdict::under_way(&source.repository, &source.name).hint(format!("Wait for it ({wait}), or pass --cancel.")))
+        }
+        Some(found) => source.check_uuid(found),
+        // The document's snapshot had been there, and is gone already. A name may be mistyped.
+        None if source.document.is_some() => Ok(()),
+        None => Err(snapshot::not_found(&source.repository, &source.name)),
+    }
+    .map(|()| found)
+}
+
+fn verify(server: &Server, source: &Source) -> Result<(), Failure> {
+    match snapshot::find(&server.for_looks(), &source.repository, &source.name)? {
+        None => Ok(()),
+        Some(_) => Err(snapshot::still_there(&[&source.name])),
+    }
+}

@@ -1,0 +1,370 @@
+//! What `create` captures of the indices when it takes a snapshot: what the snapshot does not hold or does not show. Documents hand it
+//! from step to step, and this host keeps it in a state file, so that a call that resumes says what the first one would have said.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use svc_step::file::{self, Existing};
+use svc_step::from::{Accept, FromArg, OtherServer, Received};
+use svc_step::lock::make_private_folder;
+use svc_step::run_id::{self, RunId};
+use svc_step::{Call, Failure};
+
+use crate::client::Server;
+use crate::client::json::members;
+use crate::client::path::path;
+use crate::index::count::counts;
+use crate::index::live::Live;
+use crate::index::shape::Shape;
+use crate::index::stream::{self, Stream};
+use crate::index::{Index, look, policy, portions};
+use crate::repository::RepositoryArg;
+use crate::snapshot::{Snapshot, mark};
+
+/// Documents of one snapshot.
+pub(crate) const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
+/// A state file is not larger.
+const LARGEST: u64 = 256 * 1024 * 1024;
+/// These stay as they are in the name of a state file; a dot separates its three parts.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
+/// One snapshot, as documents hand it from step to step.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Backup {
+    /// The cluster's `cluster_uuid`.
+    pub cluster_uuid: String,
+    /// The repository.
+    pub repository: String,
+    /// The snapshot's name.
+    pub name: String,
+    /// The indices and data streams that were asked for, by name; empty if it is unknown.
+    pub wanted: Vec<String>,
+    /// The snapshot, as the server shows it; `null` before it is begun, and if a staging or a restore was waited for.
+    pub snapshot: Option<Snapshot>,
+    /// The record of each index: as the state file of this host has it, or else the `--from` document.
+    pub captured: Vec<IndexRecord>,
+    /// The record of each data stream.
+    pub captured_streams: Vec<StreamRecord>,
+}
+
+/// What was captured of one index when the snapshot was taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IndexRecord {
+    /// The index.
+    pub name: String,
+    /// Its `uuid`.
+    pub uuid: String,
+    /// Whether it was closed.
+    pub closed: bool,
+    /// How many documents it held just before the snapshot; `null` for an index that cannot be counted: a closed one, or one with
+    /// shards missing.
+    pub docs_count: Option<u64>,
+    /// Whether the snapshot holds exactly `docs_count` documents: no shard was written to between the first count and the end.
+    pub docs_exact: bool,
+    /// What it has beside its documents and its mapping.
+    pub shape: Shape,
+}
+
+/// What was captured of one data stream when the snapshot was taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamRecord {
+    /// The data stream.
+    pub name: String,
+    /// Its generation; `null` if the server does not say.
+    pub generation: Option<u64>,
+    /// The index template that it needs for its next index; `null` if it has none, or the server does not say.
+    pub template: Option<String>,
+    /// Its aliases by their names, as the server states them (`filter`, `is_write_index`); OpenSearch knows none.
+    pub aliases: BTreeMap<String, Map<String, Value>>,
+    /// Its backing indices, oldest first.
+    pub indices: Vec<IndexRecord>,
+}
+
+impl StreamRecord {
+    /// How many documents the snapshot holds of it, if that is certain of every backing index.
+    pub(crate) fn docs_expected(&self) -> Option<u64> {
+        self.indices.iter().map(|one| one.docs_count.filter(|_| one.docs_exact)).sum()
+    }
+}
+
+/// The `max_seq_no` of an index's primary shards, by shard. Counts alone may agree and be wrong: one document more, another one less.
+type Sequence = BTreeMap<String, i64>;
+
+/// The state file of one snapshot, written before the request that takes it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Captured {
+    /// The run that takes it: a later snapshot may have the same name.
+    run_id: String,
+    /// Without the snapshot itself.
+    pub backup: Backup,
+    /// How far each index, backing indices too, had been written to at the first count.
+    sequences: BTreeMap<String, Sequence>,
+    /// Whether `docs_exact` was found out since the snapshot was finished.
+    settled: bool,
+}
+
+impl Captured {
+    /// Captures the live indices and data streams before a snapshot.
+    ///
+    /// # Errors
+    /// The server does not answer, or refuses.
+    pub(crate) fn before(call: &Call, server: &Server, run_id: &str, backup: Backup, live: &Live) -> Result<Self, Failure> {
+        let mut captured = Self { run_id: run_id.to_owned(), backup, sequences: BTreeMap::new(), settled: false };
+        let indices: Vec<&str> = live.indices.iter().map(|index| index.name.as_str()).collect();
+        captured.backup.captured = captured.records(call, server, &indices)?;
+        for (name, Stream { generation, template, behind, aliases }) in stream::look(server, &live.streams)? {
+            let mut indices = captured.records(call, server, &behind.iter().map(String::as_str).collect::<Vec<_>>())?;
+            indices.sort_by_key(|record| behind.iter().position(|name| *name == record.name));
+            captured.backup.captured_streams.push(StreamRecord { name, generation, template, aliases, indices });
+        }
+        Ok(captured)
+    }
+
+    fn records(&mut self, call: &Call, server: &Server, names: &[&str]) -> Result<Vec<IndexRecord>, Failure> {
+        let mut found = look(server, names)?;
+        policy::fill(call, server, &mut found)?;
+        let is_countable = |(_, index): &(&String, &Index)| index.whole && !index.closed;
+        let countable: Vec<&str> = found.iter().filter(is_countable).map(|(name, _)| name.as_str()).collect();
+        // Before the counts, so that a write during them shows later.
+        self.sequences.extend(sequences(server, &countable)?);
+        let counts: BTreeMap<&str, u64> = counts(server, &countable)?.into_iter().collect();
+        let records = found.iter().map(|(name, Index { uuid, closed, shape, .. })| IndexRecord {
+            name: name.clone(),
+            uuid: uuid.clone(),
+            closed: *closed,
+            docs_count: counts.get(name.as_str()).copied(),
+            docs_exact: false,
+            shape: shape.clone(),
+        });
+        Ok(records.collect())
+    }
+
+    /// Writes the state file, durably.
+    ///
+    /// # Errors
+    /// The state folder cannot be used (3), or the disk did not take it (1).
+    pub(crate) fn write(&self, call: &Call) -> Result<(), Failure> {
+        let path = state_file(call, &self.backup.cluster_uuid, &self.backup.repository, &self.backup.name);
+        make_private_folder(file::folder_of(&path))?;
+        file::write_whole(&path, json!(self).to_string().as_bytes(), 0o600, Existing::Replace)
+    }
+
+    /// The state file of that very snapshot; one that cannot be read is none.
+    pub(crate) fn read(call: &Call, server: &Server, repository: &str, snapshot: &Snapshot) -> Option<Self> {
+        let path = state_file(call, &server.cluster_uuid, repository, &snapshot.name);
+        let text = file::read_text("read the state file", &path, LARGEST).ok()?;
+        let captured: Self = serde_json::from_str(&text).ok()?;
+        let of = &captured.backup;
+        let is_its = of.cluster_uuid == server.cluster_uuid && of.repository == repository && of.name == snapshot.name;
+        (is_its && snapshot.run_id.as_ref() == Some(&captured.run_id)).then_some(captured)
+    }
+
+    /// Finds out, once, whether the counts of a finished snapshot are exact: an index that was written to meanwhile, that cannot be read
+    /// any more, or that is another one of the same name is not. A request that fails is a warning, and the next call tries again.
+    pub(crate) fn settle(&mut self, call: &Call, server: &Server) {
+        if self.settled {
+            return;
+        }
+        let Backup { name, repository, .. } = &self.backup;
+        match self.unwritten(server) {
+            Ok(exact) => {
+                let streams = self.backup.captured_streams.iter_mut().flat_map(|stream| &mut stream.indices);
+                let all = self.backup.captured.iter_mut().chain(streams);
+                all.for_each(|record| record.docs_exact = exact.contains(&record.name));
+                self.settled = true;
+                if let Err(failure) = self.write(call) {
+                    let why = failure.message;
+                    call.warn("not_captured", format!("What was captured of the indices could not be written: {why}"));
+                }
+            }
+            Err(failure) => call.warn(
+                "counts_not_verified",
+                format!(
+                    "It could not be verified that the counts of {name} are exact ({}); svc-snap wait {name} --repository {repository} tries again.",
+                    failure.message
+                ),
+            ),
+        }
+    }
+
+    /// The indices that are the same, and that no write has come to.
+    fn unwritten(&self, server: &Server) -> Result<Vec<String>, Failure> {
+        let streams = self.backup.captured_streams.iter().flat_map(|stream| &stream.indices);
+        let counted = self.backup.captured.iter().chain(streams).filter(|record| self.sequences.contains_key(&record.name));
+        let uuids: BTreeMap<&str, &str> = counted.map(|record| (record.name.as_str(), record.uuid.as_str())).collect();
+        let found = look(server, &uuids.keys().copied().collect::<Vec<_>>())?;
+        let is_same = |(name, uuid): (&&str, &&str)| found.get(*name).is_some_and(|index| index.uuid == **uuid);
+        let same: Vec<&str> = uuids.iter().filter(|(name, uuid)| is_same((*name, *uuid))).map(|(name, _)| *name).collect();
+        let now = sequences(server, &same)?;
+        Ok(now.into_iter().filter(|(name, now)| self.sequences.get(name) == Some(now)).map(|(name, _)| name).collect())
+    }
+}
+
+/// The state files of the snapshots that a run has asked for, on whatever cluster; one that cannot be read is passed over.
+pub(crate) fn of_run(call: &Call, run: &RunId) -> Vec<Source> {
+    let files = std::fs::read_dir(call.state_dir().join("snapshots")).into_iter().flatten().flatten();
+    let all = files.filter_map(|file| {
+        let text = file::read_text("read the state file", &file.path(), LARGEST).ok()?;
+        serde_json::from_str::<Captured>(&text).ok()
+    });
+    all.filter(|captured| captured.run_id == run.as_str()).map(|captured| Source::of(captured.backup)).collect()
+}
+
+/// Removes the state file of a snapshot that is not there any more. One that cannot be removed does no harm: it names its run.
+pub(crate) fn forget(call: &Call, server: &Server, repository: &str, name: &str) {
+    let _ = std::fs::remove_file(state_file(call, &server.cluster_uuid, repository, name));
+}
+
+/// `$SVC_STATE_DIR/snapshots/<cluster>.<repository>.<name>.json`.
+fn state_file(call: &Call, cluster_uuid: &str, repository: &str, name: &str) -> PathBuf {
+    let parts = [cluster_uuid, repository, name].map(|part| utf8_percent_encode(part, PLAIN).to_string());
+    call.state_dir().join("snapshots").join(format!("{}.json", run_id::fit(&parts.join("."), 200)))
+}
+
+/// The parts of the statistics that say how far a shard was written to.
+const STATS: &str = "level=shards&ignore_unavailable=true&expand_wildcards=all\
+    &filter_path=indices.*.shards.*.routing.primary,indices.*.shards.*.seq_no.max_seq_no";
+
+/// How far indices were written to; one that has gone or was closed meanwhile is not in it. A refresh makes what was written count.
+fn sequences(server: &Server, names: &[&str]) -> Result<BTreeMap<String, Sequence>, Failure> {
+    let mut sequences = BTreeMap::new();
+    for names in portions(names) {
+        let listed = names.join(",");
+        server.post(&format!("{}?ignore_unavailable=true", path(&[&listed, "_refresh"])), None)?;
+        let stats = server.get(&format!("{}?{STATS}", path(&[&listed, "_stats", "docs"])))?;
+        sequences.extend(names.iter().filter_map(|name| Some(((*name).to_owned(), sequence(&stats, name)?))));
+    }
+    Ok(sequences)
+}
+
+fn sequence(stats: &Value, index: &str) -> Option<Sequence> {
+    let shards = stats.get("indices")?.get(index)?.get("shards")?;
+    let is_primary = |copy: &&Value| copy.pointer("/routing/primary") == Some(&Value::Bool(true));
+    let sequence = members(shards).filter_map(|(number, copies)| {
+        let primary = copies.as_array()?.iter().find(is_primary)?;
+        Some((number.clone(), primary.pointer("/seq_no/max_seq_no")?.as_i64()?))
+    });
+    Some(sequence.collect())
+}
+
+/// Arguments of the steps that continue from a snapshot.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// The snapshot
+    #[arg(value_name = "NAME", value_parser = mark::name, required_unless_present = "from", conflicts_with = "from")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub(crate) repository: RepositoryArg,
+    #[command(flatten)]
+    pub(crate) from: FromArg,
+    #[command(flatten)]
+    pub(crate) other: OtherServer,
+}
+
+/// A snapshot to continue from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Source {
+    pub repository: String,
+    pub name: String,
+    /// The document that came in, or the state file; `None` for a snapshot that was named.
+    pub document: Option<Backup>,
+}
+
+impl SourceArgs {
+    /// Reads the document, before anything is locked or connected.
+    ///
+    /// # Errors
+    /// The `--from` document is not good (2).
+    pub(crate) fn read(&self, call: &Call, accept: Accept) -> Result<Source, Failure> {
+        let Some(from) = &self.from.from else {
+            return Ok(Source::named(&self.repository.repository, self.name.as_deref().unwrap_or_default()));
+        };
+        let mut source = Source::received(&Received::read(call, from, &SCHEMAS, accept)?)?;
+        if self.other.other_server {
+            // Another cluster may know the folder by another name.
+            source.repository.clone_from(&self.repository.repository);
+        }
+        Ok(source)
+    }
+}
+
+impl Source {
+    /// One that was named.
+    pub(crate) fn named(repository: &str, name: &str) -> Self {
+        Self { repository: repository.to_owned(), name: name.to_owned(), document: None }
+    }
+
+    fn of(backup: Backup) -> Self {
+        Self { document: Some(backup.clone()), ..Self::named(&backup.repository, &backup.name) }
+    }
+
+    /// The one of a document.
+    ///
+    /// # Errors
+    /// The document lacks what its schema promises (2).
+    pub(crate) fn received(received: &Received) -> Result<Self, Failure> {
+        received.result().map(Self::of)
+    }
+
+    /// The snapshot as it was found, with what the state file of this host says of it, or else the document. Finds out whether the counts
+    /// are exact where the call that took it could not.
+    pub(crate) fn backup(&self, call: &Call, server: &Server, found: Snapshot) -> Backup {
+        let mut captured = Captured::read(call, server, &self.repository, &found);
+        if let Some(captured) = captured.as_mut().filter(|_| !found.is_under_way()) {
+            captured.settle(call, server);
+        }
+        let known = captured.map(|captured| captured.backup).or_else(|| self.document.clone()).unwrap_or_default();
+        Backup {
+            cluster_uuid: server.cluster_uuid.clone(),
+            repository: self.repository.clone(),
+            name: self.name.clone(),
+            snapshot: Some(found),
+            ..known
+        }
+    }
+
+    /// Refuses a document of another cluster.
+    ///
+    /// # Errors
+    /// See [`OtherServer::check`].
+    pub(crate) fn check_server(&self, server: &Server, other: OtherServer) -> Result<(), Failure> {
+        self.document.as_ref().map_or(Ok(()), |taken| {
+            other.check(&taken.cluster_uuid, &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")
+        })
+    }
+
+    /// Refuses another snapshot that has got the same name since.
+    ///
+    /// # Errors
+    /// Its `uuid` is another one than the document's (3).
+    pub(crate) fn check_uuid(&self, found: &Snapshot) -> Result<(), Failure> {
+        match self.document.as_ref().and_then(|taken| taken.snapshot.as_ref()) {
+            Some(taken) if taken.uuid != found.uuid => {
+                let message = format!(
+                    "The snapshot {} in {} is another one than the document's (uuid {}, not {}).",
+                    self.name, self.repository, found.uuid, taken.uuid
+                );
+                Err(Failure::refused("other_snapshot", message).hint("Name the snapshot without --from if this one is meant."))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_is_that_of_the_primaries() {
+        let copy = |primary: bool, sequence: i64| json!({"routing": {"primary": primary}, "seq_no": {"max_seq_no": sequence}});
+        let stats = json!({"indices": {"a": {"shards": {"0": [copy(false, 8), copy(true, 9)], "1": [copy(true, -1)]}}}});
+        assert_eq!(sequence(&stats, "a"), Some(Sequence::from([("0".to_owned(), 9), ("1".to_owned(), -1)])));
+        assert!(sequence(&stats, "b").is_none());
+    }
+}
