@@ -63,14 +63,14 @@ fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
     assert_eq!(dry.result()["plan"][0]["body"]["indices"], index.as_str());
     assert!(sandbox.snapshots().is_empty());
 
-    let reason = ["--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade"];
+    let reason = ["--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade", "--metadata", "ticket=T-1"];
     let created = sandbox.tool(&["create"]).args(reason).env("SVC_RUN_ID", "20261120t020003z-life").run().ok().changed();
     let name = created.result()["name"].as_str().unwrap().to_owned();
     assert!(name.starts_with("snapshot_svc_20") && name.len() == "snapshot_svc_20261120".len(), "{name}");
     let server = &sandbox.snapshots()[0];
     assert_eq!(
         server["metadata"],
-        json!({"taken_by": "me", "taken_because": "a test",
+        json!({"taken_by": "me", "taken_because": "a test", "ticket": "T-1",
                "svc_tools": {"run_id": "20261120t020003z-life", "kind": "upgrade"}})
     );
     assert_eq!((&server["indices"], &server["include_global_state"]), (&json!([index]), &json!(true)));
@@ -272,6 +272,7 @@ fn a_wrong_name_is_refused_before_anything_is_sent() {
     for name in ["Upper", "a b", "a,b", "_a", "a/b", "a#b", ""] {
         assert_eq!(sandbox.run(&["create", name]).status, 2, "{name}");
     }
+    assert_eq!(sandbox.run(&["create", "s", "--metadata", "svc_tools=x"]).status, 2);
     sandbox.run(&["create", "s", "--taken-because", &"x".repeat(1100)]).fails(2, "metadata_too_large").unchanged();
     sandbox.run(&["register", "--location", "relative"]).fails(2, "location_invalid").unchanged();
 }

@@ -50,13 +50,13 @@ fn of(name: &str, outcome: &str, reason: &str) -> (String, String, String) {
 }
 
 fn pruning(sandbox: &Sandbox, gate: &Gate) -> Tool {
-    sandbox.tool(&ALL_BUT_ONE).env("SVC_SEARCH_URL", gate.url())
+    sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").env("SVC_SEARCH_URL", gate.url())
 }
 
 #[test]
 fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
-    // A server of its own: its clock, which by default stands still for 200 ms at a time, is to tell apart when one snapshot was begun
-    // and the next.
+    // A server of its own: the cleanup keeps every snapshot of its server waiting. And its clock, which by default stands still
+    // for 200 ms at a time, is to tell apart when one snapshot was begun and the next.
     let host = Host::shared().unwrap();
     let clock = ("thread_pool.estimated_time_interval".to_owned(), "1ms".to_owned());
     let server = host.search_server(&host.search.key, &Settings { extra: vec![clock], ..Settings::default() }).unwrap();
@@ -98,7 +98,7 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
     assert_eq!(told(&dry), expected);
     let requests: Vec<&Value> = dry.result()["plan"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
     let repository = format!("/_snapshot/{}", sandbox.prefix);
-    assert_eq!(requests, ["part", "empty"].map(|name| format!("{repository}/{name}")).iter().collect::<Vec<_>>());
+    assert_eq!(requests, ["part", "empty", "_cleanup"].map(|name| format!("{repository}/{name}")).iter().collect::<Vec<_>>());
     assert_eq!(names(&sandbox), all);
 
     // What a file names stays; what cannot be read keeps everything.
@@ -139,6 +139,14 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
     let pruned = sandbox.tool(&["prune", "--max-age", "none", "--min-count", "1"]).args(kinds).run().ok().changed();
     assert_eq!(told(&pruned)[1], of("n1", "deleted", "max_count"));
     assert_eq!(names(&sandbox), ["a-theirs", "before", "by-hand", "n3"]);
+
+    // A server that is running a cleanup itself: the snapshots are deleted all the same.
+    take(&sandbox, "n4", "nightly");
+    let busy = json!({"error": {"type": "illegal_state_exception", "reason":
+        "Cannot cleanup [r] - a repository cleanup is already in-progress in [RepositoryCleanupInProgress[[r]]]"}, "status": 500});
+    let gate = Gate::to(&server.url).unwrap().answering("POST /_snapshot", 1000, 500, &busy);
+    let late = sandbox.tool(&ALL_BUT_ONE).env("SVC_SEARCH_URL", gate.url()).run().ok().changed().warns("cleanup_busy");
+    assert_eq!(late.result()["deleted_count"], 1);
     sandbox.run(&["verify"]).ok();
 }
 
@@ -148,7 +156,7 @@ fn a_snapshot_that_is_being_taken_is_never_touched() {
     let body = json!({"indices": sandbox.name("docs"), "metadata": {"svc_tools": {"run_id": "x", "kind": "nightly"}}});
     sandbox.ask("PUT", &format!("/_snapshot/{}/n1", sandbox.prefix), Some(body));
     sandbox.appears("n1");
-    let pruned = sandbox.tool(&ALL_BUT_ONE).run().ok().unchanged();
+    let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().ok().unchanged();
     assert_eq!(told(&pruned), [of("n1", "kept", "running")]);
     sandbox.ask("DELETE", &format!("/_snapshot/{}/n1", sandbox.prefix), None);
     let (create, _) = sandbox.begun(sandbox.tool(&["create", "n2", "--kind", "nightly"]), "n2");
@@ -198,12 +206,12 @@ fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     let gate = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 1, 404, &missing);
     let gone = pruning(&sandbox, &gate).run().ok().unchanged();
     assert_eq!((&told(&gone)[0], &gone.result()["deleted_count"]), (&of("n4", "gone", "max_age"), &json!(0)));
-    sandbox.tool(&ALL_BUT_ONE).run().ok().changed();
+    sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().ok().changed();
 
     for name in ["n5", "n6"] {
         take(&sandbox, name, "nightly");
     }
-    Gate::kill_at(&sandbox.search.url, 1, Side::After, sandbox.tool(&ALL_BUT_ONE));
+    Gate::kill_at(&sandbox.search.url, 1, Side::After, sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup"));
     let signalled = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
     let ended = pruning(&sandbox, &signalled).spawn();
     wait::until("the second removal", LONG, || signalled.is_closed().then_some(())).unwrap();
@@ -211,7 +219,7 @@ fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     let ended = ended.wait().fails(143, "interrupted");
     assert_eq!((&ended.doc()["changed"], &told(&ended)[0]), (&Value::Null, &of("n5", "unknown", "max_age")));
     assert_eq!(names(&sandbox), ["n5", "n6"]);
-    sandbox.tool(&ALL_BUT_ONE).run().ok().changed();
+    sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().ok().changed();
     assert_eq!(names(&sandbox), ["n6"]);
 }
 
@@ -235,7 +243,7 @@ fn nothing_goes_if_the_list_is_incomplete() {
     let away = sandbox.state.path().join("away");
     fs::copy(&file, &away).unwrap();
     fs::remove_file(&file).unwrap();
-    sandbox.tool(&ALL_BUT_ONE).run().fails(7, "repository_damaged").unchanged();
+    sandbox.tool(&ALL_BUT_ONE).arg("--no-cleanup").run().fails(7, "repository_damaged").unchanged();
     assert_eq!(sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").run().status, 2);
     fs::write(&file, fs::read(&away).unwrap()).unwrap();
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);

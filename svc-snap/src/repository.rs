@@ -9,8 +9,10 @@ use svc_step::common::DryRun;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
-use crate::client::Server;
+use crate::client::busy::{MOMENT, is_busy, patiently};
+use crate::client::json::number;
 use crate::client::path::path;
+use crate::client::{Server, left_at_work};
 
 /// Types of repositories whose settings the server shows whole. Others may have secrets in them that are never shown, and that a
 /// repository written again would lose.
@@ -42,6 +44,19 @@ pub(crate) fn holder(call: &Call, server: &Server, repository: &str) -> Option<S
 pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Value>, Failure> {
     let found = server.find(&path(&["_snapshot", repository]))?;
     Ok(found.and_then(|all| all.get(repository).cloned()))
+}
+
+/// The path of a cleanup.
+pub(crate) fn cleanup(repository: &str) -> String {
+    path(&["_snapshot", repository, "_cleanup"])
+}
+
+/// Lets the server remove stale data from it, which may take hours, and gives its answer. A server that is busy is asked again for a
+/// moment.
+pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result<Value, Failure> {
+    let is_change = |answer: &Value| number(answer, "/results/deleted_blobs") != Some(0);
+    let clean = || server.change_slowly(call, "POST", &cleanup(repository), is_change);
+    patiently(call, MOMENT, is_busy, clean).map_err(|failure| left_at_work(failure, "the cleanup of the repository"))
 }
 
 /// None of that name is registered.

@@ -2,16 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::{Call, StepResult, Stopped};
 
+use crate::client::Server;
 use crate::client::auth::Connection;
-use crate::client::busy::{MOMENT, is_busy, patiently};
 use crate::client::json::number;
-use crate::client::path::path;
-use crate::client::{Server, left_at_work};
 use crate::repository::{self, RepositoryArg};
 use crate::throttle::Left;
 
@@ -50,25 +47,23 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
         return Err(repository::not_found(&repository).into());
     }
     let left = Left::find(call, &server, Some(&repository))?;
-    let request = path(&["_snapshot", &repository, "_cleanup"]);
     let cleaned = CleanedUp {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.clone(),
         deleted_bytes: None,
         deleted_blobs_count: None,
-        plan: left.actions().chain([Action::request("POST", request.as_str(), None)]).collect(),
+        plan: left.actions().chain([Action::request("POST", repository::cleanup(&repository), None)]).collect(),
     };
     if args.dry.dry_run {
         return Ok(cleaned);
     }
     left.put_back(call, &server);
-    let blobs = |answer: &Value| number(answer, "/results/deleted_blobs");
-    let clean = || server.change_slowly(call, "POST", &request, |answer| blobs(answer) != Some(0));
-    match patiently(call, MOMENT, is_busy, clean) {
+    match repository::clean_up(call, &server, &repository) {
         Ok(answer) => {
-            let deleted_bytes = number(&answer, "/results/deleted_bytes");
-            Ok(CleanedUp { deleted_bytes, deleted_blobs_count: blobs(&answer), ..cleaned })
+            let of = |key| number(&answer, key);
+            let (deleted_bytes, deleted_blobs_count) = (of("/results/deleted_bytes"), of("/results/deleted_blobs"));
+            Ok(CleanedUp { deleted_bytes, deleted_blobs_count, ..cleaned })
         }
-        Err(failure) => Err(Stopped::with(left_at_work(failure, "the cleanup of the repository"), cleaned)),
+        Err(failure) => Err(Stopped::with(failure, cleaned)),
     }
 }

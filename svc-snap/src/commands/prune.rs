@@ -44,6 +44,9 @@ pub struct PruneArgs {
     /// Never the snapshots of these: documents of svc-snap (create, wait, show), or restore points (folders)
     #[arg(long, value_name = "PATH", num_args = 1..)]
     keep_from: Vec<PathBuf>,
+    /// Leave out the cleanup of the repository at the end
+    #[arg(long)]
+    no_cleanup: bool,
     #[command(flatten)]
     repository: RepositoryArg,
     #[command(flatten)]
@@ -115,10 +118,13 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         snapshots.map(|(one, reason)| Pruning { item: list::item(repository, one), reason, outcome: outcome(reason) }).collect();
     let goes = snapshots.iter().filter(|one| one.outcome == Outcome::Planned);
     let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.item.name]), None));
+    let requests: Vec<Action> = requests.collect();
+    let cleanup =
+        (!requests.is_empty() && !args.no_cleanup).then(|| Action::request("POST", repository::cleanup(repository), None));
     let mut pruned = Pruned {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.to_owned(),
-        plan: requests.chain(left.actions()).collect(),
+        plan: requests.into_iter().chain(cleanup).chain(left.actions()).collect(),
         snapshots,
         deleted_count: 0,
     };
@@ -126,6 +132,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         return Ok(pruned);
     }
     let ended = delete_all(call, &server, &mut pruned).and_then(|()| verify(&server, &pruned));
+    let ended = ended.and_then(|()| if args.no_cleanup { Ok(()) } else { clean_up(call, &server, &pruned) });
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
     match ended {
@@ -194,6 +201,20 @@ fn verify(server: &Server, pruned: &Pruned) -> Result<(), Failure> {
     let still = deleted.filter(|one| left.iter().any(|left| left.uuid == one.item.uuid));
     let still: Vec<&str> = still.map(|one| one.item.name.as_str()).collect();
     if still.is_empty() { Ok(()) } else { Err(snapshot::still_there(&still)) }
+}
+
+/// One at the end. If the server is busy, the next prune makes up for it.
+fn clean_up(call: &Call, server: &Server, pruned: &Pruned) -> Result<(), Failure> {
+    if pruned.deleted_count == 0 {
+        return Ok(());
+    }
+    match repository::clean_up(call, server, &pruned.repository) {
+        Err(failure) if is_busy(&failure) => {
+            call.warn("cleanup_busy", "The repository was not cleaned up: the server is busy. svc-snap cleanup does it later.");
+            Ok(())
+        }
+        ended => ended.map(drop),
+    }
 }
 
 fn hinted(failure: Failure, pruned: &Pruned) -> Failure {

@@ -45,6 +45,9 @@ pub struct MarkArgs {
     /// What it is for; svc-snap prune goes by it
     #[arg(long, value_enum, default_value = "manual")]
     kind: Kind,
+    /// A further entry of its metadata (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
+    metadata: Vec<(String, String)>,
 }
 
 /// The metadata of a snapshot that is to be taken.
@@ -62,18 +65,20 @@ impl MarkArgs {
     /// It is larger than servers take (2).
     pub(crate) fn mark(&self, call: &Call) -> Result<Mark, Failure> {
         let (kind, run_id) = (self.kind.name(), call.run_id().as_str().to_owned());
-        let metadata = json!({
-            "taken_by": self.taken_by.clone().unwrap_or_else(caller),
-            "taken_because": self.taken_because.as_ref().unwrap_or(&kind),
-            "svc_tools": {"run_id": run_id, "kind": kind},
-        });
+        let ours = [
+            ("taken_by", json!(self.taken_by.clone().unwrap_or_else(caller))),
+            ("taken_because", json!(self.taken_because.as_ref().unwrap_or(&kind))),
+            ("svc_tools", json!({"run_id": run_id, "kind": kind})),
+        ];
+        let ours = ours.map(|(key, value)| (key.to_owned(), value));
+        let metadata: Value = self.metadata.iter().map(|(key, value)| (key.clone(), json!(value))).chain(ours).collect();
         let size = size(&metadata.to_string());
         if size > LIMIT {
             let message = format!(
                 "The snapshot's metadata would be {size} bytes, {} more than the {LIMIT} that servers take.",
                 size - LIMIT
             );
-            return Err(Failure::usage("metadata_too_large", message).hint("Shorten --taken-because."));
+            return Err(Failure::usage("metadata_too_large", message).hint("Shorten --taken-because or --metadata."));
         }
         Ok(Mark { run_id, metadata })
     }
@@ -83,6 +88,14 @@ impl Mark {
     /// Whether this run took that snapshot.
     pub(crate) fn is_on(&self, snapshot: &Snapshot) -> bool {
         snapshot.run_id.as_ref() == Some(&self.run_id)
+    }
+}
+
+fn entry(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some(("taken_by" | "taken_because" | "svc_tools", _)) => Err("svc-snap sets this key itself".to_owned()),
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE".to_owned()),
     }
 }
 
