@@ -91,8 +91,8 @@ struct Note {
     run: String,
     process: u32,
     host: String,
-    /// Where the locks of its run are: the path of the state folder with its inode, since hosts may have the same name.
-    state_dir: String,
+    /// The folder of its run's locks with its inode: hosts may have the same name, and a user may not be able to read it.
+    locks: String,
     was: Option<String>,
     set: String,
 }
@@ -100,18 +100,18 @@ struct Note {
 impl Note {
     fn new(call: &Call, was: Option<String>, set: String) -> Self {
         let (run, process) = (call.run_id().to_string(), std::process::id());
-        Self { run, process, host: Call::host(), state_dir: Self::state_dir(call), was, set }
+        Self { run, process, host: Call::host(), locks: Self::locks(call), was, set }
     }
 
-    fn state_dir(call: &Call) -> String {
-        let folder = call.state_dir();
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    fn locks(call: &Call) -> String {
+        let folder = call.state_dir().join("locks");
+        let folder = folder.canonicalize().unwrap_or(folder);
         format!("{}#{}", folder.display(), folder.metadata().map_or(0, |meta| meta.ino()))
     }
 
     /// Whether the locks of its run are those of this call.
     fn is_of_here(&self, call: &Call) -> bool {
-        self.host == Call::host() && self.state_dir == Self::state_dir(call)
+        self.host == Call::host() && self.locks == Self::locks(call)
     }
 }
 
@@ -166,7 +166,7 @@ impl<'a> Target<'a> {
     fn read(self, definition: Value) -> Found<'a> {
         let settings = if let Self::Repository(_) = self { "settings" } else { "persistent" };
         let settings = definition.get(settings).and_then(Value::as_object).cloned().unwrap_or_default();
-        // One that is not understood belongs to nobody known.
+        // One that is not understood is another host's.
         let read = |note: &Value| serde_json::from_str(note.as_str()?).ok().or_else(|| Some(Note::default()));
         let note = settings.get(self.keys().1).and_then(read);
         Found { target: self, definition, settings, note }
@@ -330,7 +330,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Whether it was put back; `None` where nobody knows whether it was made.
+    /// Whether it was put back; `None` if it is unknown whether it was made.
     fn put_back(&self, call: &Call, server: &Server) -> Option<bool> {
         let name = self.found.target.name();
         match (self.found.target.put_back(call, server, &self.note), self.is_answered) {
