@@ -32,8 +32,9 @@ const AUTO_CREATE: &str = "action.auto_create_index";
 const REPOSITORY_NOTE: &str = "svc_tools_rate";
 /// A lower rate blocks every snapshot of the node for hours: the server sleeps in the throttle, and cannot be cancelled.
 const LEAST_KB: u64 = 64;
-/// How long a busy server is asked again to put a setting back.
-const TIME: Duration = Duration::from_secs(20);
+/// How long a busy server is asked again to put back what this call has set, and what a dead run has left.
+const OWN_TIME: Duration = Duration::from_secs(20);
+const LEFT_TIME: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// `none`, or a size a second as the server writes it (`100mb`); `None` leaves the throttle as the server has it.
@@ -173,8 +174,8 @@ impl<'a> Target<'a> {
     }
 
     /// Puts it back to what the server had before the change of `note`; whether that change was still there.
-    fn put_back(self, call: &Call, server: &Server, note: &Note) -> Result<bool, Failure> {
-        let until = Instant::now() + server.at_most(if call.check().is_err() { TIME / 4 } else { TIME });
+    fn put_back(self, call: &Call, server: &Server, note: &Note, time: Duration) -> Result<bool, Failure> {
+        let until = Instant::now() + server.at_most(if call.check().is_err() { time / 4 } else { time });
         loop {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
             match self.put_back_once(server, note, left) {
@@ -320,8 +321,6 @@ impl<'a> Change<'a> {
         [action(self.request())].into_iter().chain(requests).chain([action(self.found.restored())]).collect()
     }
 
-    /// # Errors
-    /// Why it was not made.
     fn make(self, server: &Server) -> Result<Self, Failure> {
         let (path, body) = self.request();
         match server.attempt("PUT", &path, Some(&body)) {
@@ -333,7 +332,7 @@ impl<'a> Change<'a> {
     /// Whether it was put back; `None` if it is unknown whether it was made.
     fn put_back(&self, call: &Call, server: &Server) -> Option<bool> {
         let name = self.found.target.name();
-        match (self.found.target.put_back(call, server, &self.note), self.is_answered) {
+        match (self.found.target.put_back(call, server, &self.note, OWN_TIME), self.is_answered) {
             (Ok(true), _) | (Ok(false), true) => Some(true),
             (Err(failure), true) => {
                 call.warn("rate_not_put_back", format!("After this change, {name} could not be put back: {failure}"));
@@ -529,7 +528,7 @@ impl<'a> Left<'a> {
     pub(crate) fn put_back(&self, call: &Call, server: &Server) {
         for (note, Found { target, .. }) in &self.0 {
             let of = format!("The run {} had left {} changed", note.run, target.name());
-            match target.put_back(call, server, note) {
+            match target.put_back(call, server, note, LEFT_TIME) {
                 Ok(true) => {
                     lasting(call);
                     call.warn("rate_put_back", format!("{of}; it was put back ({}).", note.was.as_deref().unwrap_or("unset")));
@@ -555,14 +554,10 @@ impl<'a> Left<'a> {
     /// Only says that they are there (`rate_left_changed`).
     pub(crate) fn remark(&self, call: &Call) {
         for (note, found) in &self.0 {
-            call.warn(
-                "rate_left_changed",
-                format!(
-                    "The run {} has left {} changed; the next svc-snap step that changes something puts it back.",
-                    note.run,
-                    found.target.name()
-                ),
-            );
+            let (run, name) = (&note.run, found.target.name());
+            let message =
+                format!("The run {run} has left {name} changed; the next svc-snap step that changes something puts it back.");
+            call.warn("rate_left_changed", message);
         }
     }
 }
