@@ -220,7 +220,7 @@ fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (StandIn, Receiver<(String
     let way = StandIn::before(&sandbox.search.url, move |request| {
         let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request, ""));
         // The one that puts it back has no note.
-        if !(head.starts_with("PUT ") && body.contains("state_dir")) {
+        if !(head.starts_with("PUT ") && body.contains("locks")) {
             return Ok(request.to_owned());
         }
         let path = head.split(' ').nth(1).unwrap().to_owned();
@@ -367,9 +367,9 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
 
 /// The note of a run that has ended, under this state folder.
 fn left_by_a_dead_run(sandbox: Sandbox) -> Sandbox {
-    let state = sandbox.state.path().canonicalize().unwrap();
+    let locks = sandbox.state.path().join("locks").canonicalize().unwrap();
     let note = json!({"run": "20261120t020003z-dead", "process": 1, "host": svc_step::Call::host(),
-                      "state_dir": format!("{}#{}", state.display(), fs::metadata(&state).unwrap().ino()), "was": "7mb", "set": "0"});
+                      "locks": format!("{}#{}", locks.display(), fs::metadata(&locks).unwrap().ino()), "was": "7mb", "set": "0"});
     let note = note.to_string();
     sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)])
 }

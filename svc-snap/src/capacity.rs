@@ -87,7 +87,7 @@ impl Capacity {
     fn refuse_bytes(&self, load: Load, given_up: Load, hint: &str) -> Result<(), Failure> {
         let Some((free, nodes)) = lacking(&self.disks, load.bytes, given_up.bytes) else { return Ok(()) };
         let message = format!(
-            "The restore brings {} bytes, and the disks of {nodes} have {free} bytes left below their watermarks, {} bytes that are given up included.",
+            "The restore needs {} bytes, and the disks of {nodes} have {free} bytes left below their watermarks, {} bytes that are given up included.",
             load.bytes, given_up.bytes
         );
         Err(Failure::refused("no_room", message).hint(hint))
@@ -97,11 +97,11 @@ impl Capacity {
         let Some(left) = self.shards_left.filter(|left| *left < shards) else { return Ok(()) };
         let message = format!("{what} {shards} shards, and the cluster takes {left} more (cluster.max_shards_per_node).");
         Err(Failure::refused("too_many_shards", message)
-            .hint("Remove indices that nobody needs (svc-snap discard --run RUN), or raise cluster.max_shards_per_node."))
+            .hint("Remove indices that are not needed (svc-snap discard --run RUN), or raise cluster.max_shards_per_node."))
     }
 }
 
-/// So many shards of a snapshot are asked for their sizes, and no more, where each is a file to be read: in an object store some 20 ms.
+/// OpenSearch reads a file for each shard of a snapshot to tell its size, in an object store in some 20 ms: for more it is not asked.
 const MOST_SHARDS: u64 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,7 +118,7 @@ pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], cop
     let free_bytes = left(&capacity.disks, given_up.bytes);
     let Some(load) = load_of(call, chosen, brings)? else { return Ok(Room { needed_bytes: None, free_bytes }) };
     capacity.refuse_bytes(load, given_up, "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.")?;
-    capacity.refuse_shards(load.shards.saturating_sub(given_up.shards), "The restore brings")?;
+    capacity.refuse_shards(load.shards.saturating_sub(given_up.shards), "The restore needs")?;
     Ok(Room { needed_bytes: Some(load.bytes), free_bytes })
 }
 
@@ -129,10 +129,10 @@ pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Br
     let (capacity, given_up) = (Capacity::get(&chosen.server)?, held_by(&chosen.server, live)?);
     let hint = "Free disk space (svc-snap health shows the disks), or restore less (--indices).";
     capacity.refuse_bytes(load, given_up, hint)?;
-    capacity.refuse_shards(load.shards.saturating_sub(given_up.shards), "The restore brings, beside what is live,")
+    capacity.refuse_shards(load.shards.saturating_sub(given_up.shards), "Beside what is live, the restore needs")
 }
 
-/// What the snapshot holds of the indices that are brought; `None` where that is not known, with a warning.
+/// The size of the indices in the snapshot; `None`, with a warning, if it is not known.
 fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load>, Failure> {
     let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
     // Elasticsearch has the sizes in one file.
@@ -245,7 +245,7 @@ fn shards_of(server: &Server, names: &[&str]) -> Result<u64, Failure> {
     Ok(shards)
 }
 
-/// What these indices of a snapshot have of bytes and shards; `None` where one that is brought is not among them.
+/// The sum over these indices of a snapshot; `None` if one of them is missing.
 fn load(indices: &Value, brings: &[Bring], [bytes, shards]: [&str; 2]) -> Option<Load> {
     brings.iter().try_fold(Load::default(), |sum, one| {
         let index = indices.get(&one.index)?;
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_brought_counts() {
+    fn only_the_restored_indices_count() {
         let index = |bytes: u64| json!({"stats": {"total": {"size_in_bytes": bytes}}, "shards_stats": {"total": 2}});
         let indices = json!({"a": index(10), "b": index(20), "c": index(40)});
         let bring = |name: &str| Bring { index: name.to_owned(), target: name.to_owned() };
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn what_is_given_up_makes_room() {
         let full = |freed: u64, bytes: u64| lacking(&[disk(70, Some(100))], bytes, freed).map(|(free, _)| free);
-        // 30 of them only bring the disk back to its limit.
+        // 30 of them only get the disk back to its limit.
         assert_eq!((full(40, 10), full(40, 11), full(20, 1)), (None, Some(10), Some(0)));
         // They may all lie on the disk that has room.
         assert_eq!(lacking(&[disk(70, Some(100)), disk(150, Some(100))], 90, 40), None);

@@ -36,7 +36,7 @@ const BEGINNING: u64 = 512;
 const ANSWER: Duration = Duration::from_secs(90);
 /// A step that has changed something finishes or undoes it after its time limit, and waits this much longer in all.
 const GRACE: Duration = Duration::from_secs(10);
-/// Every request is given this much even then: a server that answers is never cut off between two of them.
+/// Every request is given this much even then: a server that answers is never interrupted between two of them.
 const LEAST: Duration = Duration::from_secs(1);
 /// How often signals and the time limit are checked while a request runs.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -143,7 +143,7 @@ impl Client {
         Ok(self.send("GET", path, None).and_then(|raw| success(&self.base, raw))?)
     }
 
-    /// The same, read as what it is to be: the whole of a long answer as a tree would take many times the memory.
+    /// The same, parsed into `T`: a long answer as a tree would take many times the memory.
     pub(crate) fn get_as<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let raw = self.send("GET", path, None)?;
         let refused = |answer: Answer| Err(errors::refusal(answer.status, &answer.body));

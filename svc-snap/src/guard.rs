@@ -1,4 +1,4 @@
-//! What every step that brings back or swaps looks at before its first effect: the lock, the scope, names in use.
+//! What every step that restores or swaps checks before its first effect: the lock, the scope, names in use.
 
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
@@ -10,11 +10,11 @@ use crate::index::scope::Scope;
 /// Blocks of indices by the servers' numbers for them. Beside these there is that of writes, which hinders no step.
 const BLOCKS: [(&str, &str); 4] = [("5", "read_only"), ("7", "read"), ("9", METADATA), ("12", "read_only_allow_delete")];
 
-/// The block that nobody can look past: a request that speaks of all indices is refused as long as one of them has it.
+/// A request for all indices is refused as long as one of them has this block.
 pub(crate) const METADATA: &str = "metadata";
 
-/// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap, and nobody can tell from their
-/// patterns. A dry run takes none.
+/// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap.
+/// A dry run takes none.
 pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option<Lock>, Failure> {
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }
@@ -57,7 +57,7 @@ pub(crate) fn refuse_blocked(server: &Server, hinders: impl Fn(&str, &str) -> bo
         blocked.extend(named.map(|(_, block)| (index, block)));
     }
     let Some((index, block)) = blocked.first() else { return Ok(()) };
-    let hint = format!("Take each block off by a request of its own: PUT /{index}/_settings {{\"index.blocks.{block}\": null}}.");
+    let hint = format!("Remove each block by a request of its own: PUT /{index}/_settings {{\"index.blocks.{block}\": null}}.");
     let blocked: Vec<String> = blocked.iter().map(|(index, block)| format!("{index} (index.blocks.{block})")).collect();
     Err(Failure::refused("index_blocked", format!("Blocks of indices are in the way: {}.", blocked.join(", "))).hint(hint))
 }

@@ -32,8 +32,9 @@ const AUTO_CREATE: &str = "action.auto_create_index";
 const REPOSITORY_NOTE: &str = "svc_tools_rate";
 /// A lower rate blocks every snapshot of the node for hours: the server sleeps in the throttle, and cannot be cancelled.
 const LEAST_KB: u64 = 64;
-/// How long a busy server is asked again to put a setting back.
-const TIME: Duration = Duration::from_secs(20);
+/// How long a busy server is asked again to put back what this call has set, and what a dead run has left.
+const OWN_TIME: Duration = Duration::from_secs(20);
+const LEFT_TIME: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// `none`, or a size a second as the server writes it (`100mb`); `None` leaves the throttle as the server has it.
@@ -91,8 +92,8 @@ struct Note {
     run: String,
     process: u32,
     host: String,
-    /// Where the locks of its run are: the path of the state folder with its inode, since hosts may have the same name.
-    state_dir: String,
+    /// The folder of its run's locks with its inode: hosts may have the same name, and a user may not be able to read it.
+    locks: String,
     was: Option<String>,
     set: String,
 }
@@ -100,18 +101,18 @@ struct Note {
 impl Note {
     fn new(call: &Call, was: Option<String>, set: String) -> Self {
         let (run, process) = (call.run_id().to_string(), std::process::id());
-        Self { run, process, host: Call::host(), state_dir: Self::state_dir(call), was, set }
+        Self { run, process, host: Call::host(), locks: Self::locks(call), was, set }
     }
 
-    fn state_dir(call: &Call) -> String {
-        let folder = call.state_dir();
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    fn locks(call: &Call) -> String {
+        let folder = call.state_dir().join("locks");
+        let folder = folder.canonicalize().unwrap_or(folder);
         format!("{}#{}", folder.display(), folder.metadata().map_or(0, |meta| meta.ino()))
     }
 
     /// Whether the locks of its run are those of this call.
     fn is_of_here(&self, call: &Call) -> bool {
-        self.host == Call::host() && self.state_dir == Self::state_dir(call)
+        self.host == Call::host() && self.locks == Self::locks(call)
     }
 }
 
@@ -166,15 +167,15 @@ impl<'a> Target<'a> {
     fn read(self, definition: Value) -> Found<'a> {
         let settings = if let Self::Repository(_) = self { "settings" } else { "persistent" };
         let settings = definition.get(settings).and_then(Value::as_object).cloned().unwrap_or_default();
-        // One that is not understood belongs to nobody known.
+        // One that is not understood is another host's.
         let read = |note: &Value| serde_json::from_str(note.as_str()?).ok().or_else(|| Some(Note::default()));
         let note = settings.get(self.keys().1).and_then(read);
         Found { target: self, definition, settings, note }
     }
 
     /// Puts it back to what the server had before the change of `note`; whether that change was still there.
-    fn put_back(self, call: &Call, server: &Server, note: &Note) -> Result<bool, Failure> {
-        let until = Instant::now() + server.at_most(if call.check().is_err() { TIME / 4 } else { TIME });
+    fn put_back(self, call: &Call, server: &Server, note: &Note, time: Duration) -> Result<bool, Failure> {
+        let until = Instant::now() + server.at_most(if call.check().is_err() { time / 4 } else { time });
         loop {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
             match self.put_back_once(server, note, left) {
@@ -320,8 +321,6 @@ impl<'a> Change<'a> {
         [action(self.request())].into_iter().chain(requests).chain([action(self.found.restored())]).collect()
     }
 
-    /// # Errors
-    /// Why it was not made.
     fn make(self, server: &Server) -> Result<Self, Failure> {
         let (path, body) = self.request();
         match server.attempt("PUT", &path, Some(&body)) {
@@ -330,10 +329,10 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Whether it was put back; `None` where nobody knows whether it was made.
+    /// Whether it was put back; `None` if it is unknown whether it was made.
     fn put_back(&self, call: &Call, server: &Server) -> Option<bool> {
         let name = self.found.target.name();
-        match (self.found.target.put_back(call, server, &self.note), self.is_answered) {
+        match (self.found.target.put_back(call, server, &self.note, OWN_TIME), self.is_answered) {
             (Ok(true), _) | (Ok(false), true) => Some(true),
             (Err(failure), true) => {
                 call.warn("rate_not_put_back", format!("After this change, {name} could not be put back: {failure}"));
@@ -529,7 +528,7 @@ impl<'a> Left<'a> {
     pub(crate) fn put_back(&self, call: &Call, server: &Server) {
         for (note, Found { target, .. }) in &self.0 {
             let of = format!("The run {} had left {} changed", note.run, target.name());
-            match target.put_back(call, server, note) {
+            match target.put_back(call, server, note, LEFT_TIME) {
                 Ok(true) => {
                     lasting(call);
                     call.warn("rate_put_back", format!("{of}; it was put back ({}).", note.was.as_deref().unwrap_or("unset")));
@@ -555,14 +554,10 @@ impl<'a> Left<'a> {
     /// Only says that they are there (`rate_left_changed`).
     pub(crate) fn remark(&self, call: &Call) {
         for (note, found) in &self.0 {
-            call.warn(
-                "rate_left_changed",
-                format!(
-                    "The run {} has left {} changed; the next svc-snap step that changes something puts it back.",
-                    note.run,
-                    found.target.name()
-                ),
-            );
+            let (run, name) = (&note.run, found.target.name());
+            let message =
+                format!("The run {run} has left {name} changed; the next svc-snap step that changes something puts it back.");
+            call.warn("rate_left_changed", message);
         }
     }
 }

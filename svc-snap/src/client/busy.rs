@@ -13,11 +13,11 @@ const LAST: Duration = Duration::from_secs(3);
 /// Asks, and for so long asks again what the server is too busy for.
 pub(crate) fn patiently<T>(
     call: &Call,
-    patience: Duration,
+    time: Duration,
     is_busy: impl Fn(&Failure) -> bool,
     mut ask: impl FnMut() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let until = Instant::now() + patience;
+    let until = Instant::now() + time;
     let mut pause = FIRST;
     loop {
         match ask() {

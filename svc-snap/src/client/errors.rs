@@ -127,7 +127,7 @@ const RULES: &[Rule] = &[
         .on(&["invalid_index_name_exception", "invalid_alias_name_exception"], &["already exists as alias", "exists with the same name"]),
     Rule::new(Status::Refused, "shard_limit_reached",
         "The cluster would have more shards than it may (cluster.max_shards_per_node).",
-        "Remove indices that nobody needs, or raise cluster.max_shards_per_node.")
+        "Remove indices that are not needed, or raise cluster.max_shards_per_node.")
         .on(&["validation_exception", "illegal_argument_exception"], &["shards open"]),
     Rule::new(Status::Refused, "index_blocked", "The index or the cluster does not take changes at present.",
         "The cause names the block; a full disk sets one by itself and removes it when there is disk space again.")

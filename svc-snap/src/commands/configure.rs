@@ -144,7 +144,7 @@ fn os_user(args: &ConfigureArgs, config: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The file before is kept first; the new one has its rights.
+/// The previous file is kept first; the new one has its rights.
 fn write(call: &Call, config: &Path, previous: &Previous, text: &str, edited: &str) -> Result<(), Failure> {
     // A link is followed: the file that it leads to is the configuration.
     let target = fs::canonicalize(config).map_err(|error| Failure::io("write the server's configuration", config, &error))?;
