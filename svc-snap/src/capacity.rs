@@ -8,9 +8,8 @@ use serde_json::Value;
 use svc_step::{Call, Failure, Status};
 
 use crate::index::{Index, portions};
-use crate::restore::chosen::Chosen;
-use crate::restore::record::swapped::SwapIndex;
-use crate::restore::stage::Bring;
+use crate::restore::result::SwapIndex;
+use crate::restore::source::Chosen;
 use crate::server::disk::{NodeDisk, disks};
 use crate::server::json::{members, number, text};
 use crate::server::path::path;
@@ -41,11 +40,11 @@ struct Load {
 ///
 /// # Errors
 /// There is no room (3); the server does not answer.
-pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], copies: &[&str]) -> Result<Room, Failure> {
+pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, names: &[&str], copies: &[&str]) -> Result<Room, Failure> {
     let server = &chosen.server;
     let (disks, given_up) = (disks(server)?, held_by(server, copies)?);
     let free_bytes = left(&disks, given_up.bytes);
-    let Some(load) = load_of(call, chosen, brings)? else { return Ok(Room { needed_bytes: None, free_bytes }) };
+    let Some(load) = load_of(call, chosen, names)? else { return Ok(Room { needed_bytes: None, free_bytes }) };
     if let Some((free, nodes)) = lacking(&disks, load.bytes, given_up.bytes) {
         return Err(Failure::refused(
             "no_room",
@@ -65,9 +64,9 @@ pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], cop
 ///
 /// # Errors
 /// There is no room (3); the server does not answer.
-pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Bring], live: &[&str]) -> Result<(), Failure> {
+pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, names: &[&str], live: &[&str]) -> Result<(), Failure> {
     let server = &chosen.server;
-    let Some(load) = load_of(call, chosen, brings)? else { return Ok(()) };
+    let Some(load) = load_of(call, chosen, names)? else { return Ok(()) };
     let given_up = held_by(server, live)?;
     let disks = disks(server)?;
     if let Some((free, nodes)) = lacking(&disks, load.bytes, given_up.bytes) {
@@ -92,13 +91,13 @@ pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Br
 ///
 /// # Errors
 /// A signal, or the end of the time limit.
-fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load>, Failure> {
+fn load_of(call: &Call, chosen: &Chosen, names: &[&str]) -> Result<Option<Load>, Failure> {
     let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
     // Elasticsearch has the sizes in one file.
     if chosen.server.product == Product::Elasticsearch {
         let found = chosen.server.get(&format!("{snapshot}?index_details=true&filter_path=snapshots.index_details"))?;
         let details = found.pointer("/snapshots/0/index_details").unwrap_or_default();
-        if let Some(load) = load(details, brings, ["/size_in_bytes", "/shard_count"]) {
+        if let Some(load) = load(details, names, ["/size_in_bytes", "/shard_count"]) {
             return Ok(Some(load));
         }
     }
@@ -110,9 +109,7 @@ fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load
         match chosen.server.get(&format!("{snapshot}/_status?filter_path={what}")) {
             Ok(status) => {
                 let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
-                return Ok(Some(
-                    load(indices, brings, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default(),
-                ));
+                return Ok(Some(load(indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default()));
             }
             Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => return Err(failure),
             Err(failure) => failure.to_string(),
@@ -183,7 +180,7 @@ fn most_shards(indices: &[SwapIndex], found: &BTreeMap<String, Index>) -> u64 {
     for item in indices {
         let live = found.get(&item.index).filter(|_| item.live_uuid.is_some());
         let shards = live.map_or(0, |live| live.shards);
-        kept += if item.kept.is_some() { shards } else { 0 };
+        kept += if item.previous.is_some() { shards } else { 0 };
         removed += live.filter(|live| !live.closed).map_or(0, |live| live.shards * u64::from(1 + live.shape.number_of_replicas));
         let Some(source) = item.source.as_ref().and_then(|source| found.get(&source.name)) else { continue };
         // One that is not staged yet shows no shards.
@@ -230,9 +227,9 @@ fn refuse_shards(server: &Server, nodes: u64, shards: u64, what: &str) -> Result
 }
 
 /// What these indices of a snapshot have of bytes and shards; `None` where one that is brought is not among them.
-fn load(indices: &Value, brings: &[Bring], [bytes, shards]: [&str; 2]) -> Option<Load> {
-    brings.iter().try_fold(Load::default(), |sum, one| {
-        let index = indices.get(&one.index)?;
+fn load(indices: &Value, names: &[&str], [bytes, shards]: [&str; 2]) -> Option<Load> {
+    names.iter().try_fold(Load::default(), |sum, name| {
+        let index = indices.get(name)?;
         Some(Load { bytes: sum.bytes + number(index, bytes)?, shards: sum.shards + number(index, shards)? })
     })
 }
@@ -299,10 +296,9 @@ mod tests {
     fn only_what_is_brought_counts() {
         let index = |bytes: u64| json!({"stats": {"total": {"size_in_bytes": bytes}}, "shards_stats": {"total": 2}});
         let indices = json!({"a": index(10), "b": index(20), "c": index(40)});
-        let bring = |name: &str| Bring { index: name.to_owned(), target: name.to_owned() };
-        let load = |brings: &[Bring]| load(&indices, brings, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
-        assert_eq!(load(&[bring("a"), bring("c")]), Some(Load { bytes: 50, shards: 4 }));
-        assert_eq!(load(&[bring("a"), bring("d")]), None);
+        let load = |names: &[&str]| load(&indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        assert_eq!(load(&["a", "c"]), Some(Load { bytes: 50, shards: 4 }));
+        assert_eq!(load(&["a", "d"]), None);
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What makes a failure, and the exit status that it has.
-const FAILURES: [(&str, u8); 8] = [
+const FAILURES: [(&str, u8); 9] = [
     ("Failure::failed(", 1),
     ("Failure::usage(", 2),
     ("Failure::refused(", 3),
+    ("refuse_any(", 3),
     ("Failure::not_found(", 4),
     ("Failure::unavailable(", 5),
     ("Failure::timeout(", 6),

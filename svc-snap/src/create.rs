@@ -14,10 +14,7 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 use self::take::{Take, Taking, in_use};
 use crate::connection::Connection;
 use crate::guard;
-use crate::index::held;
-use crate::index::live::{Live, live};
-use crate::index::resolve::{PassedOver, Patterns};
-use crate::index::scope::ScopeArg;
+use crate::index::select::{self, PassedOver, Patterns, ScopeArg, Selected};
 use crate::repository::{self, RepositoryArg};
 use crate::server::Server;
 use crate::snapshot::backup::Backup;
@@ -85,7 +82,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, repository, &args.dry)?;
-    let live = live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
+    let live = select::live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
     refuse_blocked(&server, &live)?;
     for _ in 1..RACES {
         match create(args, call, &server, &mark, &live) {
@@ -99,13 +96,13 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
 }
 
 /// The servers take no snapshot of an index that cannot be read, and nobody can note what another has.
-fn refuse_blocked(server: &Server, live: &Live) -> Result<(), Failure> {
+fn refuse_blocked(server: &Server, live: &Selected) -> Result<(), Failure> {
     let is_taken =
-        |name: &str| live.indices.iter().any(|index| index.name == name) || held::behind(name, &live.streams).is_some();
+        |name: &str| live.indices.iter().any(|index| index == name) || select::stream_of(name, &live.streams).is_some();
     guard::refuse_blocked(server, |index, block| matches!(block, "read" | guard::METADATA) && is_taken(index))
 }
 
-fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Live) -> StepResult<Created> {
+fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Selected) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let (name, found) = choose(args, call, server, mark)?;
     let take = Take { repository, name: &name, wanted: live.names(), mark };
@@ -131,7 +128,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &L
     ended
 }
 
-fn planned(server: &Server, take: &Take<'_>, live: &Live, plan: Vec<Action>) -> Created {
+fn planned(server: &Server, take: &Take<'_>, live: &Selected, plan: Vec<Action>) -> Created {
     Created {
         backup: Backup {
             cluster_uuid: server.cluster_uuid.clone(),
@@ -195,7 +192,7 @@ fn resume(taking: &Taking<'_>, mut created: Created, found: Snapshot, no_wait: b
     finish(taking, created, ended)
 }
 
-fn take_it(taking: &Taking<'_>, mut created: Created, live: &Live, rates: &mut Rates<'_>, wait: bool) -> StepResult<Created> {
+fn take_it(taking: &Taking<'_>, mut created: Created, live: &Selected, rates: &mut Rates<'_>, wait: bool) -> StepResult<Created> {
     let Taking { call, server, take } = taking;
     let mut kept = Kept {
         cluster_uuid: server.cluster_uuid.clone(),

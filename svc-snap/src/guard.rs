@@ -3,7 +3,7 @@
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure};
 
-use crate::index::scope::Scope;
+use crate::index::select::Scope;
 use crate::server::Server;
 use crate::server::json::members;
 
@@ -22,34 +22,26 @@ pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }
 
-/// Whether a run of this host holds that lock.
-pub(crate) fn is_locked(call: &Call, server: &Server) -> bool {
-    Lock::is_held(call, "indices", &format!("of {}", server.cluster_uuid)).unwrap_or_default()
-}
-
-/// Refuses names outside the scope.
-///
-/// # Errors
-/// There are such (3), all named.
-pub(crate) fn refuse_outside<'a>(scope: &Scope, names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-    let outside: Vec<&str> = names.filter(|name| !scope.contains(name)).collect();
-    if outside.is_empty() {
+/// Refuses (3) where there are such names, and names all of them.
+pub(crate) fn refuse_any<T: AsRef<str>>(code: &str, message: &str, names: &[T], hint: &str) -> Result<(), Failure> {
+    if names.is_empty() {
         return Ok(());
     }
-    Err(Failure::refused("outside_scope", format!("Not the service's own indices: {}.", outside.join(", ")))
-        .hint("Widen the scope with --scope (SVC_INDICES) if they are."))
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    Err(Failure::refused(code, format!("{message}: {}.", names.join(", "))).hint(hint))
 }
 
-/// Refuses names that are needed for `what` and that are there already.
-///
-/// # Errors
-/// There are such (3), all named.
+/// Refuses names outside the scope (3).
+pub(crate) fn refuse_outside(scope: &Scope, names: &[&str]) -> Result<(), Failure> {
+    let outside: Vec<&str> = names.iter().copied().filter(|name| !scope.contains(name)).collect();
+    let hint = "Widen the scope with --scope (SVC_INDICES) if they are.";
+    refuse_any("outside_scope", "Not the service's own indices", &outside, hint)
+}
+
+/// Refuses names that are needed for `what` and that are there already (3).
 pub(crate) fn refuse_in_use(what: &str, in_use: &[&str]) -> Result<(), Failure> {
-    if in_use.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused("name_in_use", format!("Names that are needed for {what} are in use: {}.", in_use.join(", ")))
-        .hint("svc-snap discard --run RUN removes what an earlier call of that run left; another --run-id uses other names."))
+    let hint = "svc-snap discard --run RUN removes what an earlier call of that run left; another --run-id uses other names.";
+    refuse_any("name_in_use", &format!("Names that are needed for {what} are in use"), in_use, hint)
 }
 
 /// Refuses indices with a block that a step would fail at half-way: `hinders` says of an index and its block whether it is one.

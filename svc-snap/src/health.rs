@@ -15,9 +15,7 @@ use svc_step::{Call, Failure, Status, StepResult, Stopped};
 use self::nodes::{Node, nodes};
 use self::repository::RepositoryHealth;
 use crate::connection::Connection;
-use crate::index::live;
-use crate::index::resolve::Patterns;
-use crate::index::scope::ScopeArg;
+use crate::index::select::{self, Patterns, ScopeArg};
 use crate::repository::RepositoryArg;
 use crate::server::disk::{Level, NodeDisk, disks};
 use crate::server::json::{list, members, number, text};
@@ -149,7 +147,7 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
 fn get(args: &HealthArgs, call: &Call) -> Result<(Server, Health), Failure> {
     let server = Server::connect(&args.connection, call)?;
     let cluster = server.get(CLUSTER)?;
-    let content = live::any(&server, &args.scope.scope, &Patterns::parse("*"))?;
+    let content = select::any_live(&server, &args.scope.scope, &Patterns::parse("*"))?;
     let in_scope = |name: &str| content.holds(name);
     let mut red_indices: Vec<String> = red(&cluster).filter(|name| in_scope(name)).cloned().collect();
     red_indices.sort();

@@ -78,19 +78,19 @@ enum Step {
     Verify(verify::VerifyArgs),
     /// Take a snapshot, wait for it, and judge it
     Create(create::CreateArgs),
-    /// Wait until a snapshot, a staging or a restore is finished, and judge it
+    /// Wait until a snapshot is finished, and check it
     Wait(wait::WaitArgs),
     /// Show one snapshot, and whether it is good
     Show(show::ShowArgs),
     /// List the snapshots of a repository
     List(list::ListArgs),
-    /// Restore a snapshot beside the live indices, and prove it there
+    /// Restore a snapshot beside the live indices, and verify it there
     Stage(commands::stage::StageArgs),
-    /// Make live what was staged, or put back what a swap replaced
+    /// Make live what was staged or cloned, or put back what a swap replaced
     Swap(commands::swap::SwapArgs),
-    /// Remove what was staged, cloned or kept
+    /// Remove what was staged, cloned or replaced
     Discard(commands::discard::DiscardArgs),
-    /// Restore a snapshot: stage it, prove it, swap it in
+    /// Restore a snapshot: stage it, verify it, swap it in
     Restore(commands::restore::RestoreArgs),
     /// Clone the live indices, to be swapped back
     Clone(commands::clone::CloneArgs),
@@ -151,11 +151,11 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<wait::Waited>(Cli::NAME, "wait"),
         svc_step::schema::of::<show::Shown>(Cli::NAME, "show"),
         svc_step::schema::of::<list::Listed>(Cli::NAME, "list"),
-        svc_step::schema::of::<restore::record::staged::Staged>(Cli::NAME, "stage"),
-        svc_step::schema::of::<restore::record::swapped::Swapped>(Cli::NAME, "swap"),
+        svc_step::schema::of::<restore::result::Staged>(Cli::NAME, "stage"),
+        svc_step::schema::of::<restore::result::Swapped>(Cli::NAME, "swap"),
         svc_step::schema::of::<commands::discard::Discarded>(Cli::NAME, "discard"),
-        svc_step::schema::of::<restore::record::restored::Restored>(Cli::NAME, "restore"),
-        svc_step::schema::of::<restore::record::clone::Cloned>(Cli::NAME, "clone"),
+        svc_step::schema::of::<restore::result::Restored>(Cli::NAME, "restore"),
+        svc_step::schema::of::<restore::result::Cloned>(Cli::NAME, "clone"),
         svc_step::schema::of::<cleanup::CleanedUp>(Cli::NAME, "cleanup"),
         svc_step::schema::of::<delete::Deleted>(Cli::NAME, "delete"),
         svc_step::schema::of::<prune::Pruned>(Cli::NAME, "prune"),

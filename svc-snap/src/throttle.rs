@@ -18,7 +18,7 @@ use svc_step::line_secrets::json_without_secrets;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, Status, Stopped};
 
-use crate::index::scope::Scope;
+use crate::index::select::Scope;
 use crate::repository;
 use crate::server::Server;
 use crate::server::client::Effect;

@@ -1,17 +1,14 @@
-//! `wait`: until a snapshot is finished, judged as `create` judges it; or what `stage` or `restore --in-place` brings back.
+//! `wait`: until a snapshot is finished, checked as `create` checks it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, FromArg, OtherServer, Received};
 use svc_step::run_id::RunId;
-use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::connection::Connection;
 use crate::repository::RepositoryArg;
-use crate::restore::record;
-use crate::restore::restored::{self, Brought, BroughtIndex};
-use crate::restore::streams::{self, StreamBack};
-use crate::server::{Server, left_at_work};
+use crate::server::Server;
 use crate::snapshot;
 use crate::snapshot::backup::Backup;
 use crate::snapshot::follow::Follow;
@@ -24,8 +21,7 @@ use crate::throttle::Left;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap wait snapshot_svc_20261120
-  svc-snap create --no-wait | svc-snap wait --from -
-  svc-snap wait --from restored.json                 a restore --in-place that goes on by itself")]
+  svc-snap create --no-wait | svc-snap wait --from -")]
 #[group(id = "what", required = true, multiple = false, args = ["name", "from", "of_run"])]
 pub struct WaitArgs {
     /// The snapshot
@@ -33,7 +29,7 @@ pub struct WaitArgs {
     name: Option<String>,
     #[command(flatten)]
     from: FromArg,
-    /// Wait for the staging of that run, or else for its snapshot; its document was lost
+    /// Wait for the snapshot of that run; its document was lost
     #[arg(id = "of_run", long = "run", value_name = "RUN")]
     run: Option<RunId>,
     #[command(flatten)]
@@ -44,138 +40,59 @@ pub struct WaitArgs {
     connection: Connection,
 }
 
-/// A snapshot that is finished and good, or what was brought back from one, whole.
+/// A snapshot that is finished and valid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Waited {
-    /// Which snapshot, and what was noted beside it.
     #[serde(flatten)]
     pub backup: Backup,
-    /// What was brought back from it, where a staging or a restore was waited for; else empty.
-    pub brought: Vec<BroughtIndex>,
-    /// The data streams of that restore that the server was asked for; else empty.
-    pub streams: Vec<StreamBack>,
-}
-
-/// What is waited for.
-enum What {
-    Snapshot(Box<Source>),
-    Brought(Brought),
 }
 
 impl WaitArgs {
-    fn read(&self, call: &Call) -> Result<What, Failure> {
-        let source = match (&self.from.from, &self.run, &self.name) {
-            (Some(from), _, _) => {
-                let schemas = [source::SCHEMAS.as_slice(), &restored::SCHEMAS].concat();
-                let received = Received::read(call, from, &schemas, Accept::Unfinished)?;
-                if restored::SCHEMAS.contains(&received.schema()) {
-                    return Brought::read(&received).map(What::Brought);
-                }
-                Source::received(&received)?
-            }
-            (None, Some(run), _) => match staged_by(call, run)? {
-                Some(brought) => return Ok(What::Brought(brought)),
-                None => taken_by(call, run)?,
-            },
-            (None, None, name) => Source::named(&self.repository.repository, name.as_deref().unwrap_or_default()),
-        };
-        Ok(What::Snapshot(Box::new(source)))
+    fn read(&self, call: &Call) -> Result<Source, Failure> {
+        match (&self.from.from, &self.run, &self.name) {
+            (Some(from), _, _) => Source::received(&Received::read(call, from, &source::SCHEMAS, Accept::Unfinished)?),
+            (None, Some(run), _) => taken_by(call, run),
+            (None, None, name) => Ok(Source::named(&self.repository.repository, name.as_deref().unwrap_or_default())),
+        }
     }
 }
 
-/// The staging that a run has noted; a clone or a swap is nothing that the server goes on with.
-fn staged_by(call: &Call, run: &RunId) -> Result<Option<Brought>, Failure> {
-    let Some(noted) = swaps::find(call, run, &record::SCHEMAS)? else { return Ok(None) };
-    if restored::SCHEMAS.contains(&noted.schema()) { Brought::read(&noted).map(Some) } else { Ok(None) }
-}
-
-/// The snapshot that a run noted before it asked for it.
+/// The snapshot that a run recorded before it asked for it.
 fn taken_by(call: &Call, run: &RunId) -> Result<Source, Failure> {
     let kept = kept::of_run(call, run);
     match kept.as_slice() {
-        [] => Err(Failure::not_found("run_not_found", format!("Neither a staging nor a snapshot of the run {run} is noted here."))
-            .hint("svc-snap list shows the snapshots and their runs, and svc-snap wait NAME waits for one; svc-snap swap --run finishes a swap.")),
+        [] => Err(Failure::not_found("run_not_found", format!("No snapshot of the run {run} is recorded here.")).hint(
+            "svc-snap list shows the snapshots and their runs, and svc-snap wait NAME waits for one. What stage, clone or restore left is resumed by the same command.",
+        )),
         [one] => Ok(Source::of_kept(one)),
         several => {
             let names: Vec<String> =
                 several.iter().map(|one| format!("svc-snap wait {} --repository {}", one.name, one.repository)).collect();
-            Err(Failure::usage("run_ambiguous", format!("The run {run} has noted {} snapshots.", several.len()))
+            Err(Failure::usage("run_ambiguous", format!("The run {run} has recorded {} snapshots.", several.len()))
                 .hint(format!("Name the one: {}.", names.join("; "))))
         }
     }
 }
 
 pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
-    let what = args.read(call)?;
+    let source = args.read(call)?;
     let server = Server::connect(&args.connection, call)?;
-    let (ended, repository) = match &what {
-        What::Snapshot(source) => (taken(args, call, &server, source), &source.repository),
-        What::Brought(brought) => (back(args, call, &server, brought), &brought.repository),
-    };
-    // Also after a failure; but where there is no result there must be no effect.
-    let is_known = match &ended {
-        Ok(_) => true,
-        Err(stopped) => stopped.result.is_some(),
-    };
-    if is_known && call.check().is_ok() {
-        rate_back(call, &server, repository);
-    }
-    ended
-}
-
-/// A call that gave up waiting may not have been able to put the rate back while the snapshot was running.
-fn rate_back(call: &Call, server: &Server, repository: &str) {
-    if let Ok(left) = Left::find(call, server, Some(repository)) {
-        left.put_back_alone(call, server, repository);
-    }
-}
-
-/// Waits for what a staging or a restore brings back.
-fn back(args: &WaitArgs, call: &Call, server: &Server, brought: &Brought) -> StepResult<Waited> {
-    args.other.check(&brought.cluster_uuid, &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
-    let mut waited = Waited {
-        backup: Backup {
-            cluster_uuid: server.cluster_uuid.clone(),
-            repository: brought.repository.clone(),
-            name: brought.snapshot.clone(),
-            wanted: Vec::new(),
-            snapshot: None,
-            noted: Vec::new(),
-            noted_streams: Vec::new(),
-        },
-        brought: brought.indices(),
-        streams: brought.streams(),
-    };
-    let not_asked = brought.streams_not_asked_for();
-    if !not_asked.is_empty() {
-        call.review(
-            "streams_not_asked_for",
-            format!(
-                "The restore had not come to these data streams, and only the same restore again brings them: {}.",
-                not_asked.join(", ")
-            ),
-        );
-    }
-    let ended = restored::prove(call, server, &mut waited.brought)
-        .and_then(|()| waited.streams.iter_mut().try_for_each(|one| streams::prove_asked_for(call, server, one)));
-    match ended {
-        Ok(()) => Ok(waited),
-        Err(failure) => Err(Stopped::with(left_at_work(failure, "the restore"), waited)),
-    }
-}
-
-/// Waits for a snapshot that is being taken.
-fn taken(args: &WaitArgs, call: &Call, server: &Server, source: &Source) -> StepResult<Waited> {
-    source.check_server(server, args.other)?;
     let (repository, name) = (source.repository.as_str(), source.name.as_str());
-    let first = snapshot::get(server, repository, name)?;
+    source.check_server(&server, args.other)?;
+    let first = snapshot::get(&server, repository, name)?;
     source.check_uuid(&first)?;
-    let mut waited = Waited { backup: source.backup(call, server, first), brought: Vec::new(), streams: Vec::new() };
-    let ended = Follow::new(call, server, repository, name).until_finished();
+    let mut waited = Waited { backup: source.backup(call, &server, first) };
+    let ended = Follow::new(call, &server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
-        waited.backup = source.backup(call, server, snapshot.clone());
+        waited.backup = source.backup(call, &server, snapshot.clone());
         verdict::judge(repository, &snapshot, &waited.backup.wanted)
     });
+    // A call that gave up waiting may not have been able to put the throttle back while the snapshot was running.
+    if call.check().is_ok()
+        && let Ok(left) = Left::find(call, &server, Some(repository))
+    {
+        left.put_back_alone(call, &server, repository);
+    }
     match verdict {
         Ok(()) => Ok(waited),
         Err(failure) => Err(Stopped::with(failure, waited)),

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::{Call, Failure, swaps};
 
 use crate::index::copies;
-use crate::index::live;
-use crate::index::scope::Scope;
+use crate::index::select::{self, Scope};
 use crate::restore::record::{self, Begun};
 use crate::server::Server;
 
@@ -40,8 +39,8 @@ pub enum Purpose {
 
 /// The copies of what is in the scope.
 pub(super) fn left(call: &Call, server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
-    let names = live::names(server)?;
-    let (own, live): (Vec<_>, Vec<_>) = names.indices.into_iter().map(|index| index.name).partition(|name| copies::is_own(name));
+    let names = select::names(server)?;
+    let (own, live): (Vec<_>, Vec<_>) = names.indices.into_iter().partition(|name| copies::is_own(name));
     if own.is_empty() {
         return Ok(Vec::new());
     }
@@ -50,9 +49,9 @@ pub(super) fn left(call: &Call, server: &Server, scope: &Scope) -> Result<Vec<Ow
         .filter_map(|received| Begun::read(received).ok())
         .filter(|begun| begun.cluster_uuid() == server.cluster_uuid)
         .collect();
-    let of = |name: &String| begun.iter().find(|begun| begun.run().is_ok_and(|run| copies::is_own_of(name, &run)));
+    let of = |name: &String| begun.iter().find(|begun| copies::is_own_of(name, begun.run()));
     let copy = |name: String| match of(&name) {
-        Some(begun) => OwnCopy { run: begun.run().ok().map(|run| run.to_string()), purpose: purpose(begun), name },
+        Some(begun) => OwnCopy { run: Some(begun.run().to_owned()), purpose: purpose(begun), name },
         None => OwnCopy { run: copies::run_of(&name, &live), purpose: Purpose::Unknown, name },
     };
     Ok(own.into_iter().filter(|name| copies::may_be_of(name, |index| scope.contains(index))).map(copy).collect())
@@ -60,11 +59,11 @@ pub(super) fn left(call: &Call, server: &Server, scope: &Scope) -> Result<Vec<Ow
 
 fn purpose(begun: &Begun) -> Purpose {
     match begun {
-        Begun::Swapped(swapped) if swapped.is_finished() => Purpose::Kept,
+        Begun::Swapped(swapped) if swapped.finished => Purpose::Kept,
         Begun::Swapped(_) => Purpose::Swapping,
-        Begun::Staged(staged) if staged.is_proven() => Purpose::Ready,
-        Begun::Cloned(clone) if clone.is_proven() => Purpose::Ready,
-        Begun::Staged(_) | Begun::Cloned(_) => Purpose::Unfinished,
+        Begun::Copies(set) if set.is_verified() => Purpose::Ready,
+        Begun::Copies(_) => Purpose::Unfinished,
+        Begun::InPlace(_) => Purpose::Unknown,
     }
 }
 

@@ -82,9 +82,6 @@ impl Act {
     }
 
     /// Sends it.
-    ///
-    /// # Errors
-    /// As [`Server::change`].
     pub(crate) fn send(&self, call: &Call, server: &Server) -> Result<(), Failure> {
         let (method, path, body) = self.request();
         call.people().detail(&format!("{method} {path}"));

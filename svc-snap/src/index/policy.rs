@@ -12,9 +12,6 @@ use crate::server::path::path;
 use crate::server::{Product, Server};
 
 /// Notes in what was seen of these indices which policy each is attached to.
-///
-/// # Errors
-/// The server does not answer.
 pub(crate) fn fill(call: &Call, server: &Server, found: &mut BTreeMap<String, Index>) -> Result<(), Failure> {
     let names: Vec<&str> = found.keys().map(String::as_str).collect();
     let mut attached = attached(call, server, &names)?;

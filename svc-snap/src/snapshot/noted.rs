@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use svc_step::{Call, Failure};
 
 use crate::index::count::counts;
-use crate::index::live::Live;
 use crate::index::policy;
+use crate::index::select::Selected;
 use crate::index::shape::Shape;
 use crate::index::stream::{self, Stream};
 use crate::index::{Index, look, portions};
@@ -123,10 +123,10 @@ impl Notes {
 ///
 /// # Errors
 /// The server does not answer, or refuses.
-pub(crate) fn before(call: &Call, server: &Server, live: &Live) -> Result<Notes, Failure> {
-    let indices = each(call, server, &live.indices.iter().map(|index| index.name.as_str()).collect::<Vec<_>>())?;
+pub(crate) fn before(call: &Call, server: &Server, live: &Selected) -> Result<Notes, Failure> {
+    let indices = each(call, server, &live.indices.iter().map(String::as_str).collect::<Vec<_>>())?;
     let (mut streams, mut behind) = (Vec::new(), Vec::new());
-    for (name, Stream { generation, template, behind: names, aliases }) in stream::look(server, &live.streams)? {
+    for (name, Stream { generation, template, backing: names, aliases }) in stream::look(server, &live.streams)? {
         let mut noted = each(call, server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
         noted.sort_by_key(|(noted, _)| names.iter().position(|name| *name == noted.name));
         behind.extend(noted.into_iter().map(|(noted, first)| (name.clone(), noted, first)));
