@@ -114,40 +114,36 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<T
         _ => None,
     };
     let scope = &args.scope.scope;
-    let set = match &given.begun {
-        Begun::Copies(set) => set,
-        Begun::InPlace(_) => return Err(record::not_verified(given.run.as_str())),
-        Begun::Swapped(document) => {
-            let document = document.clone();
-            let back = if given.is_ok { !document.back } else { document.back || args.back };
-            let is_recorded = recorded.is_some();
-            let latest = recorded.unwrap_or(Swapped { cluster_uuid: server.cluster_uuid.clone(), ..document });
-            return if latest.back == back {
-                refuse_other_plan(&latest, args.how, false)?;
-                Ok(Task { swapped: latest, kind: Kind::Resume })
-            } else if given.is_ok || args.back || !is_recorded {
-                take_back(call, server, scope, latest, args.how)
-            } else {
-                Err(taken_back(&latest))
-            };
-        }
-    };
-    match recorded {
-        None if !set.is_verified() => Err(record::not_verified(given.run.as_str())),
-        None if args.back => {
-            Err(Failure::usage("not_swapped", "What was staged or cloned was never swapped, so there is no way back.")
-                .hint("Leave --back out to make it live; svc-snap discard removes it."))
-        }
-        None => {
+    let is_recorded = recorded.is_some();
+    // The swap that there is, and whether it is to be one that goes back.
+    let (latest, back, may_go_back) = match (&given.begun, recorded) {
+        (Begun::Copies(set), None) => {
+            let not_swapped = "What was staged or cloned was never swapped, so there is no way back.";
+            if !set.is_verified() {
+                return Err(record::not_verified(given.run.as_str()));
+            } else if args.back {
+                return Err(Failure::usage("not_swapped", not_swapped)
+                    .hint("Leave --back out to make it live; svc-snap discard removes it."));
+            }
             let swapped = plan::forward(call, server, scope, set, args.how, true)?;
-            Ok(Task { swapped, kind: Kind::Begin(given.begun) })
+            return Ok(Task { swapped, kind: Kind::Begin(given.begun) });
         }
-        Some(recorded) if recorded.back == args.back => {
-            refuse_other_plan(&recorded, args.how, !args.back)?;
-            Ok(Task { swapped: recorded, kind: Kind::Resume })
+        (Begun::Swapped(document), recorded) => {
+            let back = if given.is_ok { !document.back } else { document.back || args.back };
+            let here = || Swapped { cluster_uuid: server.cluster_uuid.clone(), ..document.clone() };
+            (recorded.unwrap_or_else(here), back, given.is_ok || args.back || !is_recorded)
         }
-        Some(recorded) if args.back => take_back(call, server, scope, recorded, args.how),
-        Some(recorded) => Err(taken_back(&recorded)),
+        (_, Some(recorded)) => (recorded, args.back, args.back),
+        (Begun::InPlace(_), None) => return Err(record::not_verified(given.run.as_str())),
+    };
+    if latest.back == back {
+        let is_same_command = matches!(given.begun, Begun::Copies(_)) && !args.back;
+        refuse_other_plan(&latest, args.how, is_same_command)?;
+        Ok(Task { swapped: latest, kind: Kind::Resume })
+    } else if may_go_back {
+        take_back(call, server, scope, latest, args.how)
+    } else {
+        Err(taken_back(&latest))
     }
 }
 

@@ -87,7 +87,8 @@ fn blocking(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
 fn clones(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let missing = all.iter().filter(|one| !one.has_copy(found));
     let clone = |one: &LiveClone<'_>| {
-        Some(Act::CloneLive { from: one.index.to_owned(), to: one.copy?.to_owned(), lifecycle: one.lifecycle.clone() })
+        let (from, to) = (one.index.to_owned(), one.copy?.to_owned());
+        Some(Act::Clone { from, to, lifecycle: one.lifecycle.clone(), marker: None })
     };
     missing.filter_map(clone).collect()
 }
@@ -121,7 +122,7 @@ pub(crate) fn make<'a>(
         for act in clones(all, &look_at(server, all)?) {
             check()?;
             act.send(call, server).inspect_err(|failure| {
-                if let (Act::CloneLive { to, .. }, "index_exists") = (&act, failure.code.as_str()) {
+                if let (Act::Clone { to, .. }, "index_exists") = (&act, failure.code.as_str()) {
                     theirs.insert(to.clone());
                 }
             })?;

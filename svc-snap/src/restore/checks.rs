@@ -78,7 +78,7 @@ pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<
     let hint = "GET /_cat/aliases shows them; rename or remove those aliases first.";
     refuse_any("alias_in_the_way", "Indices of the backup have the names of aliases that are there now", &taken, hint)?;
     let names: BTreeSet<&String> = live.indices.iter().chain(&live.streams).collect();
-    let become_live = indices.iter().map(|item| &item.becomes).chain(direct.iter().map(|one| &one.becomes)).flatten();
+    let become_live = indices.iter().map(|item| &item.becomes).chain(direct.iter().map(|one| &one.shape)).flatten();
     let own = indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
     let names: BTreeSet<&String> = names.into_iter().chain(own).collect();
     let taken: BTreeSet<&str> =

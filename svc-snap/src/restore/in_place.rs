@@ -8,7 +8,7 @@ use svc_step::action::Action;
 use svc_step::{Call, Failure, Status, StepResult, Stopped, swaps};
 
 use super::record::{self, Begun};
-use super::result::{RestoreMethod, RestoreState, Restored, RestoredStream};
+use super::result::{RestoreMethod, RestoreState, Restored, RestoredIndex};
 use super::source::Chosen;
 use super::verify;
 use crate::capacity;
@@ -44,7 +44,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     if let Some(mut restored) = earlier(call, chosen)?
         && is_restored(call, chosen, &restored, dry_run)?
     {
-        if restored.states().all(|state| state == RestoreState::Restored) || dry_run {
+        if restored.indices.iter().all(|one| one.state == RestoreState::Restored) || dry_run {
             return Ok(restored);
         }
         let verified = verify(call, chosen, &mut restored);
@@ -75,7 +75,6 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     });
     let clearing: Vec<Clearing> = streams.chain(indices).collect();
     let mut restored = Restored::planned(call, chosen, true, |_| RestoreMethod::InPlace);
-    restored.streams = chosen.streams.iter().map(|name| stream_planned(chosen, name)).collect();
     let mut rates = chosen.rates(call)?;
     restored.throttle = rates.used();
     let clear = clearing.iter().map(|(_, method, path)| Action::request(method, path.as_str(), None));
@@ -98,24 +97,12 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     }
 }
 
-fn stream_planned(chosen: &Chosen, name: &str) -> RestoredStream {
-    RestoredStream {
-        stream: name.to_owned(),
-        indices: chosen.backing(name),
-        state: RestoreState::Untouched,
-        docs_count: None,
-        docs_expected: chosen.captured_stream(name).and_then(|captured| captured.docs_expected()),
-    }
-}
-
 /// What an earlier call of this run has recorded of the same restore.
 fn earlier(call: &Call, chosen: &Chosen) -> Result<Option<Restored>, Failure> {
     match record::find(call, call.run_id())? {
         None => Ok(None),
         Some(Begun::InPlace(restored))
-            if restored.origin == chosen.origin
-                && restored.indices.iter().map(|one| &one.index).eq(&chosen.indices)
-                && restored.streams.iter().map(|one| &one.stream).eq(&chosen.streams) =>
+            if restored.origin == chosen.origin && restored.indices.iter().map(|one| one.index.as_str()).eq(chosen.names()) =>
         {
             Ok(Some(*restored))
         }
@@ -127,7 +114,7 @@ fn earlier(call: &Call, chosen: &Chosen) -> Result<Option<Restored>, Failure> {
 /// snapshot. Otherwise it is restored again.
 fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool) -> Result<bool, Failure> {
     let names = all_indices(restored);
-    if restored.states().any(|state| state == RestoreState::Untouched) {
+    if restored.indices.iter().any(|one| one.state == RestoreState::Untouched) {
         return Ok(false);
     }
     if !dry_run {
@@ -140,20 +127,24 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
     Ok(names.iter().all(is_of_snapshot))
 }
 
-/// The names of the indices that are restored, with the backing indices of the data streams.
+/// The names of the indices that are restored, backing indices instead of data streams.
 fn all_indices(restored: &Restored) -> Vec<&str> {
-    let backing = restored.streams.iter().flat_map(|stream| &stream.indices);
-    restored.indices.iter().map(|one| &one.index).chain(backing).map(String::as_str).collect()
+    let each = restored.indices.iter().flat_map(|one| match &one.backing_indices {
+        Some(backing) => backing.iter().collect::<Vec<_>>(),
+        None => vec![&one.index],
+    });
+    each.map(String::as_str).collect()
 }
 
 /// The body of the procedure (2.3), with names instead of patterns. A data stream is named beside its backing indices: those alone
 /// would become indices without a stream, and OpenSearch's security plugin looks for rights on what the snapshot's list of indices
 /// has.
 fn request(chosen: &Chosen, restored: &Restored) -> (String, Value) {
-    let streams = restored.streams.iter().map(|one| one.stream.as_str());
-    let names: Vec<&str> = streams.chain(all_indices(restored)).collect();
+    let streams: Vec<&str> =
+        restored.indices.iter().filter(|one| one.backing_indices.is_some()).map(|one| one.index.as_str()).collect();
+    let names = [streams.as_slice(), &all_indices(restored)].concat();
     let body = json!({"indices": names.join(","), "include_global_state": false, "ignore_index_settings": in_place_ignored(),
-        "ignore_unavailable": !restored.streams.is_empty()});
+        "ignore_unavailable": !streams.is_empty()});
     (path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_restore"]), body)
 }
 
@@ -171,7 +162,7 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
             return Err(reopen(call, chosen, clearing.get(..=at).unwrap_or_default(), restored, failure));
         }
     }
-    restored.set_all(RestoreState::InProgress);
+    restored.indices.iter_mut().for_each(|one| one.state = RestoreState::InProgress);
     let (path, body) = request(chosen, restored);
     let sent = record::write(call, &restored.run, "restore", restored)
         .and_then(|()| chosen.server.change(call, "POST", &path, Some(&body)));
@@ -180,8 +171,8 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
         // It may be running: what is closed must stay so.
         Err(failure) if failure.status == Status::Timeout => Err(resumable(failure, &restored.run)),
         Err(failure) => {
-            let cleared: BTreeSet<&str> = clearing.iter().map(|(name, ..)| name.as_str()).collect();
-            restored.set_unless(&cleared, RestoreState::Untouched);
+            let is_cleared = |one: &RestoredIndex| clearing.iter().any(|(name, ..)| *name == one.index);
+            restored.indices.iter_mut().filter(|one| !is_cleared(one)).for_each(|one| one.state = RestoreState::Untouched);
             Err(reopen(call, chosen, clearing, restored, failure))
         }
     }
@@ -196,9 +187,8 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
             restored.set(name, RestoreState::Untouched);
         }
     }
-    let streams = restored.streams.iter().map(|one| (&one.stream, one.state));
-    let all = restored.indices.iter().map(|one| (&one.index, one.state)).chain(streams);
-    let left: Vec<&str> = all.filter(|(_, state)| *state != RestoreState::Untouched).map(|(name, _)| name.as_str()).collect();
+    let left = restored.indices.iter().filter(|one| one.state != RestoreState::Untouched);
+    let left: Vec<&str> = left.map(|one| one.index.as_str()).collect();
     if left.is_empty() {
         call.effects().undone();
         if let Err(error) = swaps::remove(call, call.run_id()) {
@@ -228,18 +218,22 @@ fn verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), F
 fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     let server = &chosen.server;
     verify::until_complete(call, server, &all_indices(restored))?;
-    let indices: Vec<(&str, Option<u64>)> = restored.indices.iter().map(|one| (one.index.as_str(), one.docs_expected)).collect();
-    let counts = verify::verified_counts(server, &indices)?;
-    for (one, count) in restored.indices.iter_mut().zip(counts) {
+    let counts = counts(server, &chosen.indices.iter().map(String::as_str).collect::<Vec<_>>())?;
+    for one in &mut restored.indices {
+        let count = match one.backing_indices {
+            Some(_) => verify_stream(call, chosen, one)?,
+            None => counts.get(one.index.as_str()).copied().unwrap_or_default(),
+        };
+        verify::same_as_captured(&one.index, count, one.docs_expected)?;
         one.docs_count = Some(count);
         one.state = RestoreState::Restored;
     }
-    restored.streams.iter_mut().try_for_each(|one| verify_stream(call, chosen, one))
+    Ok(())
 }
 
-/// The stream itself is there, with the documents and the aliases that were captured.
-fn verify_stream(call: &Call, chosen: &Chosen, one: &mut RestoredStream) -> Result<(), Failure> {
-    let name = &one.stream;
+/// The stream itself is there, with the aliases that were captured. Gives how many documents it holds.
+fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u64, Failure> {
+    let name = &one.index;
     let Some(live) = stream::look(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
         return Err(Failure::invalid("stream_not_there", format!("The data stream {name} is not there after its restore."))
             .hint(
@@ -248,7 +242,6 @@ fn verify_stream(call: &Call, chosen: &Chosen, one: &mut RestoredStream) -> Resu
     };
     let backing: Vec<&str> = live.backing.iter().map(String::as_str).collect();
     let sum = counts(&chosen.server, &backing)?.into_values().sum();
-    verify::same_as_captured(name, sum, one.docs_expected)?;
     let captured = chosen.captured_stream(name);
     if let Some(captured) = captured.filter(|captured| captured.aliases != live.aliases) {
         let all: BTreeSet<&String> = captured.aliases.keys().chain(live.aliases.keys()).collect();
@@ -262,9 +255,7 @@ fn verify_stream(call: &Call, chosen: &Chosen, one: &mut RestoredStream) -> Resu
             format!("The data stream {name} needs an index template for its next index ({template}), and the server has none.");
         call.review("stream_template_missing", message);
     }
-    one.docs_count = Some(sum);
-    one.state = RestoreState::Restored;
-    Ok(())
+    Ok(sum)
 }
 
 /// The server goes on with what it was asked for, whatever becomes of this call.
@@ -278,21 +269,7 @@ fn resumable(failure: Failure, run: &str) -> Failure {
 }
 
 impl Restored {
-    fn states(&self) -> impl Iterator<Item = RestoreState> + '_ {
-        self.indices.iter().map(|one| one.state).chain(self.streams.iter().map(|one| one.state))
-    }
-
-    fn set_unless(&mut self, others: &BTreeSet<&str>, state: RestoreState) {
-        self.indices.iter_mut().filter(|one| !others.contains(one.index.as_str())).for_each(|one| one.state = state);
-        self.streams.iter_mut().filter(|one| !others.contains(one.stream.as_str())).for_each(|one| one.state = state);
-    }
-
-    fn set_all(&mut self, state: RestoreState) {
-        self.set_unless(&BTreeSet::new(), state);
-    }
-
     fn set(&mut self, name: &str, state: RestoreState) {
         self.indices.iter_mut().filter(|one| one.index == name).for_each(|one| one.state = state);
-        self.streams.iter_mut().filter(|one| one.stream == name).for_each(|one| one.state = state);
     }
 }

@@ -8,7 +8,7 @@ use svc_step::{Call, Failure};
 use super::checks;
 use super::record;
 use super::requests::requests;
-use super::result::{CopiedIndex, CopySet, Direct, Source, State, SwapIndex, Swapped};
+use super::result::{CopiedIndex, CopySet, Source, State, SwapIndex, Swapped};
 use super::undo::{self, Phase};
 use crate::capacity;
 use crate::guard;
@@ -67,9 +67,7 @@ pub(crate) fn forward(
     swapped.snapshot_uuid.clone_from(&set.snapshot_uuid);
     swapped.skipped.clone_from(&set.skipped);
     let (direct, beside): (Vec<&CopiedIndex>, Vec<&CopiedIndex>) = set.indices.iter().partition(|one| one.is_direct());
-    let direct = direct.into_iter();
-    swapped.direct =
-        direct.map(|one| Direct { index: one.index.clone(), uuid: one.uuid.clone(), becomes: one.shape.clone() }).collect();
+    swapped.direct = direct.into_iter().cloned().collect();
     let planned = |one: &CopiedIndex| Source { name: one.copy.clone(), uuid: String::new(), docs_count: 0 };
     let mut targets = Vec::new();
     for one in beside {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use svc_step::action::Action;
 
-use super::result::{Direct, Source, SwapIndex, Swapped};
+use super::result::{CopiedIndex, Source, SwapIndex, Swapped};
 use crate::index::Found;
 use crate::index::act::Act;
 use crate::index::clone::{self, LiveClone};
@@ -67,7 +67,8 @@ fn all_aliases<'a>(item: &'a SwapIndex, index: &'a str) -> impl Iterator<Item = 
 
 /// Phase 4: a clone under a live name.
 pub(super) fn clone_to_live(swapped: &Swapped, item: &SwapIndex, source: &Source) -> Act {
-    Act::CloneCopy { from: source.name.clone(), to: item.index.clone(), marker: swapped.marker() }
+    let (from, to) = (source.name.clone(), item.index.clone());
+    Act::Clone { from, to, lifecycle: Vec::new(), marker: Some(swapped.marker()) }
 }
 
 /// The requests that give indices their settings, each for all that get the same.
@@ -86,8 +87,8 @@ pub(super) fn settings<'a>(of: impl IntoIterator<Item = (&'a str, Value)>) -> Ve
 }
 
 /// What was restored directly is opened for writes when nothing but the end of the swap is left; it is never removed from then on.
-pub(super) fn openings<'a>(direct: impl IntoIterator<Item = &'a Direct>) -> Vec<Act> {
-    let opening = |one: &'a Direct| (one.index.as_str(), one.becomes.clone().unwrap_or_default().block_settings());
+pub(super) fn openings<'a>(direct: impl IntoIterator<Item = &'a CopiedIndex>) -> Vec<Act> {
+    let opening = |one: &'a CopiedIndex| (one.index.as_str(), one.shape.clone().unwrap_or_default().block_settings());
     settings(direct.into_iter().map(opening))
 }
 

@@ -14,6 +14,7 @@ use crate::index::select::PassedOver;
 use crate::index::shape::Shape;
 use crate::index::{Found, Index};
 use crate::restore::source::{Chosen, Origin};
+use crate::snapshot::noted::NotedStream;
 use crate::throttle::RateUsed;
 
 /// Copies that a swap can make live: of a snapshot, or of what is live.
@@ -118,7 +119,7 @@ pub struct Swapped {
     pub indices: Vec<SwapIndex>,
     /// Indices that were not live and were restored directly under their names: they are opened for writes when the others are
     /// exchanged, and going back takes them away.
-    pub direct: Vec<Direct>,
+    pub direct: Vec<CopiedIndex>,
     /// Copies that an unfinished swap which is taken back had exchanged; they go with the exchange.
     pub discarded: Vec<String>,
     /// What stays as it is, and why.
@@ -147,17 +148,6 @@ pub struct SwapIndex {
     /// What the index that was live had beside its documents, or `null` where none was.
     pub was: Option<Shape>,
     /// What the index has when the swap is finished, or `null` where it is taken away.
-    pub becomes: Option<Shape>,
-}
-
-/// An index that was restored directly under its name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Direct {
-    /// Its name.
-    pub index: String,
-    /// Its `uuid`, or `null` before it is there.
-    pub uuid: Option<String>,
-    /// What it has when the swap is finished, or `null` where nobody captured it.
     pub becomes: Option<Shape>,
 }
 
@@ -193,10 +183,8 @@ pub struct Restored {
     pub run: String,
     /// Whether it was restored over what was live.
     pub in_place: bool,
-    /// Every index that is restored.
+    /// Every index that is restored, and in place every data stream.
     pub indices: Vec<RestoredIndex>,
-    /// Every data stream that is restored, in place only.
-    pub streams: Vec<RestoredStream>,
     /// The swap that made it live, which `swap` takes back; `null` where there was none.
     pub swap: Option<Swapped>,
     /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
@@ -207,28 +195,15 @@ pub struct Restored {
     pub plan: Vec<Action>,
 }
 
-/// One index of a restore.
+/// One index or data stream of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoredIndex {
     /// Its name.
     pub index: String,
+    /// Its backing indices in the snapshot where it is a data stream, or `null`.
+    pub backing_indices: Option<Vec<String>>,
     /// How it is restored.
     pub method: RestoreMethod,
-    /// How far it has come.
-    pub state: RestoreState,
-    /// How many documents it holds, or `null` before it is verified.
-    pub docs_count: Option<u64>,
-    /// How many documents were captured, or `null` where none were or writes went on meanwhile.
-    pub docs_expected: Option<u64>,
-}
-
-/// One data stream of a restore in place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RestoredStream {
-    /// Its name.
-    pub stream: String,
-    /// Its backing indices in the snapshot.
-    pub indices: Vec<String>,
     /// How far it has come.
     pub state: RestoreState,
     /// How many documents it holds, or `null` before it is verified.
@@ -402,19 +377,24 @@ impl Swapped {
 impl Restored {
     /// A restore of which nothing is done yet.
     pub(crate) fn planned(call: &Call, chosen: &Chosen, in_place: bool, method: impl Fn(&str) -> RestoreMethod) -> Self {
-        let indices = chosen.indices.iter().map(|index| RestoredIndex {
-            index: index.clone(),
+        let planned = |index: &str, backing_indices: Option<Vec<String>>, docs_expected: Option<u64>| RestoredIndex {
+            index: index.to_owned(),
+            backing_indices,
             method: method(index),
             state: RestoreState::Untouched,
             docs_count: None,
-            docs_expected: chosen.docs_expected(index),
+            docs_expected,
+        };
+        let indices = chosen.indices.iter().map(|index| planned(index, None, chosen.docs_expected(index)));
+        let streams = chosen.streams.iter().map(|name| {
+            let captured = chosen.captured_stream(name);
+            planned(name, Some(chosen.backing(name)), captured.and_then(NotedStream::docs_expected))
         });
         Self {
             origin: chosen.origin.clone(),
             run: call.run_id().to_string(),
             in_place,
-            indices: indices.collect(),
-            streams: Vec::new(),
+            indices: indices.chain(streams).collect(),
             swap: None,
             throttle: None,
             skipped: chosen.skipped.clone(),

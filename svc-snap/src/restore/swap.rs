@@ -22,7 +22,7 @@ use super::checks::refuse_unsound;
 use super::record;
 use super::requests::{blocks, clone_to_live, exchange, finish, live_clones, openings, remove_index, settings};
 use super::result::{Source, State, SwapIndex, Swapped};
-use super::undo::{Phase, phase, phase_of, unfinished, unopened};
+use super::undo::{Phase, phase, phase_of, unfinished};
 use crate::index::act::Act;
 use crate::index::clone::{self, LiveClone, again, is_refusal, same_count, wait_complete};
 use crate::index::copies;
@@ -83,10 +83,9 @@ impl Swap<'_> {
         }
         auto_create.into_iter().for_each(|changed| changed.put_back(self.call, self.server));
         progress.set(total, total);
-        let swapped_in = swapped.indices.iter().map(|item| (item.index.as_str(), &item.becomes));
-        let all = swapped_in.chain(swapped.direct.iter().map(|one| (one.index.as_str(), &one.becomes)));
-        let policies = all.map(|(index, becomes)| (index, becomes.as_ref().and_then(|becomes| becomes.policy.clone())));
-        policy::attach(self.call, self.server, policies);
+        let direct = swapped.direct.iter().map(|one| (one.index.as_str(), one.shape.as_ref()));
+        let all = swapped.indices.iter().map(|item| (item.index.as_str(), item.becomes.as_ref())).chain(direct);
+        policy::attach(self.call, self.server, all.filter_map(|(index, shape)| Some((index, shape?.policy.clone()?))));
         Ended::Finished
     }
 
@@ -295,7 +294,8 @@ impl Swap<'_> {
     fn open_and_block(&self, swapped: &mut Swapped) -> Result<(), Failure> {
         let names = swapped.direct.iter().map(|one| one.index.as_str()).chain(swapped.indices.iter().flat_map(SwapIndex::names));
         let found = look(self.server, &names.collect::<Vec<_>>())?;
-        let acts = [openings(unopened(swapped, &found)), blocks(swapped, Some(&found))].concat();
+        let unopened = swapped.direct.iter().filter(|one| one.is_unopened(&found));
+        let acts = [openings(unopened), blocks(swapped, Some(&found))].concat();
         acts.iter().try_for_each(|act| act.send(self.call, self.server))?;
         set_states(swapped, &found);
         match swapped.indices.iter().find(|item| !item.is_finished()) {

@@ -4,7 +4,7 @@ use svc_step::{Call, Failure};
 
 use super::record;
 use super::requests::live_clones;
-use super::result::{Direct, SwapIndex, Swapped};
+use super::result::{SwapIndex, Swapped};
 use crate::index::act::Act;
 use crate::index::clone::{self, again};
 use crate::index::select::{PassedOver, Reason};
@@ -36,15 +36,6 @@ pub(super) fn phase_of(swapped: &Swapped, found: &Found) -> Phase {
     } else {
         Phase::After
     }
-}
-
-/// What was restored under its own name and takes no writes yet, so that nobody can have written to it.
-pub(super) fn unopened<'a>(swapped: &'a Swapped, found: &Found) -> Vec<&'a Direct> {
-    let is_unopened = |one: &&Direct| {
-        let live = found.get(&one.index);
-        live.is_some_and(|live| Some(&live.uuid) == one.uuid.as_ref() && live.shape.write_block())
-    };
-    swapped.direct.iter().filter(is_unopened).collect()
 }
 
 /// Refuses to go on where a swap has begun and is not finished: its copies may be all that there is of some indices.
@@ -90,7 +81,8 @@ fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
     names.extend(before.direct.iter().map(|one| one.index.as_str()));
     let found = look(server, &names)?;
     let mut acts = clone::undoing(&live_clones(before), &found);
-    acts.extend(Act::each(unopened(before, &found).into_iter().map(|one| one.index.as_str()), Act::Delete));
+    let unopened = before.direct.iter().filter(|one| one.is_unopened(&found));
+    acts.extend(Act::each(unopened.map(|one| one.index.as_str()), Act::Delete));
     Ok(acts)
 }
 
