@@ -130,7 +130,7 @@ fn the_newest_good_point_is_proven_beside_the_live_data_and_no_trace_is_left() {
     let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
     lock.lock().unwrap();
     rehearse(&product).run().fails(8, "locked").unchanged();
-    drop(lock);
+    lock.unlock().unwrap();
     let dry = rehearse(&product).arg("--dry-run").talks().run().ok().unchanged();
     let plan: Vec<&str> = dry.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     for wanted in ["svc-snap stage", "svc-pgrestore stage", "svc-snap discard", "svc-pgrestore discard"] {

@@ -243,10 +243,7 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
         ("exit 1", 1, "failed"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let does = format!(
-            "undo back -- svc-version current\n{}svc-run commit --hint 'To continue:\n  mine'\n{ends}\n",
-            changes("made")
-        );
+        let does = format!("undo back -- svc-version current\n{}svc-run commit\n{ends}\n", changes("made"));
         let ran = own_script(folder.path(), &does).run();
         assert_eq!((ran.status, &ran.doc()["error"]["code"]), (status, &code.into()), "{ran}");
         let ran = ran.unchanged();
@@ -396,7 +393,7 @@ fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repa
     let state = folder.path().join("state");
     let plan =
         |script: &str, parent: Option<&str>, words: &[&str]| json!({"script": script, "parent": parent, "arguments": words});
-    let notes = json!({"facts": {}, "warnings": [], "undo": [], "commit": "To continue:\n  x"});
+    let notes = json!({"facts": {}, "warnings": [], "undo": [], "commit": ""});
     run_left(&state, "20260101t000000z-upgrade", &[("plan.json", plan("svc-upgrade", None, &["a.run"])), ("notes.json", notes)]);
     let tool = |tool: Tool| {
         let tool = tool.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", &state);

@@ -404,7 +404,7 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_at_wo
     lock.lock().unwrap();
     sandbox.run(&["wait", "good"]).ok().unchanged().warns("rate_left_changed");
     assert_eq!(settings(&sandbox), left);
-    drop(lock);
+    lock.unlock().unwrap();
 
     sandbox.run(&["wait", "part"]).fails(7, "snapshot_partial").changed().warns("rate_put_back");
     assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("7mb"), &Value::Null));

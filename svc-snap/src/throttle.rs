@@ -59,7 +59,7 @@ pub(crate) enum Rate {
 /// How fast.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateArg {
-    #[arg(long, value_name = "none|SIZE|server", env = "SVC_SEARCH_RATE_LIMIT", default_value = "server",
+    #[arg(long = "rate-limit", value_name = "none|SIZE|server", env = "SVC_SEARCH_RATE_LIMIT", default_value = "server",
           value_parser = rate, allow_hyphen_values = true)]
     pub(crate) rate: Rate,
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Warning};
+use crate::people::shell_quoted;
 
 /// A file of a journal larger than this is none of ours.
 const LARGEST: u64 = 256 * 1024 * 1024;
@@ -56,7 +57,7 @@ pub struct Notes {
     pub warnings: Vec<Warning>,
     /// Whether a person must look: exit status 9.
     pub review: bool,
-    /// What to run next, from the point of no return on; none before it.
+    /// From the point of no return on: how to go back, or nothing where no command does that. None before it.
     pub commit: Option<String>,
     /// What is to be undone where the run did not come to that point, in the order in which it was registered.
     pub undo: Vec<Undo>,
@@ -263,9 +264,18 @@ impl Journal {
         read_json(&self.dir.join("notes.json")).unwrap_or_else(|| {
             let stops_committed = self.script() == "svc-rollback" && self.has_begun("stop");
             let committed = stops_committed || self.has_begun("installer") || self.has_begun("uninstall");
-            let hint = || format!("To continue:\n  {} --resume {}", self.script(), self.id());
-            Notes { commit: committed.then(hint), ..Notes::default() }
+            Notes { commit: committed.then(String::new), ..Notes::default() }
         })
+    }
+
+    /// What helps where it has passed its point of no return: to resume it, or to go back.
+    #[must_use]
+    pub fn committed_hint(&self) -> Option<String> {
+        let back = self.notes().commit?;
+        let plan = self.plan();
+        let program = if plan.program.is_empty() { self.script() } else { shell_quoted(&[plan.program]) };
+        let resume = format!("To continue:\n  {program} --resume {}", self.id());
+        Some(if back.is_empty() { resume } else { format!("{resume}\n{back}") })
     }
 
     /// Every attempt of every step, in the order of their numbers.

@@ -125,7 +125,7 @@ impl Host {
         fs::write(run.join("plan.json"), plan.to_string()).unwrap();
         for (at, step) in steps.iter().enumerate() {
             if *step == "commit" {
-                fs::write(run.join("notes.json"), json!({"commit": "To continue."}).to_string()).unwrap();
+                fs::write(run.join("notes.json"), json!({"commit": ""}).to_string()).unwrap();
                 continue;
             }
             fs::write(run.join(format!("{:02}-{step}.started", at + 1)), "step\n").unwrap();
@@ -263,7 +263,7 @@ fn the_list_says_the_state_of_each_and_the_age_is_that_of_the_newest_valid_one()
     let damaged: Vec<Value> = ran.result()["points"].as_array().unwrap().iter().map(|one| one["damaged_files"].clone()).collect();
     assert_eq!(damaged[3..5], [json!(["svc_db.backup.sql"]), json!(["SHA256SUMS"])]);
     assert_eq!(host.run(&["list", "--read-all"]).each("state")[0], "damaged");
-    drop(lock);
+    lock.unlock().unwrap();
     assert_eq!(host.run(&["list"]).each("state")[5], "incomplete");
     let table = host.run(&["list", "--table"]).stdout;
     assert!(table.lines().count() == 6 && table.contains("quiesced") && table.contains("damaged: SHA256SUMS"), "{table}");

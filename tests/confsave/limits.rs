@@ -73,7 +73,7 @@ fn another_run_at_the_same_file_is_locked_out() {
     let held = fs::File::open(lock).unwrap();
     held.lock().unwrap();
     call.clone().run().fails(8, "locked").unchanged();
-    drop(held);
+    held.unlock().unwrap();
     call.run().ok().changed();
 }
 

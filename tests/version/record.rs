@@ -116,6 +116,6 @@ fn a_marker_that_another_run_is_at_is_locked() {
     held.lock().unwrap();
     place.tool("forget").run().fails(8, "locked").unchanged();
     place.tool("record").args(["2.0.1", "--force"]).run().fails(8, "locked").unchanged();
-    drop(held);
+    held.unlock().unwrap();
     place.tool("forget").run().ok().changed();
 }

@@ -141,8 +141,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     // One that has passed its point of no return and is not finished is resumed.
     if let Some(cut) = rollbacks.iter().find(|run| run.notes().commit.is_some()).filter(|run| !run.is_ok()) {
         let message = format!("The rollback {} has begun to change things and is not finished.", cut.id());
-        let hint = format!("To continue:\n  svc-rollback --resume {}", cut.id());
-        return Err(Failure::refused("rollback_unfinished", message).hint(hint));
+        return Err(Failure::refused("rollback_unfinished", message).hint(cut.committed_hint().unwrap_or_default()));
     }
     // A second one would remove what was written since. (By the ID, since it may have been taken from another folder.)
     let is_of_upgrade = |run: &&Journal| {

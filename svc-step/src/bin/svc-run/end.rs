@@ -89,7 +89,7 @@ pub fn finish(
     };
     if let Some(failed) = &failed {
         let document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
-        let helps = hint(run, failed, committed.as_deref(), undone.then(|| as_before(&document)).flatten(), args);
+        let helps = hint(run, failed, undone.then(|| as_before(&document)).flatten(), args);
         outcome.hint = Some(left_to_undo.map_or(helps.clone(), |left| format!("{left}\n{helps}")));
     }
     publish(run, args, outcome, signal)
@@ -147,19 +147,20 @@ pub fn as_before(document: &Document<RunResult>) -> Option<String> {
 }
 
 /// Before the point of no return everything was undone; after it, the script has told what helps.
-fn hint(run: &Run, failed: &Failed, committed: Option<&str>, as_before: Option<String>, args: &SuperviseArgs) -> String {
+fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseArgs) -> String {
     let own = failed.hint.clone();
+    let committed = run.committed().and_then(|back| Some((run.journal().committed_hint()?, back)));
     let join =
         |parts: [Option<String>; 3]| parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
     if let Some(rolled_back) = undo::rolled_back(run) {
         return match rolled_back {
             Ok(version) => join([Some(format!("{ROLLED_BACK}: {version} runs again.")), own, None]),
             Err(hint) => {
-                join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, committed.map(str::to_owned)])
+                join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, committed.map(|(helps, _)| helps)])
             }
         };
     }
-    if let Some(committed) = committed {
+    if let Some((committed, back)) = committed {
         // The same command again is refused now.
         let own = own.map(|own| own.replace(AND_AGAIN, ""));
         if own.as_ref().is_some_and(|own| own.starts_with(ROLLED_BACK)) {
@@ -175,21 +176,15 @@ fn hint(run: &Run, failed: &Failed, committed: Option<&str>, as_before: Option<S
             // What it says of itself does not hold for all of this run.
             let helps = own.split(again::SAME_COMMAND).next().unwrap_or_default();
             let helps = helps.trim_start_matches(NOTHING_CHANGED).trim();
-            return join([Some(helps.to_owned()), None, Some(committed.to_owned())]);
+            return join([Some(helps.to_owned()), None, Some(committed)]);
         }
         let is_hook = failed.step.as_ref().is_some_and(|step| step.starts_with("hook-"));
         let rerun = (failed.code == "command_failed" && !is_hook && script.is_none()).then(|| external::rerun_hint(run));
         let is_rerun = [&own, &rerun].into_iter().flatten().any(|hint| hint.contains("--rerun-installer"));
-        let committed = if is_rerun { without_continuing(committed) } else { committed };
-        return join([own, rerun, Some(committed.to_owned())]);
+        // That resumes it too.
+        return join([own, rerun, Some(if is_rerun { back } else { committed })]);
     }
     join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
-}
-
-/// A hint of the point of no return without how to continue, which is another command where the installer is to be run again.
-fn without_continuing(hint: &str) -> &str {
-    let rest = hint.strip_prefix("To continue:\n").map(|rest| rest.split_once('\n').map_or("", |(_, rest)| rest));
-    rest.unwrap_or(hint)
 }
 
 /// The run of the step that failed, where that is a script, which has told what helps.

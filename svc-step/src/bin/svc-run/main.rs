@@ -84,8 +84,8 @@ enum Verb {
     },
     /// The point of no return: from here on the run is resumed, not undone
     Commit {
-        /// What to run next where the run fails or is killed
-        #[arg(long)]
+        /// How to go back from there, as lines; how to resume the run is said by itself
+        #[arg(long, default_value = "")]
         hint: String,
     },
     /// Show the checks of the preflight; a failed one ends the run

@@ -409,7 +409,7 @@ mod tests {
     }
 
     fn committed() -> Notes {
-        Notes { commit: Some("To continue:\n  svc-rollback --resume".to_owned()), ..Notes::default() }
+        Notes { commit: Some(String::new()), ..Notes::default() }
     }
 
     #[test]

@@ -336,7 +336,7 @@ impl<'a> Runs<'a> {
         let hops = |run: &Journal| format!("To continue with the hops:\n  {} --resume {}", run.script(), run.id());
         match self.unfinished_outer(run) {
             Some(outer) => hops(&outer),
-            None => match run.notes().commit {
+            None => match run.committed_hint() {
                 Some(hint) => hint,
                 None if run.has_begun("hop-1") => hops(run),
                 // What is complete then is not undone.
@@ -470,10 +470,10 @@ mod tests {
             ),
             (
                 "killed after the commit",
-                |made| made.notes(&json!({"commit": "To continue:\n  c d"})),
+                |made| made.notes(&json!({"commit": "To go back:\n  c d"})),
                 State::Interrupted,
                 "It was interrupted.",
-                Some("To continue:\n  c d"),
+                Some("To continue:\n  svc-upgrade --resume 20261120t020003z-first\nTo go back:\n  c d"),
             ),
             (
                 "a rollback that was to stop the service, and whose notes were lost",
@@ -562,14 +562,14 @@ mod tests {
             [State::Running, State::Running, State::Interrupted]
         );
         assert_eq!(state(&hop).steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["running"]);
-        drop(held);
+        held.unlock().unwrap();
         let held = lock("external.lock", &format!("{}\n", hop.journal().dir().join("01-installer").display()));
         assert_eq!(
             [state(&outer).state, state(&hop).state, state(&other).state],
             [State::ExternalRunning, State::ExternalRunning, State::Interrupted]
         );
         assert_eq!(state(&outer).steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["outcome unknown"]);
-        drop(held);
+        held.unlock().unwrap();
         assert_eq!(state(&hop).state, State::Interrupted);
         // The command lives, and its holder was killed.
         let this = std::process::id().to_string();
