@@ -141,7 +141,7 @@ impl<'a> Client<'a> {
         write();
         let restored = restore().ok().changed().warns("nothing_kept");
         assert_eq!(
-            (&restored.result()["streams"][0]["state"], self.count("content-logs")),
+            (&restored.result()["indices"][0]["state"], self.count("content-logs")),
             (&json!("restored"), 1),
             "{restored}"
         );

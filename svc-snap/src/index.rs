@@ -22,9 +22,7 @@ use crate::server::path::path;
 /// What the server shows of one index.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Index {
-    /// Its `uuid`.
     pub uuid: String,
-    /// Whether it is closed.
     pub closed: bool,
     /// Whether every primary shard is started.
     pub whole: bool,
@@ -43,7 +41,6 @@ impl Index {
     }
 }
 
-/// Indices by their names.
 pub(crate) type Found = BTreeMap<String, Index>;
 
 /// Looks at the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name

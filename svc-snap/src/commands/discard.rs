@@ -43,22 +43,16 @@ pub struct DiscardArgs {
 /// Copies of ours that are not there any more.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Discarded {
-    /// The cluster.
     pub cluster_uuid: String,
-    /// The run whose copies they were.
     pub run: String,
     /// Every copy that the server shows of the run, and of which its document or record speaks.
     pub indices: Vec<DiscardedIndex>,
-    /// The requests, in their order.
     pub plan: Vec<Action>,
 }
 
-/// One copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiscardedIndex {
-    /// Its name.
     pub name: String,
-    /// What became of it.
     pub state: DiscardState,
 }
 

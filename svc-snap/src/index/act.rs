@@ -78,7 +78,6 @@ impl Act {
         Action::request(method, path, body)
     }
 
-    /// Sends it.
     pub(crate) fn send(&self, call: &Call, server: &Server) -> Result<(), Failure> {
         let (method, path, body) = self.request();
         call.people().detail(&format!("{method} {path}"));

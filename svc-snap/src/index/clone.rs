@@ -10,6 +10,7 @@ use svc_step::{Call, Failure, Status};
 use crate::guard::refuse_any;
 use crate::index::act::Act;
 use crate::index::count::counts;
+use crate::index::shape::Shape;
 use crate::index::{Found, Index, look, portions, unready};
 use crate::server::Server;
 
@@ -27,16 +28,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A live index, and the copy that is made of it.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveClone<'a> {
-    /// The live index.
     pub index: &'a str,
     /// Its `uuid`: another index of that name is neither cloned nor touched.
     pub uuid: &'a str,
     /// The name of the copy; `None`: it is only blocked.
     pub copy: Option<&'a str>,
-    /// The settings of its lifecycle, which the copy does not have.
-    pub lifecycle: Vec<String>,
-    /// Whether it took no writes before.
-    pub was_blocked: bool,
+    /// What it had before beside its documents.
+    pub was: &'a Shape,
     /// Whether it was closed before; it is opened for its clone.
     pub was_closed: bool,
 }
@@ -51,7 +49,7 @@ impl LiveClone<'_> {
     }
 
     fn is_blocked_by_us(&self, found: &Found) -> bool {
-        !self.was_blocked && self.live(found).is_some_and(|live| live.shape.write_block())
+        !self.was.write_block() && self.live(found).is_some_and(|live| live.shape.write_block())
     }
 
     fn is_opened_by_us(&self, found: &Found) -> bool {
@@ -88,7 +86,7 @@ fn clones(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let missing = all.iter().filter(|one| !one.has_copy(found));
     let clone = |one: &LiveClone<'_>| {
         let (from, to) = (one.index.to_owned(), one.copy?.to_owned());
-        Some(Act::Clone { from, to, lifecycle: one.lifecycle.clone(), marker: None })
+        Some(Act::Clone { from, to, lifecycle: one.was.lifecycle.keys().cloned().collect(), marker: None })
     };
     missing.filter_map(clone).collect()
 }

@@ -140,9 +140,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 /// Something that is not taken, or not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PassedOver {
-    /// The index or data stream.
     pub name: String,
-    /// Why.
     pub reason: Reason,
 }
 

@@ -35,7 +35,6 @@ pub(crate) struct HowArgs {
 /// What is asked for under one live name.
 #[derive(Debug, Clone, PartialEq)]
 struct SwapTarget {
-    /// The live name.
     index: String,
     /// What is to become live; `None`: it is to be taken away.
     source: Option<Source>,

@@ -81,7 +81,6 @@ impl Begun {
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub begun: Begun,
-    /// The run whose copies these are.
     pub run: RunId,
     /// Whether the document says that the step succeeded; a record never does.
     pub is_ok: bool,

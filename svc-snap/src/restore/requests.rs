@@ -20,15 +20,8 @@ impl SwapIndex {
 /// What is live, as it is blocked and cloned. The clone of an unfinished swap that is taken back is not.
 pub(super) fn live_clones(swapped: &Swapped) -> Vec<LiveClone<'_>> {
     let clones = swapped.indices.iter().filter_map(|item| {
-        let was = item.was.as_ref()?;
-        Some(LiveClone {
-            index: &item.index,
-            uuid: item.live_uuid.as_deref()?,
-            copy: item.previous.as_deref(),
-            lifecycle: was.lifecycle.keys().cloned().collect(),
-            was_blocked: was.write_block(),
-            was_closed: item.live_closed,
-        })
+        let (uuid, was) = (item.live_uuid.as_deref()?, item.was.as_ref()?);
+        Some(LiveClone { index: &item.index, uuid, copy: item.previous.as_deref(), was, was_closed: item.live_closed })
     });
     clones.collect()
 }

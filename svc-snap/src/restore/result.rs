@@ -20,7 +20,6 @@ use crate::throttle::RateUsed;
 /// Copies that a swap can make live: of a snapshot, or of what is live.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CopySet {
-    /// The cluster.
     pub cluster_uuid: String,
     /// The snapshot's `uuid`, or `null` for a clone.
     pub snapshot_uuid: Option<String>,
@@ -32,7 +31,6 @@ pub struct CopySet {
     pub indices: Vec<CopiedIndex>,
     /// What else the snapshot holds, or is live, and why it is not copied.
     pub skipped: Vec<PassedOver>,
-    /// The requests, in their order.
     pub plan: Vec<Action>,
 }
 
@@ -76,9 +74,7 @@ pub enum CopyState {
 pub struct Staged {
     #[serde(flatten)]
     pub copies: CopySet,
-    /// The repository.
     pub repository: String,
-    /// The snapshot.
     pub snapshot: String,
     /// The disk space for it before it began; `null` where an earlier call has staged it.
     pub disk_space: Option<Room>,
@@ -98,7 +94,6 @@ pub struct Cloned {
 /// A swap: what had been staged, cloned or replaced is live now.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Swapped {
-    /// The cluster.
     pub cluster_uuid: String,
     /// The run whose copies these are; their names hold it, and `--run` takes it.
     pub run: String,
@@ -124,7 +119,6 @@ pub struct Swapped {
     pub discarded: Vec<String>,
     /// What stays as it is, and why.
     pub skipped: Vec<PassedOver>,
-    /// The requests, in their order.
     pub plan: Vec<Action>,
 }
 
@@ -154,11 +148,8 @@ pub struct SwapIndex {
 /// A copy that becomes live.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
-    /// Its name.
     pub name: String,
-    /// Its `uuid`.
     pub uuid: String,
-    /// How many documents it holds.
     pub docs_count: u64,
 }
 
@@ -191,14 +182,12 @@ pub struct Restored {
     pub throttle: Option<RateUsed>,
     /// What else the snapshot holds, and why it is not restored.
     pub skipped: Vec<PassedOver>,
-    /// The requests, in their order.
     pub plan: Vec<Action>,
 }
 
 /// One index or data stream of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoredIndex {
-    /// Its name.
     pub index: String,
     /// Its backing indices in the snapshot where it is a data stream, or `null`.
     pub backing_indices: Option<Vec<String>>,
@@ -284,15 +273,8 @@ impl CopySet {
     /// What is live, as it is blocked and cloned.
     pub(crate) fn live_clones(&self) -> Vec<LiveClone<'_>> {
         let clones = self.indices.iter().filter_map(|one| {
-            let shape = one.shape.as_ref()?;
-            Some(LiveClone {
-                index: &one.index,
-                uuid: one.live_uuid.as_deref()?,
-                copy: Some(&one.copy),
-                lifecycle: shape.lifecycle.keys().cloned().collect(),
-                was_blocked: shape.write_block(),
-                was_closed: false,
-            })
+            let (uuid, was) = (one.live_uuid.as_deref()?, one.shape.as_ref()?);
+            Some(LiveClone { index: &one.index, uuid, copy: Some(&one.copy), was, was_closed: false })
         });
         clones.collect()
     }

@@ -18,7 +18,6 @@ use crate::snapshot::source::SourceArgs;
 use crate::snapshot::{self, Snapshot, fit, verdict};
 use crate::throttle::{Rate, RateArg, Rates};
 
-/// What to restore.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhatArgs {
     #[command(flatten)]
@@ -37,13 +36,9 @@ pub(crate) struct WhatArgs {
 /// The snapshot that something is restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
-    /// The cluster.
     pub cluster_uuid: String,
-    /// The repository.
     pub repository: String,
-    /// The snapshot.
     pub snapshot: String,
-    /// The snapshot's `uuid`.
     pub snapshot_uuid: String,
 }
 

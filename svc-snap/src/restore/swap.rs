@@ -214,12 +214,11 @@ impl Swap<'_> {
         let is_external = |item: &&SwapIndex| item.source.is_some() && !swapped.is_marked(found, &item.index);
         let external = swapped.indices.iter().filter(is_external);
         let external = external.filter_map(|item| Some((item.index.clone(), found.get(&item.index)?)));
-        let kept: Vec<(String, &Index, String)> = external
-            .map(|(name, live)| {
-                let copy = copies::conflict(&swapped.previous_name(&name), &live.uuid);
-                (name, live, copy)
-            })
-            .collect();
+        let kept = external.map(|(name, live)| {
+            let copy = copies::conflict(&swapped.previous_name(&name), &live.uuid);
+            (name, live, copy)
+        });
+        let kept: Vec<(String, &Index, String)> = kept.collect();
         if kept.is_empty() {
             return Ok(BTreeSet::new());
         }
@@ -231,8 +230,7 @@ impl Swap<'_> {
                 index,
                 uuid: &live.uuid,
                 copy: Some(copy),
-                lifecycle: live.shape.lifecycle.keys().cloned().collect(),
-                was_blocked: false,
+                was: &live.shape,
                 was_closed: live.closed,
             })
             .collect();
