@@ -89,7 +89,7 @@ impl<'a> Client<'a> {
         let restored = from(&["restore"], &created).ok().changed();
         let indices = restored.result()["indices"].as_array().unwrap();
         let method = |name: &str| indices.iter().find(|one| one["index"] == name).unwrap()["method"].clone();
-        assert_eq!((way("content-a"), way("content-lone")), (json!("swapped"), json!("direct")), "{restored}");
+        assert_eq!((method("content-a"), method("content-lone")), (json!("swapped"), json!("direct")), "{restored}");
         assert_eq!(self.count("content-all"), 1);
         from(&["discard"], &restored).ok().changed();
         from(&["restore", "--in-place", "--on-conflict", "delete"], &created).ok().changed();
