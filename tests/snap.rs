@@ -397,31 +397,22 @@ fn a_create_whose_document_was_lost_is_waited_for_by_its_run() {
 }
 
 #[test]
-fn what_a_killed_staging_and_an_abandoned_restore_left_to_the_server_is_waited_for() {
-    let sandbox = Sandbox::on(Host::shared().unwrap().search, "brought");
+fn a_restore_in_place_that_gave_up_waiting_is_resumed_by_the_same_command() {
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "resume");
     sandbox
         .run(&["register", "--location", sandbox.location().to_str().unwrap(), "--setting", "max_restore_bytes_per_sec=125kb"])
         .ok();
     sandbox.noise("docs", 20);
     let created = sandbox.run(&["create", "s"]).ok();
-    let run = "20261120t020003z-brought";
-    let staging = sandbox.tool(&["stage", "--from", "-", "--run-id", run]).stdin(created.text()).spawn();
-    let copy = format!("svc-staged-{run}-{}", sandbox.name("docs"));
-    wait::until("the copy", LONG, || (sandbox.search.request("GET", &format!("/{copy}"), None).ok()?.0 == 200).then_some(()))
-        .unwrap();
-    staging.signal(Signal::SIGKILL);
-    staging.wait();
-    sandbox.run(&["wait", "--run", run, "--timeout", "300ms"]).fails(6, "timeout").unchanged();
-    let waited = sandbox.run(&["wait", "--run", run]).ok().unchanged();
-    let brought = json!([{"index": sandbox.name("docs"), "name": copy, "docs_count": 20, "docs_expected": 20}]);
-    assert_eq!((&waited.result()["brought"], &waited.result()["name"]), (&brought, &json!("s")));
-    sandbox.run(&["discard", "--run", run]).ok().changed();
-    sandbox.run(&["wait", "--run", run]).fails(4, "run_not_found");
-
-    let restore = ["restore", "--in-place", "--on-conflict", "delete", "--timeout", "10s"];
-    let left = sandbox.from(&restore, &created).fails(6, "timeout").changed();
-    let waited = sandbox.from(&["wait"], &left).ok().unchanged();
-    assert_eq!(waited.result()["brought"][0]["docs_count"], 20);
+    let run = "20261120t020003z-resume";
+    let restore = ["restore", "--in-place", "--on-conflict", "delete", "--run-id", run];
+    let left = sandbox.from(&[&restore[..], &["--timeout", "10s"]].concat(), &created).fails(6, "timeout").changed();
+    assert!(left.doc()["error"]["hint"].as_str().unwrap().contains(run), "{left}");
+    sandbox.from(&["stage", "--run-id", run], &created).refused("run_in_use");
+    let resumed = sandbox.from(&restore, &created).ok().unchanged();
+    assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&sandbox.name("docs"))), (&json!(20), 20));
+    sandbox.run(&["wait", "--run", run]).fails(4, "run_not_found").unchanged();
+    sandbox.from(&["wait"], &left).fails(2, "from_wrong_schema").unchanged();
     assert_eq!(sandbox.run(&["wait"]).status, 2);
 }
 

@@ -41,7 +41,7 @@ fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
     let clone = sandbox.run(&["clone"]).ok().changed();
     assert_eq!(sandbox.content(), before, "what is live is as it was, and takes writes");
     let copies: Vec<_> =
-        clone.result()["indices"].as_array().unwrap().iter().map(|one| one["clone"].as_str().unwrap().to_owned()).collect();
+        clone.result()["indices"].as_array().unwrap().iter().map(|one| one["copy"].as_str().unwrap().to_owned()).collect();
     assert_eq!(sandbox.copies(), copies);
     for copy in &copies {
         let settings = sandbox.settings(copy);
@@ -85,7 +85,7 @@ fn a_clone_that_is_not_needed_is_removed_by_its_document_or_its_run() {
     sandbox.from(&["swap", "--back"], &clone).fails(2, "not_swapped").unchanged();
     sandbox.ask("DELETE", &format!("/{}", sandbox.name("c")), None);
     // What is left of it is the only way back to what was live then.
-    sandbox.ask("DELETE", &format!("/{}", clone.result()["indices"][0]["clone"].as_str().unwrap()), None);
+    sandbox.ask("DELETE", &format!("/{}", clone.result()["indices"][0]["copy"].as_str().unwrap()), None);
     let rest = sandbox.copies();
     sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("copy_missing").unchanged();
     assert_eq!((sandbox.copies(), rest.len()), (rest, 1));
@@ -122,7 +122,7 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
     // Its own removal takes the block off too.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
     killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(50)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
-    sandbox.run(&["swap", "--run", &run_id(50)]).refused("not_proven");
+    sandbox.run(&["swap", "--run", &run_id(50)]).refused("not_verified");
     sandbox.run(&["discard", "--run", &run_id(50)]).ok().changed();
     assert_eq!(sandbox.content(), content);
     // A clone that is taken back has removed what an earlier one left all the same.

@@ -88,8 +88,8 @@ impl<'a> Client<'a> {
         }
         let restored = from(&["restore"], &created).ok().changed();
         let indices = restored.result()["indices"].as_array().unwrap();
-        let way = |name: &str| indices.iter().find(|one| one["index"] == name).unwrap()["way"].clone();
-        assert_eq!((way("content-a"), way("content-lone")), (json!("swapped"), json!("direct")), "{restored}");
+        let method = |name: &str| indices.iter().find(|one| one["index"] == name).unwrap()["method"].clone();
+        assert_eq!((method("content-a"), method("content-lone")), (json!("swapped"), json!("direct")), "{restored}");
         assert_eq!(self.count("content-all"), 1);
         from(&["discard"], &restored).ok().changed();
         from(&["restore", "--in-place", "--on-conflict", "delete"], &created).ok().changed();
@@ -134,11 +134,14 @@ impl<'a> Client<'a> {
         let created = silent(tool(&["create", "streams"]).run()).ok().changed();
         assert_eq!(created.result()["captured_streams"][0]["name"], "content-logs", "{created}");
         assert_eq!(created.result()["captured_streams"][0]["indices"][0]["docs_exact"], true, "{created}");
-        let restore = || silent(tool(&["restore", "--streams-in-place", "--from", "-"]).stdin(created.text()).run());
+        let restore = || {
+            let tool = tool(&["restore", "--in-place", "--on-conflict", "close", "--from", "-"]);
+            silent(tool.stdin(created.text()).run())
+        };
         write();
         let restored = restore().ok().changed().warns("nothing_kept");
         assert_eq!(
-            (&restored.result()["streams"][0]["state"], self.count("content-logs")),
+            (&restored.result()["indices"][0]["state"], self.count("content-logs")),
             (&json!("restored"), 1),
             "{restored}"
         );
@@ -292,7 +295,7 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     assert_eq!(created.result()["wanted"], json!(["search-a"]));
     server.ask("DELETE", "/search-a", None).unwrap();
     let restored = by_token(&["restore", "--from", "-"]).stdin(created.text()).run().ok().changed();
-    assert_eq!((&restored.result()["indices"][0]["way"], client.count("search-a")), (&json!("direct"), 1), "{restored}");
+    assert_eq!((&restored.result()["indices"][0]["method"], client.count("search-a")), (&json!("direct"), 1), "{restored}");
 
     authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
     server.lay("old.pem", "server.pem").unwrap();

@@ -70,7 +70,7 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
             let finished = sandbox.from(&["swap"], &staged).ok();
             assert_eq!(finished.states(), ["new", "new"], "{at}");
             assert_eq!(sandbox.content(), before, "{at}");
-            let kept: Vec<_> = [0, 1].map(|at| finished.result()["indices"][at]["kept"].as_str().unwrap().to_owned()).into();
+            let kept: Vec<_> = [0, 1].map(|at| finished.result()["indices"][at]["previous"].as_str().unwrap().to_owned()).into();
             assert_eq!((sandbox.names().len(), sandbox.copies()), (4, kept.clone()), "{at}");
             assert_eq!([&kept[0], &kept[1]].map(|kept| sandbox.count(kept)), [25, 4], "{at}");
             sandbox.from(&["swap"], &staged).ok().unchanged();
@@ -239,12 +239,12 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
     wait::until("the staged index", LONG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
     tool.signal(Signal::SIGKILL);
     tool.wait();
-    sandbox.run(&["swap", "--run", &run_id(1)]).refused("not_proven");
+    sandbox.run(&["swap", "--run", &run_id(1)]).refused("not_verified");
     // The same command again finds what the killed call left, and begins anew.
     let again = || sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).run().ok();
     let staged = again().changed();
-    assert_eq!(staged.states(), ["proven"]);
-    assert_eq!(sandbox.copies(), [staged.result()["indices"][0]["staged"].as_str().unwrap()]);
+    assert_eq!(staged.states(), ["verified"]);
+    assert_eq!(sandbox.copies(), [staged.result()["indices"][0]["copy"].as_str().unwrap()]);
     assert_eq!(again().unchanged().result()["indices"], staged.result()["indices"], "it is so already");
     sandbox.run(&["discard", "--run", &run_id(1)]).ok().changed();
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
@@ -260,7 +260,7 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
     }
     let restored = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(2)]).stdin(created.text()).run().ok().changed();
     assert_eq!(sandbox.count(&live), before);
-    assert_eq!(sandbox.copies(), [restored.result()["swap"]["indices"][0]["kept"].as_str().unwrap()]);
+    assert_eq!(sandbox.copies(), [restored.result()["swap"]["indices"][0]["previous"].as_str().unwrap()]);
 }
 
 #[test]

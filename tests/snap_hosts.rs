@@ -166,7 +166,7 @@ fn two_hosts_that_do_the_same_at_once_never_make_a_mixture() {
         ended.iter().for_each(told);
         assert!(sandbox.content() == old, "{}\n{}", ended[0], ended[1]);
         if let Some(won) = ended.iter().find(|ran| ran.status == 0) {
-            let proven = won.result()["indices"].as_array().unwrap().iter().map(|one| one["clone"].as_str().unwrap().to_owned());
+            let proven = won.result()["indices"].as_array().unwrap().iter().map(|one| one["copy"].as_str().unwrap().to_owned());
             assert_eq!(sandbox.copies(), proven.collect::<Vec<_>>(), "{}\n{}", ended[0], ended[1]);
         }
         clear(&hosts);

@@ -145,7 +145,7 @@ fn assert_proven(restored: &Value, counts: bool) {
     let indices = restored["result"]["indices"].as_array().unwrap();
     assert!(indices.len() >= INDICES.len(), "{restored}");
     for one in indices {
-        assert_eq!(one["way"], "direct", "{restored}");
+        assert_eq!(one["method"], "direct", "{restored}");
         assert_eq!(one["docs_expected"], if counts { one["docs_count"].clone() } else { Value::Null }, "{restored}");
     }
 }

@@ -5,17 +5,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
 use svc_tests::terminal::on_terminal;
 use svc_tests::tool::Ran;
-use svc_tests::wait;
 use tempfile::TempDir;
-
-const LONG: Duration = svc_tests::wait::HANG;
 
 /// A terminal of 120 columns.
 struct Terminal<'a> {
@@ -93,7 +89,7 @@ fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_snapshot_and_of_the_wait
 
 /// On a server of the test's own, whose restores are slow.
 #[test]
-fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_restore_and_of_the_wait_for_it() {
+fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_restore() {
     let host = Host::shared().unwrap();
     let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
     let sandbox = Sandbox::on(own.search.clone(), "back").registered(&[]);
@@ -113,23 +109,7 @@ fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_restore_and_of_the_wait_
     assert!(screen.split('\r').any(|line| line.contains("swap: 0/1")), "{screen}");
     assert_eq!(document["schema"], "svc-snap.restore/1");
 
-    // What a killed staging left to the server.
-    let begun = |run: &str| {
-        let tool = sandbox.tool(&["stage", "--from", &from, "--run-id", run]).spawn();
-        let copy = format!("/svc-staged-{run}-{}", sandbox.name("docs"));
-        let is_there = || (sandbox.search.request("GET", &copy, None).ok()?.0 == 200).then_some(());
-        wait::until("the copy", LONG, is_there).unwrap();
-        tool.signal(Signal::SIGKILL);
-        tool.wait();
-    };
-    begun("20261120t020004z-bar");
-    let (screen, document) = terminal.run(&["wait", "--run", "20261120t020004z-bar"]);
-    shows(&screen, "restore");
-    assert_eq!(document["result"]["brought"][0]["docs_count"], 20);
-
     // Not a byte without a terminal.
-    begun("20261120t020005z-bar");
-    assert_eq!(sandbox.run(&["wait", "--run", "20261120t020005z-bar"]).ok().stderr, "");
     assert_eq!(sandbox.run(&["restore", "--from", &from]).ok().stderr, "");
     let asked = sandbox.tool(&["stage", "--from", &from, "--progress", "json"]).talks().run().ok();
     let line: Value = serde_json::from_str(asked.stderr.lines().next().unwrap()).unwrap();

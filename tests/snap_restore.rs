@@ -102,7 +102,7 @@ fn what_is_another_applications_or_the_securitys_never_changes() {
 
 #[test]
 fn a_direct_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
-    let sandbox = Sandbox::new("direct");
+    let sandbox = Sandbox::new("unopened");
     let alias = sandbox.name("alias");
     let lost = sandbox.written_through(&alias, "lost");
     sandbox.fill(&lost, 0, 20);

@@ -1,14 +1,11 @@
 //! What is live is given up only for what is proven, and no document says that nothing was changed where nobody knows.
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::gate::{Gate, Side};
-use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
 use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
-use svc_tests::wait;
 
 /// What the document says of an index or a data stream.
 fn state(ran: &Ran, list: &str, key: &str, name: &str) -> String {
@@ -28,7 +25,7 @@ fn a_staged_copy_that_is_not_as_it_was_proven_never_replaces_what_is_live() {
     let created = sandbox.create("s1");
     sandbox.fill(&docs, 10, 15);
     let staged = sandbox.from(&["stage"], &created).ok();
-    let copy = staged.result()["indices"][0]["staged"].as_str().unwrap().to_owned();
+    let copy = staged.result()["indices"][0]["copy"].as_str().unwrap().to_owned();
     let set = |settings: Value| drop(sandbox.ask("PUT", &format!("/{copy}/_settings"), Some(settings)));
     set(json!({"index.blocks.write": null}));
     sandbox.ask("PUT", &format!("/{copy}/_doc/surplus?refresh=true"), Some(json!({"n": 1})));
@@ -70,14 +67,24 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::After).hanging_up();
     let lost = restore("close", &gate).fails(6, "answer_lost").changed();
     assert_eq!(gate.seen().len(), 2, "nothing is opened again: {:?}", gate.seen());
-    assert_eq!(state(&lost, "indices", "index", &docs), "under_way");
-    let waited = sandbox.from(&["wait"], &lost).ok();
-    assert_eq!((&waited.result()["brought"][0]["docs_count"], sandbox.count(&docs)), (&json!(10), 10));
+    assert_eq!(state(&lost, "indices", "index", &docs), "in_progress");
+    // The same command of the same run waits for it and verifies it; it restores nothing again.
+    let run = lost.doc()["run_id"].as_str().unwrap();
+    let gate = Gate::to(&sandbox.search.url).unwrap();
+    let resume = ["restore", "--in-place", "--on-conflict", "close", "--from", "-", "--run-id", run];
+    let resumed = sandbox.tool(&resume).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).run().ok().unchanged();
+    assert_eq!((gate.seen().len(), state(&resumed, "indices", "index", &docs)), (0, "restored".to_owned()));
+    assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&docs)), (&json!(10), 10));
+    // What is written afterwards is nobody's to verify.
+    sandbox.fill(&docs, 10, 15);
+    sandbox.tool(&resume).stdin(created.text()).run().ok().unchanged();
+    assert_eq!(sandbox.count(&docs), 15);
+    sandbox.run(&["discard", "--run", run]).refused("restored_in_place");
     // The deletion before it.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After).hanging_up();
     let lost = restore("delete", &gate).fails(6, "answer_lost");
     assert!(lost.doc()["changed"].is_null(), "{lost}");
-    assert_eq!(state(&lost, "indices", "index", &docs), "under_way");
+    assert_eq!(state(&lost, "indices", "index", &docs), "in_progress");
     sandbox.from(&["restore", "--in-place", "--on-conflict", "delete"], &created).ok().changed();
     assert_eq!(sandbox.count(&docs), 10);
 }
@@ -135,80 +142,10 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
     let failed = tool.run().fails(7, "count_differs").changed();
     assert_eq!(
         (state(&failed, "indices", "index", &gone), state(&failed, "indices", "index", &docs)),
-        ("under_way".to_owned(), "untouched".to_owned())
+        ("in_progress".to_owned(), "untouched".to_owned())
     );
     let causes = failed.doc()["error"]["causes"].to_string();
     assert!(sandbox.copies().iter().all(|copy| causes.contains(copy)) && sandbox.copies().len() == 1, "{failed}");
-}
-
-#[test]
-fn a_data_stream_restored_in_place_is_waited_for_with_the_rest() {
-    let sandbox = Sandbox::new("stream-wait");
-    if sandbox.search.product != Product::OpenSearch {
-        return svc_tests::skip(
-            "a data stream in place, waited for: Elasticsearch without its module does not serve /_data_stream",
-        );
-    }
-    let logs = sandbox.stream_template("logs", 0);
-    let write = || sandbox.fill_stream(&logs, 0, 1);
-    write();
-    sandbox.simple("docs", 4);
-    let created = sandbox.create("s1");
-    let cut = |number: usize| {
-        write();
-        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, Side::After).hanging_up();
-        let tool = sandbox.tool(&["restore", "--in-place", "--on-conflict", "close", "--from", "-"]).stdin(created.text());
-        tool.env("SVC_SEARCH_URL", gate.url()).run().fails(6, "answer_lost").changed()
-    };
-    // Close, restore, delete the stream, restore it.
-    let lost = cut(4);
-    assert_eq!(state(&lost, "streams", "stream", &logs), "under_way");
-    let waited = sandbox.from(&["wait"], &lost).ok();
-    assert_eq!(state(&waited, "streams", "stream", &logs), "restored");
-    assert_eq!(waited.result()["streams"][0]["docs_count"], 1);
-    let lost = cut(3);
-    assert_eq!(state(&lost, "streams", "stream", &logs), "absent", "its deletion was asked for");
-    sandbox.from(&["wait"], &lost).review("streams_not_asked_for");
-    sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok();
-    assert_eq!(sandbox.count(&logs), 1);
-}
-
-#[test]
-fn what_a_killed_staging_left_goes_before_the_next_one_of_whatever_run() {
-    let sandbox = Sandbox::new("killed-stage");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
-    let stage = |number| sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(number)]).stdin(created.text());
-    let copy = |number| format!("svc-staged-{}-{docs}", run_id(number));
-    // Killed by hand: the next call has another run, and only the note and the names on the server tell of it.
-    Gate::kill_at(&sandbox.search.url, 1, Side::After, stage(1));
-    wait::until("the copy", wait::HANG, || (sandbox.copies() == [copy(1)]).then_some(())).unwrap();
-    let dry = stage(2).args(["--dry-run"]).run().ok().unchanged();
-    assert_eq!(
-        dry.result()["plan"][0],
-        json!({"kind": "request", "method": "DELETE", "path": format!("/{}", copy(1)), "body": null})
-    );
-    assert_eq!(sandbox.copies(), [copy(1)]);
-    let second = stage(2).run().ok().warns("staging_removed");
-    assert!(second.text().contains(&run_id(1)), "{second}");
-    assert_eq!(sandbox.copies(), [copy(2)]);
-    sandbox.run(&["discard", "--run", &run_id(1)]).fails(4, "swap_not_found");
-    // What is proven is another run's to swap, and stays.
-    sandbox.from(&["restore", "--run-id", &run_id(3)], &created).ok();
-    assert!(sandbox.copies().contains(&copy(2)), "{:?}", sandbox.copies());
-
-    // One that is at work holds the lock.
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
-    let working = stage(4).env("SVC_SEARCH_URL", gate.url()).spawn();
-    wait::until("the first request", wait::HANG, || gate.is_closed().then_some(())).unwrap();
-    wait::until("its copy", wait::HANG, || sandbox.copies().contains(&copy(4)).then_some(())).unwrap();
-    stage(5).run().fails(8, "locked").unchanged();
-    let dry = stage(5).args(["--dry-run"]).run().ok().unchanged();
-    assert!(!dry.result()["plan"].to_string().contains(&copy(4)), "{dry}");
-    working.signal(Signal::SIGKILL);
-    working.wait();
-    sandbox.from(&["restore", "--run-id", &run_id(6)], &created).ok().warns("staging_removed");
-    assert!(!sandbox.copies().contains(&copy(4)), "{:?}", sandbox.copies());
 }
 
 #[test]
@@ -231,7 +168,7 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
         }
     });
     let staged = sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", proxy.url()).run().ok();
-    let needed = &staged.result()["room"]["needed_bytes"];
+    let needed = &staged.result()["disk_space"]["needed_bytes"];
     if sandbox.search.product == Product::Elasticsearch {
         assert!(needed.as_u64().unwrap() > 0 && !proxy.seen().iter().any(|request| request.contains("/_status?")), "{staged}");
     } else {

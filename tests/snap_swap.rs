@@ -66,7 +66,7 @@ fn a_restore_brings_everything_back_as_it_was_and_is_taken_back_whole() {
         assert_eq!(&after[name], expected, "{name}");
     }
     assert_eq!(after[&sandbox.name("e")], upgraded[&sandbox.name("e")], "what the backup does not hold stays");
-    let ways: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| one["way"].clone()).collect();
+    let ways: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| one["method"].clone()).collect();
     assert_eq!(ways, ["swapped", "swapped", "swapped", "direct"]);
     assert_eq!(sandbox.copies().len(), 3, "{:?}", sandbox.copies());
 
@@ -159,7 +159,11 @@ fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snap
     let restored = sandbox.run(&["restore", "s1"]).ok().changed();
     assert_eq!(sandbox.content(), before);
     assert!(
-        restored.result()["indices"].as_array().unwrap().iter().all(|one| one["way"] == "direct" && one["state"] == "restored")
+        restored.result()["indices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|one| one["method"] == "direct" && one["state"] == "restored")
     );
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     sandbox.from(&["swap"], &restored).ok();
@@ -193,7 +197,7 @@ fn a_closed_live_index_is_swapped_too() {
     sandbox.ask("POST", &format!("/{live}/_close"), None);
     let restored = sandbox.from(&["restore"], &created).ok();
     assert_eq!(sandbox.content(), before);
-    let kept = restored.result()["swap"]["indices"][0]["kept"].as_str().unwrap();
+    let kept = restored.result()["swap"]["indices"][0]["previous"].as_str().unwrap();
     assert_eq!(sandbox.count(kept), 15);
 }
 

@@ -77,7 +77,7 @@ fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_cha
     let text = fs::read_to_string(&record).unwrap();
     for half in ["", &text[..text.len() / 2]] {
         fs::write(&record, half).unwrap();
-        for step in ["swap", "discard", "wait"] {
+        for step in ["swap", "discard"] {
             let ran = sandbox.run(&[step, "--run", run]).fails(7, "swap_record_invalid").unchanged();
             assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
         }
@@ -91,7 +91,7 @@ fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_cha
     other["result"]["snapshot"]["uuid"] = json!("another");
     sandbox.tool(&["restore", "--from", "-"]).stdin(other.to_string()).run().refused("other_snapshot");
     let mut forged = staged.doc().clone();
-    forged["result"]["indices"][0]["staged"] = json!(live);
+    forged["result"]["indices"][0]["copy"] = json!(live);
     forged["result"]["indices"][0]["index"] = json!("x");
     sandbox.tool(&["discard", "--from", "-"]).stdin(forged.to_string()).run().fails(2, "from_damaged").unchanged();
     assert_eq!(sandbox.content(), content);

@@ -137,7 +137,7 @@ fn a_write_that_was_accepted_during_a_swap_is_in_the_kept_index_or_in_the_new_on
     let swapped = sandbox.from(&["swap"], &staged).ok();
     let (accepted, _) = writer.end();
     assert!(!accepted.is_empty());
-    let kept = swapped.result()["indices"][0]["kept"].as_str().unwrap();
+    let kept = swapped.result()["indices"][0]["previous"].as_str().unwrap();
     let mut held: Vec<String> = Vec::new();
     for name in [kept, &index] {
         held.extend(content::documents(&sandbox.search.url, name).unwrap()[name].documents.keys().cloned());

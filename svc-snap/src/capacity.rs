@@ -12,9 +12,8 @@ use crate::client::json::{members, number, text};
 use crate::client::path::path;
 use crate::client::{Product, Server};
 use crate::index::{Index, portions};
-use crate::restore::chosen::Chosen;
-use crate::restore::record::swapped::SwapIndex;
-use crate::restore::stage::Bring;
+use crate::restore::result::SwapIndex;
+use crate::restore::source::Chosen;
 
 /// The room for what is restored, as it was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -113,10 +112,10 @@ struct Load {
 /// Refuses what the data nodes have no room for, before anything is sent: a node that is past its low watermark gets no shard, past
 /// its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to everybody.
 /// `copies` of ours are removed first.
-pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], copies: &[&str]) -> Result<Room, Failure> {
+pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, names: &[&str], copies: &[&str]) -> Result<Room, Failure> {
     let (capacity, given_up) = (Capacity::get(&chosen.server)?, held_by(&chosen.server, copies)?);
     let free_bytes = left(&capacity.disks, given_up.bytes);
-    let Some(load) = load_of(call, chosen, brings)? else { return Ok(Room { needed_bytes: None, free_bytes }) };
+    let Some(load) = load_of(call, chosen, names)? else { return Ok(Room { needed_bytes: None, free_bytes }) };
     capacity.refuse_bytes(load, given_up, "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.")?;
     capacity.refuse_shards(load.shards.saturating_sub(given_up.shards), "The restore needs")?;
     Ok(Room { needed_bytes: Some(load.bytes), free_bytes })
@@ -124,8 +123,8 @@ pub(crate) fn refuse_without(call: &Call, chosen: &Chosen, brings: &[Bring], cop
 
 /// The same of a restore in place, which first gives up `live`, the indices of the same names: what does not even fit then is
 /// refused before anything is closed or deleted.
-pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Bring], live: &[&str]) -> Result<(), Failure> {
-    let Some(load) = load_of(call, chosen, brings)? else { return Ok(()) };
+pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, names: &[&str], live: &[&str]) -> Result<(), Failure> {
+    let Some(load) = load_of(call, chosen, names)? else { return Ok(()) };
     let (capacity, given_up) = (Capacity::get(&chosen.server)?, held_by(&chosen.server, live)?);
     let hint = "Free disk space (svc-snap health shows the disks), or restore less (--indices).";
     capacity.refuse_bytes(load, given_up, hint)?;
@@ -133,13 +132,13 @@ pub(crate) fn refuse_without_in_place(call: &Call, chosen: &Chosen, brings: &[Br
 }
 
 /// The size of the indices in the snapshot; `None`, with a warning, if it is not known.
-fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load>, Failure> {
+fn load_of(call: &Call, chosen: &Chosen, names: &[&str]) -> Result<Option<Load>, Failure> {
     let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
     // Elasticsearch has the sizes in one file.
     if chosen.server.product == Product::Elasticsearch {
         let found = chosen.server.get(&format!("{snapshot}?index_details=true&filter_path=snapshots.index_details"))?;
         let details = found.pointer("/snapshots/0/index_details").unwrap_or_default();
-        if let Some(load) = load(details, brings, ["/size_in_bytes", "/shard_count"]) {
+        if let Some(load) = load(details, names, ["/size_in_bytes", "/shard_count"]) {
             return Ok(Some(load));
         }
     }
@@ -153,7 +152,7 @@ fn load_of(call: &Call, chosen: &Chosen, brings: &[Bring]) -> Result<Option<Load
     let why = match status {
         Ok(status) => {
             let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
-            return Ok(Some(load(indices, brings, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default()));
+            return Ok(Some(load(indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default()));
         }
         Err(why) => why,
     };
@@ -222,7 +221,7 @@ fn most_shards(indices: &[SwapIndex], found: &BTreeMap<String, Index>) -> u64 {
     for item in indices {
         let live = found.get(&item.index).filter(|_| item.live_uuid.is_some());
         let shards = live.map_or(0, |live| live.shards);
-        kept += if item.kept.is_some() { shards } else { 0 };
+        kept += if item.previous.is_some() { shards } else { 0 };
         removed += live.filter(|live| !live.closed).map_or(0, |live| live.shards * u64::from(1 + live.shape.number_of_replicas));
         let Some(source) = item.source.as_ref().and_then(|source| found.get(&source.name)) else { continue };
         // One that is not staged yet shows no shards.
@@ -246,9 +245,9 @@ fn shards_of(server: &Server, names: &[&str]) -> Result<u64, Failure> {
 }
 
 /// The sum over these indices of a snapshot; `None` if one of them is missing.
-fn load(indices: &Value, brings: &[Bring], [bytes, shards]: [&str; 2]) -> Option<Load> {
-    brings.iter().try_fold(Load::default(), |sum, one| {
-        let index = indices.get(&one.index)?;
+fn load(indices: &Value, names: &[&str], [bytes, shards]: [&str; 2]) -> Option<Load> {
+    names.iter().try_fold(Load::default(), |sum, name| {
+        let index = indices.get(name)?;
         Some(Load { bytes: sum.bytes + number(index, bytes)?, shards: sum.shards + number(index, shards)? })
     })
 }
@@ -378,10 +377,9 @@ mod tests {
     fn only_the_restored_indices_count() {
         let index = |bytes: u64| json!({"stats": {"total": {"size_in_bytes": bytes}}, "shards_stats": {"total": 2}});
         let indices = json!({"a": index(10), "b": index(20), "c": index(40)});
-        let bring = |name: &str| Bring { index: name.to_owned(), target: name.to_owned() };
-        let load = |brings: &[Bring]| load(&indices, brings, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
-        assert_eq!(load(&[bring("a"), bring("c")]), Some(Load { bytes: 50, shards: 4 }));
-        assert_eq!(load(&[bring("a"), bring("d")]), None);
+        let load = |names: &[&str]| load(&indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        assert_eq!(load(&["a", "c"]), Some(Load { bytes: 50, shards: 4 }));
+        assert_eq!(load(&["a", "d"]), None);
     }
 
     #[test]

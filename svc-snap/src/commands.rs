@@ -16,3 +16,4 @@ pub(crate) mod show;
 pub(crate) mod stage;
 pub(crate) mod swap;
 pub(crate) mod verify;
+pub(crate) mod wait;

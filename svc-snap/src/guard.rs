@@ -5,7 +5,7 @@ use svc_step::{Call, Failure};
 
 use crate::client::Server;
 use crate::client::json::members;
-use crate::index::scope::Scope;
+use crate::index::select::Scope;
 
 /// Blocks of indices by the servers' numbers for them. Beside these there is that of writes, which hinders no step.
 const BLOCKS: [(&str, &str); 4] = [("5", "read_only"), ("7", "read"), ("9", METADATA), ("12", "read_only_allow_delete")];
@@ -19,33 +19,31 @@ pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }
 
-/// Whether a run of this host holds that lock.
-pub(crate) fn is_locked(call: &Call, server: &Server) -> bool {
-    holder(call, server).is_some()
-}
-
 /// Who holds it, as [`Lock::holder`].
 pub(crate) fn holder(call: &Call, server: &Server) -> Option<String> {
     Lock::holder(call, "indices", &format!("of {}", server.cluster_uuid))
 }
 
-/// Refuses names outside the scope.
-pub(crate) fn refuse_outside<'a>(scope: &Scope, names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-    let outside: Vec<&str> = names.filter(|name| !scope.contains(name)).collect();
-    if outside.is_empty() {
+/// Refuses (3) where there are such names, and names all of them.
+pub(crate) fn refuse_any<T: AsRef<str>>(code: &str, message: &str, names: &[T], hint: &str) -> Result<(), Failure> {
+    if names.is_empty() {
         return Ok(());
     }
-    Err(Failure::refused("outside_scope", format!("Not the service's own indices: {}.", outside.join(", ")))
-        .hint("Widen the scope with --scope (SVC_INDICES) if they are."))
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    Err(Failure::refused(code, format!("{message}: {}.", names.join(", "))).hint(hint))
 }
 
-/// Refuses names that are needed for `what` and that are there already.
+/// Refuses names outside the scope (3).
+pub(crate) fn refuse_outside(scope: &Scope, names: &[&str]) -> Result<(), Failure> {
+    let outside: Vec<&str> = names.iter().copied().filter(|name| !scope.contains(name)).collect();
+    let hint = "Widen the scope with --scope (SVC_INDICES) if they are.";
+    refuse_any("outside_scope", "Not the service's own indices", &outside, hint)
+}
+
+/// Refuses names that are needed for `what` and that are there already (3).
 pub(crate) fn refuse_in_use(what: &str, in_use: &[&str]) -> Result<(), Failure> {
-    if in_use.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused("name_in_use", format!("Names that are needed for {what} are in use: {}.", in_use.join(", ")))
-        .hint("svc-snap discard --run RUN removes what an earlier call of that run left; another --run-id uses other names."))
+    let hint = "svc-snap discard --run RUN removes what an earlier call of that run left; another --run-id uses other names.";
+    refuse_any("name_in_use", &format!("Names that are needed for {what} are in use"), in_use, hint)
 }
 
 /// Refuses indices with a block that a step would fail at half-way: `hinders` says of an index and its block whether it is one.

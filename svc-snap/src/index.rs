@@ -4,11 +4,8 @@ pub(crate) mod act;
 pub(crate) mod clone;
 pub(crate) mod copies;
 pub(crate) mod count;
-pub(crate) mod held;
-pub(crate) mod live;
 pub(crate) mod policy;
-pub(crate) mod resolve;
-pub(crate) mod scope;
+pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod stream;
 
@@ -25,25 +22,31 @@ use crate::index::shape::Shape;
 /// What the server shows of one index.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Index {
-    /// Its `uuid`.
     pub uuid: String,
-    /// Whether it is closed.
     pub closed: bool,
     /// Whether every primary shard is started.
     pub whole: bool,
     /// How many primary shards it has.
     pub shards: u64,
+    /// When it was created, in milliseconds since 1970; a restored index keeps that date.
+    pub created_ms: Option<i64>,
     /// What it has beside its documents.
     pub shape: Shape,
 }
 
+impl Index {
+    /// A copy of ours that is not made yet.
+    pub(crate) fn of_copy() -> Self {
+        Self { uuid: String::new(), closed: false, whole: true, shards: 0, created_ms: None, shape: Shape::of_copy() }
+    }
+}
+
+pub(crate) type Found = BTreeMap<String, Index>;
+
 /// Looks at the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name
 /// leads to.
-///
-/// # Errors
-/// The server does not answer, or refuses.
-pub(crate) fn look(server: &Server, names: &[&str]) -> Result<BTreeMap<String, Index>, Failure> {
-    let mut found = BTreeMap::new();
+pub(crate) fn look(server: &Server, names: &[&str]) -> Result<Found, Failure> {
+    let mut found = Found::new();
     for names in portions(names) {
         let listed = names.join(",");
         let shown = server.get(&format!("{}?{SHOWN}", path(&[&listed])))?;
@@ -67,9 +70,6 @@ pub(crate) fn look(server: &Server, names: &[&str]) -> Result<BTreeMap<String, I
 }
 
 /// Those of these names that are there and lack a primary shard.
-///
-/// # Errors
-/// The server does not answer, or refuses.
 pub(crate) fn unready<'a>(server: &Server, names: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
     let found = look(server, names)?;
     Ok(names.iter().copied().filter(|name| found.get(*name).is_some_and(|index| !index.whole)).collect())
@@ -115,6 +115,7 @@ fn index(
         closed: text("index.verified_before_close") == "true",
         whole,
         shards: text("index.number_of_shards").parse().unwrap_or(0),
+        created_ms: text("index.creation_date").parse().ok(),
         shape: Shape::read(settings, aliases, is_in_stream),
     }
 }

@@ -14,7 +14,6 @@ mod repository;
 mod restore;
 mod snapshot;
 mod throttle;
-mod wait;
 
 use clap::{Parser, Subcommand};
 use schemars::Schema;
@@ -67,8 +66,8 @@ enum Step {
     Verify(commands::verify::VerifyArgs),
     /// Take a snapshot, wait for it, and verify it
     Create(commands::create::CreateArgs),
-    /// Wait until a snapshot, a staging or a restore has ended, and verify it
-    Wait(wait::WaitArgs),
+    /// Wait until a snapshot has ended, and verify it
+    Wait(commands::wait::WaitArgs),
     /// Show one snapshot, and whether it is valid
     Show(commands::show::ShowArgs),
     /// List the snapshots of a repository
@@ -107,7 +106,7 @@ impl Tool for Cli {
             Step::Register(args) => call.step("register", args.dry.dry_run, |call| commands::register::run(&args, call)),
             Step::Verify(args) => call.step("verify", false, |call| commands::verify::run(&args, call)),
             Step::Create(args) => call.step("create", args.dry.dry_run, |call| commands::create::run(&args, call)),
-            Step::Wait(args) => call.step("wait", false, |call| wait::run(&args, call)),
+            Step::Wait(args) => call.step("wait", false, |call| commands::wait::run(&args, call)),
             Step::Show(args) => call.step("show", false, |call| commands::show::run(&args, call)),
             Step::List(args) => call.step("list", false, |call| commands::list::run(&args, call)),
             Step::Stage(args) => call.step("stage", args.dry.dry_run, |call| commands::stage::run(&args, call)),
@@ -137,14 +136,14 @@ pub fn schemas() -> Vec<(String, Schema)> {
         svc_step::schema::of::<commands::register::Registered>(Cli::NAME, "register"),
         svc_step::schema::of::<commands::verify::Verified>(Cli::NAME, "verify"),
         svc_step::schema::of::<commands::create::Created>(Cli::NAME, "create"),
-        svc_step::schema::of::<wait::Waited>(Cli::NAME, "wait"),
+        svc_step::schema::of::<commands::wait::Waited>(Cli::NAME, "wait"),
         svc_step::schema::of::<commands::show::Shown>(Cli::NAME, "show"),
         svc_step::schema::of::<commands::list::Listed>(Cli::NAME, "list"),
-        svc_step::schema::of::<restore::record::staged::Staged>(Cli::NAME, "stage"),
-        svc_step::schema::of::<restore::record::swapped::Swapped>(Cli::NAME, "swap"),
+        svc_step::schema::of::<restore::result::Staged>(Cli::NAME, "stage"),
+        svc_step::schema::of::<restore::result::Swapped>(Cli::NAME, "swap"),
         svc_step::schema::of::<commands::discard::Discarded>(Cli::NAME, "discard"),
-        svc_step::schema::of::<restore::record::restored::Restored>(Cli::NAME, "restore"),
-        svc_step::schema::of::<restore::record::clone::Cloned>(Cli::NAME, "clone"),
+        svc_step::schema::of::<restore::result::Restored>(Cli::NAME, "restore"),
+        svc_step::schema::of::<restore::result::Cloned>(Cli::NAME, "clone"),
         svc_step::schema::of::<commands::cleanup::CleanedUp>(Cli::NAME, "cleanup"),
         svc_step::schema::of::<commands::delete::Deleted>(Cli::NAME, "delete"),
         svc_step::schema::of::<commands::prune::Pruned>(Cli::NAME, "prune"),

@@ -1,15 +1,14 @@
-//! What brings copies into use: their `source`, the `plan` of a swap with its `checks`, the `swap` itself, the restore `in_place`, and
-//! what runs have begun, as documents and notes `record` it.
+//! How copies become live: where they come from (`source`), the staging and its verification (`stage`, `verify`), the swap (`plan` with
+//! its `checks`, `requests`, `swap`, `undo`), the restore `in_place`, and what runs `record` of it with each `result`.
 
 mod checks;
-pub(crate) mod chosen;
-pub(crate) mod earlier;
 pub(crate) mod in_place;
 pub(crate) mod plan;
 pub(crate) mod record;
-pub(crate) mod restored;
+mod requests;
+pub(crate) mod result;
 pub(crate) mod source;
 pub(crate) mod stage;
-pub(crate) mod streams;
 pub(crate) mod swap;
 pub(crate) mod undo;
+pub(crate) mod verify;

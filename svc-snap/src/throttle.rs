@@ -21,7 +21,7 @@ use svc_step::{Call, Failure, Status, Stopped};
 use crate::client::Effect;
 use crate::client::Server;
 use crate::client::path::path;
-use crate::index::scope::Scope;
+use crate::index::select::Scope;
 use crate::{guard, repository};
 
 /// `0` is no throttle.

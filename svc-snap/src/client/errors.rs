@@ -94,6 +94,9 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "index_in_the_way", "An open index of the same name exists.",
         "svc-snap restore without --in-place stages beside it; in place, see --on-conflict.")
         .on(&["snapshot_restore_exception"], &["open index with same name"]),
+    Rule::new(Status::Refused, "snapshot_older_than_server", "The snapshot holds an index that is too old for this server.",
+        "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.")
+        .on(&["snapshot_restore_exception"], &["minimum index compatibility version", "cannot be upgraded"]),
     Rule::new(Status::Invalid, "repository_unusable", "Not every node of the server can write to the repository.",
         "Its folder must be the same one for every node, owned by the server's user: svc-snap configure --location DIR.")
         .on(&["repository_verification_exception"], &[]),

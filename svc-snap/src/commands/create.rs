@@ -22,9 +22,7 @@ use crate::client::busy::{self, MOMENT, is_busy};
 use crate::client::path::path;
 use crate::client::{Effect, Pending, RequestError, failed};
 use crate::guard;
-use crate::index::live::{Live, live};
-use crate::index::resolve::{PassedOver, Patterns};
-use crate::index::scope::ScopeArg;
+use crate::index::select::{self, PassedOver, Patterns, ScopeArg, Selected};
 use crate::repository::{self, RepositoryArg};
 use crate::snapshot::captured::{self, Backup, Captured};
 use crate::snapshot::follow::{self, Follow};
@@ -101,7 +99,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let mark = args.mark.mark(call)?;
     let server = Server::connect(&args.connection, call)?;
     let _lock = repository::lock(call, &server, &args.repository.repository, &args.dry)?;
-    let live = live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
+    let live = select::live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
     // The servers take no snapshot of an index that cannot be read, and nothing can be captured of one whose metadata is blocked.
     guard::refuse_blocked(&server, |index, block| matches!(block, "read" | guard::METADATA) && live.holds(index))?;
     for _ in 1..RACES {
@@ -115,7 +113,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     create(args, call, &server, &mark, &live)
 }
 
-fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Live) -> StepResult<Created> {
+fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Selected) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let (name, found) = choose(args, call, server, mark)?;
     // The body of the procedure (2.2), with names: a snapshot of `*` would hold our own hidden copies too.

@@ -1,6 +1,6 @@
-//! `discard`: what was staged, cloned, kept or replaced is removed. Which copies a run has, the names on the server say.
+//! `discard`: what was staged, cloned or replaced is removed. Which copies a run has, the names on the server say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,20 +16,17 @@ use crate::client::auth::Connection;
 use crate::commands::clone;
 use crate::guard;
 use crate::index::act::Act;
-use crate::index::copies;
-use crate::index::live;
-use crate::index::scope::ScopeArg;
-use crate::index::{Index, look};
-use crate::restore::record::given::Given;
-use crate::restore::record::{self, Begun};
-use crate::restore::swap;
+use crate::index::select::{self, ScopeArg};
+use crate::index::{Found, copies, look};
+use crate::restore::record::{self, Begun, Given};
+use crate::restore::undo;
 use crate::throttle::Left;
 
 /// Arguments of `svc-snap discard`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap discard --from staged.json                 a staging that was only a rehearsal
-  svc-snap discard --run 20261120t020003z-hand        what the swap of that run kept")]
+  svc-snap discard --run 20261120t020003z-hand        what the swap of that run replaced")]
 pub struct DiscardArgs {
     #[command(flatten)]
     given: GivenArgs,
@@ -46,22 +43,16 @@ pub struct DiscardArgs {
 /// Copies of ours that are not there any more.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Discarded {
-    /// The cluster.
     pub cluster_uuid: String,
-    /// The run whose copies they were.
     pub run: String,
-    /// Every copy that the server shows of the run, and that its document or note speaks of.
+    /// Every copy that the server shows of the run, and of which its document or record speaks.
     pub indices: Vec<DiscardedIndex>,
-    /// The requests, in their order.
     pub plan: Vec<Action>,
 }
 
-/// One copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiscardedIndex {
-    /// Its name.
     pub name: String,
-    /// What became of it.
     pub state: DiscardState,
 }
 
@@ -78,8 +69,8 @@ pub enum DiscardState {
 }
 
 pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
-    let is_unnoted = args.given.run().is_some_and(|run| !swaps::path(call, run).exists());
-    let (given, run) = match args.given.run().filter(|_| is_unnoted) {
+    let is_unrecorded = args.given.run().is_some_and(|run| !swaps::path(call, run).exists());
+    let (given, run) = match args.given.run().filter(|_| is_unrecorded) {
         Some(run) => (None, run.clone()),
         None => {
             let Given { begun, run, .. } = Given::read(&args.given, call)?;
@@ -88,43 +79,43 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     };
     let server = Server::connect(&args.connection, call)?;
     if let Some(given) = &given {
-        refuse_foreign(given, &run)?;
+        refuse_external(given, &run)?;
         args.other.check(given.cluster_uuid(), &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
     }
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
-    let noted = record::noted(call, &run)?;
-    for one in [&given, &noted].into_iter().flatten() {
+    let recorded = record::find(call, &run)?;
+    for one in [&given, &recorded].into_iter().flatten() {
         if let Begun::Swapped(swapped) = one {
-            swap::refuse_unfinished(&server, swapped)?;
+            undo::refuse_unfinished(&server, swapped)?;
         }
     }
-    let all: Vec<String> = live::names(&server)?.indices.into_iter().map(|index| index.name).collect();
+    let all: Vec<String> = select::names(&server)?.indices;
     // Two services may have been given the same run id.
-    let is_ours = |name: &&String| copies::is_copy_of(name, &run, |index| args.scope.scope.contains(index));
+    let is_ours = |name: &&String| copies::is_copy_of(name, run.as_str(), |index| args.scope.scope.contains(index));
     let mut names: BTreeSet<String> = all.iter().filter(is_ours).cloned().collect();
     if given.is_none() {
         refuse_last(&run, &names, &all)?;
     }
-    let spoken_of = [&given, &noted].into_iter().flatten().flat_map(Begun::copies);
-    names.extend(spoken_of.filter(|name| copies::is_own_of(name, &run)).map(str::to_owned));
-    clear(args, call, &server, &run, &names, noted.as_ref())
+    let named = [&given, &recorded].into_iter().flatten().flat_map(Begun::copies);
+    names.extend(named.filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
+    clear(args, call, &server, &run, &names, recorded.as_ref())
 }
 
-/// Removes the copies of these names, and the note of their run, where there is one.
+/// Removes the copies of these names, and the record of their run, where there is one.
 fn clear(
     args: &DiscardArgs,
     call: &Call,
     server: &Server,
     run: &RunId,
     names: &BTreeSet<String>,
-    noted: Option<&Begun>,
+    recorded: Option<&Begun>,
 ) -> StepResult<Discarded> {
     let found = look(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
-    refuse_holders(&found)?;
+    refuse_aliased(&found)?;
     let left = Left::find(call, server, None)?;
     // A call that was killed may have left a live index without writes.
-    let blocked = match noted {
-        Some(Begun::Cloned(clone)) => clone::blocked(server, clone)?,
+    let blocked = match recorded {
+        Some(Begun::Copies(set)) => clone::blocked(server, set)?,
         _ => Vec::new(),
     };
     let unblocks = Act::each(blocked.iter().map(String::as_str), Act::Unblock);
@@ -144,7 +135,7 @@ fn clear(
         .iter()
         .try_for_each(|act| act.send(call, server))
         .and_then(|()| removals.iter().try_for_each(|act| remove(call, server, act, &mut discarded)))
-        .and_then(|()| if noted.is_some() { swaps::remove(call, run) } else { Ok(()) });
+        .and_then(|()| if recorded.is_some() { swaps::remove(call, run) } else { Ok(()) });
     match ended {
         Ok(()) => Ok(discarded),
         Err(failure) => Err(Stopped::with(failure, discarded)),
@@ -160,51 +151,41 @@ fn remove(call: &Call, server: &Server, act: &Act, discarded: &mut Discarded) ->
     Ok(())
 }
 
-/// Refuses copies of a run of which nothing is noted here, its note being lost or on another host, where there are none or they may
-/// be all that there is.
+/// Refuses copies of a run of which nothing is recorded here, its record being lost or on another host, where there are none or they
+/// may be all that there is.
 fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<(), Failure> {
     if names.is_empty() {
         return Err(Failure::not_found(
             "swap_not_found",
-            format!("Nothing is noted of the run {run} here, and no copy bears its name."),
+            format!("Nothing is recorded of the run {run} here, and no copy bears its name."),
         )
         .hint("svc-snap health lists the copies that there are."));
     }
-    // A swap that was cut may have left no other copy: neither of what was live nor of what was to become so.
-    let is_last = |name: &&String| copies::copied_from(name, run).is_some_and(|index| !all.iter().any(|other| other == index));
+    // An interrupted swap may have left no other copy: neither of what was live nor of what was to become so.
+    let is_last =
+        |name: &&String| copies::copied_from(name, run.as_str()).is_some_and(|index| !all.iter().any(|other| other == index));
     let last: Vec<&str> = names.iter().filter(is_last).map(String::as_str).collect();
-    if last.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused(
-        "copy_may_be_the_last",
-        format!("Nothing is noted of the run {run}, and what these are copies of is not live: {}.", last.join(", ")),
-    )
-    .hint("Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand."))
+    let message = format!("Nothing is recorded of the run {run}, and what these are copies of is not live");
+    let hint = "Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand.";
+    guard::refuse_any("copy_may_be_the_last", &message, &last, hint)
 }
 
 /// Refuses a document that names other indices than copies that its run made.
-fn refuse_foreign(given: &Begun, run: &RunId) -> Result<(), Failure> {
-    let foreign: Vec<&str> = given.copies().into_iter().filter(|name| !copies::is_own_of(name, run)).collect();
-    if foreign.is_empty() {
+fn refuse_external(given: &Begun, run: &RunId) -> Result<(), Failure> {
+    let external: Vec<&str> = given.copies().into_iter().filter(|name| !copies::is_own_of(name, run.as_str())).collect();
+    if external.is_empty() {
         return Ok(());
     }
     Err(Failure::usage(
         "from_damaged",
-        format!("The document names indices that are no copies of its run {run}: {}.", foreign.join(", ")),
+        format!("The document names indices that are no copies of its run {run}: {}.", external.join(", ")),
     )
     .hint("Hand over the document as the tool printed it."))
 }
 
-fn refuse_holders(found: &BTreeMap<String, Index>) -> Result<(), Failure> {
-    let holders: Vec<&str> =
+fn refuse_aliased(found: &Found) -> Result<(), Failure> {
+    let aliased: Vec<&str> =
         found.iter().filter(|(_, index)| !index.shape.aliases.is_empty()).map(|(name, _)| name.as_str()).collect();
-    if holders.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused(
-        "copy_in_use",
-        format!("Copies that have aliases are in use and are not removed: {}.", holders.join(", ")),
-    )
-    .hint("GET /_cat/aliases shows them; finish the swap, or move the aliases."))
+    let hint = "GET /_cat/aliases shows them; finish the swap, or move the aliases.";
+    guard::refuse_any("copy_in_use", "Copies that have aliases are in use and are not removed", &aliased, hint)
 }

@@ -12,9 +12,8 @@ use crate::client::auth::Connection;
 use crate::client::json::{list, members, number, text};
 use crate::client::path::path;
 use crate::client::{Product, Server};
-use crate::index::resolve::Patterns;
-use crate::index::scope::{Scope, ScopeArg};
-use crate::index::{copies, live};
+use crate::index::copies;
+use crate::index::select::{self, Patterns, Scope, ScopeArg};
 use crate::repository::{self, RepositoryArg, verdict};
 use crate::snapshot;
 use crate::throttle::Left;
@@ -179,7 +178,7 @@ fn is_ready(scope: &Scope, cluster: &Value) -> bool {
 fn get(args: &HealthArgs, call: &Call, server: &Server) -> Result<Health, Failure> {
     let scope = &args.scope.scope;
     let cluster = server.get(CLUSTER)?;
-    let content = live::any(server, scope, &Patterns::parse("*"))?;
+    let content = select::any_live(server, scope, &Patterns::parse("*"))?;
     let in_scope = |name: &str| content.holds(name);
     let mut red_indices: Vec<String> = red(&cluster).filter(|name| in_scope(name)).cloned().collect();
     red_indices.sort();
@@ -280,7 +279,7 @@ fn indices_bytes(server: &Server, in_scope: impl Fn(&str) -> bool) -> Result<Opt
 
 /// The copies of what is in the scope.
 fn own_copies(server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
-    let names = live::names(server)?.indices.into_iter().map(|index| index.name);
+    let names = select::names(server)?.indices.into_iter();
     let (own, live): (Vec<_>, Vec<_>) = names.partition(|name| copies::is_own(name));
     let own = own.into_iter().filter(|name| copies::may_be_of(name, |index| scope.contains(index)));
     Ok(own.map(|name| OwnCopy { run: copies::run_of(&name, &live), name }).collect())

@@ -1,15 +1,15 @@
-//! `stage`: a snapshot restored beside the live indices and proven there, without an effect on them.
+//! `stage`: a snapshot restored beside the live indices and verified there, without an effect on them.
+
+use std::collections::BTreeSet;
 
 use svc_step::common::DryRun;
 use svc_step::{Call, StepResult};
 
 use crate::guard;
-use crate::index::copies;
-use crate::restore::chosen::{Chosen, WhatArgs};
-use crate::restore::earlier::Earlier;
 use crate::restore::record;
-use crate::restore::record::staged::Staged;
-use crate::restore::stage::{self, Bring};
+use crate::restore::result::Staged;
+use crate::restore::source::{Chosen, WhatArgs};
+use crate::restore::stage::{self, Earlier};
 
 /// Arguments of `svc-snap stage`.
 #[derive(Debug, clap::Args)]
@@ -18,39 +18,23 @@ pub struct StageArgs {
     #[command(flatten)]
     what: WhatArgs,
     #[command(flatten)]
-    streams: StreamsArg,
-    #[command(flatten)]
     pub(crate) dry: DryRun,
-}
-
-/// What to do with data streams.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub(crate) struct StreamsArg {
-    /// Restore data streams, which cannot be staged, in place after the swap; nothing of what is live of them is kept
-    #[arg(long)]
-    pub streams_in_place: bool,
 }
 
 pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     let chosen = Chosen::find(&args.what, call)?;
-    let streams: Vec<&str> = chosen.streams.iter().filter(|_| !args.streams.streams_in_place).map(String::as_str).collect();
-    Chosen::refuse_streams(&streams)?;
+    chosen.refuse_streams()?;
     let _lock = guard::lock(call, &chosen.server, args.dry.dry_run)?;
     record::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
-    let earlier = Earlier::find(call, &chosen, args.dry.dry_run)?;
-    if let Some(staged) = earlier.proven {
-        return Ok(staged);
+    let mut earlier = Earlier::find(call, &chosen)?;
+    if let Some(copies) = earlier.verified.take() {
+        return Ok(Staged::of(&chosen, copies));
     }
-    let beside = |index: &String| Bring { index: index.clone(), target: copies::staged(call.run_id(), index) };
-    let brings: Vec<Bring> = chosen.indices.iter().map(beside).collect();
     let mut rates = chosen.rates(call)?;
-    let mut staged = earlier.planned(call, &chosen, &brings, chosen.streams_back()?, &rates)?;
-    if args.dry.dry_run {
-        return Ok(staged);
+    let mut staged = stage::plan(call, &chosen, &earlier, &rates, &BTreeSet::new())?;
+    if !args.dry.dry_run {
+        let acted = stage::act(call, &chosen, &earlier, &mut staged, &mut rates);
+        acted.map_err(|failure| rates.stopped(call, failure, staged.clone()))?;
     }
-    earlier
-        .clear(call, &chosen.server, &rates)
-        .and_then(|()| stage::bring_back(call, &chosen, &brings, &mut staged, &mut rates))
-        .map_err(|failure| rates.stopped(call, failure, staged.clone()))?;
     Ok(staged)
 }

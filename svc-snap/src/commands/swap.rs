@@ -1,4 +1,4 @@
-//! `swap`: what was staged becomes live, all of it or nothing; what was live is kept. A swap that was cut is finished; the document
+//! `swap`: what was staged becomes live, all of it or nothing; what was live is kept. An unfinished swap is finished; the document
 //! of a finished one, swapped again, goes back.
 
 use svc_step::common::DryRun;
@@ -9,13 +9,12 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 use crate::client::Server;
 use crate::client::auth::Connection;
 use crate::guard;
-use crate::index::scope::{Scope, ScopeArg};
+use crate::index::select::{Scope, ScopeArg};
 use crate::restore::plan::{self, HowArgs, refuse_other_plan};
-use crate::restore::record::given::Given;
-use crate::restore::record::swapped::Swapped;
-use crate::restore::record::{self, Begun};
-use crate::restore::source::{SwapSource, not_proven};
-use crate::restore::swap::{self, Ended, Stand};
+use crate::restore::record::{self, Begun, Given};
+use crate::restore::result::Swapped;
+use crate::restore::swap::{self, Ended};
+use crate::restore::undo::{self, Phase};
 use crate::throttle::Left;
 
 /// Arguments of `svc-snap swap`.
@@ -25,7 +24,7 @@ use crate::throttle::Left;
   svc-snap swap --from clone.json                    what was cloned becomes live
   svc-snap swap --from swapped.json                  and back again
   svc-snap swap --run 20261120t020003z-hand --back   back, without the document
-  svc-snap swap --run 20261120t020003z-hand          finish a swap that was cut")]
+  svc-snap swap --run 20261120t020003z-hand          finish an interrupted swap")]
 pub struct SwapArgs {
     #[command(flatten)]
     given: GivenArgs,
@@ -54,9 +53,9 @@ struct Task {
 }
 
 enum Kind {
-    /// A swap that was planned before is gone on with.
+    /// A swap that was planned before is resumed.
     Resume,
-    /// A new swap. This is noted of the run until it has an effect.
+    /// A new swap. This is recorded of the run until it has an effect.
     Begin(Begun),
     /// A swap that has not come to its exchange is undone.
     Undo(Swapped),
@@ -73,8 +72,8 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
         return Err(clones_used(&swapped).into());
     }
     let names = swapped.live_names();
-    guard::refuse_outside(&args.scope.scope, names.iter().copied())?;
-    if matches!(kind, Kind::Resume) && swapped.is_finished() {
+    guard::refuse_outside(&args.scope.scope, &names)?;
+    if matches!(kind, Kind::Resume) && swapped.finished {
         return Ok(swapped);
     }
     record::refuse_unfinished_swaps(call, &server, &run, &names)?;
@@ -82,10 +81,10 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
         return Ok(swapped);
     }
     let left = Left::find(call, &server, None)?;
-    // From here on a signal does not cut it.
+    // From here on a signal does not interrupt it.
     call.check().map_err(|failure| Stopped::with(failure, swapped.clone()))?;
     if let Kind::Undo(before) = &kind {
-        let ended = swap::take_back(call, &server, before, &mut swapped);
+        let ended = undo::take_back(call, &server, before, &mut swapped);
         left.put_back(call, &server);
         return match ended {
             Ok(()) => Ok(swapped),
@@ -93,13 +92,13 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
         };
     }
     let ended = swap::execute(call, &server, &mut swapped);
-    // Not before: clients would create indices of the live names where the swap was cut behind its exchange.
+    // Not before: clients would create indices of the live names of a swap that was interrupted after its exchange.
     left.put_back(call, &server);
     match (ended, kind) {
         (Ended::Finished, _) => Ok(swapped),
         (Ended::Undone(failure), kind) => {
             if let Kind::Begin(before) = kind {
-                before.note_end(call, &run);
+                before.write_end(call);
             }
             Err(Stopped::with(failure, swapped))
         }
@@ -107,72 +106,68 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     }
 }
 
-/// A swap that is not finished is finished; the document of a finished one goes back; `--back` goes back in any case. What
-/// is noted of the run on this host is newer than any document.
+/// An unfinished swap is finished; the document of a finished one goes back; `--back` goes back in any case. The record of the run on
+/// this host is newer than any document.
 fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<Task, Failure> {
-    let noted = match record::noted(call, &given.run)? {
-        Some(Begun::Swapped(noted)) if noted.cluster_uuid == server.cluster_uuid => Some(noted),
+    let recorded = match record::find(call, &given.run)? {
+        Some(Begun::Swapped(recorded)) if recorded.cluster_uuid == server.cluster_uuid => Some(recorded),
         _ => None,
     };
     let scope = &args.scope.scope;
-    let (source, proven) = match &given.begun {
-        Begun::Staged(staged) => (SwapSource::staged(staged)?, staged.is_proven()),
-        Begun::Cloned(clone) => (SwapSource::cloned(clone)?, clone.is_proven()),
-        Begun::Swapped(spoken_of) => {
-            let spoken_of = spoken_of.clone();
-            let back = if given.is_ok { !spoken_of.back } else { spoken_of.back || args.back };
-            let known_here = noted.is_some();
-            let latest = noted.unwrap_or(Swapped { cluster_uuid: server.cluster_uuid.clone(), ..spoken_of });
-            return if latest.back == back {
-                refuse_other_plan(&latest, args.how, false)?;
-                Ok(Task { swapped: latest, kind: Kind::Resume })
-            } else if given.is_ok || args.back || !known_here {
-                take_back(call, server, scope, latest, args.how)
-            } else {
-                Err(taken_back(&latest))
-            };
+    let is_recorded = recorded.is_some();
+    // The swap that there is, and whether it is to be one that goes back.
+    let (latest, back, may_go_back) = match (&given.begun, recorded) {
+        (Begun::Copies(set), None) => {
+            let not_swapped = "What was staged or cloned was never swapped, so there is no way back.";
+            if !set.is_verified() {
+                return Err(record::not_verified(given.run.as_str()));
+            } else if args.back {
+                return Err(Failure::usage("not_swapped", not_swapped)
+                    .hint("Leave --back out to make it live; svc-snap discard removes it."));
+            }
+            let swapped = plan::forward(call, server, scope, set, args.how, true)?;
+            return Ok(Task { swapped, kind: Kind::Begin(given.begun) });
         }
+        (Begun::Swapped(document), recorded) => {
+            let back = if given.is_ok { !document.back } else { document.back || args.back };
+            let here = || Swapped { cluster_uuid: server.cluster_uuid.clone(), ..document.clone() };
+            (recorded.unwrap_or_else(here), back, given.is_ok || args.back || !is_recorded)
+        }
+        (_, Some(recorded)) => (recorded, args.back, args.back),
+        (Begun::InPlace(_), None) => return Err(record::not_verified(given.run.as_str())),
     };
-    match noted {
-        None if !proven => Err(not_proven(&given.run)),
-        None if args.back => {
-            Err(Failure::usage("not_swapped", "What was staged or cloned was never swapped, so there is no way back.")
-                .hint("Leave --back out to make it live; svc-snap discard removes it."))
-        }
-        None => {
-            let swapped = plan::forward(call, server, scope, &source, args.how)?;
-            Ok(Task { swapped, kind: Kind::Begin(given.begun) })
-        }
-        Some(noted) if noted.back == args.back => {
-            refuse_other_plan(&noted, args.how, !args.back)?;
-            Ok(Task { swapped: noted, kind: Kind::Resume })
-        }
-        Some(noted) if args.back => take_back(call, server, scope, noted, args.how),
-        Some(noted) => Err(taken_back(&noted)),
+    if latest.back == back {
+        let is_same_command = matches!(given.begun, Begun::Copies(_)) && !args.back;
+        refuse_other_plan(&latest, args.how, is_same_command)?;
+        Ok(Task { swapped: latest, kind: Kind::Resume })
+    } else if may_go_back {
+        take_back(call, server, scope, latest, args.how)
+    } else {
+        Err(taken_back(&latest))
     }
 }
 
 /// What takes back `before`: what was exchanged is exchanged again, and what was not is undone.
 fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: HowArgs) -> Result<Task, Failure> {
-    if !before.finished && swap::stand(server, &before)? == Stand::Before {
-        return Ok(Task { swapped: swap::undone(server, &before)?, kind: Kind::Undo(before) });
+    if !before.finished && undo::phase(server, &before)? == Phase::Before {
+        return Ok(Task { swapped: undo::undone(server, &before)?, kind: Kind::Undo(before) });
     }
     let swapped = plan::backward(call, server, scope, &before, how)?;
     Ok(Task { swapped, kind: Kind::Begin(Begun::Swapped(before)) })
 }
 
-/// A swap of these copies is noted: from its first request on, any of them may have been live.
-fn clones_used(noted: &Swapped) -> Failure {
-    Failure::refused("clones_used", format!("A swap of the run {} has made copies live before, or was about to.", noted.run))
+/// A swap of these copies is recorded: from its first request on, any of them may have been live.
+fn clones_used(recorded: &Swapped) -> Failure {
+    Failure::refused("clones_used", format!("A swap of the run {} has made copies live before, or was about to.", recorded.run))
         .hint("Stage the snapshot: svc-snap stage --from DOCUMENT; or leave --unused out, to take the copies as they are now.")
 }
 
-fn taken_back(noted: &Swapped) -> Failure {
+fn taken_back(recorded: &Swapped) -> Failure {
     let failure =
-        Failure::refused("swap_taken_back", format!("The swap of the run {} was taken back, or is being so.", noted.run));
-    if noted.is_finished() {
+        Failure::refused("swap_taken_back", format!("The swap of the run {} was taken back, or is being so.", recorded.run));
+    if recorded.finished {
         failure.hint("Swap the document of the swap back once more, or stage the snapshot again under another --run-id.")
     } else {
-        failure.hint(format!("svc-snap swap --run {} finishes it.", noted.run))
+        failure.hint(format!("svc-snap swap --run {} finishes it.", recorded.run))
     }
 }

@@ -19,14 +19,12 @@ pub(crate) enum Act {
     Block(Vec<String>),
     /// Takes the block off all of these again.
     Unblock(Vec<String>),
-    /// Clones what is live to a name of ours, without the settings of its lifecycle.
-    CloneLive { from: String, to: String, lifecycle: Vec<String> },
+    /// Clones an index without these settings of its lifecycle, and with a hidden alias as a marker.
+    Clone { from: String, to: String, lifecycle: Vec<String>, marker: Option<String> },
     /// Removes copies of ours.
     Delete(Vec<String>),
     /// One call: indices are removed and aliases are moved, all of it or nothing.
     Aliases(Vec<Value>),
-    /// Clones a copy of ours to the live name.
-    CloneCopy { from: String, to: String, marker: String },
     /// Gives indices these settings.
     Set { indices: Vec<String>, settings: Value },
 }
@@ -47,17 +45,16 @@ impl Act {
             Self::Close(indices) => ("POST", of(indices, &["_close"]), None),
             Self::Block(indices) => ("PUT", of(indices, &["_block", "write"]), None),
             Self::Unblock(indices) => ("PUT", of(indices, &["_settings"]), Some(json!({"index.blocks.write": null}))),
-            Self::CloneLive { from, to, lifecycle } => {
+            // It is answered when the clone is known to the cluster, so that the shards of many clones start in parallel.
+            Self::Clone { from, to, lifecycle, marker } => {
                 let mut settings = copy_settings();
                 settings.extend(lifecycle.iter().map(|name| (name.clone(), Value::Null)));
-                ("POST", clone(from, to), Some(json!({ "settings": settings })))
+                let aliases = marker.iter().map(|marker| (marker.clone(), json!({"is_hidden": true})));
+                let body = json!({"settings": settings, "aliases": aliases.collect::<Map<_, _>>()});
+                ("POST", format!("{}?wait_for_active_shards=0", path(&[from, "_clone", to])), Some(body))
             }
             Self::Delete(indices) => ("DELETE", of(indices, &[]), None),
             Self::Aliases(actions) => ("POST", "/_aliases".to_owned(), Some(json!({ "actions": actions }))),
-            Self::CloneCopy { from, to, marker } => {
-                let body = json!({"settings": copy_settings(), "aliases": {marker: {"is_hidden": true}}});
-                ("POST", clone(from, to), Some(body))
-            }
             Self::Set { indices, settings } => ("PUT", of(indices, &["_settings"]), Some(settings.clone())),
         }
     }
@@ -81,21 +78,11 @@ impl Act {
         Action::request(method, path, body)
     }
 
-    /// Sends it.
-    ///
-    /// # Errors
-    /// As [`Server::change`].
     pub(crate) fn send(&self, call: &Call, server: &Server) -> Result<(), Failure> {
         let (method, path, body) = self.request();
         call.people().detail(&format!("{method} {path}"));
         server.change(call, method, &path, body.as_ref()).map(drop)
     }
-}
-
-/// The request is answered when the clone is known to the cluster. Whether its shards are there is looked up before anything
-/// relies on it, so that the shards of many clones start side by side.
-fn clone(from: &str, to: &str) -> String {
-    format!("{}?wait_for_active_shards=0", path(&[from, "_clone", to]))
 }
 
 /// A clone is hidden, takes no writes and has no replicas until it is settled. (A setting of `null` would stay among its settings.)

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use svc_step::{Call, Failure, Status};
 
 use crate::client::Server;
+use crate::guard::refuse_any;
 use crate::index::act::Act;
 use crate::index::count::counts;
-use crate::index::{Index, look, portions, unready};
+use crate::index::shape::Shape;
+use crate::index::{Found, Index, look, portions, unready};
 
 /// How long a clone that is under way is left alone: shortly at first, then longer.
 const FIRST: Duration = Duration::from_millis(5);
@@ -26,34 +28,31 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A live index, and the copy that is made of it.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveClone<'a> {
-    /// The live index.
     pub index: &'a str,
     /// Its `uuid`: another index of that name is neither cloned nor touched.
     pub uuid: &'a str,
     /// The name of the copy; `None`: it is only blocked.
     pub copy: Option<&'a str>,
-    /// The settings of its lifecycle, which the copy does not have.
-    pub lifecycle: Vec<String>,
-    /// Whether it took no writes before.
-    pub was_blocked: bool,
+    /// What it had before beside its documents.
+    pub was: &'a Shape,
     /// Whether it was closed before; it is opened for its clone.
     pub was_closed: bool,
 }
 
 impl LiveClone<'_> {
-    fn live<'f>(&self, found: &'f BTreeMap<String, Index>) -> Option<&'f Index> {
+    fn live<'f>(&self, found: &'f Found) -> Option<&'f Index> {
         found.get(self.index).filter(|live| live.uuid == self.uuid)
     }
 
-    fn has_copy(&self, found: &BTreeMap<String, Index>) -> bool {
+    fn has_copy(&self, found: &Found) -> bool {
         self.copy.is_some_and(|copy| found.contains_key(copy))
     }
 
-    fn is_blocked_by_us(&self, found: &BTreeMap<String, Index>) -> bool {
-        !self.was_blocked && self.live(found).is_some_and(|live| live.shape.write_block())
+    fn is_blocked_by_us(&self, found: &Found) -> bool {
+        !self.was.write_block() && self.live(found).is_some_and(|live| live.shape.write_block())
     }
 
-    fn is_opened_by_us(&self, found: &BTreeMap<String, Index>) -> bool {
+    fn is_opened_by_us(&self, found: &Found) -> bool {
         self.was_closed && self.live(found).is_some_and(|live| !live.closed)
     }
 
@@ -62,12 +61,12 @@ impl LiveClone<'_> {
     }
 }
 
-fn look_at(server: &Server, all: &[LiveClone<'_>]) -> Result<BTreeMap<String, Index>, Failure> {
+fn look_at(server: &Server, all: &[LiveClone<'_>]) -> Result<Found, Failure> {
     look(server, &all.iter().flat_map(LiveClone::names).collect::<Vec<_>>())
 }
 
 /// The requests that are left to be sent, by what the server shows: open, remove the copies of indices that took writes since, block.
-fn blocking(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> {
+fn blocking(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     // What is given up is blocked too, unless it is closed or lacks shards.
     let is = |wanted: fn(&Index) -> bool| {
         move |one: &&LiveClone<'_>| {
@@ -83,16 +82,17 @@ fn blocking(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> 
     acts
 }
 
-fn clones(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> {
+fn clones(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let missing = all.iter().filter(|one| !one.has_copy(found));
     let clone = |one: &LiveClone<'_>| {
-        Some(Act::CloneLive { from: one.index.to_owned(), to: one.copy?.to_owned(), lifecycle: one.lifecycle.clone() })
+        let (from, to) = (one.index.to_owned(), one.copy?.to_owned());
+        Some(Act::Clone { from, to, lifecycle: one.was.lifecycle.keys().cloned().collect(), marker: None })
     };
     missing.filter_map(clone).collect()
 }
 
 /// The requests, where nobody else is at work.
-pub(crate) fn requests(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> {
+pub(crate) fn requests(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let blocking = blocking(all, found);
     let is_outdated =
         |copy: &str| blocking.iter().any(|act| matches!(act, Act::Delete(names) if names.iter().any(|name| name == copy)));
@@ -104,9 +104,7 @@ pub(crate) fn requests(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -
 
 /// Blocks all of them and clones them, and gives how many documents each live index holds. `check` is asked before every request
 /// whether to go on. `theirs` gets the copies that a call of the same run on another host has made meanwhile.
-///
-/// # Errors
-/// Whatever stopped it; [`undo`] puts all of it back.
+/// Errors: Whatever stopped it; [`undo`] puts all of it back.
 pub(crate) fn make<'a>(
     call: &Call,
     server: &Server,
@@ -122,7 +120,7 @@ pub(crate) fn make<'a>(
         for act in clones(all, &look_at(server, all)?) {
             check()?;
             act.send(call, server).inspect_err(|failure| {
-                if let (Act::CloneLive { to, .. }, "index_exists") = (&act, failure.code.as_str()) {
+                if let (Act::Clone { to, .. }, "index_exists") = (&act, failure.code.as_str()) {
                     theirs.insert(to.clone());
                 }
             })?;
@@ -164,20 +162,15 @@ fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() 
     refuse_changed(all, &now)
 }
 
-fn refuse_changed(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Result<(), Failure> {
+fn refuse_changed(all: &[LiveClone<'_>], found: &Found) -> Result<(), Failure> {
     let changed: Vec<&str> = all.iter().filter(|one| one.live(found).is_none()).map(|one| one.index).collect();
-    if changed.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::refused(
-        "live_index_changed",
-        format!("These are not there any more, or other indices of the same names are: {}.", changed.join(", ")),
-    )
-    .hint("Somebody else has removed or replaced them meanwhile; run the same command again."))
+    let hint = "Somebody else has removed or replaced them meanwhile; run the same command again.";
+    let message = "These are not there any more, or other indices of the same names are";
+    refuse_any("live_index_changed", message, &changed, hint)
 }
 
 /// What has to be undone of it, by what the server shows.
-pub(crate) fn undoing(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) -> Vec<Act> {
+pub(crate) fn undoing(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let live = || all.iter().filter(|one| one.live(found).is_some());
     // A copy goes before the block, so that a call that finds a copy of an index that takes writes knows it to be outdated.
     let copies = live().filter(|one| one.has_copy(found)).filter_map(|one| one.copy);
@@ -188,9 +181,7 @@ pub(crate) fn undoing(all: &[LiveClone<'_>], found: &BTreeMap<String, Index>) ->
 }
 
 /// Removes the copies but `theirs`, takes the blocks off and closes what was closed, of all of them.
-///
-/// # Errors
-/// The server refuses or does not answer; as much as possible is undone.
+/// Errors: The server refuses or does not answer; as much as possible is undone.
 pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: &BTreeSet<String>) -> Result<(), Failure> {
     again(|| {
         let mut ended = Ok(());
@@ -204,9 +195,7 @@ pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: 
 }
 
 /// A request for several indices that the server refuses may be granted to each but one.
-///
-/// # Errors
-/// As [`Act::send`], of the first that is refused.
+/// Errors: As [`Act::send`], of the first that is refused.
 pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<(), Failure> {
     match (act.send(call, server), act.one_by_one()) {
         (Err(failure), each) if each.len() > 1 && is_refusal(&failure) => {
@@ -218,9 +207,7 @@ pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<()
 
 /// Does it again where an answer was lost or somebody else was faster with a name: it looks what is there first, and sends what is
 /// missing.
-///
-/// # Errors
-/// As `work` has it.
+/// Errors: As `work` has it.
 pub(crate) fn again<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     for _ in 1..ATTEMPTS {
         match work() {
@@ -238,16 +225,14 @@ pub(crate) fn is_transient(failure: &Failure) -> bool {
 }
 
 /// Waits until these indices are complete, and asks `check` between two looks whether to go on. One that has gone is not waited for.
-///
-/// # Errors
-/// One is not complete in time (6), the server does not answer, or `check` says no.
+/// Errors: One is not complete in time (6), the server does not answer, or `check` says no.
 pub(crate) fn wait_complete(server: &Server, names: &[&str], check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
     let until = Instant::now() + TIMEOUT;
     let mut pause = FIRST;
     let mut left = unready(server, names)?;
     while let Some(index) = left.first() {
         if Instant::now() > until {
-            return Err(Failure::timeout("clone_not_whole", format!("The index {index} did not become complete in time."))
+            return Err(Failure::timeout("clone_incomplete", format!("The index {index} did not become complete in time."))
                 .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
         }
         thread::sleep(pause);
@@ -259,9 +244,7 @@ pub(crate) fn wait_complete(server: &Server, names: &[&str], check: impl Fn() ->
 }
 
 /// Refuses a clone that holds other documents than what it is of.
-///
-/// # Errors
-/// The counts differ (7).
+/// Errors: The counts differ (7).
 pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -> Result<(), Failure> {
     if count == other_count {
         return Ok(());

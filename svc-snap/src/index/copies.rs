@@ -14,13 +14,13 @@ pub(crate) fn is_own(name: &str) -> bool {
 }
 
 /// Whether `name` is one of our own copies that `run` made, such as may be removed.
-pub(crate) fn is_own_of(name: &str, run: &RunId) -> bool {
+pub(crate) fn is_own_of(name: &str, run: &str) -> bool {
     copied_from(name, run).is_some()
 }
 
 /// Whether `name` is a copy that `run` made of an index that `wanted` says yes to. What a client had made under that index's
-/// name while it was not there ([`stray`]) counts as its copy.
-pub(crate) fn is_copy_of(name: &str, run: &RunId, wanted: impl Fn(&str) -> bool) -> bool {
+/// name while it was not there ([`conflict`]) counts as its copy.
+pub(crate) fn is_copy_of(name: &str, run: &str, wanted: impl Fn(&str) -> bool) -> bool {
     let rest = copied_from(name, run);
     let is_conflict = |index: &str| {
         let (index, mark) = index.rsplit_once("-conflict-")?;
@@ -46,65 +46,53 @@ pub(crate) fn run_of(name: &str, live: &[String]) -> Option<String> {
 
 /// The live index of which `name` is a copy that `run` made: kept, staged or cloned, each of which a swap makes live. `None` where
 /// it is no copy of that run. Of a conflicting index, or where the name is cut, it is the name of no index, as of a copy that may be the last.
-pub(crate) fn copied_from<'a>(name: &'a str, run: &RunId) -> Option<&'a str> {
-    OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run.as_str())?.strip_prefix('-'))
+pub(crate) fn copied_from<'a>(name: &'a str, run: &str) -> Option<&'a str> {
+    OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run)?.strip_prefix('-'))
 }
 
-/// Where `index` of a backup is restored beside the live one.
-pub(crate) fn staged(run: &RunId, index: &str) -> String {
+/// Where `index` of a snapshot is restored beside the live one.
+pub(crate) fn staged(run: &str, index: &str) -> String {
     fit(&format!("svc-staged-{run}-{index}"), LONGEST)
 }
 
-/// Where an index is kept that a client made under the name of `index` while it was not there.
-pub(crate) fn conflict(kept: &str, uuid: &str) -> String {
+/// Where an index is kept that a client made under the name of a live one while that was not there; `previous` is the name of that.
+pub(crate) fn conflict(previous: &str, uuid: &str) -> String {
     let mark: String = uuid.bytes().take(6).map(|byte| format!("{byte:02x}")).collect();
-    fit(&format!("{kept}-conflict-{mark}"), LONGEST)
+    fit(&format!("{previous}-conflict-{mark}"), LONGEST)
 }
 
-/// Where a copy of the live `index` is cloned.
-pub(crate) fn cloned(run: &RunId, index: &str) -> String {
+/// Where the live `index` is cloned.
+pub(crate) fn cloned(run: &str, index: &str) -> String {
     fit(&format!("svc-clone-{run}-{index}"), LONGEST)
 }
 
-/// A swap's run and its direction, from which the names of what it makes follow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Way {
-    /// The run whose copies are swapped.
-    pub run: RunId,
-    /// Whether it puts back what an earlier swap replaced.
-    pub back: bool,
+/// Where the live `index` is kept when a copy takes its name in a swap, or in one that goes back.
+pub(crate) fn previous(run: &str, back: bool, index: &str) -> String {
+    fit(&format!("{}-{run}-{index}", if back { "svc-replaced" } else { "svc-before" }), LONGEST)
 }
 
-/// What the aliases of swaps that are not finished start with.
+/// What the aliases of unfinished swaps start with.
 const MARKERS: [&str; 2] = ["svc-swapping-", "svc-swapping-back-"];
 
-impl Way {
-    /// Where the live `index` is kept when a copy takes its name.
-    pub(crate) fn kept(&self, index: &str) -> String {
-        let prefix = if self.back { "svc-replaced" } else { "svc-before" };
-        fit(&format!("{prefix}-{}-{index}", self.run), LONGEST)
-    }
-
-    /// The alias of what has been exchanged and is not finished: of the copies that are to become live, and of their clones under the
-    /// live names, which are known as ours by it.
-    pub(crate) fn marker(&self) -> String {
-        let [on, back] = MARKERS;
-        format!("{}{}", if self.back { back } else { on }, self.run)
-    }
+/// The alias of what has been exchanged in an unfinished swap: of the copies that become live, and of their clones under the live
+/// names, which are known as ours by it.
+pub(crate) fn marker(run: &str, back: bool) -> String {
+    let [forward, backward] = MARKERS;
+    format!("{}{run}", if back { backward } else { forward })
 }
 
-/// Whether `alias` marks a swap that is not finished.
+/// Whether `alias` marks an unfinished swap.
 pub(crate) fn is_marker(alias: &str) -> bool {
     MARKERS.iter().any(|prefix| alias.starts_with(prefix))
 }
 
 /// The `rename_replacement` of a restore that stages many indices at once: a name that must be cut is not among them.
-pub(crate) fn staged_replacement(run: &RunId) -> String {
+pub(crate) fn staged_replacement(run: &str) -> String {
     format!("svc-staged-{run}-$1")
 }
 
 /// Whether the staged name of `index` is not cut, so that [`staged_replacement`] makes it.
-pub(crate) fn is_regular(run: &RunId, index: &str) -> bool {
+pub(crate) fn is_regular(run: &str, index: &str) -> bool {
     staged(run, index) == format!("svc-staged-{run}-{index}")
 }
 
@@ -112,59 +100,53 @@ pub(crate) fn is_regular(run: &RunId, index: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn run() -> RunId {
-        "20261120t020003z-hand".parse().unwrap()
-    }
-
-    fn way(back: bool) -> Way {
-        Way { run: run(), back }
-    }
+    const RUN: &str = "20261120t020003z-hand";
 
     #[test]
     fn the_run_of_a_copy_is_told_by_the_live_indices() {
         let live = ["docs".to_owned(), "my-docs".to_owned()];
-        let name = staged(&run(), "my-docs");
+        let name = staged(RUN, "my-docs");
         assert_eq!(run_of(&name, &live).as_deref(), Some("20261120t020003z-hand"));
         assert_eq!(run_of(&name, &["other".to_owned()]), None);
         assert!(may_be_of(&name, |index| index == "my-docs") && !may_be_of(&name, |index| index == "other"));
-        let is_copy = |name: &str, index: &str| is_copy_of(name, &run(), |asked| asked == index);
+        let is_copy = |name: &str, index: &str| is_copy_of(name, RUN, |asked| asked == index);
         assert!(is_copy(&name, "my-docs") && !is_copy(&name, "docs"), "no index outside the scope by the end of its name");
-        assert!(is_copy(&conflict(&way(false).kept("docs"), "aZ-_9xyz"), "docs"));
+        assert!(is_copy(&conflict(&previous(RUN, false, "docs"), "aZ-_9xyz"), "docs"));
     }
 
     #[test]
     fn what_any_copy_is_of_is_told_by_its_name() {
-        for name in [way(false).kept("docs"), way(true).kept("docs"), staged(&run(), "docs"), cloned(&run(), "docs")] {
-            assert_eq!(copied_from(&name, &run()), Some("docs"), "{name}");
+        for name in [previous(RUN, false, "docs"), previous(RUN, true, "docs"), staged(RUN, "docs"), cloned(RUN, "docs")] {
+            assert_eq!(copied_from(&name, RUN), Some("docs"), "{name}");
         }
-        assert_ne!(copied_from(&conflict(&way(false).kept("docs"), "aZ-_9xyz"), &run()), Some("docs"));
-        assert_eq!(copied_from("svc-clone-20261120t020003z-other-docs", &run()), None);
-        assert_eq!(copied_from("docs", &run()), None);
+        assert_ne!(copied_from(&conflict(&previous(RUN, false, "docs"), "aZ-_9xyz"), RUN), Some("docs"));
+        assert_eq!(copied_from("svc-clone-20261120t020003z-other-docs", RUN), None);
+        assert_eq!(copied_from("docs", RUN), None);
     }
 
     #[test]
     fn our_own_copies_are_known_by_their_names_and_by_their_run() {
-        let (before, replaced) = (way(false).kept("docs"), way(true).kept("docs"));
-        for name in [staged(&run(), "docs"), conflict(&before, "aZ-_9xyz"), before, replaced] {
-            assert!(is_own(&name) && is_own_of(&name, &run()), "{name}");
+        let (before, replaced) = (previous(RUN, false, "docs"), previous(RUN, true, "docs"));
+        for name in [staged(RUN, "docs"), conflict(&before, "aZ-_9xyz"), before, replaced] {
+            assert!(is_own(&name) && is_own_of(&name, RUN), "{name}");
         }
         assert!(!is_own("docs") && !is_own("svc-docs"));
-        assert!(!is_own_of("svc-staged-20261120t020003z-handy-docs", &run()));
-        assert!(!is_own_of("svc-before-20261120t020003z-other-docs", &run()));
+        assert!(!is_own_of("svc-staged-20261120t020003z-handy-docs", RUN));
+        assert!(!is_own_of("svc-before-20261120t020003z-other-docs", RUN));
     }
 
     #[test]
     fn the_longest_index_has_a_staged_name_of_its_own() {
         let long = format!("{}a", "x".repeat(254));
         let other = format!("{}b", "x".repeat(254));
-        assert_eq!(staged(&run(), &long).len(), 255);
-        assert_ne!(staged(&run(), &long), staged(&run(), &other));
-        assert!(is_own_of(&staged(&run(), &long), &run()));
-        assert!(!is_regular(&run(), &long) && is_regular(&run(), "docs"));
-        let before = way(false).kept(&long);
+        assert_eq!(staged(RUN, &long).len(), 255);
+        assert_ne!(staged(RUN, &long), staged(RUN, &other));
+        assert!(is_own_of(&staged(RUN, &long), RUN));
+        assert!(!is_regular(RUN, &long) && is_regular(RUN, "docs"));
+        let before = previous(RUN, false, &long);
         assert!(conflict(&before, "aZ").len() <= 255);
         assert_ne!(conflict(&before, "aZ"), before);
-        assert_ne!(way(false).marker(), way(true).marker());
-        assert!(is_marker(&way(true).marker()) && !is_marker("docs"));
+        assert_ne!(marker(RUN, false), marker(RUN, true));
+        assert!(is_marker(&marker(RUN, true)) && !is_marker("docs"));
     }
 }

@@ -13,9 +13,7 @@ use crate::client::path::path;
 const TOGETHER: usize = 200;
 
 /// How many documents an index holds, all of what was written counted, every shard asked.
-///
-/// # Errors
-/// The server does not answer, or a shard does not (7).
+/// Errors: The server does not answer, or a shard does not (7).
 pub(crate) fn count(server: &Server, index: &str) -> Result<u64, Failure> {
     let answer = server.get(&path(&[index, "_count"]))?;
     match counted(&answer, "/count") {
@@ -37,9 +35,6 @@ fn counted(answer: &Value, count: &str) -> Option<u64> {
 }
 
 /// The same of several indices, in a few requests.
-///
-/// # Errors
-/// As [`count`].
 pub(crate) fn counts<'a>(server: &Server, names: &[&'a str]) -> Result<BTreeMap<&'a str, u64>, Failure> {
     let mut counts = BTreeMap::new();
     for names in names.chunks(TOGETHER) {

@@ -9,13 +9,10 @@ use svc_step::{Call, Failure, Status};
 use crate::client::json::{list, members, text};
 use crate::client::path::path;
 use crate::client::{Product, Server};
-use crate::index::{Index, portions};
+use crate::index::{Found, portions};
 
-/// Notes in what was seen of these indices which policy each is attached to.
-///
-/// # Errors
-/// The server does not answer.
-pub(crate) fn fill(call: &Call, server: &Server, found: &mut BTreeMap<String, Index>) -> Result<(), Failure> {
+/// Adds the policy that each of these indices is attached to.
+pub(crate) fn fill(call: &Call, server: &Server, found: &mut Found) -> Result<(), Failure> {
     let names: Vec<&str> = found.keys().map(String::as_str).collect();
     let mut attached = attached(call, server, &names)?;
     found.iter_mut().for_each(|(name, index)| index.shape.policy = attached.remove(name));
@@ -34,7 +31,8 @@ fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<Str
                 let policy = |(name, one)| Some((String::clone(name), text(one, "/policy_id")?.to_owned()));
                 attached.extend(members(&answer).filter_map(policy));
             }
-            Err(failure) if is_unserved(&failure) => break,
+            // The plugin is not there.
+            Err(failure) if failure.causes.iter().any(|cause| cause.starts_with("no handler found for uri")) => break,
             Err(failure) if matches!(failure.status, Status::Refused | Status::Failed | Status::NotFound) => {
                 let why = failure.causes.last().unwrap_or(&failure.message);
                 call.warn(
@@ -49,36 +47,27 @@ fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<Str
     Ok(attached)
 }
 
-/// Whether nobody serves that path, since the plugin is not there.
-fn is_unserved(failure: &Failure) -> bool {
-    failure.causes.iter().any(|cause| cause.starts_with("no handler found for uri"))
-}
-
-/// Attaches indices to the policies that they had, as far as they are attached to none. What cannot be is told: the indices are live
-/// without it.
-pub(crate) fn attach<'a>(call: &Call, server: &Server, wanted: impl IntoIterator<Item = (&'a str, Option<String>)>) {
+/// Attaches indices to the policies that they had, where they are attached to none. The indices are live without those that cannot be
+/// attached, which is a warning.
+pub(crate) fn attach<'a>(call: &Call, server: &Server, wanted: impl IntoIterator<Item = (&'a str, String)>) {
     let mut alike = BTreeMap::<String, Vec<&str>>::new();
-    for (index, policy) in wanted.into_iter().filter_map(|(index, policy)| Some((index, policy?))) {
-        alike.entry(policy).or_default().push(index);
-    }
+    wanted.into_iter().for_each(|(index, policy)| alike.entry(policy).or_default().push(index));
     for (policy, names) in alike {
         let now = attached(call, server, &names).unwrap_or_default();
         let names: Vec<&str> = names.into_iter().filter(|name| now.get(*name).is_none_or(|now| *now != policy)).collect();
         for names in portions(&names) {
             let body = json!({ "policy_id": policy });
-            let added = server.change(call, "POST", &path(&["_plugins", "_ism", "add", &names.join(",")]), Some(&body));
-            let told = |name: &str| format!("{name} (policy {policy})");
-            match added {
+            let with_policy = |name: &str| format!("{name} (policy {policy})");
+            match server.change(call, "POST", &path(&["_plugins", "_ism", "add", &names.join(",")]), Some(&body)) {
                 Ok(answer) => {
-                    let failed = list(&answer, "/failed_indices");
-                    let failed: Vec<(&str, &str)> = failed
-                        .map(|one| (text(one, "/index_name").unwrap_or("?"), text(one, "/reason").unwrap_or("no reason")))
-                        .collect();
-                    failed.iter().for_each(|(name, why)| tell_left(call, &[told(name)], why));
+                    for one in list(&answer, "/failed_indices") {
+                        let why = text(one, "/reason").unwrap_or("no reason");
+                        tell_left(call, &[with_policy(text(one, "/index_name").unwrap_or("?"))], why);
+                    }
                 }
                 Err(failure) => {
-                    let why = failure.causes.last().unwrap_or(&failure.message);
-                    tell_left(call, &names.iter().map(|name| told(name)).collect::<Vec<_>>(), why);
+                    let left: Vec<String> = names.iter().map(|name| with_policy(name)).collect();
+                    tell_left(call, &left, failure.causes.last().unwrap_or(&failure.message));
                 }
             }
         }

@@ -16,7 +16,6 @@ pub struct Shape {
     pub number_of_replicas: u32,
     /// `index.auto_expand_replicas`, or `null`; where it is set, the server chooses the number.
     pub auto_expand_replicas: Option<String>,
-    /// Whether it is hidden from wildcards.
     pub hidden: bool,
     /// Its blocks (`index.blocks.*`), such as `write` and `read_only`.
     pub blocks: BTreeSet<String>,
@@ -41,7 +40,6 @@ const LIFECYCLE: [&str; 3] =
 /// shorter.
 const ROLLS_OVER: [&str; 2] = ["index.lifecycle.rollover_alias", "index.lifecycle.indexing_complete"];
 
-/// Whether it is hidden from wildcards.
 const HIDDEN: &str = "index.hidden";
 
 /// The range in which the server chooses the number of replicas.
@@ -112,7 +110,6 @@ impl Shape {
         self.blocks.contains(WRITE)
     }
 
-    /// Takes that block off.
     pub(crate) fn unblock_writes(&mut self) {
         self.blocks.remove(WRITE);
     }

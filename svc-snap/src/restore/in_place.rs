@@ -1,80 +1,94 @@
-//! The procedure's literal restore: over what is live, which is closed or deleted first. Nothing is proven before, and
-//! nothing is kept.
+//! The procedure's restore in place: over what is live, which is closed or deleted first. Nothing is verified before, and nothing is
+//! kept. It is the only way of data streams, which cannot be cloned.
 
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 use svc_step::action::Action;
-use svc_step::{Call, Failure, Status, StepResult, Stopped};
+use svc_step::{Call, Failure, Status, StepResult, Stopped, swaps};
 
-use super::record;
-use super::record::restored::{RestoreState, RestoreWay, Restored};
-use super::stage::{self, Bring, Request};
-use super::streams;
+use super::record::{self, Begun};
+use super::result::{RestoreMethod, RestoreState, Restored, RestoredIndex};
+use super::source::Chosen;
+use super::verify;
 use crate::capacity;
 use crate::client::path::path;
 use crate::guard;
+use crate::index::count::counts;
 use crate::index::look;
-use crate::restore::chosen::Chosen;
+use crate::index::select;
+use crate::index::shape::in_place_ignored;
+use crate::index::stream;
 
-/// What to do with live indices of the same names; one that is closed already is given up by `close` as it is.
+/// What to do with live indices and data streams of the same names; `close` gives up a closed index as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum OnConflict {
     /// Change nothing, and name all of them
     #[default]
     Fail,
-    /// Close them, so that the restore replaces them and uses what files are the same
+    /// Close indices, so that the restore replaces them and uses what files are the same; delete data streams
     Close,
     /// Delete them first
     Delete,
 }
 
+/// A request that removes or closes what is live under a name.
+type Clearing = (String, &'static str, String);
+
 pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run: bool) -> StepResult<Restored> {
-    let _lock = guard::lock(call, &chosen.server, dry_run)?;
+    let server = &chosen.server;
+    let _lock = guard::lock(call, server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    record::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
-    guard::refuse_blocked_live(&chosen.server, &names)?;
-    let streams = chosen.streams_back()?;
-    let live = look(&chosen.server, &names)?;
-    let live_streams = streams.iter().filter(|one| one.was_live).map(|one| &one.stream);
-    let in_the_way: Vec<&str> = live.keys().chain(live_streams).map(String::as_str).collect();
-    if on_conflict == OnConflict::Fail && !in_the_way.is_empty() {
-        return Err(Failure::refused(
-            "index_in_the_way",
-            format!("Indices or data streams of the same names are in the way: {}.", in_the_way.join(", ")),
-        )
-        .hint("Leave --in-place out, and they are kept; or say --on-conflict close or delete to give them up.")
-        .into());
+    record::refuse_unfinished_swaps(call, server, call.run_id(), &chosen.names())?;
+    guard::refuse_blocked_live(server, &names)?;
+    if let Some(mut restored) = earlier(call, chosen)?
+        && is_restored(call, chosen, &restored, dry_run)?
+    {
+        if restored.indices.iter().all(|one| one.state == RestoreState::Restored) || dry_run {
+            return Ok(restored);
+        }
+        let verified = verify(call, chosen, &mut restored);
+        // The killed call may have left the throttle changed.
+        chosen.rates(call)?.clear(call, server);
+        return match verified {
+            Ok(()) => Ok(restored),
+            Err(failure) => Err(Stopped::with(failure, restored)),
+        };
     }
-    // The server restores over a closed index by itself, whatever is in it; only a deletion need not leave it.
-    let conflicts = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
-    let conflicts: Vec<String> = conflicts.map(|(name, _)| name.clone()).collect();
-    let mut restored = Restored::begun(call, chosen, true, |_| RestoreWay::InPlace);
-    let brings: Vec<Bring> = chosen.indices.iter().map(|index| Bring { index: index.clone(), target: index.clone() }).collect();
-    // What was closed or deleted could not be brought back, so it is looked at before.
-    capacity::refuse_without_in_place(call, chosen, &brings, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
-    let clear = clearing(on_conflict, &conflicts);
-    let asks = !chosen.indices.is_empty();
-    let requests = asks.then(|| stage::in_place(&chosen.origin.repository, &chosen.origin.snapshot, &chosen.indices));
-    let requests: Vec<Request> = requests.into_iter().collect();
+    let live = look(server, &names)?;
+    let streams = if chosen.streams.is_empty() { Vec::new() } else { select::names(server)?.streams };
+    let live_streams: Vec<&String> = chosen.streams.iter().filter(|stream| streams.contains(stream)).collect();
+    let conflicts: Vec<&str> = live.keys().chain(live_streams.iter().copied()).map(String::as_str).collect();
+    if on_conflict == OnConflict::Fail {
+        let hint = "Without --in-place what is live of indices is kept; --on-conflict close or delete gives all of it up.";
+        guard::refuse_any("index_in_the_way", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
+    }
+    // What was closed or deleted could not be restored, so the disk space is checked before.
+    capacity::refuse_without_in_place(call, chosen, &names, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
+    // Data streams first: where the server does not delete them, nothing is changed. It restores over a closed index by itself,
+    // whatever is in it; only a deletion need not leave it.
+    let streams = live_streams.iter().map(|name| (String::clone(name), "DELETE", path(&["_data_stream", name])));
+    let indices = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
+    let indices = indices.map(|(name, _)| match on_conflict {
+        OnConflict::Delete => (name.clone(), "DELETE", path(&[name])),
+        _ => (name.clone(), "POST", path(&[name, "_close"])),
+    });
+    let clearing: Vec<Clearing> = streams.chain(indices).collect();
+    let mut restored = Restored::planned(call, chosen, true, |_| RestoreMethod::InPlace);
     let mut rates = chosen.rates(call)?;
     restored.throttle = rates.used();
-    restored.plan = clear.iter().map(|(method, path)| Action::request(method, path.as_str(), None)).collect();
-    restored.plan.extend(requests.iter().map(|one| Action::request("POST", one.path.as_str(), Some(one.body.clone()))));
-    restored.plan = rates.around(restored.plan);
-    restored.plan.extend(streams::requests(&streams));
-    restored.streams = streams;
+    let clear = clearing.iter().map(|(_, method, path)| Action::request(method, path.as_str(), None));
+    let (path, body) = request(chosen, &restored);
+    restored.plan = rates.around(clear.chain([Action::request("POST", path, Some(body))]).collect());
     if dry_run {
         return Ok(restored);
     }
-    if !live.is_empty() {
-        call.warn("nothing_kept", "Restored in place: nothing was proven before, and nothing of what was live is kept.");
+    if !conflicts.is_empty() {
+        call.warn("nothing_kept", "Restored in place: nothing was verified before, and nothing of what was live is kept.");
     }
-    streams::warn(call, &restored.streams);
-    // What is live of data streams is always removed; when this call is killed, the same one again does so once more.
-    rates.clear(call, &chosen.server);
-    let ended = rates.during(call, &chosen.server, || {
-        act(call, chosen, &conflicts, &clear, &requests, &mut restored).and_then(|()| prove(call, chosen, &mut restored))
-    });
-    let ended =
-        ended.and_then(|()| streams::restore(call, &chosen.server, &mut restored.streams, &mut |_| Ok(())).map_err(goes_on));
+    rates.clear(call, server);
+    let ended = rates
+        .during(call, server, || act(call, chosen, &clearing, &mut restored).and_then(|()| verify(call, chosen, &mut restored)));
     restored.throttle = rates.used();
     rates.account(call);
     match ended {
@@ -83,95 +97,179 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     }
 }
 
-/// The requests that clear the way.
-fn clearing(on_conflict: OnConflict, conflicts: &[String]) -> Vec<(&'static str, String)> {
-    let request = |name: &String| match on_conflict {
-        OnConflict::Delete => ("DELETE", path(&[name])),
-        _ => ("POST", path(&[name, "_close"])),
-    };
-    conflicts.iter().map(request).collect()
+/// What an earlier call of this run has recorded of the same restore.
+fn earlier(call: &Call, chosen: &Chosen) -> Result<Option<Restored>, Failure> {
+    match record::find(call, call.run_id())? {
+        None => Ok(None),
+        Some(Begun::InPlace(restored))
+            if restored.origin == chosen.origin && restored.indices.iter().map(|one| one.index.as_str()).eq(chosen.names()) =>
+        {
+            Ok(Some(*restored))
+        }
+        Some(_) => Err(record::in_use(call.run_id())),
+    }
 }
 
-fn act(
-    call: &Call,
-    chosen: &Chosen,
-    conflicts: &[String],
-    clear: &[(&str, String)],
-    requests: &[Request],
-    restored: &mut Restored,
-) -> Result<(), Failure> {
+/// Whether the server has restored, by itself, what an earlier call had asked for: all of it is there, open, and as old as the
+/// snapshot. Otherwise it is restored again.
+fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool) -> Result<bool, Failure> {
+    let names = all_indices(restored);
+    if restored.indices.iter().any(|one| one.state == RestoreState::Untouched) {
+        return Ok(false);
+    }
+    if !dry_run {
+        verify::until_idle(call, &chosen.server, &names).map_err(|failure| resumable(failure, &restored.run))?;
+    }
+    let found = look(&chosen.server, &names)?;
+    // The clock by which a server dates a snapshot stands still for 200 ms at a time, and that of an index may not.
+    let latest = chosen.started_ms.map(|started| started + 250);
+    let is_of_snapshot = |name: &&str| found.get(*name).is_some_and(|index| !index.closed && index.created_ms <= latest);
+    Ok(names.iter().all(is_of_snapshot))
+}
+
+/// The names of the indices that are restored, backing indices instead of data streams.
+fn all_indices(restored: &Restored) -> Vec<&str> {
+    let each = restored.indices.iter().flat_map(|one| match &one.backing_indices {
+        Some(backing) => backing.iter().collect::<Vec<_>>(),
+        None => vec![&one.index],
+    });
+    each.map(String::as_str).collect()
+}
+
+/// The body of the procedure (2.3), with names instead of patterns. A data stream is named beside its backing indices: those alone
+/// would become indices without a stream, and OpenSearch's security plugin looks for rights on what the snapshot's list of indices
+/// has.
+fn request(chosen: &Chosen, restored: &Restored) -> (String, Value) {
+    let streams: Vec<&str> =
+        restored.indices.iter().filter(|one| one.backing_indices.is_some()).map(|one| one.index.as_str()).collect();
+    let names = [streams.as_slice(), &all_indices(restored)].concat();
+    let body = json!({"indices": names.join(","), "include_global_state": false, "ignore_index_settings": in_place_ignored(),
+        "ignore_unavailable": !streams.is_empty()});
+    (path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_restore"]), body)
+}
+
+/// Clears the way and asks the server for the restore. Both are recorded before, so that the same command resumes it.
+fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Restored) -> Result<(), Failure> {
     call.check()?;
-    for (at, (name, (method, path))) in conflicts.iter().zip(clear).enumerate() {
+    record::write(call, &restored.run, "restore", restored)?;
+    for (at, (name, method, path)) in clearing.iter().enumerate() {
         // Before the request: when its answer is lost, what was live may be gone.
-        set(restored, name, RestoreState::UnderWay);
+        restored.set(name, RestoreState::InProgress);
         if let Err(failure) = chosen.server.change(call, method, path, None) {
             if failure.status != Status::Timeout {
-                set(restored, name, RestoreState::Untouched);
+                restored.set(name, RestoreState::Untouched);
             }
-            return Err(reopen(call, chosen, conflicts.get(..=at).unwrap_or_default(), restored, failure));
+            return Err(reopen(call, chosen, clearing.get(..=at).unwrap_or_default(), restored, failure));
         }
     }
-    for request in requests {
-        request.brings.iter().for_each(|name| set(restored, name, RestoreState::UnderWay));
-        if let Err(failure) = chosen.server.change(call, "POST", &request.path, Some(&request.body)) {
-            if failure.status == Status::Timeout {
-                // It may be at work: what is closed must stay so, and nothing is as it was.
-                return Err(goes_on(failure));
-            }
-            let cleared = |name: &&String| !conflicts.contains(name);
-            request.brings.iter().filter(cleared).for_each(|name| set(restored, name, RestoreState::Untouched));
-            return Err(reopen(call, chosen, conflicts, restored, failure));
+    restored.indices.iter_mut().for_each(|one| one.state = RestoreState::InProgress);
+    let (path, body) = request(chosen, restored);
+    let sent = record::write(call, &restored.run, "restore", restored)
+        .and_then(|()| chosen.server.change(call, "POST", &path, Some(&body)));
+    match sent {
+        Ok(_) => Ok(()),
+        // It may be running: what is closed must stay so.
+        Err(failure) if failure.status == Status::Timeout => Err(resumable(failure, &restored.run)),
+        Err(failure) => {
+            let is_cleared = |one: &RestoredIndex| clearing.iter().any(|(name, ..)| *name == one.index);
+            restored.indices.iter_mut().filter(|one| !is_cleared(one)).for_each(|one| one.state = RestoreState::Untouched);
+            Err(reopen(call, chosen, clearing, restored, failure))
         }
     }
-    Ok(())
 }
 
-/// As long as the server was not asked to restore, or refused to, closed indices are whole: they are opened again.
-fn reopen(call: &Call, chosen: &Chosen, cleared: &[String], restored: &mut Restored, mut failure: Failure) -> Failure {
-    let names: Vec<&str> = cleared.iter().map(String::as_str).collect();
+/// As long as the server was not asked to restore, or refused to, closed indices are complete: they are opened again.
+fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Restored, mut failure: Failure) -> Failure {
+    let names: Vec<&str> = cleared.iter().map(|(name, ..)| name.as_str()).collect();
     let found = look(&chosen.server, &names).unwrap_or_default();
     for name in found.iter().filter(|(_, index)| index.closed).map(|(name, _)| name) {
         if chosen.server.change(call, "POST", &path(&[name, "_open"]), None).is_ok() {
-            set(restored, name, RestoreState::Untouched);
+            restored.set(name, RestoreState::Untouched);
         }
     }
-    let left: Vec<&str> =
-        restored.indices.iter().filter(|one| one.state != RestoreState::Untouched).map(|one| one.index.as_str()).collect();
+    let left = restored.indices.iter().filter(|one| one.state != RestoreState::Untouched);
+    let left: Vec<&str> = left.map(|one| one.index.as_str()).collect();
     if left.is_empty() {
         call.effects().undone();
-    } else {
-        failure.causes.push(format!("These were closed or removed, or may be, and are not restored: {}.", left.join(", ")));
-        failure.hint = Some(
-            "The same command again finds out how things stand and goes on; POST /INDEX/_open opens what is only closed."
-                .to_owned(),
-        );
+        if let Err(error) = swaps::remove(call, call.run_id()) {
+            failure.causes.push(error.message);
+        }
+        return failure;
     }
-    failure
+    record::write_end(call, &restored.run, "restore", restored);
+    failure.causes.push(format!("These were closed or removed, or may be, and are not restored: {}.", left.join(", ")));
+    failure.hint(format!(
+        "The same command again (--run-id {}) finds out how things stand and restores them; POST /INDEX/_open opens what is only closed.",
+        restored.run
+    ))
 }
 
-fn prove(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
-    let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    stage::follow(call, &chosen.server, &names).map_err(goes_on)?;
-    let brought: Vec<(&str, Option<u64>)> = restored.indices.iter().map(|one| (one.index.as_str(), one.docs_expected)).collect();
-    let counts = stage::prove_counts(&chosen.server, &brought)?;
-    for (one, count) in restored.indices.iter_mut().zip(counts) {
+/// Waits until the restore is complete, and verifies it. After a restore that failed the same command restores again.
+fn verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
+    let verified = verify_all(call, chosen, restored);
+    match &verified {
+        Ok(()) => record::write_end(call, &restored.run, "restore", restored),
+        Err(failure) if failure.status == Status::Invalid => swaps::remove(call, call.run_id())?,
+        Err(_) => {}
+    }
+    verified.map_err(|failure| resumable(failure, &restored.run))
+}
+
+fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
+    let server = &chosen.server;
+    verify::until_complete(call, server, &all_indices(restored))?;
+    let counts = counts(server, &chosen.indices.iter().map(String::as_str).collect::<Vec<_>>())?;
+    for one in &mut restored.indices {
+        let count = match one.backing_indices {
+            Some(_) => verify_stream(call, chosen, one)?,
+            None => counts.get(one.index.as_str()).copied().unwrap_or_default(),
+        };
+        verify::same_as_captured(&one.index, count, one.docs_expected)?;
         one.docs_count = Some(count);
         one.state = RestoreState::Restored;
     }
     Ok(())
 }
 
-fn goes_on(failure: Failure) -> Failure {
+/// The stream itself is there, with the aliases that were captured. Gives how many documents it holds.
+fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u64, Failure> {
+    let name = &one.index;
+    let Some(live) = stream::look(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
+        return Err(Failure::invalid("stream_not_there", format!("The data stream {name} is not there after its restore."))
+            .hint(
+                "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
+            ));
+    };
+    let backing: Vec<&str> = live.backing.iter().map(String::as_str).collect();
+    let sum = counts(&chosen.server, &backing)?.into_values().sum();
+    let captured = chosen.captured_stream(name);
+    if let Some(captured) = captured.filter(|captured| captured.aliases != live.aliases) {
+        let all: BTreeSet<&String> = captured.aliases.keys().chain(live.aliases.keys()).collect();
+        let differing = all.into_iter().filter(|alias| captured.aliases.get(*alias) != live.aliases.get(*alias));
+        let differing = differing.map(String::as_str).collect::<Vec<_>>().join(", ");
+        let message = format!("The data stream {name} has other aliases than the backup: {differing}.");
+        call.review("stream_aliases_differ", message);
+    }
+    if let Some(template) = captured.and_then(|captured| captured.template.as_ref()).filter(|_| live.template.is_none()) {
+        let message =
+            format!("The data stream {name} needs an index template for its next index ({template}), and the server has none.");
+        call.review("stream_template_missing", message);
+    }
+    Ok(sum)
+}
+
+/// The server goes on with what it was asked for, whatever becomes of this call.
+fn resumable(failure: Failure, run: &str) -> Failure {
     if failure.signal.is_none() && failure.status != Status::Timeout {
         return failure;
     }
-    failure.hint(
-        "The search database goes on with what it was asked for by itself: svc-snap wait --from FILE, with this document in FILE, waits for it and proves it.",
-    )
+    failure.hint(format!(
+        "The server continues the restore by itself: the same command again, with --run-id {run}, waits for it and verifies it."
+    ))
 }
 
-fn set(restored: &mut Restored, name: &str, state: RestoreState) {
-    if let Some(one) = restored.indices.iter_mut().find(|one| one.index == name) {
-        one.state = state;
+impl Restored {
+    fn set(&mut self, name: &str, state: RestoreState) {
+        self.indices.iter_mut().filter(|one| one.index == name).for_each(|one| one.state = state);
     }
 }

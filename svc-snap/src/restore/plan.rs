@@ -1,26 +1,24 @@
 //! The plan of a swap: what becomes live in whose place, under which name what is live is kept, and what each index has when it is
-//! done. Whatever would stop the swap behind its exchange is found out here, before its first request.
+//! done. Whatever would stop the swap after its exchange is refused here, before its first request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use svc_step::{Call, Failure};
 
-use super::record::swapped::{Source, State, SwapIndex, Swapped};
-use super::source::{SourceCopy, SwapSource, not_proven};
-use super::swap::{self, Stand};
-use super::{checks, record};
+use super::checks;
+use super::record;
+use super::requests::requests;
+use super::result::{CopiedIndex, CopySet, Source, State, SwapIndex, Swapped};
+use super::undo::{self, Phase};
 use crate::capacity;
 use crate::client::Server;
 use crate::guard;
-use crate::index::copies::{Way, is_marker};
+use crate::index::copies::is_marker;
 use crate::index::count::counts;
-use crate::index::live;
 use crate::index::policy;
-use crate::index::resolve::{PassedOver, Patterns, Reason};
-use crate::index::scope::Scope;
+use crate::index::select::{self, PassedOver, Patterns, Reason, Scope};
 use crate::index::shape::Shape;
-use crate::index::{Index, look};
-use crate::restore::streams::{self, StreamBack, StreamState};
+use crate::index::{Found, Index, look};
 use crate::throttle::auto_create::AutoCreate;
 
 /// How a swap treats what is live.
@@ -37,7 +35,6 @@ pub(crate) struct HowArgs {
 /// What is asked for under one live name.
 #[derive(Debug, Clone, PartialEq)]
 struct SwapTarget {
-    /// The live name.
     index: String,
     /// What is to become live; `None`: it is to be taken away.
     source: Option<Source>,
@@ -45,98 +42,70 @@ struct SwapTarget {
     becomes: Option<Shape>,
 }
 
-/// What nobody captured, of which people are told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum MissingMetadata {
-    /// It is taken from what is live.
-    FromLive(String),
-    /// Nothing is live: it comes without aliases and replicas.
-    Unknown(String),
+/// Indices whose aliases, replicas and lifecycle nobody captured.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct MissingMetadata {
+    /// They get those of what is live.
+    from_live: Vec<String>,
+    /// Nothing is live: they have none.
+    unknown: Vec<String>,
 }
 
-/// The plan by which what was staged or cloned becomes live.
-///
-/// # Errors
-/// Its copies are not there any more (4); a safety rule says no (3).
-pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, from: &SwapSource, how: HowArgs) -> Result<Swapped, Failure> {
-    let source = |one: &SourceCopy| one.source.clone().ok_or_else(|| not_proven(&from.run));
-    let way = Way { run: from.run.clone(), back: false };
-    let (targets, skipped) = targets(server, scope, from, how, source)?;
-    let mut found = look_at(server, &way, &targets)?;
-    policy::fill(call, server, &mut found)?;
-    let sources: Vec<&Source> = targets.iter().filter_map(|target| target.source.as_ref()).collect();
-    checks::refuse_unsound(server, &sources, &found)?;
-    let draft =
-        Swapped { snapshot_uuid: from.snapshot_uuid.clone(), direct: from.direct(), skipped, ..draft(server, scope, &way, how) };
-    let (swapped, missing) = planned(call, server, &way, draft, targets, &found)?;
-    tell(call, &missing);
-    let swapped = with_streams(server, from, swapped)?;
-    let unproven = swapped.streams.iter().zip(&from.streams).filter(|(now, then)| now.was_live && !then.back.was_live);
-    if unproven.count() > 0 {
-        return Err(not_proven(&from.run));
-    }
-    streams::warn(call, &swapped.streams);
-    Ok(swapped)
-}
-
-/// The same plan before anything is staged, as if what is to be staged were there: whatever forbids the swap shows. It is
-/// printed and never carried out.
-///
-/// # Errors
-/// As [`forward`].
-pub(crate) fn foreseen(call: &Call, server: &Server, scope: &Scope, from: &SwapSource, how: HowArgs) -> Result<Swapped, Failure> {
-    let not_yet = "not staged yet";
-    let source = |one: &SourceCopy| Ok(Source { name: one.name.clone(), uuid: not_yet.to_owned(), docs_count: 0 });
-    let way = Way { run: from.run.clone(), back: false };
-    let (targets, skipped) = targets(server, scope, from, how, source)?;
-    let mut found = look_at(server, &way, &targets)?;
-    for copy in targets.iter().filter_map(|target| target.source.as_ref()) {
-        let staged = Index { uuid: not_yet.to_owned(), closed: false, whole: true, shards: 0, shape: Shape::of_copy() };
-        found.insert(copy.name.clone(), staged);
-    }
-    let draft = Swapped { direct: from.direct(), skipped, ..draft(server, scope, &way, how) };
-    let (swapped, _) = planned(call, server, &way, draft, targets, &found)?;
-    with_streams(server, from, swapped)
-}
-
-/// Data streams come after the indices.
-fn with_streams(server: &Server, from: &SwapSource, mut swapped: Swapped) -> Result<Swapped, Failure> {
-    swapped.streams = from.streams.iter().map(|one| one.back.clone()).collect();
-    streams::look(server, &mut swapped.streams)?;
-    swapped.plan.extend(streams::requests(&swapped.streams));
-    Ok(swapped)
-}
-
-/// What a swap forward is to do, and what it leaves alone.
-fn targets(
+/// The plan by which what was staged or cloned becomes live. With `is_staged` false nothing is staged yet: whatever forbids the swap
+/// shows, and the plan is only printed.
+/// Errors: The copies are not there any more (4); a safety rule says no (3).
+pub(crate) fn forward(
+    call: &Call,
     server: &Server,
     scope: &Scope,
-    from: &SwapSource,
+    set: &CopySet,
     how: HowArgs,
-    source: impl Fn(&SourceCopy) -> Result<Source, Failure>,
-) -> Result<(Vec<SwapTarget>, Vec<PassedOver>), Failure> {
-    let mut skipped = from.skipped.clone();
+    is_staged: bool,
+) -> Result<Swapped, Failure> {
+    let mut swapped = empty(server, scope, &set.run, false, how);
+    swapped.snapshot_uuid.clone_from(&set.snapshot_uuid);
+    swapped.skipped.clone_from(&set.skipped);
+    let (direct, beside): (Vec<&CopiedIndex>, Vec<&CopiedIndex>) = set.indices.iter().partition(|one| one.is_direct());
+    swapped.direct = direct.into_iter().cloned().collect();
+    let planned = |one: &CopiedIndex| Source { name: one.copy.clone(), uuid: String::new(), docs_count: 0 };
     let mut targets = Vec::new();
-    for one in &from.copies {
-        targets.push(SwapTarget { index: one.index.clone(), source: Some(source(one)?), becomes: one.becomes.clone() });
+    for one in beside {
+        let source = if is_staged { one.source().ok_or_else(|| record::not_verified(&set.run))? } else { planned(one) };
+        targets.push(SwapTarget { index: one.index.clone(), source: Some(source), becomes: one.shape.clone() });
     }
     if how.exact {
-        let (surplus, left) = surplus(server, scope, from)?;
+        let (surplus, left) = surplus(server, scope, set)?;
         targets.extend(surplus.into_iter().map(taken_away));
-        skipped.extend(left);
+        swapped.skipped.extend(left);
     }
-    Ok((targets, skipped))
+    let sources: Vec<&Source> = targets.iter().filter_map(|target| target.source.as_ref()).collect();
+    let mut names: Vec<&str> = targets.iter().map(|target| target.index.as_str()).collect();
+    names.extend(sources.iter().map(|source| source.name.as_str()));
+    // A clone has the blocks of its source, and nobody could settle it.
+    guard::refuse_blocked_live(server, &names)?;
+    let previous: Vec<String> = targets.iter().map(|target| swapped.previous_name(&target.index)).collect();
+    names.extend(previous.iter().map(String::as_str));
+    let mut found = look(server, &names)?;
+    if is_staged {
+        policy::fill(call, server, &mut found)?;
+        checks::refuse_unsound(server, &sources, &found)?;
+    } else {
+        found.extend(sources.iter().map(|source| (source.name.clone(), Index::of_copy())));
+    }
+    let missing = lay_out(call, server, &mut swapped, targets, &found)?;
+    if is_staged {
+        tell(call, &missing);
+    }
+    Ok(swapped)
 }
 
 const fn taken_away(index: String) -> SwapTarget {
     SwapTarget { index, source: None, becomes: None }
 }
 
-/// A swap that is gone on with keeps to its plan. Where the command is the one that began it (`same`), its flags are the
-/// plan's; elsewhere they need not be said again.
-///
-/// # Errors
-/// They ask for something else (2).
+/// A resumed swap keeps to its plan. Where the command is the one that began it (`same`), its flags are the plan's; elsewhere they
+/// need not be passed again.
+/// Errors: They ask for something else (2).
 pub(crate) fn refuse_other_plan(planned: &Swapped, how: HowArgs, same: bool) -> Result<(), Failure> {
     let differ = |asked: bool, planned: bool| if same { asked != planned } else { asked && !planned };
     let flags = [("--exact", how.exact, planned.exact), ("--drop-old", how.drop_old, planned.drop_old)];
@@ -149,28 +118,24 @@ pub(crate) fn refuse_other_plan(planned: &Swapped, how: HowArgs, same: bool) -> 
         "plan_differs",
         format!("The swap of the run {} was planned otherwise: {}.", planned.run, differing.join(", ")),
     )
-    .hint(format!("svc-snap swap --run {} goes on with it as it was planned.", planned.run)))
+    .hint(format!("svc-snap swap --run {} resumes it as it was planned.", planned.run)))
 }
 
-/// Indices of the scope that the backup does not hold, and what is left alone although it does not hold it.
-fn surplus(server: &Server, scope: &Scope, from: &SwapSource) -> Result<(Vec<String>, Vec<PassedOver>), Failure> {
-    let copies = from.copies.iter().chain(&from.direct).map(|one| &one.index);
-    let streams = from.streams.iter().map(|one| &one.back.stream);
-    let held: BTreeSet<&str> =
-        copies.chain(streams).chain(from.skipped.iter().map(|one| &one.name)).map(String::as_str).collect();
-    let live = live::any(server, scope, &Patterns::parse(&from.asked_for))?;
+/// Indices of the scope that the backup does not hold, and what stays although the backup does not hold it.
+fn surplus(server: &Server, scope: &Scope, set: &CopySet) -> Result<(Vec<String>, Vec<PassedOver>), Failure> {
+    let held = set.indices.iter().map(|one| &one.index).chain(set.skipped.iter().map(|one| &one.name));
+    let held: BTreeSet<&str> = held.map(String::as_str).collect();
+    let live = select::any_live(server, scope, &Patterns::parse(&set.asked_for))?;
     let is_more = |name: &String| !held.contains(name.as_str());
-    let surplus = live.indices.into_iter().map(|index| index.name).filter(&is_more).collect();
     let servers_own = live.skipped.into_iter().filter(|one| one.reason == Reason::ServersOwn);
     let streams = live.streams.into_iter().map(|name| PassedOver { name, reason: Reason::DataStream });
-    Ok((surplus, servers_own.chain(streams).filter(|one| is_more(&one.name)).collect()))
+    let left = servers_own.chain(streams).filter(|one| is_more(&one.name)).collect();
+    Ok((live.indices.into_iter().filter(&is_more).collect(), left))
 }
 
 /// The plan that takes back what `before` did, which has come to its exchange. Where it had not come to its end, what it had
 /// exchanged goes.
-///
-/// # Errors
-/// What was live was not kept (4); a safety rule says no (3).
+/// Errors: What was live was not kept (4); a safety rule says no (3).
 pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swapped, how: HowArgs) -> Result<Swapped, Failure> {
     if how.exact {
         return Err(Failure::usage(
@@ -179,49 +144,38 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
         )
         .hint("Leave --exact out."));
     }
-    let run = record::named(&before.run)?;
-    let way = Way { run, back: !before.back };
-    let stand = if before.finished { Stand::After } else { swap::stand(server, before)? };
-    let kept: Vec<String> = before.live_names().into_iter().map(|index| way.kept(index)).collect();
+    let mut swapped = empty(server, scope, &before.run, !before.back, how);
+    let previous: Vec<String> = before.live_names().into_iter().map(|index| swapped.previous_name(index)).collect();
     let names = before.indices.iter().flat_map(SwapIndex::names).chain(before.direct.iter().map(|one| one.index.as_str()));
-    let names: Vec<&str> = names.chain(kept.iter().map(String::as_str)).collect();
+    let names: Vec<&str> = names.chain(previous.iter().map(String::as_str)).collect();
     guard::refuse_blocked_live(server, &names)?;
     let mut found = look(server, &names)?;
     policy::fill(call, server, &mut found)?;
-    let there: Vec<&str> =
-        before.indices.iter().filter_map(|item| item.kept.as_deref()).filter(|kept| found.contains_key(*kept)).collect();
-    let counts = counts(server, &there)?;
+    let kept = before.indices.iter().filter_map(|item| item.previous.as_deref());
+    let counts = counts(server, &kept.filter(|previous| found.contains_key(*previous)).collect::<Vec<_>>())?;
     let mut targets = targets_back(before, &found, &counts)?;
-    targets
-        .extend(before.direct.iter().map(|one| &one.index).filter(|index| found.contains_key(*index)).cloned().map(taken_away));
-    let mut draft = Swapped { skipped: streams_passed_over(call, before), ..draft(server, scope, &way, how) };
-    if stand == Stand::Between {
-        let sources = before.indices.iter().filter_map(|item| item.source.as_ref());
-        let left = sources.filter(|source| found.get(&source.name).is_some_and(|copy| copy.uuid == source.uuid));
-        draft.discarded = left.map(|source| source.name.clone()).collect();
+    let direct = before.direct.iter().map(|one| &one.index).filter(|index| found.contains_key(*index));
+    targets.extend(direct.cloned().map(taken_away));
+    if !before.finished && undo::phase(server, before)? == Phase::Exchanged {
+        let left = before.indices.iter().filter(|item| item.source_in(&found).is_some());
+        swapped.discarded = left.filter_map(|item| item.source.as_ref()).map(|source| source.name.clone()).collect();
     }
-    let (swapped, missing) = planned(call, server, &way, draft, targets, &found)?;
+    let missing = lay_out(call, server, &mut swapped, targets, &found)?;
     tell(call, &missing);
     Ok(swapped)
 }
 
-/// What takes back an earlier swap.
-fn targets_back(
-    before: &Swapped,
-    found: &BTreeMap<String, Index>,
-    counts: &BTreeMap<&str, u64>,
-) -> Result<Vec<SwapTarget>, Failure> {
-    let mut lost = Vec::new();
-    let mut targets = Vec::new();
+fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<&str, u64>) -> Result<Vec<SwapTarget>, Failure> {
+    let (mut lost, mut targets) = (Vec::new(), Vec::new());
     for item in &before.indices {
         if item.live_uuid.is_none() && item.was.is_none() {
             targets.extend(found.contains_key(&item.index).then(|| taken_away(item.index.clone())));
             continue;
         }
-        match item.kept.as_ref().and_then(|kept| Some((kept, found.get(kept)?))) {
-            Some((kept, copy)) => {
-                let docs_count = counts.get(kept.as_str()).copied().unwrap_or_default();
-                let source = Source { name: kept.clone(), uuid: copy.uuid.clone(), docs_count };
+        match item.previous.as_ref().and_then(|previous| Some((previous, found.get(previous)?))) {
+            Some((previous, copy)) => {
+                let docs_count = counts.get(previous.as_str()).copied().unwrap_or_default();
+                let source = Source { name: previous.clone(), uuid: copy.uuid.clone(), docs_count };
                 targets.push(SwapTarget { index: item.index.clone(), source: Some(source), becomes: item.was.clone() });
             }
             None => lost.push(item.index.as_str()),
@@ -237,47 +191,12 @@ fn targets_back(
     .hint("Restore a snapshot of that time instead: svc-snap restore."))
 }
 
-/// The data streams that `before` has touched, of which people are told: nothing of them was kept.
-fn streams_passed_over(call: &Call, before: &Swapped) -> Vec<PassedOver> {
-    let names = |wanted: fn(&StreamBack) -> bool| {
-        before.streams.iter().filter(|one| wanted(one)).map(|one| one.stream.as_str()).collect::<Vec<_>>()
-    };
-    let (restored, cut) = (names(|one| one.state == StreamState::Restored), names(StreamBack::is_cut));
-    if !restored.is_empty() {
-        call.warn("streams_stay", format!("Data streams were restored in place and stay as they are: {}.", restored.join(", ")));
-    }
-    if !cut.is_empty() {
-        call.review(
-            "streams_not_restored",
-            format!(
-                "These data streams were given up, their restore was not finished, and nobody finishes it now: {0}. \
-                 svc-snap restore --streams-in-place --indices '{1}' restores them.",
-                cut.join(", "),
-                cut.join(",")
-            ),
-        );
-    }
-    let touched = restored.into_iter().chain(cut);
-    touched.map(|name| PassedOver { name: name.to_owned(), reason: Reason::DataStream }).collect()
-}
-
-fn look_at(server: &Server, way: &Way, targets: &[SwapTarget]) -> Result<BTreeMap<String, Index>, Failure> {
-    let kept: Vec<String> = targets.iter().map(|target| way.kept(&target.index)).collect();
-    let sources = targets.iter().filter_map(|target| target.source.as_ref()).map(|source| source.name.as_str());
-    let mut names: Vec<&str> = targets.iter().map(|target| target.index.as_str()).chain(sources).collect();
-    // A clone has the blocks of what it is of, and nobody could settle it.
-    guard::refuse_blocked_live(server, &names)?;
-    names.extend(kept.iter().map(String::as_str));
-    look(server, &names)
-}
-
-/// A swap of which nothing is laid out yet.
-fn draft(server: &Server, scope: &Scope, way: &Way, how: HowArgs) -> Swapped {
+fn empty(server: &Server, scope: &Scope, run: &str, back: bool, how: HowArgs) -> Swapped {
     Swapped {
         cluster_uuid: server.cluster_uuid.clone(),
-        run: way.run.to_string(),
+        run: run.to_owned(),
         snapshot_uuid: None,
-        back: way.back,
+        back,
         exact: how.exact,
         drop_old: how.drop_old,
         alone: scope.is_everything(),
@@ -285,97 +204,87 @@ fn draft(server: &Server, scope: &Scope, way: &Way, how: HowArgs) -> Swapped {
         indices: Vec::new(),
         direct: Vec::new(),
         discarded: Vec::new(),
-        streams: Vec::new(),
         skipped: Vec::new(),
         plan: Vec::new(),
     }
 }
 
-/// Lays it out, checks it, and plans its requests; what nobody captured is given beside it.
-fn planned(
+/// Fills in the indices and the requests, and checks them.
+fn lay_out(
     call: &Call,
     server: &Server,
-    way: &Way,
-    mut swapped: Swapped,
+    swapped: &mut Swapped,
     targets: Vec<SwapTarget>,
-    found: &BTreeMap<String, Index>,
-) -> Result<(Swapped, Vec<MissingMetadata>), Failure> {
+    found: &Found,
+) -> Result<MissingMetadata, Failure> {
     capacity::refuse_stuck_clones(server, &found.keys().map(String::as_str).collect::<Vec<_>>())?;
-    let (indices, missing) = lay_out(way, targets, found, swapped.drop_old)?;
-    swapped.indices = indices;
-    checks::refuse_name_clashes(server, &swapped)?;
-    checks::refuse_second_write_index(server, &swapped)?;
+    let missing = add_indices(swapped, targets, found)?;
+    checks::refuse_name_clashes(server, swapped)?;
+    checks::refuse_second_write_index(server, swapped)?;
     capacity::refuse_swap(server, &swapped.indices, found)?;
-    swapped.plan = swap::requests(way, &swapped, found);
-    if swapped.alone && !swapped.indices.is_empty() {
-        let names: Vec<&str> = swapped.indices.iter().map(|item| item.index.as_str()).collect();
-        swapped.plan = AutoCreate::around(call, server, &names, std::mem::take(&mut swapped.plan));
-    }
-    Ok((swapped, missing))
+    let requests = requests(swapped, found);
+    let is_excluded = swapped.alone && !swapped.indices.is_empty();
+    swapped.plan = if is_excluded { AutoCreate::around(call, server, &swapped.live_names(), requests) } else { requests };
+    Ok(missing)
 }
 
-/// Lays out the swap, in the order of the names.
-fn lay_out(
-    way: &Way,
-    targets: Vec<SwapTarget>,
-    found: &BTreeMap<String, Index>,
-    drop_old: bool,
-) -> Result<(Vec<SwapIndex>, Vec<MissingMetadata>), Failure> {
-    let (mut indices, mut missing) = (Vec::new(), Vec::new());
-    for target in targets {
-        let live = found.get(&target.index);
-        // The clone of a swap that is taken back before it was finished is nothing that anybody has used.
+/// Adds the indices, in the order of the names, what is taken away last.
+fn add_indices(swapped: &mut Swapped, targets: Vec<SwapTarget>, found: &Found) -> Result<MissingMetadata, Failure> {
+    let mut missing = MissingMetadata::default();
+    for SwapTarget { index, source, becomes } in targets {
+        let live = found.get(&index);
+        // The clone of an unfinished swap that is taken back is nothing that anybody has used.
         let is_unfinished = live.is_some_and(|live| live.shape.aliases.keys().any(|alias| is_marker(alias)));
         let was = live.map(|live| live.shape.clone()).filter(|_| !is_unfinished);
-        let becomes = target.source.as_ref().map(|_| match (&target.becomes, &was) {
-            (Some(becomes), _) => becomes.clone(),
+        let becomes = source.as_ref().map(|_| match (becomes, &was) {
+            (Some(becomes), _) => becomes,
             (None, Some(was)) => {
-                missing.push(MissingMetadata::FromLive(target.index.clone()));
-                // A block says how things stand with what is live, and nothing of the backup.
+                missing.from_live.push(index.clone());
+                // A block says something of what is live, and nothing of the backup.
                 Shape { blocks: BTreeSet::new(), ..was.clone() }
             }
             (None, None) => {
-                missing.push(MissingMetadata::Unknown(target.index.clone()));
+                missing.unknown.push(index.clone());
                 Shape::default()
             }
         });
-        let kept = (!drop_old && live.is_some() && !is_unfinished).then(|| way.kept(&target.index));
-        indices.push(SwapIndex {
+        let is_kept = !swapped.drop_old && live.is_some() && !is_unfinished;
+        swapped.indices.push(SwapIndex {
             state: if live.is_some() { State::Old } else { State::Absent },
-            source: target.source,
+            source,
             live_uuid: live.map(|live| live.uuid.clone()),
             live_closed: live.is_some_and(|live| live.closed),
-            kept,
+            previous: is_kept.then(|| swapped.previous_name(&index)),
             conflicts: Vec::new(),
             was,
             becomes,
-            index: target.index,
+            index,
         });
     }
-    indices.sort_by(|one, other| (one.source.is_none(), &one.index).cmp(&(other.source.is_none(), &other.index)));
-    let in_use = indices.iter().filter_map(|item| item.kept.as_deref());
-    let in_use: Vec<&str> = in_use.filter(|kept| found.contains_key(*kept)).collect();
-    guard::refuse_in_use("what is live", &in_use)?;
-    checks::refuse_unkeepable(&indices, found)?;
-    Ok((indices, missing))
+    swapped.indices.sort_by(|one, other| (one.source.is_none(), &one.index).cmp(&(other.source.is_none(), &other.index)));
+    let in_use = swapped.indices.iter().filter_map(|item| item.previous.as_deref());
+    guard::refuse_in_use("what is live", &in_use.filter(|name| found.contains_key(*name)).collect::<Vec<_>>())?;
+    checks::refuse_red(&swapped.indices, found)?;
+    Ok(missing)
 }
 
-fn tell(call: &Call, missing: &[MissingMetadata]) {
-    let names = |wanted: fn(&MissingMetadata) -> Option<&String>| {
-        missing.iter().filter_map(wanted).map(String::as_str).collect::<Vec<_>>().join(", ")
-    };
-    let live = names(|one| if let MissingMetadata::FromLive(name) = one { Some(name) } else { None });
-    let unknown = names(|one| if let MissingMetadata::Unknown(name) = one { Some(name) } else { None });
-    if !live.is_empty() {
+fn tell(call: &Call, missing: &MissingMetadata) {
+    if !missing.from_live.is_empty() {
         call.warn(
             "shape_from_live",
-            format!("No document of create says which aliases, replicas and lifecycle these had, so they get those of what is live: {live}."),
+            format!(
+                "No document of create says which aliases, replicas and lifecycle these had, so they get those of what is live: {}.",
+                missing.from_live.join(", ")
+            ),
         );
     }
-    if !unknown.is_empty() {
+    if !missing.unknown.is_empty() {
         call.review(
             "shape_unknown",
-            format!("Nothing says which aliases, replicas and lifecycle these had; they have none: {unknown}."),
+            format!(
+                "Nothing says which aliases, replicas and lifecycle these had; they have none: {}.",
+                missing.unknown.join(", ")
+            ),
         );
     }
 }
@@ -386,14 +295,34 @@ mod tests {
 
     use super::*;
 
-    fn way(back: bool) -> Way {
-        Way { run: "20261120t020003z-hand".parse().unwrap(), back }
+    fn swapped(back: bool) -> Swapped {
+        Swapped {
+            cluster_uuid: "c".to_owned(),
+            run: "20261120t020003z-hand".to_owned(),
+            snapshot_uuid: None,
+            back,
+            exact: false,
+            drop_old: false,
+            alone: false,
+            finished: false,
+            indices: Vec::new(),
+            direct: Vec::new(),
+            discarded: Vec::new(),
+            skipped: Vec::new(),
+            plan: Vec::new(),
+        }
+    }
+
+    fn laid_out(back: bool, targets: Vec<SwapTarget>, found: &Found) -> (Vec<SwapIndex>, MissingMetadata) {
+        let mut swapped = swapped(back);
+        let missing = add_indices(&mut swapped, targets, found).unwrap();
+        (swapped.indices, missing)
     }
 
     fn index(uuid: &str, aliases: &serde_json::Value) -> Index {
         let aliases = aliases.as_object().unwrap().iter().map(|(name, alias)| (name.clone(), alias.as_object().unwrap().clone()));
         let shape = Shape { aliases: aliases.collect(), number_of_replicas: 1, ..Shape::default() };
-        Index { uuid: uuid.to_owned(), closed: false, whole: true, shards: 1, shape }
+        Index { uuid: uuid.to_owned(), shape, ..Index::of_copy() }
     }
 
     fn target(name: &str) -> SwapTarget {
@@ -401,18 +330,18 @@ mod tests {
         SwapTarget { index: name.to_owned(), source: Some(source), becomes: None }
     }
 
-    fn live(names: &[&str]) -> BTreeMap<String, Index> {
+    fn live(names: &[&str]) -> Found {
         names.iter().map(|&name| (name.to_owned(), index(name, &json!({"all": {}})))).collect()
     }
 
     #[test]
     fn what_comes_is_first_and_what_is_taken_away_last() {
         let targets = vec![taken_away("a".to_owned()), target("c"), target("b")];
-        let (items, missing) = lay_out(&way(false), targets, &live(&["a", "b"]), false).unwrap();
+        let (items, missing) = laid_out(false, targets, &live(&["a", "b"]));
         assert_eq!(items.iter().map(|item| item.index.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
-        assert_eq!(missing, [MissingMetadata::Unknown("c".to_owned()), MissingMetadata::FromLive("b".to_owned())]);
-        let kept: Vec<_> = items.iter().map(|item| item.kept.as_deref()).collect();
-        assert_eq!(kept, [Some("svc-before-20261120t020003z-hand-b"), None, Some("svc-before-20261120t020003z-hand-a")]);
+        assert_eq!(missing, MissingMetadata { from_live: vec!["b".to_owned()], unknown: vec!["c".to_owned()] });
+        let previous: Vec<_> = items.iter().map(|item| item.previous.as_deref()).collect();
+        assert_eq!(previous, [Some("svc-before-20261120t020003z-hand-b"), None, Some("svc-before-20261120t020003z-hand-a")]);
         assert_eq!(items[0].becomes, items[0].was);
         assert_eq!(items[2].becomes, None);
     }
@@ -421,52 +350,37 @@ mod tests {
     fn what_cannot_be_kept_is_refused_by_all_its_names() {
         let mut found = live(&["a", "b"]);
         for name in ["a", "b"] {
-            found.insert(way(false).kept(name), index("k", &json!({})));
+            found.insert(swapped(false).previous_name(name), index("k", &json!({})));
         }
-        let failure = lay_out(&way(false), vec![target("a"), target("b")], &found, false).unwrap_err();
+        let failure = add_indices(&mut swapped(false), vec![target("a"), target("b")], &found).unwrap_err();
         assert_eq!((failure.status.code(), failure.code.as_str()), (3, "name_in_use"));
         assert!(failure.message.contains("hand-a, svc-before"));
         let mut red = live(&["a", "b"]);
         red.values_mut().for_each(|index| index.whole = false);
-        assert_eq!(lay_out(&way(false), vec![target("a"), target("b")], &red, false).unwrap_err().code, "live_index_red");
-        assert!(lay_out(&way(false), vec![target("a"), target("b")], &red, true).is_ok());
+        assert_eq!(add_indices(&mut swapped(false), vec![target("a"), target("b")], &red).unwrap_err().code, "live_index_red");
+        assert!(add_indices(&mut Swapped { drop_old: true, ..swapped(false) }, vec![target("a"), target("b")], &red).is_ok());
     }
 
     #[test]
     fn a_finished_swap_is_taken_back_to_what_was_and_the_clone_of_an_unfinished_one_is_not_kept() {
         let targets = vec![target("a"), target("fresh"), taken_away("gone".to_owned())];
-        let (indices, _) = lay_out(&way(false), targets, &live(&["a", "gone"]), false).unwrap();
-        let before = Swapped {
-            cluster_uuid: "c".to_owned(),
-            run: "20261120t020003z-hand".to_owned(),
-            snapshot_uuid: None,
-            back: false,
-            exact: false,
-            drop_old: false,
-            alone: false,
-            finished: true,
-            direct: Vec::new(),
-            indices,
-            discarded: Vec::new(),
-            streams: Vec::new(),
-            skipped: Vec::new(),
-            plan: Vec::new(),
-        };
+        let (indices, _) = laid_out(false, targets, &live(&["a", "gone"]));
+        let before = Swapped { finished: true, indices, ..swapped(false) };
         let mut found = live(&["a", "fresh"]);
-        found.insert("fresh".to_owned(), index("fresh", &json!({way(false).marker(): {}})));
+        found.insert("fresh".to_owned(), index("fresh", &json!({swapped(false).marker(): {}})));
         for name in ["a", "gone"] {
-            found.insert(way(false).kept(name), index(&format!("kept {name}"), &json!({})));
+            found.insert(swapped(false).previous_name(name), index(&format!("kept {name}"), &json!({})));
         }
         let targets = targets_back(&before, &found, &BTreeMap::new()).unwrap();
         let told: Vec<_> =
             targets.iter().map(|one| (one.index.as_str(), one.source.as_ref().map(|copy| copy.uuid.as_str()))).collect();
         assert_eq!(told, [("a", Some("kept a")), ("fresh", None), ("gone", Some("kept gone"))]);
-        let (back, missing) = lay_out(&way(true), targets, &found, false).unwrap();
-        assert!(missing.is_empty());
-        assert_eq!(back[0].kept.as_deref(), Some("svc-replaced-20261120t020003z-hand-a"));
+        let (back, missing) = laid_out(true, targets, &found);
+        assert_eq!(missing, MissingMetadata::default());
+        assert_eq!(back[0].previous.as_deref(), Some("svc-replaced-20261120t020003z-hand-a"));
         assert_eq!(back[0].becomes, before.indices[0].was);
-        assert_eq!((back[2].index.as_str(), &back[2].kept), ("fresh", &None));
-        found.remove(&way(false).kept("gone"));
+        assert_eq!((back[2].index.as_str(), &back[2].previous), ("fresh", &None));
+        found.remove(&swapped(false).previous_name("gone"));
         let failure = targets_back(&before, &found, &BTreeMap::new()).unwrap_err();
         assert_eq!((failure.status.code(), failure.code.as_str()), (4, "nothing_kept"));
     }

@@ -1,109 +1,123 @@
-//! What runs have begun, as their documents have it and as it is noted on this host, so that `--run` and the same command again
-//! find it.
-
-pub(crate) mod clone;
-pub(crate) mod given;
-pub(crate) mod origin;
-pub(crate) mod restored;
-pub(crate) mod staged;
-pub(crate) mod swapped;
+//! What a run has begun, in the record of the run under `SVC_STATE_DIR` and in documents: `--run` and the same command again find it.
 
 use serde::Serialize;
 use svc_step::from::Received;
 use svc_step::run_id::RunId;
+use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, swaps};
 
-use self::clone::Cloned;
-use self::staged::Staged;
-use self::swapped::Swapped;
-use super::swap;
+use super::result::{CopySet, CopyState, Restored, SwapIndex, Swapped};
+use super::undo;
 use crate::client::Server;
 
-/// Under which schema a staging is noted.
-pub(crate) const STAGE: &str = "svc-snap.stage/1";
-/// Under which schema a swap is noted.
-pub(crate) const SWAP: &str = "svc-snap.swap/1";
+const STAGE: &str = "svc-snap.stage/1";
+const CLONE: &str = "svc-snap.clone/1";
+const SWAP: &str = "svc-snap.swap/1";
+const RESTORE: &str = "svc-snap.restore/1";
 
-/// Under which schema a clone is noted.
-pub(crate) const CLONE: &str = "svc-snap.clone/1";
-
-/// All of them.
-pub(crate) const SCHEMAS: [&str; 3] = [STAGE, CLONE, SWAP];
+/// The schemas of all records.
+pub(crate) const SCHEMAS: [&str; 4] = [STAGE, CLONE, SWAP, RESTORE];
 
 /// What a run has begun.
 #[derive(Debug, Clone)]
 pub(crate) enum Begun {
-    /// A staging.
-    Staged(Staged),
-    /// A clone.
-    Cloned(Cloned),
-    /// A swap.
+    Copies(CopySet),
     Swapped(Swapped),
+    InPlace(Box<Restored>),
 }
 
 impl Begun {
-    /// Reads it from a document or a note.
-    ///
-    /// # Errors
-    /// The document lacks what its schema promises (2).
+    /// Reads it from a document or a record.
+    /// Errors: The document lacks what its schema promises (2).
     pub(crate) fn read(received: &Received) -> Result<Self, Failure> {
         Ok(match received.step() {
-            "stage" => Self::Staged(received.result()?),
-            "clone" => Self::Cloned(received.result()?),
-            _ => Self::Swapped(received.result()?),
+            "stage" | "clone" => Self::Copies(received.result()?),
+            "swap" => Self::Swapped(received.result()?),
+            _ => Self::InPlace(received.result()?),
         })
     }
 
     /// The run whose copies these are, which need not be the run of the call that printed the document.
-    ///
-    /// # Errors
-    /// It names none (2).
-    pub(crate) fn run(&self) -> Result<RunId, Failure> {
-        let run = match self {
-            Self::Staged(staged) => &staged.run,
-            Self::Cloned(clone) => &clone.run,
+    pub(crate) fn run(&self) -> &str {
+        match self {
+            Self::Copies(copies) => &copies.run,
             Self::Swapped(swapped) => &swapped.run,
-        };
-        named(run)
-    }
-
-    /// Notes it again, as what the run has come to.
-    pub(crate) fn note_end(&self, call: &Call, run: &RunId) {
-        match self {
-            Self::Staged(staged) => note_end(call, run, "stage", staged),
-            Self::Cloned(clone) => note_end(call, run, "clone", clone),
-            Self::Swapped(swapped) => note_end(call, run, "swap", swapped),
+            Self::InPlace(restored) => &restored.run,
         }
     }
 
-    /// The names of its copies, as it has them; what the server shows of its run may be more.
-    pub(crate) fn copies(&self) -> Vec<&str> {
-        match self {
-            // What was restored directly under its own name is no copy of ours.
-            Self::Staged(staged) => {
-                let indices = staged.indices.iter().filter(|one| !one.is_direct()).map(|one| &one.staged);
-                indices.chain(staged.streams.iter().flat_map(|one| &one.copies)).map(String::as_str).collect()
-            }
-            Self::Cloned(clone) => clone.names(),
-            Self::Swapped(swapped) => swapped.copies().collect(),
-        }
-    }
-
-    /// The cluster that it is of.
     pub(crate) fn cluster_uuid(&self) -> &str {
         match self {
-            Self::Staged(staged) => &staged.origin.cluster_uuid,
-            Self::Cloned(clone) => &clone.cluster_uuid,
+            Self::Copies(copies) => &copies.cluster_uuid,
             Self::Swapped(swapped) => &swapped.cluster_uuid,
+            Self::InPlace(restored) => &restored.origin.cluster_uuid,
+        }
+    }
+
+    /// The names of its copies. What was restored directly under its own name is none.
+    pub(crate) fn copies(&self) -> Vec<&str> {
+        match self {
+            Self::Copies(set) => set.indices.iter().filter(|one| !one.is_direct()).map(|one| one.copy.as_str()).collect(),
+            Self::Swapped(swapped) => {
+                let conflicts = swapped.indices.iter().flat_map(|item| &item.conflicts);
+                let further = conflicts.chain(&swapped.discarded).map(String::as_str);
+                swapped.indices.iter().flat_map(SwapIndex::copies).chain(further).collect()
+            }
+            Self::InPlace(_) => Vec::new(),
+        }
+    }
+
+    /// Writes it as what the run has come to.
+    pub(crate) fn write_end(&self, call: &Call) {
+        match self {
+            Self::Copies(copies) => write_end(call, &copies.run, copies.step(), copies),
+            Self::Swapped(swapped) => write_end(call, &swapped.run, "swap", swapped),
+            Self::InPlace(_) => {}
         }
     }
 }
 
+/// What `swap` and `discard` go on from: a document, or the record of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub begun: Begun,
+    pub run: RunId,
+    /// Whether the document says that the step succeeded; a record never does.
+    pub is_ok: bool,
+}
+
+impl Given {
+    /// Reads it, before anything is locked, connected or changed.
+    /// Errors: The document is invalid (2), nothing is recorded of that run (4), or it is of a restore that left nothing to go
+    /// on with (3).
+    pub(crate) fn read(args: &GivenArgs, call: &Call) -> Result<Self, Failure> {
+        let received = args.read(call, &SCHEMAS)?;
+        let begun = match Begun::read(&received)? {
+            Begun::InPlace(restored) => of_restore(*restored, call)?,
+            begun => begun,
+        };
+        Ok(Self { run: run_id(begun.run())?, begun, is_ok: received.is_ok() })
+    }
+}
+
+/// A restore that did not come to its swap may have left a staging.
+fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
+    if restored.in_place {
+        return Err(Failure::refused("restored_in_place", "That restore was made in place: nothing was kept.")
+            .hint("Restore another snapshot: svc-snap restore."));
+    }
+    match restored.swap {
+        Some(swapped) => Ok(Begun::Swapped(swapped)),
+        None => find(call, &run_id(&restored.run)?)?.ok_or_else(|| {
+            Failure::refused("not_verified", "That restore did not come to its swap, and nothing of it is recorded here.")
+                .hint("Run the restore again: svc-snap restore.")
+        }),
+    }
+}
+
 /// The run that a document names.
-///
-/// # Errors
-/// It names none (2).
-pub(crate) fn named(run: &str) -> Result<RunId, Failure> {
+/// Errors: It names none (2).
+pub(crate) fn run_id(run: &str) -> Result<RunId, Failure> {
     run.parse().map_err(|why: String| {
         Failure::usage("from_damaged", "The document names no run.")
             .hint("Hand over the document as the tool printed it.")
@@ -111,40 +125,53 @@ pub(crate) fn named(run: &str) -> Result<RunId, Failure> {
     })
 }
 
-/// What is noted of `run`, or `None`.
-///
-/// # Errors
-/// The note is damaged (7).
-pub(crate) fn noted(call: &Call, run: &RunId) -> Result<Option<Begun>, Failure> {
+/// What is recorded of `run`, or `None`.
+/// Errors: The record is damaged (7).
+pub(crate) fn find(call: &Call, run: &RunId) -> Result<Option<Begun>, Failure> {
     swaps::find(call, run, &SCHEMAS)?.map(|received| Begun::read(&received)).transpose()
 }
 
-/// Notes how something ended. That it ended so is not made undone by a note that cannot be written.
-pub(crate) fn note_end<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) {
-    if let Err(failure) = swaps::write(call, run, step, result) {
-        call.warn("not_noted", format!("How it ended could not be noted for --run {run}: {failure}"));
+/// Records what a run is about to do.
+pub(crate) fn write<T: Serialize>(call: &Call, run: &str, step: &str, result: &T) -> Result<(), Failure> {
+    swaps::write(call, &run_id(run)?, step, result)
+}
+
+/// Records how something ended, which a record that cannot be written does not undo.
+pub(crate) fn write_end<T: Serialize>(call: &Call, run: &str, step: &str, result: &T) {
+    if let Err(failure) = write(call, run, step, result) {
+        call.warn("not_recorded", format!("How it ended could not be recorded for --run {run}: {failure}"));
     }
 }
 
-/// The refusal to begin anew under a run that has copies already.
+/// The refusal to begin again under a run that has copies of something else.
 pub(crate) fn in_use(run: &RunId) -> Failure {
-    Failure::refused("run_in_use", format!("The run {run} has staged or swapped something else already.")).hint(format!(
+    Failure::refused("run_in_use", format!("The run {run} has staged, swapped or restored something else already.")).hint(format!(
         "svc-snap discard --run {run} removes its copies; svc-snap swap --run {run} goes on with it; --run-id names another run."
     ))
 }
 
+/// The refusal of a staging or a clone that was interrupted.
+pub(crate) fn not_verified(run: &str) -> Failure {
+    Failure::refused("not_verified", "What was staged or cloned was not verified to the end, so it must not become live.")
+        .hint(format!("Do that again; svc-snap discard --run {run} removes what is left of it."))
+}
+
 /// Refuses to touch indices that a swap of another run has begun with and not finished, as the server shows it.
-///
-/// # Errors
-/// There is such a swap (3).
+/// Errors: There is such a swap (3).
 pub(crate) fn refuse_unfinished_swaps(call: &Call, server: &Server, run: &RunId, names: &[&str]) -> Result<(), Failure> {
-    for received in swaps::all(call, &[SWAP]) {
-        let Ok(swapped) = received.result::<Swapped>() else { continue };
-        let concerns = swapped.live_names().iter().any(|name| names.contains(name));
-        if swapped.cluster_uuid != server.cluster_uuid || swapped.run == run.as_str() || !concerns {
-            continue;
-        }
-        swap::refuse_unfinished(server, &swapped)?;
-    }
-    Ok(())
+    let swaps = swaps::all(call, &[SWAP]).into_iter().filter_map(|received| received.result::<Swapped>().ok());
+    let concerns = |swapped: &Swapped| {
+        let is_other = swapped.cluster_uuid == server.cluster_uuid && swapped.run != run.as_str();
+        is_other && swapped.live_names().iter().any(|name| names.contains(name))
+    };
+    swaps.filter(concerns).try_for_each(|swapped| undo::refuse_unfinished(server, &swapped))
+}
+
+/// The clones of any run that were interrupted before they were verified.
+pub(crate) fn unfinished_clones(call: &Call, server: &Server) -> Vec<CopySet> {
+    let clones = swaps::all(call, &[CLONE]).into_iter().filter_map(|received| received.result::<CopySet>().ok());
+    let is_unfinished = |set: &CopySet| {
+        set.cluster_uuid == server.cluster_uuid && set.indices.iter().any(|one| one.state == CopyState::InProgress)
+    };
+    clones.filter(is_unfinished).collect()
 }

@@ -1,109 +1,171 @@
-//! Copies that may become live, whatever made them: a staging or a clone. The swap is the same.
+//! Which snapshot is restored, and what of it: named on the command line, or by the document of the step that took it.
 
-use svc_step::Failure;
-use svc_step::run_id::RunId;
+use std::collections::BTreeMap;
 
-use super::record;
-use super::record::clone::Cloned;
-use super::record::staged::{Staged, StagedIndex, StagedStream};
-use super::record::swapped::{Direct, Source};
-use crate::index::resolve::PassedOver;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::from::Accept;
+use svc_step::{Call, Failure};
+
+use crate::client::Server;
+use crate::client::auth::Connection;
+use crate::guard::refuse_any;
+use crate::index::select::{self, DEFAULT, Held, PassedOver, Patterns, Scope, ScopeArg, without};
 use crate::index::shape::Shape;
+use crate::snapshot::captured::{Backup, IndexRecord, SourceArgs, StreamRecord};
+use crate::snapshot::{self, Snapshot, verdict};
+use crate::throttle::{Rate, RateArg, Rates};
 
-/// What a swap forward starts from.
-#[derive(Debug, Clone)]
-pub(crate) struct SwapSource {
-    /// The run whose copies these are.
-    pub run: RunId,
-    /// The snapshot that they are of, or `None` where they are of none.
-    pub snapshot_uuid: Option<String>,
-    /// The patterns that were asked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhatArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// What of the snapshot: names, patterns with *, exclusions with a leading -, comma separated
+    #[arg(long, value_name = "PATTERNS", default_value = DEFAULT, allow_hyphen_values = true)]
+    indices: String,
+    #[command(flatten)]
+    rate: RateArg,
+    #[command(flatten)]
+    scope: ScopeArg,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The snapshot that something is restored from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Origin {
+    pub cluster_uuid: String,
+    pub repository: String,
+    pub snapshot: String,
+    pub snapshot_uuid: String,
+}
+
+/// A valid snapshot, and what of it is restored.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub server: Server,
+    pub scope: Scope,
+    pub origin: Origin,
+    pub rate: Rate,
+    /// The patterns as they were given.
     pub asked_for: String,
-    pub copies: Vec<SourceCopy>,
-    /// What was restored directly under its own name.
-    pub direct: Vec<SourceCopy>,
-    pub streams: Vec<StagedStream>,
+    pub indices: Vec<String>,
+    pub streams: Vec<String>,
+    /// What else the snapshot holds.
     pub skipped: Vec<PassedOver>,
+    /// How many shards the snapshot holds.
+    pub shards_count: u64,
+    /// When the snapshot was begun, in milliseconds since 1970.
+    pub started_ms: Option<i64>,
+    /// The backing indices of the snapshot's data streams.
+    backing: BTreeMap<String, Vec<String>>,
+    captured: Vec<IndexRecord>,
+    captured_streams: Vec<StreamRecord>,
 }
 
-/// One copy.
-#[derive(Debug, Clone)]
-pub(crate) struct SourceCopy {
-    /// The name under which it becomes live.
-    pub index: String,
-    /// Its own name.
-    pub name: String,
-    /// Its `uuid`, once that is known.
-    pub uuid: Option<String>,
-    /// The same with what proves it; `None` before it is proven.
-    pub source: Option<Source>,
-    /// What it is to have beside its documents, where somebody noted it.
-    pub becomes: Option<Shape>,
+impl Chosen {
+    /// Reads the document, connects, checks the snapshot and resolves the patterns.
+    /// Errors: The document is invalid (2); of another cluster, the snapshot of that name is another one, or one that this
+    /// server cannot restore (3); the snapshot is not there (4) or invalid (7).
+    pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
+        let source = args.source.read(call, Accept::Good)?;
+        let server = Server::connect(&args.connection, call)?;
+        source.check_server(&server, args.source.other)?;
+        let snapshot = snapshot::get(&server, &source.repository, &source.name)?;
+        source.check_uuid(&snapshot)?;
+        verdict::check(&source.repository, &snapshot, &[])?;
+        verdict::check_restorable(&server, &source.repository, &snapshot)?;
+        let Backup { captured, captured_streams, .. } = source.backup(call, &server, snapshot.clone());
+        let backing = backing(&snapshot, &captured_streams);
+        let all_backing: Vec<String> = backing.values().flatten().cloned().collect();
+        let hidden = if snapshot.data_streams.is_empty() { Vec::new() } else { select::with_hidden(&server)?.1 };
+        let held = Held {
+            indices: &snapshot.indices,
+            streams: &snapshot.data_streams,
+            hidden: &hidden,
+            features: &snapshot.feature_indices,
+            backing: &all_backing,
+        };
+        if source.document.is_none() && captured.is_empty() && captured_streams.is_empty() {
+            call.warn(
+                "counts_not_noted",
+                "Neither a document of create nor this host says how many documents the indices held, so only their shards are verified, not their counts.",
+            );
+        }
+        let selected = select::held(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
+        Ok(Self {
+            scope: args.scope.scope.clone(),
+            rate: args.rate.rate.clone(),
+            origin: Origin {
+                cluster_uuid: server.cluster_uuid.clone(),
+                repository: source.repository.clone(),
+                snapshot: snapshot.name,
+                snapshot_uuid: snapshot.uuid,
+            },
+            asked_for: args.indices.clone(),
+            indices: selected.indices,
+            streams: selected.streams,
+            skipped: selected.skipped,
+            shards_count: snapshot.shards.total_count,
+            started_ms: snapshot.started.map(|moment| moment.as_millisecond()),
+            backing,
+            captured,
+            captured_streams,
+            server,
+        })
+    }
+
+    /// The cluster's throttle during the restore.
+    pub(crate) fn rates(&self, call: &Call) -> Result<Rates<'_>, Failure> {
+        Rates::of_cluster(call, &self.server, &self.scope, &self.rate)
+    }
+
+    /// Refuses data streams, which cannot be cloned and so neither staged nor swapped.
+    /// Errors: There are such (3), all named.
+    pub(crate) fn refuse_streams(&self) -> Result<(), Failure> {
+        let without = without(&self.streams);
+        let hint = format!("Leave them out with {without}; svc-snap restore --in-place restores them over what is live.");
+        refuse_any("data_streams", "Data streams cannot be staged", &self.streams, &hint)
+    }
+
+    /// All that is restored: indices and data streams.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.indices.iter().chain(&self.streams).map(String::as_str).collect()
+    }
+
+    /// The backing indices of a data stream in the snapshot.
+    pub(crate) fn backing(&self, stream: &str) -> Vec<String> {
+        self.backing.get(stream).cloned().unwrap_or_default()
+    }
+
+    /// How many documents were captured, where that is sure.
+    pub(crate) fn docs_expected(&self, index: &str) -> Option<u64> {
+        self.captured(index).filter(|captured| captured.docs_exact).and_then(|captured| captured.docs_count)
+    }
+
+    /// What was captured beside documents and mapping.
+    pub(crate) fn shape(&self, index: &str) -> Option<Shape> {
+        self.captured(index).map(|captured| captured.shape.clone())
+    }
+
+    pub(crate) fn captured_stream(&self, stream: &str) -> Option<&StreamRecord> {
+        self.captured_streams.iter().find(|captured| captured.name == stream)
+    }
+
+    fn captured(&self, index: &str) -> Option<&IndexRecord> {
+        self.captured.iter().find(|captured| captured.name == index)
+    }
 }
 
-impl SourceCopy {
-    fn new(index: &str, name: &str, uuid: Option<&String>, docs_count: Option<u64>, becomes: Option<&Shape>) -> Self {
-        let source = |uuid: &String, docs_count| Source { name: name.to_owned(), uuid: uuid.clone(), docs_count };
-        Self {
-            index: index.to_owned(),
-            name: name.to_owned(),
-            uuid: uuid.cloned(),
-            source: uuid.zip(docs_count).map(|(uuid, docs_count)| source(uuid, docs_count)),
-            becomes: becomes.cloned(),
+/// The backing indices of a snapshot's data streams: as they were captured, or else by their names.
+fn backing(snapshot: &Snapshot, captured: &[StreamRecord]) -> BTreeMap<String, Vec<String>> {
+    let mut backing = BTreeMap::<String, Vec<String>>::new();
+    for index in &snapshot.indices {
+        let is_backing = |stream: &&StreamRecord| stream.indices.iter().any(|one| one.name == *index);
+        let captured = captured.iter().find(is_backing).map(|stream| &stream.name);
+        if let Some(stream) = captured.or_else(|| select::stream_of(index, &snapshot.data_streams)) {
+            backing.entry(stream.clone()).or_default().push(index.clone());
         }
     }
-}
-
-impl SwapSource {
-    /// What was staged.
-    ///
-    /// # Errors
-    /// It names no run (2).
-    pub(crate) fn staged(staged: &Staged) -> Result<Self, Failure> {
-        let (direct, beside): (Vec<_>, Vec<_>) = staged.indices.iter().partition(|one| one.is_direct());
-        let copy = |one: &StagedIndex| {
-            SourceCopy::new(&one.index, &one.staged, one.uuid.as_ref(), one.docs_count, one.shape_noted.as_ref())
-        };
-        Ok(Self {
-            run: record::named(&staged.run)?,
-            snapshot_uuid: Some(staged.origin.snapshot_uuid.clone()),
-            asked_for: staged.asked_for.clone(),
-            copies: beside.into_iter().map(copy).collect(),
-            direct: direct.into_iter().map(copy).collect(),
-            streams: staged.streams.clone(),
-            skipped: staged.skipped.clone(),
-        })
-    }
-
-    /// What was cloned.
-    ///
-    /// # Errors
-    /// It names no run (2).
-    pub(crate) fn cloned(clone: &Cloned) -> Result<Self, Failure> {
-        let copies = clone
-            .indices
-            .iter()
-            .map(|one| SourceCopy::new(&one.index, &one.clone, one.uuid.as_ref(), one.docs_count, Some(&one.shape)));
-        Ok(Self {
-            run: record::named(&clone.run)?,
-            snapshot_uuid: None,
-            asked_for: clone.asked_for.clone(),
-            copies: copies.collect(),
-            direct: Vec::new(),
-            streams: Vec::new(),
-            skipped: clone.skipped.clone(),
-        })
-    }
-
-    /// What was restored directly, as the swap opens it.
-    pub(super) fn direct(&self) -> Vec<Direct> {
-        let direct = |one: &SourceCopy| Direct { index: one.index.clone(), uuid: one.uuid.clone(), becomes: one.becomes.clone() };
-        self.direct.iter().map(direct).collect()
-    }
-}
-
-/// The refusal of a staging or a clone that was cut.
-pub(crate) fn not_proven(run: &RunId) -> Failure {
-    Failure::refused("not_proven", "What was staged or cloned was not proven to the end, so it must not become live.")
-        .hint(format!("Do that again; svc-snap discard --run {run} removes what is left of it."))
+    backing
 }

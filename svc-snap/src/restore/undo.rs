@@ -1,101 +1,105 @@
-//! A staging that did not succeed is taken back: nothing of it stays beside what is live.
+//! How far a swap has come, as the server shows it, and its undoing where it has not come to its exchange.
 
-use std::time::{Duration, Instant};
+use svc_step::{Call, Failure};
 
-use svc_step::{Call, Failure, swaps};
-
-use super::stage;
+use super::record;
+use super::requests::live_clones;
+use super::result::{SwapIndex, Swapped};
 use crate::client::Server;
-use crate::index::look;
-use crate::restore::record::staged::{StageState, Staged, StagedIndex};
+use crate::index::act::Act;
+use crate::index::clone::{self, again};
+use crate::index::select::{PassedOver, Reason};
+use crate::index::{Found, look};
 
-/// How long what a request was to bring is waited for when its answer was lost, and how often it is looked for.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(200);
-
-/// Removes what was brought, all of which the server is known to have been asked for.
-pub(crate) fn take_back(call: &Call, server: &Server, staged: &mut Staged, failure: Failure) -> Failure {
-    take_back_all(call, server, staged, &[], failure)
+/// How far a swap has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// What was live is live.
+    Before,
+    /// It is exchanged and not finished.
+    Exchanged,
+    /// It is exchanged, and no copy is left that was to become live.
+    After,
 }
 
-/// Removes what was brought. A request whose answer was lost may still be at work: what it was to bring (`lost`) is waited
-/// for first, and when it does not show, nobody says that nothing was changed.
-pub(super) fn take_back_all(call: &Call, server: &Server, staged: &mut Staged, lost: &[String], mut failure: Failure) -> Failure {
-    let asked = staged.indices.iter().filter(|one| one.state != StageState::Planned);
-    let proofs = staged.streams.iter().filter(|one| one.proof != StageState::Planned).flat_map(|one| &one.copies);
-    let names: Vec<String> = asked.map(|one| &one.staged).chain(proofs).cloned().collect();
-    let hasty = call.check().is_err().then(|| server.in_haste());
-    let server = hasty.as_ref().unwrap_or(server);
-    let stays = written_to(server, staged);
-    let names: Vec<&str> = names.iter().filter(|name| !stays.contains(name)).map(String::as_str).collect();
-    // What lies under a live name may be a client's as well, so that it is neither waited for nor removed.
-    let own = |name: &String| names.contains(&name.as_str());
-    let is_settled = lost.is_empty() || (lost.iter().all(own) && show(server, lost));
-    let unsure = !is_settled;
-    let removed = stage::remove(call, server, &names).and_then(|()| match look(server, &names)? {
-        left if left.is_empty() => Ok(()),
-        left => Err(Failure::failed(
-            "not_removed",
-            format!("These were not removed: {}.", left.into_keys().collect::<Vec<_>>().join(", ")),
-        )),
-    });
-    let is_lost = |name: &String| unsure && lost.contains(name);
-    staged.indices.iter_mut().filter(|one| is_lost(&one.staged)).for_each(|one| one.state = StageState::Restoring);
-    match removed {
-        Ok(()) => {
-            let asked = staged.indices.iter_mut().filter(|one| one.state != StageState::Planned);
-            let is_gone = |one: &&mut StagedIndex| !is_lost(&one.staged) && !stays.contains(&one.index);
-            asked.filter(is_gone).for_each(|one| one.state = StageState::Removed);
-            let proofs = staged.streams.iter_mut().filter(|one| one.proof != StageState::Planned);
-            proofs.filter(|one| !one.copies.iter().any(is_lost)).for_each(|one| one.proof = StageState::Removed);
-            if unsure {
-                failure.causes.push(format!("These may still appear: {}.", lost.join(", ")));
-                failure.hint = Some(format!(
-                    "The same command again (--run-id {0}) finds out how things stand; svc-snap discard --run {0} removes what is left of it.",
-                    staged.run
-                ));
-                return failure;
-            }
-            if !stays.is_empty() {
-                failure.causes.push(format!("Clients may have written to these, so they stay: {}.", stays.join(", ")));
-                return failure;
-            }
-            call.effects().undone();
-            if let Err(error) = swaps::remove(call, call.run_id()) {
-                failure.causes.push(error.message);
-            }
-        }
-        Err(error) => {
-            failure.causes.push(format!("What had been staged could not be removed ({}): {error}", names.join(", ")));
-            failure.hint = Some(format!("svc-snap discard --run {} removes what is left of it.", staged.run));
-        }
+/// How far a swap has come on the server.
+pub(crate) fn phase(server: &Server, swapped: &Swapped) -> Result<Phase, Failure> {
+    Ok(phase_of(swapped, &look(server, &swapped.names())?))
+}
+
+pub(super) fn phase_of(swapped: &Swapped, found: &Found) -> Phase {
+    let is_left = |item: &SwapIndex| item.is_old(found) || item.source_in(found).is_some();
+    if swapped.indices.iter().any(|item| item.names().any(|name| swapped.is_marked(found, name))) {
+        Phase::Exchanged
+    } else if swapped.indices.iter().any(is_left) {
+        Phase::Before
+    } else {
+        Phase::After
     }
+}
+
+/// Refuses to go on where a swap has begun and is not finished: its copies may be all that there is of some indices.
+/// Errors: It is so (3); the server does not answer, or refuses.
+pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
+    if swapped.finished {
+        return Ok(());
+    }
+    let found = look(server, &swapped.names())?;
+    let is_untouched = match phase_of(swapped, &found) {
+        // Copies alone are in nobody's way, unless they are what an unfinished swap has left that is to be taken back.
+        Phase::Before => {
+            let is_copy = |act: &Act| matches!(act, Act::Delete(_));
+            swapped.discarded.is_empty() && clone::undoing(&live_clones(swapped), &found).iter().all(is_copy)
+        }
+        Phase::Exchanged => false,
+        Phase::After => swapped.indices.is_empty() && swapped.direct.is_empty(),
+    };
+    if is_untouched {
+        return Ok(());
+    }
+    Err(Failure::refused("swap_unfinished", format!("The swap of the run {} is not finished.", swapped.run))
+        .hint(format!("svc-snap swap --run {0} finishes it; svc-snap swap --run {0} --back takes it back.", swapped.run)))
+}
+
+/// The result of taking back a swap that has not come to its exchange: there is nothing to swap.
+pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failure> {
+    let skipped = before.indices.iter().map(|item| PassedOver { name: item.index.clone(), reason: Reason::NotSwapped });
+    Ok(Swapped {
+        back: !before.back,
+        indices: Vec::new(),
+        direct: Vec::new(),
+        discarded: Vec::new(),
+        skipped: skipped.collect(),
+        plan: undoing(server, before)?.iter().map(Act::action).collect(),
+        ..before.clone()
+    })
+}
+
+/// The requests; what was restored directly for the swap goes too.
+fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
+    let mut names = before.names();
+    names.extend(before.direct.iter().map(|one| one.index.as_str()));
+    let found = look(server, &names)?;
+    let mut acts = clone::undoing(&live_clones(before), &found);
+    let unopened = before.direct.iter().filter(|one| one.is_unopened(&found));
+    acts.extend(Act::each(unopened.map(|one| one.index.as_str()), Act::Delete));
+    Ok(acts)
+}
+
+/// Undoes `before`, which has not come to its exchange, and records that it was taken back.
+/// Errors: The server does not answer, or refuses: the same command resumes it.
+pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: &mut Swapped) -> Result<(), Failure> {
+    let undo = || undoing(server, before)?.iter().try_for_each(|act| clone::send_or_each(call, server, act));
+    again(undo).map_err(|failure| unfinished(&before.run, failure))?;
+    undone.finished = true;
+    record::write_end(call, &before.run, "swap", undone);
+    Ok(())
+}
+
+/// Every failure of an unfinished swap names the command that resumes it.
+pub(super) fn unfinished(run: &str, mut failure: Failure) -> Failure {
+    let resume =
+        format!("When it is fixed, svc-snap swap --run {run} finishes the swap; svc-snap swap --run {run} --back takes it back.");
+    failure.hint = Some(failure.hint.map_or(resume.clone(), |hint| format!("{hint} {resume}")));
     failure
-}
-
-/// What lies under live names and may have been written to: whatever does not show that it takes no writes since it was restored.
-fn written_to(server: &Server, staged: &Staged) -> Vec<String> {
-    let direct = staged.indices.iter().filter(|one| one.is_direct() && one.state != StageState::Planned);
-    let direct: Vec<&StagedIndex> = direct.collect();
-    let found = look(server, &direct.iter().map(|one| one.index.as_str()).collect::<Vec<_>>());
-    let stays = direct.into_iter().filter(|one| match &found {
-        Ok(found) => found.contains_key(&one.index) && !one.is_unopened(found),
-        Err(_) => true,
-    });
-    stays.map(|one| one.index.clone()).collect()
-}
-
-/// Waits until all of `names` are there, so long as is worth it.
-fn show(server: &Server, names: &[String]) -> bool {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let until = Instant::now() + server.at_most(PATIENCE);
-    loop {
-        if look(server, &names).is_ok_and(|found| names.iter().all(|name| found.contains_key(*name))) {
-            return true;
-        }
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(LOOK);
-    }
 }

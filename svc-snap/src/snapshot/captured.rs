@@ -19,7 +19,7 @@ use crate::client::Server;
 use crate::client::json::members;
 use crate::client::path::path;
 use crate::index::count::counts;
-use crate::index::live::Live;
+use crate::index::select::Selected;
 use crate::index::shape::Shape;
 use crate::index::stream::{self, Stream};
 use crate::index::{Index, look, policy, portions};
@@ -113,13 +113,13 @@ impl Captured {
     ///
     /// # Errors
     /// The server does not answer, or refuses.
-    pub(crate) fn before(call: &Call, server: &Server, run_id: &str, backup: Backup, live: &Live) -> Result<Self, Failure> {
+    pub(crate) fn before(call: &Call, server: &Server, run_id: &str, backup: Backup, live: &Selected) -> Result<Self, Failure> {
         let mut captured = Self { run_id: run_id.to_owned(), backup, sequences: BTreeMap::new(), settled: false };
-        let indices: Vec<&str> = live.indices.iter().map(|index| index.name.as_str()).collect();
+        let indices: Vec<&str> = live.indices.iter().map(String::as_str).collect();
         captured.backup.captured = captured.records(call, server, &indices)?;
-        for (name, Stream { generation, template, behind, aliases }) in stream::look(server, &live.streams)? {
-            let mut indices = captured.records(call, server, &behind.iter().map(String::as_str).collect::<Vec<_>>())?;
-            indices.sort_by_key(|record| behind.iter().position(|name| *name == record.name));
+        for (name, Stream { generation, template, backing, aliases }) in stream::look(server, &live.streams)? {
+            let mut indices = captured.records(call, server, &backing.iter().map(String::as_str).collect::<Vec<_>>())?;
+            indices.sort_by_key(|record| backing.iter().position(|name| *name == record.name));
             captured.backup.captured_streams.push(StreamRecord { name, generation, template, aliases, indices });
         }
         Ok(captured)

@@ -145,8 +145,8 @@ fn says(schema: &str, result: &Value) -> String {
         "svc-confsave.save" => text("/source"),
         "svc-confsave.restore" => format!("{} can be restored", text("/path")),
         "svc-snap.stage" => {
-            let needed = size("/room/needed_bytes").map(|size| format!(" of {size}"));
-            let free = size("/room/free_bytes").map(|size| format!(", {size} free for them"));
+            let needed = size("/disk_space/needed_bytes").map(|size| format!(" of {size}"));
+            let free = size("/disk_space/free_bytes").map(|size| format!(", {size} free for them"));
             let space = needed.map(|needed| needed + &free.unwrap_or_default()).unwrap_or_default();
             format!("{}: {} indices{space}", text("/snapshot"), count("/indices"))
         }
@@ -278,10 +278,10 @@ mod tests {
             ("svc-confsave.restore", json!({"path": "/etc/svc.yaml"}), "/etc/svc.yaml can be restored"),
             (
                 "svc-snap.stage",
-                json!({"snapshot": "s", "indices": [1], "room": {"needed_bytes": 1024, "free_bytes": 2048}}),
+                json!({"snapshot": "s", "indices": [1], "disk_space": {"needed_bytes": 1024, "free_bytes": 2048}}),
                 "s: 1 indices of 1.00 KiB, 2.00 KiB free for them",
             ),
-            ("svc-snap.stage", json!({"snapshot": "s", "indices": [1], "room": null}), "s: 1 indices"),
+            ("svc-snap.stage", json!({"snapshot": "s", "indices": [1], "disk_space": null}), "s: 1 indices"),
             ("svc-snap.restore", json!({"swap": {"indices": [1, 2, 3]}, "indices": []}), "3 indices can be swapped"),
             (
                 "svc-pgrestore.stage",

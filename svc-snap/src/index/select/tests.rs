@@ -1,0 +1,145 @@
+use serde_json::json;
+
+use super::*;
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+fn restored(patterns: &str, indices: &[&str], streams: &[&str], scope: &str) -> Result<Selected, Failure> {
+    let (indices, streams, features) = (strings(indices), strings(streams), strings(&[".feature"]));
+    let of = Held { indices: &indices, streams: &streams, hidden: &[], features: &features, backing: &[] };
+    held(&Patterns::parse(patterns), of, &scope.parse().unwrap())
+}
+
+fn names(patterns: &str, indices: &[&str]) -> Vec<String> {
+    restored(patterns, indices, &[], "*").unwrap().indices
+}
+
+#[test]
+fn a_star_stands_for_any_text() {
+    for (pattern, name, is_match) in [
+        ("*", "", true),
+        ("*", "a", true),
+        ("a*", "abc", true),
+        ("a*c", "abc", true),
+        ("a*c", "ac", true),
+        ("a*c", "abcd", false),
+        ("a*b*c", "a-b-b-c", true),
+        ("a*b*c", "acb", false),
+        ("*x*", "axb", true),
+        ("ab*ba", "aba", false),
+        ("a", "a", true),
+        ("a", "ab", false),
+    ] {
+        assert_eq!(matches(pattern, name), is_match, "{pattern} {name}");
+    }
+}
+
+#[test]
+fn security_and_our_own_copies_are_never_the_services() {
+    let scope: Scope = "*".parse().unwrap();
+    assert!(scope.contains("docs") && scope.contains(".hidden"));
+    for name in [".security-7", ".opendistro_security", "svc-staged-r-a", "svc-before-r-a", "svc-replaced-r-a", "svc-clone-r-a"] {
+        assert!(!scope.contains(name), "{name}");
+    }
+    assert!(!scope.means(".tasks") && scope.may_hold(".ds-logs-000001") && !scope.may_hold(".ds-.logs-000001"));
+    let named: Scope = "*,.kibana*,logs,-.kibana_x".parse().unwrap();
+    assert!(named.means(".kibana_1") && !named.means(".kibana_x") && !named.means("docs") && named.may_hold(".ds-logs-000001"));
+    let scope: Scope = "svc-*, content,-svc-tmp*".parse().unwrap();
+    assert!(scope.contains("svc-a") && scope.contains("content") && !scope.contains("svc-tmp1") && !scope.contains("other"));
+    assert!(" ,".parse::<Scope>().is_err());
+}
+
+#[test]
+fn exclusions_apply_wherever_they_stand_and_however_many_they_are() {
+    assert_eq!(names("*,-a,-b*", &["a", "b1", "b2", "c"]), ["c"]);
+    assert_eq!(names("-a,*", &["a", "b"]), ["b"]);
+    assert_eq!(names("-a,-b", &["a", "b", "c"]), ["c"]);
+    assert_eq!(names("a*,-nowhere", &["a1", "b"]), ["a1"]);
+    // The procedure's, with and without the index that it excludes.
+    assert_eq!(names(DEFAULT, &["a", "b"]), ["a", "b"]);
+    assert_eq!(names(DEFAULT, &["a", ".geoip_databases"]), ["a"]);
+}
+
+#[test]
+fn a_plain_name_that_is_not_there_is_missing_and_a_wildcard_that_finds_nothing_is_not() {
+    let failure = restored("a,x,y", &["a"], &[], "*").unwrap_err();
+    assert_eq!((failure.status.code(), failure.code.as_str()), (4, "index_not_in_snapshot"));
+    assert!(failure.message.contains("x, y"));
+    assert_eq!(names("a,x*", &["a"]), ["a"]);
+    assert_eq!(restored("x*", &["a"], &[], "*").unwrap_err().code, "nothing_to_restore");
+}
+
+#[test]
+fn what_is_passed_over_has_its_reason() {
+    let held = ["a", "other", ".feature", ".security-7", "svc-before-20261120t020003z-x-a", ".ds-logs-000001", "b"];
+    let selected = restored("*,-b", &held, &["logs"], "a,b,logs").unwrap();
+    assert_eq!(selected.indices, ["a"]);
+    assert_eq!(selected.streams, ["logs"]);
+    let reason = |name: &str| selected.skipped.iter().find(|one| one.name == name).unwrap().reason;
+    assert_eq!(reason("b"), Reason::NotAskedFor);
+    assert_eq!(reason("other"), Reason::OutsideScope);
+    assert_eq!(reason(".feature"), Reason::FeatureState);
+    assert_eq!(reason(".security-7"), Reason::Security);
+    assert_eq!(reason("svc-before-20261120t020003z-x-a"), Reason::OwnCopy);
+    assert_eq!(reason(".ds-logs-000001"), Reason::BackingIndex);
+}
+
+#[test]
+fn a_name_that_must_not_be_restored_is_refused_when_it_is_asked_for_by_name() {
+    for (name, scope) in [(".security-7", "*"), ("other", "a"), (".feature", "*"), (".ds-logs-000001", "*")] {
+        let failure = restored(name, &[name, "a"], &["logs"], scope).unwrap_err();
+        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "index_not_restorable"), "{name}");
+    }
+}
+
+#[test]
+fn a_backing_index_is_of_the_stream_with_the_longest_name_that_matches() {
+    let streams = strings(&["logs", "logs-app"]);
+    let is_of = |name: &str, index: &str| stream_of(index, &streams).map(String::as_str) == Some(name);
+    assert!(is_of("logs", ".ds-logs-000001") && is_of("logs", ".ds-logs-2026.11.20-000012"));
+    assert!(is_of("logs-app", ".ds-logs-app-2026.11.20-000001") && is_of("logs", ".fs-logs-2026.11.20-000001"));
+    assert_eq!(stream_of(".ds-other-000001", &streams), None);
+    let (indices, captured) = (strings(&["a", "odd"]), strings(&["odd"]));
+    let of = Held { indices: &indices, streams: &streams, hidden: &[], features: &[], backing: &captured };
+    let selected = held(&Patterns::parse("*"), of, &"*".parse().unwrap()).unwrap();
+    assert_eq!(selected.indices, ["a"], "what was captured as a backing index is none of its own, whatever its name");
+}
+
+#[test]
+fn the_scope_takes_indices_and_streams_and_says_why_it_leaves_others() {
+    let answer = json!({"indices": [
+            {"name": "b", "attributes": ["closed"]}, {"name": "a", "aliases": ["x"], "attributes": ["hidden", "open"]},
+            {"name": ".ds-logs-2026.11.20-000001", "attributes": ["hidden", "open"], "data_stream": "logs"},
+            {"name": ".security-7", "attributes": ["open"]}, {"name": ".tasks", "attributes": ["open", "system"]},
+            {"name": ".own", "attributes": ["open"]}, {"name": "svc-before-r-a", "attributes": ["open"]}],
+        "aliases": [{"name": "x", "indices": ["a"]}],
+        "data_streams": [{"name": "logs", "backing_indices": [".ds-logs-2026.11.20-000001"]}, {"name": "other"}, {"name": "history"}]});
+    let scope = "*,-other".parse().unwrap();
+    let within = |patterns: &str| live_of(Names::read(&answer), &["history".to_owned()], &scope, &Patterns::parse(patterns));
+    let live = within("*").unwrap();
+    assert_eq!(live.names(), ["a", "b", "logs"]);
+    let reasons: Vec<_> = live.skipped.iter().map(|one| (one.name.as_str(), one.reason)).collect();
+    assert_eq!(
+        reasons,
+        [
+            (".own", Reason::ServersOwn),
+            (".security-7", Reason::Security),
+            (".tasks", Reason::FeatureState),
+            ("history", Reason::ServersOwn),
+            ("other", Reason::OutsideScope),
+            ("svc-before-r-a", Reason::OwnCopy)
+        ]
+    );
+    assert_eq!(
+        (within("a").unwrap().names(), within(".own,a").unwrap().names()),
+        (vec!["a".to_owned()], vec![".own".to_owned(), "a".to_owned()])
+    );
+    assert!(live.holds(".ds-logs-2026.11.20-000001") && live.holds("a") && !live.holds(".own"));
+    for (patterns, code) in
+        [("a,x", "index_not_found"), ("other", "index_not_in_scope"), (".tasks", "index_not_in_scope"), ("x*", "nothing_to_take")]
+    {
+        assert_eq!(within(patterns).unwrap_err().code, code, "{patterns}");
+    }
+}

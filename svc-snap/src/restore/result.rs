@@ -1,0 +1,386 @@
+//! The results of stage, clone, swap and restore, as their documents and the records of runs have them.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::{Call, Failure};
+
+use crate::capacity::Room;
+use crate::index::clone::LiveClone;
+use crate::index::copies;
+use crate::index::select::PassedOver;
+use crate::index::shape::Shape;
+use crate::index::{Found, Index};
+use crate::restore::source::{Chosen, Origin};
+use crate::snapshot::captured::StreamRecord;
+use crate::throttle::RateUsed;
+
+/// Copies that a swap can make live: of a snapshot, or of what is live.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CopySet {
+    pub cluster_uuid: String,
+    /// The snapshot's `uuid`, or `null` for a clone.
+    pub snapshot_uuid: Option<String>,
+    /// The run whose copies these are; their names hold it, and `--run` takes it.
+    pub run: String,
+    /// The patterns that were asked for.
+    pub asked_for: String,
+    /// Every index that is copied.
+    pub indices: Vec<CopiedIndex>,
+    /// What else the snapshot holds, or is live, and why it is not copied.
+    pub skipped: Vec<PassedOver>,
+    pub plan: Vec<Action>,
+}
+
+/// One index and its copy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CopiedIndex {
+    /// Its live name, or its name in the snapshot.
+    pub index: String,
+    /// The name of the copy; the same one where nothing was live and it was restored directly under its name.
+    pub copy: String,
+    /// How far it has come.
+    pub state: CopyState,
+    /// The `uuid` of the live index that is cloned, or `null` for a snapshot.
+    pub live_uuid: Option<String>,
+    /// The `uuid` of the copy, or `null` before it is known.
+    pub uuid: Option<String>,
+    /// How many documents the copy holds, or `null` before it is verified.
+    pub docs_count: Option<u64>,
+    /// How many documents were captured, or `null` where none were or writes went on meanwhile.
+    pub docs_expected: Option<u64>,
+    /// What the index had beside its documents, or `null` where nobody captured it.
+    pub shape: Option<Shape>,
+}
+
+/// How far a copy has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyState {
+    /// Nothing was asked of the server yet.
+    Planned,
+    /// The server was asked for it. A live index takes no writes while it is cloned.
+    InProgress,
+    /// It is complete, and holds as many documents as were captured or counted.
+    Verified,
+    /// It was removed again, since the step did not succeed.
+    Removed,
+}
+
+/// A snapshot that is restored beside the live indices.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Staged {
+    #[serde(flatten)]
+    pub copies: CopySet,
+    pub repository: String,
+    pub snapshot: String,
+    /// The disk space for it before it began; `null` where an earlier call has staged it.
+    pub disk_space: Option<Room>,
+    /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
+    pub throttle: Option<RateUsed>,
+}
+
+/// A clone of the live indices.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Cloned {
+    #[serde(flatten)]
+    pub copies: CopySet,
+    /// Live indices that take writes again, which a killed clone had left blocked.
+    pub released: Vec<String>,
+}
+
+/// A swap: what had been staged, cloned or replaced is live now.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Swapped {
+    pub cluster_uuid: String,
+    /// The run whose copies these are; their names hold it, and `--run` takes it.
+    pub run: String,
+    /// The `uuid` of the snapshot that became live, or `null` where the swap does not know it.
+    pub snapshot_uuid: Option<String>,
+    /// Whether this swap put back what an earlier one had replaced.
+    pub back: bool,
+    /// Whether it takes away the indices of the scope that the backup does not hold.
+    pub exact: bool,
+    /// Whether it keeps nothing of what was live.
+    pub drop_old: bool,
+    /// Whether the cluster is the service's alone (the scope is `*`), so that clients may be kept from creating indices of the live
+    /// names during the swap.
+    pub alone: bool,
+    /// Whether every index has come to where the swap leads.
+    pub finished: bool,
+    /// Every index of the swap.
+    pub indices: Vec<SwapIndex>,
+    /// Indices that were not live and were restored directly under their names: they are opened for writes when the others are
+    /// exchanged, and going back takes them away.
+    pub direct: Vec<CopiedIndex>,
+    /// Copies that an unfinished swap which is taken back had exchanged; they go with the exchange.
+    pub discarded: Vec<String>,
+    /// What stays as it is, and why.
+    pub skipped: Vec<PassedOver>,
+    pub plan: Vec<Action>,
+}
+
+/// One index of a swap.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SwapIndex {
+    /// The name under which it is live.
+    pub index: String,
+    /// What is live.
+    pub state: State,
+    /// The copy that becomes live; `null`: the index is taken away. It is gone when the swap is finished.
+    pub source: Option<Source>,
+    /// The `uuid` of the index that was live before, or `null` where none was.
+    pub live_uuid: Option<String>,
+    /// Whether that index was closed; it is opened for its clone.
+    pub live_closed: bool,
+    /// The name under which the index that was live is kept; `null`: it is not kept.
+    pub previous: Option<String>,
+    /// Names under which indices are kept that a client made meanwhile under the index's own name.
+    pub conflicts: Vec<String>,
+    /// What the index that was live had beside its documents, or `null` where none was.
+    pub was: Option<Shape>,
+    /// What the index has when the swap is finished, or `null` where it is taken away.
+    pub becomes: Option<Shape>,
+}
+
+/// A copy that becomes live.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Source {
+    pub name: String,
+    pub uuid: String,
+    pub docs_count: u64,
+}
+
+/// What is live of an index of a swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// What was live is live.
+    Old,
+    /// Nothing is live under the name: the swap was interrupted there, or the index was to be taken away.
+    Absent,
+    /// The copy is live, complete, with its aliases.
+    New,
+}
+
+/// A snapshot that is live.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Restored {
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The run; what is kept has it in its name, and `swap --run` and `discard --run` take it.
+    pub run: String,
+    /// Whether it was restored over what was live.
+    pub in_place: bool,
+    /// Every index that is restored, and in place every data stream.
+    pub indices: Vec<RestoredIndex>,
+    /// The swap that made it live, which `swap` takes back; `null` where there was none.
+    pub swap: Option<Swapped>,
+    /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
+    pub throttle: Option<RateUsed>,
+    /// What else the snapshot holds, and why it is not restored.
+    pub skipped: Vec<PassedOver>,
+    pub plan: Vec<Action>,
+}
+
+/// One index or data stream of a restore.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoredIndex {
+    pub index: String,
+    /// Its backing indices in the snapshot where it is a data stream, or `null`.
+    pub backing_indices: Option<Vec<String>>,
+    /// How it is restored.
+    pub method: RestoreMethod,
+    /// How far it has come.
+    pub state: RestoreState,
+    /// How many documents it holds, or `null` before it is verified.
+    pub docs_count: Option<u64>,
+    /// How many documents were captured, or `null` where none were or writes went on meanwhile.
+    pub docs_expected: Option<u64>,
+}
+
+/// How an index is restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreMethod {
+    /// Staged, verified and swapped.
+    Swapped,
+    /// Directly under its own name, since nothing was live under it.
+    Direct,
+    /// Over what was live.
+    InPlace,
+}
+
+/// How far an index or a data stream of a restore has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreState {
+    /// What was live is live, or nothing was and nothing is.
+    Untouched,
+    /// What was live is closed, deleted or being exchanged, or is about to be; the backup is not live yet.
+    InProgress,
+    /// The backup is live, complete, with as many documents as were captured.
+    Restored,
+}
+
+impl CopiedIndex {
+    /// One of which nothing is done yet.
+    pub(crate) const fn planned(index: String, copy: String) -> Self {
+        let state = CopyState::Planned;
+        Self { index, copy, state, live_uuid: None, uuid: None, docs_count: None, docs_expected: None, shape: None }
+    }
+
+    /// Whether nothing was live under its name and it was restored directly under it.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.copy == self.index
+    }
+
+    pub(crate) fn is_there(&self, found: &Found) -> bool {
+        found.get(&self.copy).is_some_and(|index| Some(&index.uuid) == self.uuid.as_ref())
+    }
+
+    /// Whether it was restored under its own name and still takes no writes, so that nobody can have written to it.
+    pub(crate) fn is_unopened(&self, found: &Found) -> bool {
+        self.is_direct() && self.is_there(found) && found.get(&self.copy).is_some_and(|index| index.shape.write_block())
+    }
+
+    /// The copy as a swap makes it live; `None` before it is verified.
+    pub(crate) fn source(&self) -> Option<Source> {
+        Some(Source { name: self.copy.clone(), uuid: self.uuid.clone()?, docs_count: self.docs_count? })
+    }
+}
+
+impl CopySet {
+    /// The step that makes such copies.
+    pub(crate) const fn step(&self) -> &'static str {
+        if self.snapshot_uuid.is_some() { "stage" } else { "clone" }
+    }
+
+    pub(crate) fn is_verified(&self) -> bool {
+        self.indices.iter().all(|one| one.state == CopyState::Verified)
+    }
+
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.indices.iter().map(|one| one.copy.as_str()).collect()
+    }
+
+    pub(crate) fn set_all(&mut self, state: CopyState) {
+        self.indices.iter_mut().for_each(|one| one.state = state);
+    }
+
+    /// What is live, as it is blocked and cloned.
+    pub(crate) fn live_clones(&self) -> Vec<LiveClone<'_>> {
+        let clones = self.indices.iter().filter_map(|one| {
+            let (uuid, was) = (one.live_uuid.as_deref()?, one.shape.as_ref()?);
+            Some(LiveClone { index: &one.index, uuid, copy: Some(&one.copy), was, was_closed: false })
+        });
+        clones.collect()
+    }
+}
+
+impl Source {
+    /// Refuses a copy that holds something else than when it was verified.
+    /// Errors: The counts differ (7).
+    pub(crate) fn same_as_verified(&self, docs_count: u64) -> Result<(), Failure> {
+        if docs_count == self.docs_count {
+            return Ok(());
+        }
+        Err(Failure::invalid(
+            "copy_differs",
+            format!("{} holds {docs_count} documents, but {} when it was verified.", self.name, self.docs_count),
+        )
+        .hint("What is live stays live; stage the snapshot again: svc-snap stage."))
+    }
+}
+
+impl SwapIndex {
+    /// The names of which its swap speaks, except conflicting indices.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.index.as_str()).chain(self.copies())
+    }
+
+    pub(crate) fn copies(&self) -> impl Iterator<Item = &str> {
+        self.source.as_ref().map(|source| source.name.as_str()).into_iter().chain(self.previous.as_deref())
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.state == if self.source.is_some() { State::New } else { State::Absent }
+    }
+
+    /// Whether the index that was live when the swap was planned still is.
+    pub(crate) fn is_old(&self, found: &Found) -> bool {
+        found.get(&self.index).is_some_and(|live| Some(&live.uuid) == self.live_uuid.as_ref())
+    }
+
+    /// The copy that is to become live, where it is that very one.
+    pub(crate) fn source_in<'a>(&self, found: &'a Found) -> Option<&'a Index> {
+        let source = self.source.as_ref()?;
+        found.get(&source.name).filter(|copy| copy.uuid == source.uuid)
+    }
+}
+
+impl Swapped {
+    pub(crate) fn live_names(&self) -> Vec<&str> {
+        self.indices.iter().map(|item| item.index.as_str()).collect()
+    }
+
+    /// What of the backup it makes live.
+    pub(crate) fn restored_names(&self) -> BTreeSet<&str> {
+        let swapped = self.indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
+        swapped.chain(self.direct.iter().map(|one| &one.index)).map(String::as_str).collect()
+    }
+
+    /// All names of which it speaks, except conflicting indices.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.indices.iter().flat_map(SwapIndex::names).chain(self.discarded.iter().map(String::as_str)).collect()
+    }
+
+    /// Where the live `index` is kept when a copy takes its name.
+    pub(crate) fn previous_name(&self, index: &str) -> String {
+        copies::previous(&self.run, self.back, index)
+    }
+
+    /// The hidden alias of what has been exchanged and is not finished.
+    pub(crate) fn marker(&self) -> String {
+        copies::marker(&self.run, self.back)
+    }
+
+    pub(crate) fn is_marked(&self, found: &Found, name: &str) -> bool {
+        found.get(name).is_some_and(|index| index.shape.aliases.contains_key(&self.marker()))
+    }
+
+    pub(crate) fn with_source(&self) -> impl Iterator<Item = (&SwapIndex, &Source)> {
+        self.indices.iter().filter_map(|item| Some((item, item.source.as_ref()?)))
+    }
+}
+
+impl Restored {
+    /// A restore of which nothing is done yet.
+    pub(crate) fn planned(call: &Call, chosen: &Chosen, in_place: bool, method: impl Fn(&str) -> RestoreMethod) -> Self {
+        let planned = |index: &str, backing_indices: Option<Vec<String>>, docs_expected: Option<u64>| RestoredIndex {
+            index: index.to_owned(),
+            backing_indices,
+            method: method(index),
+            state: RestoreState::Untouched,
+            docs_count: None,
+            docs_expected,
+        };
+        let indices = chosen.indices.iter().map(|index| planned(index, None, chosen.docs_expected(index)));
+        let streams = chosen.streams.iter().map(|name| {
+            let captured = chosen.captured_stream(name);
+            planned(name, Some(chosen.backing(name)), captured.and_then(StreamRecord::docs_expected))
+        });
+        Self {
+            origin: chosen.origin.clone(),
+            run: call.run_id().to_string(),
+            in_place,
+            indices: indices.chain(streams).collect(),
+            swap: None,
+            throttle: None,
+            skipped: chosen.skipped.clone(),
+            plan: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Waits until the server has restored what it was asked for, and verifies it: every shard, and the number of documents.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value;
+use svc_step::progress::{Parts, Unit};
+use svc_step::{Call, Failure};
+
+use crate::client::Server;
+use crate::client::json::{list, members, number, text};
+use crate::client::path::path;
+use crate::index::count::counts;
+use crate::index::{Found, look, portions};
+
+/// The pause between two polls: short at first, then longer.
+const FIRST: Duration = Duration::from_millis(20);
+const LAST: Duration = Duration::from_millis(500);
+
+/// Waits until the server restores nothing more of `names`, then wants each of them complete.
+/// Errors: A signal or the time limit; a shard that could not be restored (7), with the server's own reason.
+pub(crate) fn until_complete(call: &Call, server: &Server, names: &[&str]) -> Result<Found, Failure> {
+    until_idle(call, server, names)?;
+    let found = look(server, names)?;
+    let broken: Vec<&str> = names.iter().copied().filter(|name| found.get(*name).is_none_or(|index| !index.whole)).collect();
+    if broken.is_empty() { Ok(found) } else { Err(not_complete(server, &broken)) }
+}
+
+/// Waits until the server restores nothing more of `names`, whatever came of it.
+pub(crate) fn until_idle(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let progress = call.progress("restore", Unit::Bytes);
+    let wanted: BTreeSet<&str> = names.iter().copied().collect();
+    // The server may not answer, and a signal or the time limit must take effect all the same.
+    let server = server.for_looks();
+    let mut pause = FIRST;
+    while is_restoring(&server.get("/_cluster/state/customs?filter_path=restore.snapshots.indices")?, &wanted) {
+        if progress.is_shown() {
+            let (done, total, shards) = restored_bytes(&server, names)?;
+            progress.set_with_parts(done, total, &shards);
+        }
+        call.pause(pause)?;
+        pause = (pause * 3 / 2).min(LAST);
+    }
+    Ok(())
+}
+
+/// Whether the cluster's state speaks of a restore of one of `names`.
+fn is_restoring(state: &Value, names: &BTreeSet<&str>) -> bool {
+    let mut indices = list(state, "/restore/snapshots").flat_map(|restore| list(restore, "/indices"));
+    indices.any(|index| index.as_str().is_some_and(|index| names.contains(index)))
+}
+
+/// How many bytes are restored, of how many, as far as the server knows yet; and how many shards are complete.
+fn restored_bytes(server: &Server, names: &[&str]) -> Result<(u64, u64, Parts), Failure> {
+    let (mut done, mut total) = (0, 0);
+    let mut parts = Parts { name: "shards", done: 0, total: 0 };
+    for names in portions(names) {
+        // The index may not be there for a moment yet.
+        let Some(answer) = server.find(&path(&[&names.join(","), "_recovery"]))? else { continue };
+        let shards = members(&answer).flat_map(|(_, index)| list(index, "/shards"));
+        for shard in shards.filter(|shard| shard.get("primary") == Some(&Value::Bool(true))) {
+            done += number(shard, "/index/size/recovered_in_bytes").unwrap_or(0);
+            total += number(shard, "/index/size/total_in_bytes").unwrap_or(0);
+            parts.total += 1;
+            parts.done += u64::from(text(shard, "/stage") == Some("DONE"));
+        }
+    }
+    Ok((done, total, parts))
+}
+
+fn not_complete(server: &Server, names: &[&str]) -> Failure {
+    let mut failure =
+        Failure::invalid("restore_failed", format!("The snapshot could not be restored completely: {}.", names.join(", ")))
+            .hint("The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.");
+    for names in portions(names) {
+        let shards = format!(
+            "{}?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details",
+            path(&["_cat", "shards", &names.join(",")])
+        );
+        let Ok(Some(Value::Array(shards))) = server.find(&shards) else { continue };
+        for shard in &shards {
+            let says = |pointer: &str| text(shard, pointer).unwrap_or_default();
+            if says("/state") == "STARTED" || says("/prirep") != "p" {
+                continue;
+            }
+            let why = innermost(says("/unassigned.details"));
+            failure = failure.cause(format!("{} shard {}: {} {why}", says("/index"), says("/shard"), says("/unassigned.reason")));
+        }
+    }
+    failure
+}
+
+/// The innermost of the server's nested reasons, without its stack trace.
+fn innermost(details: &str) -> String {
+    let reasons = details.split("; nested: ").flat_map(|part| part.split("\nCaused by: "));
+    let last = reasons.filter(|part| part.contains("Exception")).last().unwrap_or(details);
+    last.lines().next().unwrap_or_default().trim().chars().take(400).collect()
+}
+
+/// Counts these indices, each with what was captured of it, and compares.
+/// Errors: A count differs (7), or a shard does not answer (7).
+pub(crate) fn verified_counts(server: &Server, restored: &[(&str, Option<u64>)]) -> Result<Vec<u64>, Failure> {
+    let found = counts(server, &restored.iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
+    let verified = |&(name, expected): &(&str, Option<u64>)| {
+        let found = found.get(name).copied().unwrap_or_default();
+        same_as_captured(name, found, expected).map(|()| found)
+    };
+    restored.iter().map(verified).collect()
+}
+
+/// Compares a count with what was captured.
+/// Errors: They differ (7).
+pub(crate) fn same_as_captured(name: &str, found: u64, expected: Option<u64>) -> Result<(), Failure> {
+    match expected {
+        Some(expected) if expected != found => Err(Failure::invalid(
+            "count_differs",
+            format!("{name} holds {found} documents, but {expected} were captured with the snapshot."),
+        )
+        .hint("Something wrote while the snapshot was taken, or the snapshot is damaged: restore another one (svc-snap list).")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_restore_is_running_while_the_clusters_state_speaks_of_its_indices() {
+        let state = json!({"restore": {"snapshots": [{"snapshot": "s", "indices": ["other", "mine"]}]}});
+        assert!(is_restoring(&state, &BTreeSet::from(["mine"])));
+        assert!(!is_restoring(&state, &BTreeSet::from(["yours"])));
+        assert!(!is_restoring(&json!({"restore": {"snapshots": []}}), &BTreeSet::from(["mine"])));
+        assert!(!is_restoring(&json!({}), &BTreeSet::from(["mine"])));
+    }
+
+    #[test]
+    fn the_innermost_reason_is_found_in_both_servers_forms() {
+        let nested = "failed shard on node [n]: failed recovery, failure RecoveryFailedException[x]; nested: CorruptIndexException[checksum failed]; ";
+        assert_eq!(innermost(nested), "CorruptIndexException[checksum failed];");
+        let trace = "failed recovery, failure a.RecoveryFailedException: x\n\tat a.B(C.java:1)\nCaused by: org.CorruptIndexException: verification failed\n\tat d.E";
+        assert_eq!(innermost(trace), "org.CorruptIndexException: verification failed");
+    }
+}
