@@ -162,18 +162,15 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
         }
         None => {
             let captured = Captured::before(call, server, &mark.run_id, created.backup.clone(), live);
-            let captured = match captured.and_then(|captured| captured.write(call).map(|()| captured)) {
-                Ok(captured) => captured,
-                Err(failure) => {
-                    rates.account(call);
-                    return Err(failure.into());
-                }
-            };
+            let captured = captured.inspect_err(|_| rates.account(call))?;
             let ended = rates.during(call, server, || {
                 // A signal may have come while the throttle was changed.
                 call.check()?;
                 taking.begin(&request, &body)?;
-                if args.no_wait { Ok(taking.last_get().flatten()) } else { taking.wait_or_cancel().map(Some) }
+                if args.no_wait {
+                    return Ok(taking.last_get().flatten());
+                }
+                taking.wait().map(Some).map_err(|why| if why.signal.is_some() { taking.cancelled(None, why) } else { why })
             });
             created.throttle = rates.used();
             (Some(captured), ended)
@@ -252,12 +249,8 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// Begins it, and returns as soon as the server has accepted it or shows it. A server that is busy and has surely not begun it is asked
-    /// again for a moment.
-    ///
-    /// # Errors
-    /// The server refuses; a signal, on which the snapshot is cancelled, or the end of the time limit, on which it continues (6); the
-    /// answer is lost and there is no such snapshot (6).
+    /// Begins it, and returns as soon as the server has accepted it or shows it: a signal cancels it, the time limit does not. A server that
+    /// is busy and has surely not begun it is asked again for a moment.
     fn begin(&self, request: &str, body: &Value) -> Result<(), Failure> {
         let nothing_begun = |failure: &Failure| is_busy(failure) && self.call.effects().changed() == Changed::No;
         busy::patiently(self.call, MOMENT, nothing_begun, || self.send(request, body))
@@ -326,10 +319,7 @@ impl Taking<'_> {
         Ok(None)
     }
 
-    /// Polls one that was begun until it has ended; a signal leaves it running.
-    ///
-    /// # Errors
-    /// It is gone (4); a signal, the end of the time limit (6), or a server that does not answer any more (6).
+    /// Polls one that was begun until it has ended; a signal or the time limit leaves it running.
     fn wait(&self) -> Result<Snapshot, Failure> {
         let (repository, name) = (self.repository, self.name);
         let (failure, why) = match self.follow().until_finished() {
@@ -348,11 +338,6 @@ impl Taking<'_> {
             }
         };
         Err(why.causes.into_iter().fold(failure.cause(why.message), Failure::cause))
-    }
-
-    /// The same for one that this call has begun: a signal cancels it.
-    fn wait_or_cancel(&self) -> Result<Snapshot, Failure> {
-        self.wait().map_err(|why| if why.signal.is_some() { self.cancelled(None, why) } else { why })
     }
 
     fn follow(&self) -> Follow<'_> {

@@ -53,15 +53,18 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let server = Server::connect(&args.connection, call)?;
     source.check_server(&server, args.source.other)?;
     let _lock = repository::lock(call, &server, repository, &args.dry)?;
-    let (found, is_there) = match snapshot::find(&server, repository, name) {
+    let (is_there, found) = match snapshot::find(&server, repository, name) {
         // The server deletes one whose own file is lost, too.
         Err(why) if why.code == "repository_damaged" && source.document.is_none() => {
             call.warn("snapshot_not_read", format!("The snapshot {name} could not be read: {why}"));
-            (None, true)
+            (true, None)
         }
-        found => (check(args, &source, found?)?, false),
+        found => {
+            let found = found?;
+            check(args, &source, found.as_ref())?;
+            (found.is_some(), found)
+        }
     };
-    let is_there = is_there || found.is_some();
     let left = Left::find(call, &server, Some(repository))?;
     let request = is_there.then(|| Action::request("DELETE", path(&["_snapshot", repository, name]), None));
     let deleted = Deleted {
@@ -82,8 +85,8 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     Ok(deleted)
 }
 
-fn check(args: &DeleteArgs, source: &Source, found: Option<Snapshot>) -> Result<Option<Snapshot>, Failure> {
-    match &found {
+fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {
+    match found {
         Some(found) if found.is_under_way() && !args.cancel => {
             let wait = format!("svc-snap wait {} --repository {}", source.name, source.repository);
             Err(verdict::under_way(&source.repository, &source.name).hint(format!("Wait for it ({wait}), or pass --cancel.")))
@@ -93,7 +96,6 @@ fn check(args: &DeleteArgs, source: &Source, found: Option<Snapshot>) -> Result<
         None if source.document.is_some() => Ok(()),
         None => Err(snapshot::not_found(&source.repository, &source.name)),
     }
-    .map(|()| found)
 }
 
 fn verify(server: &Server, source: &Source) -> Result<(), Failure> {

@@ -109,10 +109,10 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// Captures the live indices and data streams before a snapshot.
+    /// Captures the live indices and data streams before a snapshot, and writes the state file.
     ///
     /// # Errors
-    /// The server does not answer, or refuses.
+    /// The server does not answer, or refuses; the state folder cannot be used (3), or the disk did not take it (1).
     pub(crate) fn before(call: &Call, server: &Server, run_id: &str, backup: Backup, live: &Selected) -> Result<Self, Failure> {
         let mut captured = Self { run_id: run_id.to_owned(), backup, sequences: BTreeMap::new(), settled: false };
         let indices: Vec<&str> = live.indices.iter().map(String::as_str).collect();
@@ -122,7 +122,7 @@ impl Captured {
             indices.sort_by_key(|record| backing.iter().position(|name| *name == record.name));
             captured.backup.captured_streams.push(StreamRecord { name, generation, template, aliases, indices });
         }
-        Ok(captured)
+        captured.write(call).map(|()| captured)
     }
 
     fn records(&mut self, call: &Call, server: &Server, names: &[&str]) -> Result<Vec<IndexRecord>, Failure> {
@@ -144,11 +144,7 @@ impl Captured {
         Ok(records.collect())
     }
 
-    /// Writes the state file, durably.
-    ///
-    /// # Errors
-    /// The state folder cannot be used (3), or the disk did not take it (1).
-    pub(crate) fn write(&self, call: &Call) -> Result<(), Failure> {
+    fn write(&self, call: &Call) -> Result<(), Failure> {
         let path = state_file(call, &self.backup.cluster_uuid, &self.backup.repository, &self.backup.name);
         make_private_folder(file::folder_of(&path))?;
         file::write_whole(&path, json!(self).to_string().as_bytes(), 0o600, Existing::Replace)
