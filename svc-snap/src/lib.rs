@@ -5,19 +5,17 @@
 //! - `connection/`: how the search database is reached: address, credentials, TLS.
 //! - `server/`: requests and what a refusal means, what is read of an answer (`json`), the
 //!   nodes' disks.
-//! - `index/`: what an index is on the server, its `shape` beside its documents, which of them are meant (`scope`, `resolve`
-//!   against what is `live` or `held` by a snapshot), the names of our own `copies`, and the requests that clone, block and
-//!   exchange it (`act`, `clone`).
+//! - `index/`: what an index is on the server, its `shape` beside its documents, which indices and data streams are meant (`select`),
+//!   the names of our own `copies`, and the requests that clone, block and exchange indices (`act`, `clone`).
 //! - `repository/`: what is known of it, whether every node can use it (`verdict`), its `cleanup`.
 //! - `snapshot/`: reads one, judges it (`verdict`), waits for it (`follow`), knows whose it is (`mark`), says which one a step
 //!   goes on with (`source`), what its documents say (`backup`), what it does not hold (`noted`) and how this host remembers
 //!   that (`kept`).
 //! - `throttle`: the throttles on snapshots and restores, and what clients may create, changed for a time and put back.
 //! - `capacity`: whether there is room for a restore, clones or a swap.
-//! - `restore/`: what is `chosen` of a snapshot, the `stage` of it beside what is live and its `undo`, what an `earlier` call left of
-//!   it, the `source` of a swap, its `plan` with its `checks`, the `swap` in five phases, the restore `in_place`, data `streams`, and
-//!   what runs have begun, as documents and notes `record` it. `guard`: the lock that keeps two runs apart, and names outside the scope
-//!   or in use.
+//! - `restore/`: the snapshot and what of it is restored (`source`), the `stage` beside what is live and how it is verified (`verify`),
+//!   the `plan` of a swap with its `checks`, the `swap` in five phases with its `requests` and its `undo`, the restore `in_place`, and
+//!   what a run has begun (`record`, `result`). `guard`: the lock that keeps two runs apart, and names outside the scope or in use.
 //! - One file for each step, in `commands/` those that bring copies into use or remove them, with a folder where it has parts:
 //!   `configure/`, `create/`, `health/`, `prune/`, `register/`. No step imports another.
 
