@@ -196,24 +196,6 @@ fn a_dump_is_whole_private_and_counts_its_rows() {
 }
 
 #[test]
-fn a_dump_that_is_read_back_is_the_same_dump() {
-    let own = Own::new("readback");
-    // Some pieces of it.
-    own.sql("CREATE TABLE t AS SELECT n, repeat(md5(n::text), 100) AS a FROM generate_series(1, 2000) n");
-    for compress in [&[][..], &["--compress", "zstd"], &["--compress", "gzip"]] {
-        let dump = || own.dump().args(["--force"]).args(compress);
-        let plain = dump().run().ok();
-        let read = dump().arg("--read-back").run().ok().changed();
-        assert_eq!((&plain.result()["read_back"], &read.result()["read_back"]), (&json!(false), &json!(true)));
-        for key in ["text_size_bytes", "tables"] {
-            assert_eq!(read.result()[key], plain.result()[key], "{key}");
-        }
-        let verified = Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(read.text()).run().ok();
-        assert_eq!(verified.result()["sha256"], read.result()["sha256"]);
-    }
-}
-
-#[test]
 fn the_databases_own_properties_lie_beside_the_dump() {
     let own = Own::new("properties");
     let name = identifier(&own.name);
@@ -468,14 +450,12 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing() {
     let _small = SmallDisk::at(&disk, 1).unwrap();
     let to_disk = || own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(disk.join("x.sql"));
     let ran = to_disk().run();
-    let read_back = to_disk().arg("--read-back").run();
     // More than ten times the disk's size in the tables themselves is refused before anything is written.
     own.sql("INSERT INTO t SELECT string_agg(md5(i::text || j::text), '') FROM generate_series(1, 16) i, generate_series(1, 33000) j GROUP BY i");
     own.admin("VACUUM ANALYZE t");
     let hopeless = to_disk().run();
     let left = fs::read_dir(&disk).unwrap().count();
     ran.fails(1, "disk_full").unchanged();
-    read_back.fails(1, "disk_full").unchanged();
     hopeless.refused("no_room");
     assert_eq!(left, 0);
 }

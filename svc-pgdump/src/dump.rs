@@ -22,10 +22,9 @@ use crate::program::{self, Program};
 use crate::properties::Properties;
 use crate::refusal;
 use crate::room;
-use crate::sink::Sink;
 use crate::target::Target;
-use crate::verify::properties_difference;
 use crate::whole::{Dump, Examiner, TableRows, not_whole};
+use crate::writer::Writer;
 
 /// Arguments of the dump.
 #[derive(Debug, clap::Args)]
@@ -40,9 +39,6 @@ pub struct DumpArgs {
     /// Compress the dump
     #[arg(long, value_name = "METHOD", value_enum)]
     compress: Option<Compression>,
-    /// Read it back while it is being written, and fail unless it is what was written
-    #[arg(long)]
-    read_back: bool,
     /// Give up when a table stays locked by others for this long
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = deadline::parse)]
     lock_wait_timeout: Duration,
@@ -106,9 +102,6 @@ pub struct Dumped {
     pub extensions: Vec<String>,
     /// Whether it holds large objects.
     pub has_large_objects: bool,
-    /// Whether it was read back while it was written, and is what was written; `false` in a dry run.
-    #[serde(default)]
-    pub read_back: bool,
     /// About how large it was expected to be: as the last dump of that name, else as the tables.
     #[serde(default)]
     pub expected_bytes: Option<u64>,
@@ -151,13 +144,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     }
     let text = properties.to_text()?;
     result.fill(dump, &text);
-    result.read_back = args.read_back;
-    let dumped = publish(call, partial, &path, existing, &text, result)?;
-    if args.read_back && properties_difference(Path::new(&dumped.properties_path), &dumped)?.is_some() {
-        let failure = not_kept(Path::new(&dumped.properties_path));
-        return Err(call.stopped(failure, dumped));
-    }
-    Ok(dumped)
+    publish(call, partial, &path, existing, &text, result)
 }
 
 impl Dumped {
@@ -226,7 +213,6 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
         roles: Vec::new(),
         extensions: Vec::new(),
         has_large_objects: false,
-        read_back: false,
         expected_bytes: None,
         plan: vec![
             Action::command(program.typed(args.lock_wait_timeout, target, database)),
@@ -253,11 +239,11 @@ fn write(
     let mut table = None;
     let mut running = Running::start(&mut program.command(args.lock_wait_timeout, target, database))?;
     let fault = |error: std::io::Error| Failure::io("write the dump", path, &error);
-    let sink = Sink::start(partial.file(), args.compress, args.read_back).map_err(fault)?;
+    let writer = Writer::start(partial.file(), args.compress).map_err(fault)?;
     let mut stuck = false;
     let passed = running.pieces(call, |piece| {
         examiner.feed(&piece);
-        if !sink.take(piece) {
+        if !writer.take(piece) {
             stuck = true;
             return Err(Failure::failed("internal", "The dump's file takes no more."));
         }
@@ -271,7 +257,7 @@ fn write(
     if let Err(failure) = passed {
         drop(running);
         // A file that takes no more is the reason then.
-        return Err(if stuck { sink.finish().err().map_or(failure, fault) } else { failure });
+        return Err(if stuck { writer.finish().err().map_or(failure, fault) } else { failure });
     }
     let ended = running.wait(call)?;
     if !ended.status.success() {
@@ -283,23 +269,14 @@ fn write(
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
         call.warn("pg_dump_said", line.to_owned());
     }
-    let written = sink.finish().map_err(fault)?;
-    let is_kept = written.is_kept();
+    let written = writer.finish().map_err(fault)?;
     let mut dump = examiner.finish(written.text_sha256);
     dump.packed = written.packed;
-    if !is_kept {
-        return Err(not_kept(path));
-    }
     match &dump.reason {
         None => Ok(dump),
         Some(reason) => Err(not_whole(path, reason)
             .hint("pg_dump said that it succeeded: look at the disk and the server's log, then run the same command again.")),
     }
-}
-
-fn not_kept(path: &Path) -> Failure {
-    Failure::invalid("dump_not_kept", format!("{} does not give back what was written to it.", path.display()))
-        .hint("Look at its disk and at the machine's memory (dmesg), and write the dump to another disk with --output.")
 }
 
 /// Gives both files their names, in an order in which a dump never lies beside the properties of another, wherever a kill

@@ -5,7 +5,6 @@
 //! ([`Properties`]) and what an administrator does ([`admin`]).
 
 pub mod admin;
-mod ahead;
 mod clone;
 mod compression;
 mod connection;
@@ -21,12 +20,10 @@ mod pgpass;
 mod program;
 pub mod properties;
 pub mod quote;
-mod read_back;
 pub mod refusal;
 mod room;
 mod service;
 mod silence;
-mod sink;
 mod sql;
 mod target;
 mod terminal;
@@ -34,6 +31,7 @@ mod tls;
 pub mod tokens;
 mod verify;
 pub mod whole;
+mod writer;
 
 use clap::{ArgAction, Parser, Subcommand};
 use schemars::Schema;

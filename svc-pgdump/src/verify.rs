@@ -147,7 +147,7 @@ fn difference(found: &Verified, document: &Dumped) -> Option<String> {
     (found.tables != document.tables).then(|| "its COPY blocks are not those of the document".to_owned())
 }
 
-pub(crate) fn properties_difference(path: &Path, document: &Dumped) -> Result<Option<String>, Failure> {
+fn properties_difference(path: &Path, document: &Dumped) -> Result<Option<String>, Failure> {
     let (_, sha256) = file::digest(path)?;
     let wanted = document.properties_sha256.as_deref().unwrap_or_default();
     Ok((sha256 != wanted).then(|| format!("the SHA-256 of {} is {sha256}, the document says {wanted}", path.display())))

@@ -189,9 +189,6 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
             "Repair the index (GET /_cluster/allocation/explain), or pass --discard-current, which lets its data go."
         }
         ("live_index_red", _) => "Repair the index (GET /_cluster/allocation/explain).",
-        ("dump_not_kept", _) => {
-            "Check the disk and the memory of this host (dmesg), or set SVC_BACKUP_DIR to a folder on another disk."
-        }
         ("copy_exists", _) => "Move the copy to another place, then resume the run.",
         _ => return error.hint.clone(),
     };
@@ -309,7 +306,6 @@ mod tests {
             ("svc-rollback", "svc-snap.swap", "live_index_red", "--drop-old", "--discard-current"),
             // A rehearsal gives nothing up, and has no such option.
             ("svc-rehearse", "svc-snap.swap", "live_index_red", "--discard-current", "Repair the index"),
-            ("svc-backup", "svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
             ("svc-rollback", "svc-confsave.save", "copy_exists", "--force", "Move the copy"),
             ("svc-rollback", "svc-snap.stage", "no_room", "--force", "as the tool has it: --force"),
         ] {
