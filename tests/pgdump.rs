@@ -221,8 +221,8 @@ fn the_databases_own_properties_lie_beside_the_dump() {
     ]);
     assert_eq!(read["settings"], settings);
     let acl = read["acl"].as_array().unwrap();
-    assert!(acl.contains(&json!({"grantee": null, "grantor": own.name, "privilege": "TEMPORARY", "grantable": false})));
-    assert!(acl.contains(&json!({"grantee": "pg_monitor", "grantor": own.name, "privilege": "CONNECT", "grantable": true})));
+    assert!(acl.contains(&json!({"grantee": null, "privilege": "TEMPORARY", "grantable": false})));
+    assert!(acl.contains(&json!({"grantee": "pg_monitor", "privilege": "CONNECT", "grantable": true})));
     assert!(!acl.iter().any(|grant| grant["grantee"].is_null() && grant["privilege"] == "CONNECT"));
 
     // They are part of what the document vouches for.
@@ -247,7 +247,6 @@ fn a_database_with_an_icu_locale_says_so() {
     let read: Value =
         serde_json::from_str(&fs::read_to_string(ran.result()["properties_path"].as_str().unwrap()).unwrap()).unwrap();
     assert_eq!((&read["locale_provider"], &read["locale"]), (&json!("icu"), &json!("de-DE")));
-    assert!(read["collation_version"].is_string());
 }
 
 #[test]
@@ -596,10 +595,12 @@ fn a_dump_that_cannot_be_replaced_keeps_its_own_properties() {
     assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json", "moved.sql", "pg_dump"]);
     fs::remove_dir(own.out()).unwrap();
     fs::rename(own.path("moved.sql"), own.out()).unwrap();
-    // What a call left that was killed while it replaced a dump is cleared away by the next.
-    fs::rename(own.path("dump.sql.properties.json"), own.path("dump.sql.properties.json.old")).unwrap();
     own.dump().arg("--force").run().ok().changed();
     assert!(properties().contains("17MB"));
+    // A call that is killed while it replaces a dump leaves the properties of the dump before: they are not taken for its own.
+    fs::write(own.path("dump.sql.properties.json"), first).unwrap();
+    let verified = Tool::new("svc-pgdump").arg("verify").arg(own.out()).run().ok().warns("properties_of_another_dump");
+    assert_eq!(verified.result()["properties_path"], Value::Null);
     assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json", "pg_dump"]);
 }
 

@@ -98,7 +98,7 @@ const LIVE: &str = "SELECT pg_catalog.pg_database_size(pg_catalog.current_databa
 /// Reads the live database, and lets go of it: nobody may be connected to it when it is copied.
 fn look(admin: &Admin, call: &Call, database: &str) -> Result<(Live, Creation), Failure> {
     let mut client = admin.target.connect(call, database)?;
-    let properties = Properties::read(&mut client)?;
+    let properties = Properties::read(&mut client, admin.server.version_num / 10_000)?;
     let row = client.query_one(LIVE, &[]).map_err(|error| refusal::of_query(&error, "ask for the size of the database"))?;
     let number = |at| u64::try_from(row.get::<_, i64>(at)).unwrap_or_default();
     let live = Live { size_bytes: number(0), tables_count: number(1) };

@@ -22,7 +22,7 @@ use crate::program::{self, Program};
 use crate::properties::Properties;
 use crate::refusal;
 use crate::room;
-use crate::target::Target;
+use crate::target::{Server, Target, identify};
 use crate::whole::{Dump, Examiner, TableRows, not_whole};
 use crate::writer::Writer;
 
@@ -120,14 +120,15 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     client
         .batch_execute("SET lock_timeout = '5s'; SET statement_timeout = '60s'")
         .map_err(|error| refusal::of_query(&error, "limit the time of a statement"))?;
-    let properties = Properties::read(&mut client)?;
-    let program = Program::find(call, args.pg_dump.as_deref(), &properties.server)?;
+    let server = identify(&mut client)?;
+    let mut properties = Properties::read(&mut client, server.major())?;
+    let program = Program::find(call, args.pg_dump.as_deref(), &server)?;
     let estimate = room::estimate(&mut client, &path, args.compress)?;
     if !args.ignore_room {
         room::check(call, &path, estimate)?;
     }
     drop(client);
-    let mut result = planned(&path, &database, &target, &program, &properties, args);
+    let mut result = planned(&path, &database, &target, &program, server, args);
     result.expected_bytes = Some(estimate.bytes);
     if args.dry.dry_run {
         return Ok(result);
@@ -140,8 +141,9 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let progress_total = if estimate.from_last && args.compress.is_none() { estimate.bytes } else { 0 };
     let dump = write(call, args, &program, &target, &database, &mut partial, &path, progress_total)?;
     if dump.sets_internal_option {
-        call.warn("internal_option_dumped", program.internal_option(&properties.server));
+        call.warn("internal_option_dumped", program.internal_option(&result.server_version, result.server_version_num / 10_000));
     }
+    properties.text_sha256 = Some(dump.sha256.clone());
     let text = properties.to_text()?;
     result.fill(dump, &text);
     publish(call, partial, &path, existing, &text, result)
@@ -189,9 +191,8 @@ fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
 }
 
 /// The result as far as it is known before pg_dump runs.
-fn planned(path: &Path, database: &str, target: &Target, program: &Program, properties: &Properties, args: &DumpArgs) -> Dumped {
+fn planned(path: &Path, database: &str, target: &Target, program: &Program, server: Server, args: &DumpArgs) -> Dumped {
     let properties_path = Properties::path_of(path);
-    let server = &properties.server;
     Dumped {
         path: path.display().to_string(),
         size_bytes: None,
@@ -202,9 +203,9 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
         database: database.to_owned(),
         server_host: target.host(),
         server_port: target.port(),
-        server_version: server.version.clone(),
+        server_version: server.version,
         server_version_num: server.version_num,
-        system_identifier: server.system_identifier.clone(),
+        system_identifier: server.system_identifier,
         pg_dump_version: program.version.clone(),
         properties_path: properties_path.display().to_string(),
         properties_sha256: None,
@@ -279,9 +280,8 @@ fn write(
     }
 }
 
-/// Gives both files their names, in an order in which a dump never lies beside the properties of another, wherever a kill
-/// comes: where no dump is, the properties come first, since without their dump they are nothing; a dump that is replaced
-/// loses its own properties first, and they lie aside until the new ones are there.
+/// Gives both files their names. A first dump comes after its properties, which are nothing without it; one that replaces another
+/// comes before them, and until they are there, those of the other do not belong to it.
 fn publish(
     call: &Call,
     mut partial: WholeFile,
@@ -293,74 +293,33 @@ fn publish(
     // What the disk does not take shows before anything has its name.
     partial.file().sync_all().map_err(|error| Failure::io("write the dump", path, &error))?;
     let properties_path = Properties::path_of(path);
-    match existing {
-        Existing::Keep => {
-            let was_there = properties_path.exists();
-            // Where no dump is, a file of properties is what a run left that was killed here.
-            file::write_whole(&properties_path, properties.as_bytes(), 0o600, Existing::Replace)?;
-            call.effects().happened();
-            let Err(failure) = partial.publish(existing) else { return Ok(result) };
-            let without_dump = failure.code == "file_exists" || !path.exists();
-            if without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
-                call.effects().undone();
-            }
-            Err(call.stopped(failure, result))
+    let mut own = WholeFile::create(&properties_path, 0o600)?;
+    let written = own.write_all(properties.as_bytes()).and_then(|()| own.file().sync_all());
+    written.map_err(|error| Failure::io("write the database's properties", &properties_path, &error))?;
+    if existing == Existing::Keep {
+        let was_there = properties_path.exists();
+        own.publish(Existing::Replace)?;
+        call.effects().happened();
+        let Err(failure) = partial.publish(existing) else { return Ok(result) };
+        let without_dump = failure.code == "file_exists" || !path.exists();
+        if without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
+            call.effects().undone();
         }
-        Existing::Replace | Existing::ReplaceInUse => {
-            let mut fresh = WholeFile::create(&properties_path, 0o600)?;
-            let written = fresh.write_all(properties.as_bytes()).and_then(|()| fresh.file().sync_all());
-            written.map_err(|error| Failure::io("write the database's properties", &properties_path, &error))?;
-            let before = inode(path);
-            let aside = Aside::put(&properties_path)?;
-            call.effects().happened();
-            if let Err(failure) = partial.publish(existing) {
-                // Where only the last sync failed, the new dump is there.
-                if inode(path) == before && aside.take_back().is_ok() {
-                    call.effects().undone();
-                }
-                return Err(call.stopped(failure, result));
-            }
-            let published = fresh.publish(existing).and_then(|()| aside.remove());
-            published.map_err(|failure| Stopped::with(failure, result.clone()))?;
-            Ok(result)
-        }
+        return Err(call.stopped(failure, result));
     }
+    let before = inode(path);
+    if let Err(failure) = partial.publish(existing) {
+        // If only the last sync failed, the new dump is there.
+        if inode(path) != before {
+            call.effects().happened();
+        }
+        return Err(call.stopped(failure, result));
+    }
+    call.effects().happened();
+    own.publish(existing).map_err(|failure| Stopped::with(failure, result.clone()))?;
+    Ok(result)
 }
 
 fn inode(path: &Path) -> Option<u64> {
     std::fs::symlink_metadata(path).ok().map(|meta| meta.ino())
-}
-
-/// The properties of a dump that is being replaced, under the name `….properties.json.old` meanwhile.
-struct Aside {
-    path: PathBuf,
-    old: PathBuf,
-    there: bool,
-}
-
-impl Aside {
-    fn put(path: &Path) -> Result<Self, Failure> {
-        let old = file::beside(path, ".old");
-        let there = match std::fs::rename(path, &old) {
-            Ok(()) => true,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-            Err(error) => return Err(Failure::io("put the properties of the dump before aside", path, &error)),
-        };
-        file::sync_folder_of(path)?;
-        Ok(Self { path: path.to_owned(), old, there })
-    }
-
-    fn take_back(&self) -> std::io::Result<()> {
-        if self.there { std::fs::rename(&self.old, &self.path) } else { Ok(()) }
-    }
-
-    /// Also one that a call left which was killed.
-    fn remove(&self) -> Result<(), Failure> {
-        match std::fs::remove_file(&self.old) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Failure::io("remove the properties of the dump before", &self.old, &error))
-            }
-            _ => file::sync_folder_of(&self.path),
-        }
-    }
 }

@@ -98,14 +98,11 @@ impl Program {
     }
 
     /// What is said of a dump that sets [`INTERNAL_OPTION`].
-    pub(crate) fn internal_option(&self, server: &Server) -> String {
+    pub(crate) fn internal_option(&self, server: &str, major: u32) -> String {
         format!(
-            "pg_dump {} does not know that the server, which is {}, keeps the column option {INTERNAL_OPTION} for itself, and has written \
-             it down: a server that does not know of it refuses the dump. The server's own pg_dump leaves it out: install the newest \
-             postgresql-client-{}, and name it with --pg-dump.",
-            self.version,
-            server.version,
-            server.major()
+            "pg_dump {} has written the column option {INTERNAL_OPTION}, which the server ({server}) keeps for itself and another one \
+             may refuse. The server's own pg_dump leaves it out: install the newest postgresql-client-{major}, and pass it with --pg-dump.",
+            self.version
         )
     }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use postgres::{Client, Row};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::{Failure, file};
+use svc_step::{Call, Failure, file};
 
 use crate::refusal;
-use crate::target::{Server, identify};
+use crate::whole::Dump;
 
 /// A file of properties larger than this is another file.
 const LONGEST: u64 = 16 * 1024 * 1024;
@@ -21,8 +21,8 @@ const WHAT: &str = "read the database's own properties";
 pub struct Properties {
     /// The database's name.
     pub database: String,
-    /// The server that it is on.
-    pub server: Server,
+    /// The SHA-256 of the SQL of the dump that they belong to; `null` for those that `svc-pgrestore --in-place` keeps.
+    pub text_sha256: Option<String>,
     /// The role that owns it.
     pub owner: String,
     /// Its encoding, such as `UTF8`.
@@ -37,14 +37,8 @@ pub struct Properties {
     pub locale: Option<String>,
     /// Own collation rules of `icu` (from server 16 on).
     pub icu_rules: Option<String>,
-    /// The version of the collation that it was made with (from server 15 on).
-    pub collation_version: Option<String>,
     /// How many may be connected; -1 is no limit.
     pub connection_limit: i32,
-    /// Whether it may be connected to.
-    pub allow_connections: bool,
-    /// Whether anybody with CREATEDB may copy it.
-    pub is_template: bool,
     /// Its tablespace.
     pub tablespace: String,
     /// Its comment.
@@ -72,8 +66,6 @@ pub enum LocaleProvider {
 pub struct Grant {
     /// Who has it; `null` is PUBLIC.
     pub grantee: Option<String>,
-    /// Who gave it.
-    pub grantor: String,
     /// `CREATE`, `CONNECT` or `TEMPORARY`.
     pub privilege: String,
     /// Whether it may be passed on.
@@ -96,23 +88,22 @@ impl Properties {
     ///
     /// # Errors
     /// See [`refusal::of_query`].
-    pub fn read(client: &mut Client) -> Result<Self, Failure> {
-        let server = identify(client)?;
-        let (provider, locale, rules, version) = columns(server.major());
+    pub fn read(client: &mut Client, server_major: u32) -> Result<Self, Failure> {
+        let (provider, locale, rules) = columns(server_major);
         let sql = format!(
             "SELECT d.datname::text, pg_catalog.pg_get_userbyid(d.datdba)::text, pg_catalog.pg_encoding_to_char(d.encoding)::text, \
-             {provider}, d.datcollate::text, d.datctype::text, {locale}, {rules}, {version}, d.datconnlimit, d.datallowconn, \
-             d.datistemplate, t.spcname::text, pg_catalog.shobj_description(d.oid, 'pg_database'), d.datacl IS NULL \
+             {provider}, d.datcollate::text, d.datctype::text, {locale}, {rules}, d.datconnlimit, t.spcname::text, \
+             pg_catalog.shobj_description(d.oid, 'pg_database'), d.datacl IS NULL \
              FROM pg_catalog.pg_database d JOIN pg_catalog.pg_tablespace t ON t.oid = d.dattablespace \
              WHERE d.datname = pg_catalog.current_database()"
         );
         let row = client.query_one(&sql, &[]).map_err(|error| refusal::of_query(&error, WHAT))?;
         let provider: String = get(&row, 3)?;
-        let default_acl: bool = get(&row, 14)?;
+        let default_acl: bool = get(&row, 11)?;
         let acl = if default_acl { None } else { Some(grants(client)?) };
         Ok(Self {
             database: get(&row, 0)?,
-            server,
+            text_sha256: None,
             owner: get(&row, 1)?,
             encoding: get(&row, 2)?,
             locale_provider: match provider.as_str() {
@@ -124,21 +115,37 @@ impl Properties {
             ctype: get(&row, 5)?,
             locale: get(&row, 6)?,
             icu_rules: get(&row, 7)?,
-            collation_version: get(&row, 8)?,
-            connection_limit: get(&row, 9)?,
-            allow_connections: get(&row, 10)?,
-            is_template: get(&row, 11)?,
-            tablespace: get(&row, 12)?,
-            comment: get(&row, 13)?,
+            connection_limit: get(&row, 8)?,
+            tablespace: get(&row, 9)?,
+            comment: get(&row, 10)?,
             acl,
             settings: settings(client)?,
         })
+    }
+
+    /// Whether they were written with that dump, with a warning if not: a kill or a copy may leave those of another one beside it.
+    pub fn belong(&self, call: &Call, dump: &Dump, path: &Path) -> bool {
+        let belong = self.text_sha256.as_ref() == Some(&dump.sha256);
+        if !belong {
+            let message = format!("{} is of another dump, and is not used.", Self::path_of(path).display());
+            call.warn("properties_of_another_dump", message);
+        }
+        belong
     }
 
     /// Where the properties of a dump lie.
     #[must_use]
     pub fn path_of(dump: &Path) -> PathBuf {
         file::beside(dump, ".properties.json")
+    }
+
+    /// Those beside a dump; `None` if there are none.
+    ///
+    /// # Errors
+    /// As [`Properties::load`].
+    pub fn beside(dump: &Path) -> Result<Option<Self>, Failure> {
+        let path = Self::path_of(dump);
+        path.exists().then(|| Self::load(&path)).transpose()
     }
 
     /// The text of their file.
@@ -166,25 +173,23 @@ impl Properties {
     }
 }
 
-/// The columns of `pg_database` that are not the same on all servers: provider, locale, ICU rules, collation version.
-const fn columns(major: u32) -> (&'static str, &'static str, &'static str, &'static str) {
+/// The columns of `pg_database` that differ between servers: provider, locale, ICU rules.
+const fn columns(major: u32) -> (&'static str, &'static str, &'static str) {
     match major {
-        0..=14 => ("'c'::text", "NULL::text", "NULL::text", "NULL::text"),
-        15 => ("d.datlocprovider::text", "d.daticulocale::text", "NULL::text", "d.datcollversion::text"),
-        16 => ("d.datlocprovider::text", "d.daticulocale::text", "d.daticurules::text", "d.datcollversion::text"),
-        _ => ("d.datlocprovider::text", "d.datlocale::text", "d.daticurules::text", "d.datcollversion::text"),
+        0..=14 => ("'c'::text", "NULL::text", "NULL::text"),
+        15 => ("d.datlocprovider::text", "d.daticulocale::text", "NULL::text"),
+        16 => ("d.datlocprovider::text", "d.daticulocale::text", "d.daticurules::text"),
+        _ => ("d.datlocprovider::text", "d.datlocale::text", "d.daticurules::text"),
     }
 }
 
 fn grants(client: &mut Client) -> Result<Vec<Grant>, Failure> {
     let sql = "SELECT CASE WHEN a.grantee = 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(a.grantee)::text END, \
-               pg_catalog.pg_get_userbyid(a.grantor)::text, a.privilege_type::text, a.is_grantable \
+               a.privilege_type::text, a.is_grantable \
                FROM pg_catalog.pg_database d CROSS JOIN LATERAL pg_catalog.aclexplode(d.datacl) a \
-               WHERE d.datname = pg_catalog.current_database() ORDER BY 1 NULLS FIRST, 3, 2";
+               WHERE d.datname = pg_catalog.current_database() ORDER BY 1 NULLS FIRST, 2";
     let rows = client.query(sql, &[]).map_err(|error| refusal::of_query(&error, WHAT))?;
-    rows.iter()
-        .map(|row| Ok(Grant { grantee: get(row, 0)?, grantor: get(row, 1)?, privilege: get(row, 2)?, grantable: get(row, 3)? }))
-        .collect()
+    rows.iter().map(|row| Ok(Grant { grantee: get(row, 0)?, privilege: get(row, 1)?, grantable: get(row, 2)? })).collect()
 }
 
 fn settings(client: &mut Client) -> Result<Vec<Setting>, Failure> {

@@ -92,12 +92,7 @@ impl Verified {
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let Meant { path, recorded } = args.dump.meant(call)?;
     let Some(Recorded { dump: document, properties }) = recorded else {
-        let properties = Properties::path_of(&path);
-        let properties = properties.exists().then_some(properties);
-        if let Some(properties) = &properties {
-            Properties::load(properties)?;
-        }
-        return judged(&path, properties.as_deref(), call);
+        return judged(&path, None, call);
     };
     let mut verified = judged(&path, Some(&properties), call)?;
     let difference = difference(&verified, &document).or(properties_difference(&properties, &document)?);
@@ -113,7 +108,8 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     }
 }
 
-fn judged(path: &Path, properties: Option<&Path>, call: &Call) -> StepResult<Verified> {
+fn judged(path: &Path, recorded: Option<&Path>, call: &Call) -> StepResult<Verified> {
+    let beside = Properties::beside(path)?;
     let dump = DumpFile::open(path)?.examine(call)?;
     let reason = dump.reason.clone();
     if let Some(first) = dump.commands.first() {
@@ -125,7 +121,8 @@ fn judged(path: &Path, properties: Option<&Path>, call: &Call) -> StepResult<Ver
             ),
         );
     }
-    let verified = Verified::of(path, dump, properties);
+    let own = beside.filter(|properties| properties.belong(call, &dump, path)).map(|_| Properties::path_of(path));
+    let verified = Verified::of(path, dump, recorded.or(own.as_deref()));
     match reason {
         None => Ok(verified),
         Some(reason) => Err(Stopped::with(not_whole(path, &reason), verified)),

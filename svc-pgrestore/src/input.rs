@@ -38,10 +38,6 @@ pub(crate) fn kept_of(dump: &Path) -> PathBuf {
     file::beside(dump, ".kept.properties.json")
 }
 
-fn load(path: &Path) -> Result<Option<Properties>, Failure> {
-    path.exists().then(|| Properties::load(path)).transpose()
-}
-
 impl InputArgs {
     /// Reads the document to its end and opens what it names; nothing is locked, connected or changed yet.
     ///
@@ -52,9 +48,11 @@ impl InputArgs {
         let dump = DumpFile::open(&path)?;
         let properties = match &recorded {
             Some(recorded) => recorded_properties(recorded)?,
-            None => load(&Properties::path_of(&path))?,
+            None => Properties::beside(&path)?,
         };
-        Input::of(dump, recorded.map(|recorded| recorded.dump), properties)
+        let kept = kept_of(&path);
+        let kept = kept.exists().then(|| Properties::load(&kept)).transpose()?;
+        Ok(Input { dump, recorded: recorded.map(|recorded| recorded.dump), properties, kept })
     }
 }
 
@@ -73,16 +71,11 @@ fn recorded_properties(recorded: &Recorded) -> Result<Option<Properties>, Failur
 }
 
 impl Input {
-    fn of(dump: DumpFile, recorded: Option<Dumped>, properties: Option<Properties>) -> Result<Self, Failure> {
-        let kept = if properties.is_none() { load(&kept_of(dump.path()))? } else { None };
-        Ok(Self { dump, recorded, properties, kept })
-    }
-
     /// Reads the dump through: is it whole, is it the one of the document, and in which order is it loaded?
     ///
     /// # Errors
     /// It is not (7), it orders psql about (3), or it cannot be read.
-    pub(crate) fn examine(&self, call: &Call) -> Result<(Dump, Plan), Failure> {
+    pub(crate) fn examine(&mut self, call: &Call) -> Result<(Dump, Plan), Failure> {
         let path = self.dump.path();
         let mut planner = Planner::default();
         let dump = self.dump.examine_beside(call, &mut |piece| planner.piece(piece))?.require_whole(path)?;
@@ -95,6 +88,10 @@ impl Input {
                 format!("The dump gives orders to psql, which could lead anywhere: {command}."),
             )
             .hint("Dump one database without --create: svc-pgdump does."));
+        }
+        // The document of a dump has the hash of its properties.
+        if self.recorded.is_none() {
+            self.properties = self.properties.take().filter(|properties| properties.belong(call, &dump, path));
         }
         let mut plan = planner.finish();
         if !self.dump.is_read_anywhere() {

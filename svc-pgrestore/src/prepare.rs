@@ -65,8 +65,9 @@ pub(crate) struct Prepared {
 /// # Errors
 /// Whatever speaks against the restore; nothing was altered.
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
-    let input = args.input.open(call)?;
-    let recorded = input.recorded.as_ref();
+    let mut input = args.input.open(call)?;
+    let recorded = input.recorded.clone();
+    let recorded = recorded.as_ref();
     let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
     let owner = args.owner.name(&args.database);
     of_the_service(&database)?;
@@ -228,7 +229,7 @@ fn properties(
     let missing = "There is no properties file beside the dump, which does not hold the database's encoding, locale, settings, rights and comment";
     if live {
         let mut client = admin.target.connect(call, database)?;
-        let properties = Properties::read(&mut client)?;
+        let properties = Properties::read(&mut client, admin.server.version_num / 10_000)?;
         call.warn("properties_from_live", format!("{missing}: they are taken from the live database {database}."));
         return Ok((Some(properties), PropertiesFrom::Live));
     }

@@ -278,12 +278,11 @@ fn names(list: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::properties::Grant;
-    use crate::target::Server;
 
     fn properties() -> Properties {
         Properties {
             database: "svc_db".to_owned(),
-            server: Server { version: "15.18".to_owned(), version_num: 150_018, system_identifier: None },
+            text_sha256: None,
             owner: "svc".to_owned(),
             encoding: "UTF8".to_owned(),
             locale_provider: LocaleProvider::Libc,
@@ -291,26 +290,13 @@ mod tests {
             ctype: "C.UTF-8".to_owned(),
             locale: None,
             icu_rules: None,
-            collation_version: None,
             connection_limit: 17,
-            allow_connections: true,
-            is_template: false,
             tablespace: "pg_default".to_owned(),
             comment: Some("it's".to_owned()),
             acl: Some(vec![
-                Grant { grantee: None, grantor: "svc".to_owned(), privilege: "TEMPORARY".to_owned(), grantable: false },
-                Grant {
-                    grantee: Some("svc".to_owned()),
-                    grantor: "svc".to_owned(),
-                    privilege: "CREATE".to_owned(),
-                    grantable: false,
-                },
-                Grant {
-                    grantee: Some("Reader".to_owned()),
-                    grantor: "svc".to_owned(),
-                    privilege: "CONNECT".to_owned(),
-                    grantable: true,
-                },
+                Grant { grantee: None, privilege: "TEMPORARY".to_owned(), grantable: false },
+                Grant { grantee: Some("svc".to_owned()), privilege: "CREATE".to_owned(), grantable: false },
+                Grant { grantee: Some("Reader".to_owned()), privilege: "CONNECT".to_owned(), grantable: true },
             ]),
             settings: vec![
                 Setting { role: None, name: "search_path".to_owned(), value: "\"$user\", \"odd \"\"s\", public".to_owned() },
