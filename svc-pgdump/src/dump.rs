@@ -66,13 +66,10 @@ pub struct Dumped {
     /// The SHA-256 of that file; `null` in a dry run.
     pub sha256: Option<String>,
     /// How it is compressed; `null` where it is plain.
-    #[serde(default)]
     pub compression: Option<Compression>,
     /// The size of the SQL in it, which is the file itself where that is plain; `null` in a dry run.
-    #[serde(default)]
     pub text_size_bytes: Option<u64>,
     /// The SHA-256 of the SQL in it; `null` in a dry run.
-    #[serde(default)]
     pub text_sha256: Option<String>,
     /// The database.
     pub database: String,
@@ -103,7 +100,6 @@ pub struct Dumped {
     /// Whether it holds large objects.
     pub has_large_objects: bool,
     /// About how large it was expected to be: as the last dump of that name, else as the tables.
-    #[serde(default)]
     pub expected_bytes: Option<u64>,
     /// What is done.
     pub plan: Vec<Action>,

@@ -37,14 +37,11 @@ pub struct Verified {
     /// The SHA-256 of that file.
     pub sha256: String,
     /// How it is compressed; `null` where it is plain.
-    #[serde(default)]
     pub compression: Option<Compression>,
     /// The size of the SQL in it, which is the file itself where that is plain.
-    #[serde(default)]
-    pub text_size_bytes: Option<u64>,
+    pub text_size_bytes: u64,
     /// The SHA-256 of the SQL in it.
-    #[serde(default)]
-    pub text_sha256: Option<String>,
+    pub text_sha256: String,
     /// The version of the server that it is of.
     pub server_version: Option<String>,
     /// The version of the pg_dump that wrote it.
@@ -75,8 +72,8 @@ impl Verified {
             size_bytes: dump.file_size_bytes(),
             sha256: dump.file_sha256().to_owned(),
             compression: dump.packed.as_ref().map(|packed| packed.compression),
-            text_size_bytes: Some(dump.size_bytes),
-            text_sha256: Some(dump.sha256),
+            text_size_bytes: dump.size_bytes,
+            text_sha256: dump.sha256,
             server_version: dump.server_version,
             pg_dump_version: dump.pg_dump_version,
             tables: dump.tables,
@@ -138,7 +135,7 @@ fn difference(found: &Verified, document: &Dumped) -> Option<String> {
     if found.sha256 != sha256 {
         return Some(format!("its SHA-256 is {}, the document says {sha256}", found.sha256));
     }
-    if document.text_sha256.is_some() && found.text_sha256 != document.text_sha256 {
+    if document.text_sha256.as_ref() != Some(&found.text_sha256) {
         return Some("the SHA-256 of its SQL is not that of the document".to_owned());
     }
     (found.tables != document.tables).then(|| "its COPY blocks are not those of the document".to_owned())

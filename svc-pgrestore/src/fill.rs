@@ -27,7 +27,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
         server: admin.server.version_num,
         database: &creation.name,
         dump: &input.dump,
-        size_bytes: staged.dump.text_size_bytes.unwrap_or(staged.dump.size_bytes),
+        size_bytes: staged.dump.text_size_bytes,
     };
     loader::load(call, admin, &load, chosen, plan)
         .map_err(|failure| of_other_client(failure, &staged.dump, *sets_internal_option, load.server))?;

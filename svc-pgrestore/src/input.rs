@@ -108,7 +108,7 @@ impl Input {
             size_bytes: dump.file_size_bytes(),
             sha256: dump.file_sha256().to_owned(),
             compression: self.dump.compression(),
-            text_size_bytes: Some(dump.size_bytes),
+            text_size_bytes: dump.size_bytes,
             server_version: said(&dump.server_version),
             pg_dump_version: said(&dump.pg_dump_version),
         }

@@ -16,11 +16,9 @@ pub struct Source {
     /// The SHA-256 of that file.
     pub sha256: String,
     /// How it is compressed; `null` where it is plain.
-    #[serde(default)]
     pub compression: Option<Compression>,
-    /// The size of the SQL in it; `null` in documents of before there was compression.
-    #[serde(default)]
-    pub text_size_bytes: Option<u64>,
+    /// The size of the SQL in it.
+    pub text_size_bytes: u64,
     /// The version of the server that it was taken from, as the dump says it.
     pub server_version: String,
     /// The version of the pg_dump that wrote it.
@@ -87,14 +85,11 @@ pub struct Staged {
     pub properties_from: PropertiesFrom,
     /// What loads the dump: `fast` (by ourselves, over several connections) or `psql`.
     pub loader: String,
-    /// Why it is that one, as a sentence; `null` in documents of before there was a choice.
-    #[serde(default)]
-    pub loader_because: Option<String>,
-    /// Over how many connections it loads; `null` in documents of before there was a choice.
-    #[serde(default)]
-    pub jobs_count: Option<usize>,
+    /// Why it is that one, as a sentence.
+    pub loader_because: String,
+    /// Over how many connections it loads.
+    pub jobs_count: usize,
     /// The room for it; `null` where the server's disk is not this host's, or with `--in-place` and `--ignore-room`.
-    #[serde(default)]
     pub room: Option<Room>,
     /// What is done.
     pub plan: Vec<Action>,

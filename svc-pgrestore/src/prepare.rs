@@ -66,14 +66,12 @@ pub(crate) struct Prepared {
 /// Whatever speaks against the restore; nothing was altered.
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
     let mut input = args.input.open(call)?;
-    let recorded = input.recorded.clone();
-    let recorded = recorded.as_ref();
-    let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
+    let database = args.database.name(input.recorded.as_ref().map(|recorded| recorded.database.as_str()));
     let owner = args.owner.name(&args.database);
     of_the_service(&database)?;
     meant(&input, &args.database, &database, aim, call)?;
     let mut admin = Admin::connect(&args.admin, call)?;
-    if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref()) {
+    if let Some(identifier) = input.recorded.as_ref().and_then(|recorded| recorded.system_identifier.as_deref()) {
         admin.is_meant(args.input.other, identifier)?;
     }
     let lock = admin.lock(call, &database, dry_run)?;
@@ -134,8 +132,8 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         dump: input.source(&dump),
         properties_from,
         loader: chosen.name().to_owned(),
-        loader_because: Some(chosen.because.clone()),
-        jobs_count: Some(chosen.jobs),
+        loader_because: chosen.because.clone(),
+        jobs_count: chosen.jobs,
         room,
         plan: first.into_iter().chain(actions(&creation, load)).collect(),
     };
