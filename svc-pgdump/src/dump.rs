@@ -233,7 +233,7 @@ fn write(
 ) -> Result<Dump, Failure> {
     let progress = call.progress("dump", Unit::Bytes);
     let mut examiner = Examiner::default();
-    let mut table = None;
+    let mut tables_count = 0;
     let mut running = Running::start(&mut program.command(args.lock_wait_timeout, target, database))?;
     let fault = |error: std::io::Error| Failure::io("write the dump", path, &error);
     let writer = Writer::start(partial.file(), args.compress).map_err(fault)?;
@@ -245,9 +245,9 @@ fn write(
             return Err(Failure::failed("internal", "The dump's file takes no more."));
         }
         progress.set(examiner.size_bytes(), total);
-        if examiner.table() != table.as_deref() {
-            table = examiner.table().map(str::to_owned);
-            progress.at(table.as_deref().unwrap_or_default());
+        if examiner.tables_count() != tables_count {
+            tables_count = examiner.tables_count();
+            progress.at(&examiner.last_table().map(ToString::to_string).unwrap_or_default());
         }
         Ok(())
     });

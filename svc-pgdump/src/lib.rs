@@ -19,7 +19,6 @@ mod passwords;
 mod pgpass;
 mod program;
 pub mod properties;
-pub mod quote;
 pub mod refusal;
 mod room;
 mod service;
@@ -38,6 +37,8 @@ use schemars::Schema;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
+
+pub use postgres_protocol::escape;
 
 pub use clone::{CloneArgs, Cloned};
 pub use compression::{Compression, Packed};

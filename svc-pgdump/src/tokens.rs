@@ -188,23 +188,14 @@ pub(crate) fn extension(tokens: &[Token]) -> Option<String> {
     }
 }
 
-/// The table and the columns of `COPY schema.table (a, b) FROM stdin;`: schema, name, columns.
-pub(crate) fn copy_target(tokens: &[Token]) -> Option<(Option<String>, String, Vec<String>)> {
+/// The schema and the name of the table in `COPY schema.table (a, b) FROM stdin;`.
+pub(crate) fn copy_target(tokens: &[Token]) -> Option<(Option<String>, String)> {
     let [copy, first, rest @ ..] = tokens else { return None };
     let first = first.name().filter(|_| copy.is("copy"))?.to_owned();
-    let (schema, table, rest) = match rest {
-        [Token::Mark('.'), table, rest @ ..] => (Some(first), table.name()?.to_owned(), rest),
-        rest => (None, first, rest),
-    };
-    let columns = match rest {
-        [Token::Mark('('), inner @ ..] => inner
-            .iter()
-            .take_while(|token| **token != Token::Mark(')'))
-            .filter_map(|token| token.name().map(str::to_owned))
-            .collect(),
-        _ => Vec::new(),
-    };
-    Some((schema, table, columns))
+    match rest {
+        [Token::Mark('.'), table, ..] => Some((Some(first), table.name()?.to_owned())),
+        _ => Some((None, first)),
+    }
 }
 
 #[cfg(test)]
@@ -257,8 +248,8 @@ mod tests {
         );
         assert_eq!(extension(&tokens("CREATE EXTENSION pg_trgm;")).as_deref(), Some("pg_trgm"));
         assert_eq!(extension(&tokens("COMMENT ON EXTENSION x IS 'y';")), None);
-        let (schema, table, columns) = copy_target(&tokens("COPY \"S.\"\"1\".t (a, \"b c\") FROM stdin;")).unwrap();
-        assert_eq!((schema.as_deref(), table.as_str(), columns), (Some("S.\"1"), "t", vec!["a".to_owned(), "b c".to_owned()]));
+        let (schema, table) = copy_target(&tokens("COPY \"S.\"\"1\".t (a, \"b c\") FROM stdin;")).unwrap();
+        assert_eq!((schema.as_deref(), table.as_str()), (Some("S.\"1"), "t"));
         assert_eq!(copy_target(&tokens("COPY t FROM stdin;")).unwrap().1, "t");
     }
 }

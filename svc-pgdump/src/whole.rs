@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::fmt;
 use std::path::Path;
 
+use postgres_protocol::escape::escape_identifier;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
@@ -14,7 +16,6 @@ use svc_step::Failure;
 use crate::compression::Packed;
 use crate::encoding::Text;
 use crate::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
-use crate::quote::quoted;
 use crate::tokens::{self, Token, copy_target};
 
 /// The longest statement whose text is looked at: a COPY of 1,600 columns with the longest names fits.
@@ -29,16 +30,28 @@ pub const INTERNAL_OPTION: &str = "pg_attver";
 /// One COPY block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRows {
-    /// The table as SQL names it, quoted where it must be: `public.items`.
-    pub table: String,
     /// Its schema, unquoted; `null` where the dump names none.
     pub schema: Option<String>,
     /// Its name, unquoted.
     pub name: String,
-    /// Its columns, unquoted, in the order of the rows.
-    pub columns: Vec<String>,
     /// The rows of the block. A table may have several blocks (partitions that are loaded through their root).
     pub row_count: u64,
+}
+
+impl TableRows {
+    /// The table, quoted for SQL.
+    #[must_use]
+    pub fn quoted(&self) -> String {
+        let name = escape_identifier(&self.name);
+        self.schema.as_ref().map_or_else(|| name.clone(), |schema| format!("{}.{name}", escape_identifier(schema)))
+    }
+}
+
+impl fmt::Display for TableRows {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.schema.iter().try_for_each(|schema| write!(out, "{schema}."))?;
+        out.write_str(&self.name)
+    }
 }
 
 /// What is known of a plain dump.
@@ -56,8 +69,6 @@ pub struct Dump {
     pub server_version: Option<String>,
     /// The pg_dump that wrote it, as its header says.
     pub pg_dump_version: Option<String>,
-    /// The key of `\restrict`, where there is one.
-    pub restrict_key: Option<String>,
     /// Every COPY block, in the order of the file.
     pub tables: Vec<TableRows>,
     /// Roles that must be there before it is loaded, sorted.
@@ -176,10 +187,16 @@ impl Examiner {
         self.size
     }
 
-    /// The table whose COPY block came last, as SQL names it.
+    /// The last COPY block so far.
     #[must_use]
-    pub fn table(&self) -> Option<&str> {
-        self.seen.tables.last().map(|table| table.table.as_str())
+    pub fn last_table(&self) -> Option<&TableRows> {
+        self.seen.tables.last()
+    }
+
+    /// How many COPY blocks there are so far.
+    #[must_use]
+    pub const fn tables_count(&self) -> usize {
+        self.seen.tables.len()
     }
 
     /// All bytes have passed; whoever let them pass has hashed them.
@@ -199,7 +216,6 @@ impl Examiner {
             reason,
             server_version: seen.server_version,
             pg_dump_version: seen.pg_dump_version,
-            restrict_key: seen.restrict_key,
             tables: seen.tables,
             roles: seen.roles.into_iter().collect(),
             extensions: seen.extensions.into_iter().collect(),
@@ -352,12 +368,9 @@ impl Seen {
         let tokens = tokens::tokens(text);
         let from_stdin = matches!(tokens.as_slice(), [.., from, stdin, Token::Mark(';')] if from.is("from") && stdin.is("stdin"));
         self.copies_elsewhere |= !from_stdin;
-        let Some((schema, name, columns)) = copy_target(&tokens) else { return };
-        let table = match &schema {
-            Some(schema) => format!("{}.{}", quoted(schema), quoted(&name)),
-            None => quoted(&name),
-        };
-        self.tables.push(TableRows { table, schema, name, columns, row_count: 0 });
+        if let Some((schema, name)) = copy_target(&tokens) {
+            self.tables.push(TableRows { schema, name, row_count: 0 });
+        }
     }
 
     /// Why it is not whole, and where that begins which is not.

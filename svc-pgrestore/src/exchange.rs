@@ -3,7 +3,7 @@
 
 use svc_pgdump::Cloned;
 use svc_pgdump::admin::{Named, drop_statement};
-use svc_pgdump::quote::quoted;
+use svc_pgdump::escape::escape_identifier;
 use svc_step::Failure;
 use svc_step::action::Action;
 use svc_step::run_id::RunId;
@@ -69,8 +69,8 @@ impl Exchange {
             )
             .hint(format!(
                 "If it is the right one, name it back: ALTER DATABASE {} RENAME TO {}.",
-                quoted(&incoming.name),
-                quoted(&self.incoming.name)
+                escape_identifier(&incoming.name),
+                escape_identifier(&self.incoming.name)
             )));
         }
         self.ready(catalog)
@@ -88,7 +88,7 @@ impl Exchange {
                 "name_taken",
                 format!("The live database cannot be kept as {}, since there is a database of that name.", self.kept_name),
             )
-            .hint(format!("Look at it; DROP DATABASE {} makes room, or another --run-id.", quoted(&self.kept_name))));
+            .hint(format!("Look at it; DROP DATABASE {} makes room, or another --run-id.", escape_identifier(&self.kept_name))));
         }
         Ok(Standing::Ready { kept: Some(Named { name: self.kept_name.clone(), oid: live.oid }) })
     }
@@ -96,9 +96,10 @@ impl Exchange {
     /// The statements, in one transaction: both renames or none. It opens what comes in, to which nobody could connect before.
     #[must_use]
     pub fn statements(&self, kept: Option<&Named>) -> Vec<String> {
-        let rename = |from: &str, to: &str| format!("ALTER DATABASE {} RENAME TO {}", quoted(from), quoted(to));
+        let rename =
+            |from: &str, to: &str| format!("ALTER DATABASE {} RENAME TO {}", escape_identifier(from), escape_identifier(to));
         let clone = kept.map(|kept| rename(&self.database, &kept.name));
-        let open = format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", quoted(&self.database));
+        let open = format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", escape_identifier(&self.database));
         clone.into_iter().chain([rename(&self.incoming.name, &self.database), open]).collect()
     }
 
@@ -253,9 +254,9 @@ mod tests {
         assert_eq!(
             exchange().statements(Some(&kept)),
             [
-                "ALTER DATABASE svc_db RENAME TO svc_db_before_r",
-                "ALTER DATABASE svc_db_staged_r RENAME TO svc_db",
-                "ALTER DATABASE svc_db ALLOW_CONNECTIONS true"
+                "ALTER DATABASE \"svc_db\" RENAME TO \"svc_db_before_r\"",
+                "ALTER DATABASE \"svc_db_staged_r\" RENAME TO \"svc_db\"",
+                "ALTER DATABASE \"svc_db\" ALLOW_CONNECTIONS true"
             ]
         );
         assert_eq!(exchange().plan(Some(&kept), true).len(), 6);

@@ -2,8 +2,8 @@
 //! dump alone, but what the live database holds beyond it can be named.
 
 use postgres::Client;
-use svc_pgdump::Dump;
 use svc_pgdump::admin::Admin;
+use svc_pgdump::{Dump, TableRows};
 use svc_step::Call;
 
 /// How many tables are named.
@@ -46,7 +46,7 @@ pub(crate) fn remark(call: &Call, admin: &Admin, dump: &Dump, database: &str) {
 
 fn beyond(call: &Call, client: &mut Client, dump: &Dump) -> Result<Vec<String>, postgres::Error> {
     client.batch_execute(OWN_SETTINGS)?;
-    let named: Vec<&str> = dump.tables.iter().map(|table| table.table.as_str()).collect();
+    let named: Vec<String> = dump.tables.iter().map(TableRows::quoted).collect();
     let mut found = Vec::new();
     for row in client.query(BEYOND, &[&named])? {
         let name: String = row.try_get(0)?;

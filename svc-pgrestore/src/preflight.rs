@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use svc_pgdump::admin::Server;
-use svc_pgdump::quote::{literal, quoted};
+use svc_pgdump::escape::{escape_identifier, escape_literal};
 use svc_step::Failure;
 
 use crate::outcome::Room;
@@ -33,7 +33,7 @@ pub(crate) fn owner(missing: &[String]) -> Result<(), Failure> {
     Err(Failure::refused("role_missing", format!("The database is to belong to {owner}, a role that the server does not have."))
         .hint(format!(
             "Name its owner with --owner (SVC_DB_USER), or create the role first: CREATE ROLE {} LOGIN;",
-            quoted(owner)
+            escape_identifier(owner)
         )))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn owner(missing: &[String]) -> Result<(), Failure> {
 pub(crate) fn roles(missing: &[String]) -> Result<(), Failure> {
     let Some(first) = missing.first() else { return Ok(()) };
     Err(Failure::refused("role_missing", format!("The dump needs roles that the server does not have: {}.", missing.join(", ")))
-        .hint(format!("Create them first: CREATE ROLE {};", quoted(first))))
+        .hint(format!("Create them first: CREATE ROLE {};", escape_identifier(first))))
 }
 
 /// Every extension that the dump creates.
@@ -60,7 +60,7 @@ pub(crate) fn extensions(missing: &[String]) -> Result<(), Failure> {
 pub(crate) fn tablespace(name: &str, location: Option<String>) -> Result<String, Failure> {
     location.ok_or_else(|| {
         Failure::refused("tablespace_missing", format!("The database was in the tablespace {name}, which the server does not have."))
-            .hint(format!("Create it first: CREATE TABLESPACE {} LOCATION '…'; or move the properties file away, whose tablespace is then not looked at.", quoted(name)))
+            .hint(format!("Create it first: CREATE TABLESPACE {} LOCATION '…'; or move the properties file away, whose tablespace is then not looked at.", escape_identifier(name)))
     })
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
                 live.prepared.join(", ")
             ),
         )
-        .hint(format!("In that database, COMMIT PREPARED or ROLLBACK PREPARED {}.", literal(gid))));
+        .hint(format!("In that database, COMMIT PREPARED or ROLLBACK PREPARED {}.", escape_literal(gid))));
     }
     if let Some(name) = live.subscriptions.first() {
         return Err(Failure::refused(
@@ -84,7 +84,7 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
                 live.subscriptions.join(", ")
             ),
         )
-        .hint(format!("In that database, DROP SUBSCRIPTION {}; create it anew after the restore.", quoted(name))));
+        .hint(format!("In that database, DROP SUBSCRIPTION {}; create it anew after the restore.", escape_identifier(name))));
     }
     if let Some(name) = live.slots.first() {
         return Err(Failure::refused(
@@ -94,7 +94,7 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
                 live.slots.join(", ")
             ),
         )
-        .hint(format!("SELECT pg_drop_replication_slot({}); create it anew after the restore.", literal(name))));
+        .hint(format!("SELECT pg_drop_replication_slot({}); create it anew after the restore.", escape_literal(name))));
     }
     Ok(())
 }

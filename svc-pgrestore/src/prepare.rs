@@ -286,7 +286,7 @@ fn actions(creation: &Creation, load: Vec<Action>) -> Vec<Action> {
 
 fn expected(dump: &Dump) -> Expected {
     Expected {
-        rows: dump.tables.iter().map(|table| (table.table.clone(), table.row_count)).collect(),
+        rows: dump.tables.iter().map(|table| (table.quoted(), table.row_count)).collect(),
         has_large_objects: dump.has_large_objects,
     }
 }

@@ -3,7 +3,7 @@
 use svc_step::action::Action;
 
 use crate::properties::{LocaleProvider, Properties, Setting};
-use crate::quote::{literal, quoted};
+use postgres_protocol::escape::{escape_identifier, escape_literal};
 
 /// Settings that are lists of names, of all versions from 13 to 18: each name is a value of its own.
 const LISTS: [&str; 6] = [
@@ -76,12 +76,16 @@ impl Creation {
     /// `CREATE DATABASE`, with OWNER: without it, the owner could not make tables on PostgreSQL 15 and later.
     #[must_use]
     pub fn create(&self) -> Statement {
-        let mut sql = format!("CREATE DATABASE {} OWNER {} TEMPLATE template0", quoted(&self.name), quoted(&self.owner));
+        let mut sql = format!(
+            "CREATE DATABASE {} OWNER {} TEMPLATE template0",
+            escape_identifier(&self.name),
+            escape_identifier(&self.owner)
+        );
         if let Some(properties) = &self.properties {
-            sql.push_str(&format!(" ENCODING {}", literal(&properties.encoding)));
+            sql.push_str(&format!(" ENCODING {}", escape_literal(&properties.encoding)));
             self.locale(properties, &mut sql);
             if properties.tablespace != "pg_default" {
-                sql.push_str(&format!(" TABLESPACE {}", quoted(&properties.tablespace)));
+                sql.push_str(&format!(" TABLESPACE {}", escape_identifier(&properties.tablespace)));
             }
         }
         if self.closed {
@@ -94,8 +98,8 @@ impl Creation {
     /// entries of the write-ahead log, which is much quicker for all but small ones; servers before 15 know no other way.
     #[must_use]
     pub fn copy_of(&self, template: &str) -> Statement {
-        let (name, owner) = (quoted(&self.name), quoted(&self.owner));
-        let mut sql = format!("CREATE DATABASE {name} OWNER {owner} TEMPLATE {}", quoted(template));
+        let (name, owner) = (escape_identifier(&self.name), escape_identifier(&self.owner));
+        let mut sql = format!("CREATE DATABASE {name} OWNER {owner} TEMPLATE {}", escape_identifier(template));
         if self.server >= STRATEGIES {
             sql.push_str(" STRATEGY FILE_COPY");
         }
@@ -106,7 +110,11 @@ impl Creation {
     }
 
     fn locale(&self, properties: &Properties, sql: &mut String) {
-        sql.push_str(&format!(" LC_COLLATE {} LC_CTYPE {}", literal(&properties.collate), literal(&properties.ctype)));
+        sql.push_str(&format!(
+            " LC_COLLATE {} LC_CTYPE {}",
+            escape_literal(&properties.collate),
+            escape_literal(&properties.ctype)
+        ));
         if self.server < PROVIDERS {
             return;
         }
@@ -117,17 +125,21 @@ impl Creation {
         };
         sql.push_str(&format!(" LOCALE_PROVIDER {provider}"));
         if let (Some(key), Some(locale)) = (key, &properties.locale) {
-            sql.push_str(&format!(" {key} {}", literal(locale)));
+            sql.push_str(&format!(" {key} {}", escape_literal(locale)));
         }
         if let Some(rules) = &properties.icu_rules {
-            sql.push_str(&format!(" ICU_RULES {}", literal(rules)));
+            sql.push_str(&format!(" ICU_RULES {}", escape_literal(rules)));
         }
     }
 
     /// The procedure's own GRANT.
     #[must_use]
     pub fn grant(&self) -> Statement {
-        Statement::plain(format!("GRANT ALL PRIVILEGES ON DATABASE {} TO {}", quoted(&self.name), quoted(&self.owner)))
+        Statement::plain(format!(
+            "GRANT ALL PRIVILEGES ON DATABASE {} TO {}",
+            escape_identifier(&self.name),
+            escape_identifier(&self.owner)
+        ))
     }
 
     /// What comes before a load: the settings of the database, which decide what a statement of the dump comes to, as they do where
@@ -146,7 +158,7 @@ impl Creation {
     }
 
     fn event_triggers(&self, what: &str) -> Statement {
-        Statement::plain(format!("ALTER DATABASE {} {what}", quoted(&self.name)))
+        Statement::plain(format!("ALTER DATABASE {} {what}", escape_identifier(&self.name)))
     }
 
     /// Whether a setting would undo what holds during a load.
@@ -157,7 +169,8 @@ impl Creation {
     /// Closes the database to everybody, superusers too; only where it is a copy, which the transaction of its swap opens.
     #[must_use]
     pub fn close(&self) -> Option<Statement> {
-        self.opened_by_swap.then(|| Statement::plain(format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", quoted(&self.name))))
+        self.opened_by_swap
+            .then(|| Statement::plain(format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", escape_identifier(&self.name))))
     }
 
     /// What comes after a load: rights, comment, and the connection limit last.
@@ -184,28 +197,27 @@ impl Creation {
         if let Some(properties) = &self.properties {
             statements.extend(self.rights(properties));
             let comment = properties.comment.as_ref();
-            statements.extend(
-                comment.map(|comment| {
-                    Statement::plain(format!("COMMENT ON DATABASE {} IS {}", quoted(&self.name), literal(comment)))
-                }),
-            );
+            statements.extend(comment.map(|comment| {
+                Statement::plain(format!("COMMENT ON DATABASE {} IS {}", escape_identifier(&self.name), escape_literal(comment)))
+            }));
         }
         if self.closed || limit != -1 {
-            statements.push(Statement::plain(format!("ALTER DATABASE {} CONNECTION LIMIT {limit}", quoted(&self.name))));
+            statements
+                .push(Statement::plain(format!("ALTER DATABASE {} CONNECTION LIMIT {limit}", escape_identifier(&self.name))));
         }
         statements
     }
 
     fn rights(&self, properties: &Properties) -> Vec<Statement> {
         let Some(grants) = &properties.acl else { return Vec::new() };
-        let name = quoted(&self.name);
+        let name = escape_identifier(&self.name);
         let mut statements = vec![Statement::plain(format!("REVOKE ALL PRIVILEGES ON DATABASE {name} FROM PUBLIC"))];
         for grant in grants {
             let grantee = match &grant.grantee {
                 None => "PUBLIC".to_owned(),
                 // The owner has all rights already.
                 Some(role) if *role == self.owner => continue,
-                Some(role) => quoted(role),
+                Some(role) => escape_identifier(role),
             };
             let option = if grant.grantable { " WITH GRANT OPTION" } else { "" };
             statements.push(Statement::plain(format!("GRANT {} ON DATABASE {name} TO {grantee}{option}", grant.privilege)));
@@ -214,15 +226,15 @@ impl Creation {
     }
 
     fn setting(&self, setting: &Setting) -> Statement {
-        let name = setting.name.split('.').map(quoted).collect::<Vec<_>>().join(".");
+        let name = setting.name.split('.').map(escape_identifier).collect::<Vec<_>>().join(".");
         let whose = match &setting.role {
-            None => format!("ALTER DATABASE {}", quoted(&self.name)),
-            Some(role) => format!("ALTER ROLE {} IN DATABASE {}", quoted(role), quoted(&self.name)),
+            None => format!("ALTER DATABASE {}", escape_identifier(&self.name)),
+            Some(role) => format!("ALTER ROLE {} IN DATABASE {}", escape_identifier(role), escape_identifier(&self.name)),
         };
         let value = if LISTS.contains(&setting.name.as_str()) {
-            names(&setting.value).iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ")
+            names(&setting.value).iter().map(|name| escape_literal(name)).collect::<Vec<_>>().join(", ")
         } else {
-            literal(&setting.value)
+            escape_literal(&setting.value)
         };
         // An application's own settings (with a dot in their names) may hold secrets.
         let shown = setting.name.contains('.').then(|| format!("{whose} SET {name} TO '<redacted>'"));
@@ -320,7 +332,7 @@ mod tests {
     fn the_database_is_made_of_template0_for_its_owner_with_its_encoding_and_locale() {
         assert_eq!(
             creation(150_018, Some(properties())).create().sql,
-            "CREATE DATABASE svc_db_staged_r OWNER svc TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8' \
+            "CREATE DATABASE \"svc_db_staged_r\" OWNER \"svc\" TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8' \
              LOCALE_PROVIDER libc CONNECTION LIMIT 0"
         );
         assert!(!creation(140_000, Some(properties())).create().sql.contains("PROVIDER"));
@@ -328,7 +340,7 @@ mod tests {
         assert!(creation(160_000, Some(icu)).create().sql.contains("LOCALE_PROVIDER icu ICU_LOCALE 'de'"));
         assert_eq!(
             creation(150_018, None).create().sql,
-            "CREATE DATABASE svc_db_staged_r OWNER svc TEMPLATE template0 CONNECTION LIMIT 0"
+            "CREATE DATABASE \"svc_db_staged_r\" OWNER \"svc\" TEMPLATE template0 CONNECTION LIMIT 0"
         );
     }
 
@@ -336,14 +348,14 @@ mod tests {
     fn who_owned_it_before_keeps_his_rights_under_another_owner() {
         let creation = Creation { owner: "Reader".to_owned(), ..creation(150_018, Some(properties())) };
         let sql: Vec<String> = creation.finish().into_iter().map(|one| one.sql).collect();
-        assert!(sql.contains(&"GRANT CREATE ON DATABASE svc_db_staged_r TO svc".to_owned()), "{sql:?}");
+        assert!(sql.contains(&"GRANT CREATE ON DATABASE \"svc_db_staged_r\" TO \"svc\"".to_owned()), "{sql:?}");
         assert!(!sql.iter().any(|sql| sql.starts_with("GRANT") && sql.contains("Reader")), "{sql:?}");
         assert!(creation.roles().contains(&"svc".to_owned()));
     }
 
     #[test]
     fn a_copy_is_made_of_files_where_the_server_gives_the_choice() {
-        let closed = "CREATE DATABASE svc_db_staged_r OWNER svc TEMPLATE \"Live\" STRATEGY FILE_COPY CONNECTION LIMIT 0";
+        let closed = "CREATE DATABASE \"svc_db_staged_r\" OWNER \"svc\" TEMPLATE \"Live\" STRATEGY FILE_COPY CONNECTION LIMIT 0";
         assert_eq!(creation(150_000, None).copy_of("Live").sql, closed);
         assert!(!creation(140_019, None).copy_of("Live").sql.contains("STRATEGY"));
     }
@@ -354,13 +366,13 @@ mod tests {
         assert_eq!(
             sql,
             [
-                "ALTER DATABASE svc_db_staged_r SET search_path TO '$user', 'odd \"s', 'public'",
-                "ALTER ROLE gone IN DATABASE svc_db_staged_r SET app.key TO 'hush'",
-                "REVOKE ALL PRIVILEGES ON DATABASE svc_db_staged_r FROM PUBLIC",
-                "GRANT TEMPORARY ON DATABASE svc_db_staged_r TO PUBLIC",
-                "GRANT CONNECT ON DATABASE svc_db_staged_r TO \"Reader\" WITH GRANT OPTION",
-                "COMMENT ON DATABASE svc_db_staged_r IS 'it''s'",
-                "ALTER DATABASE svc_db_staged_r CONNECTION LIMIT 17",
+                "ALTER DATABASE \"svc_db_staged_r\" SET \"search_path\" TO '$user', 'odd \"s', 'public'",
+                "ALTER ROLE \"gone\" IN DATABASE \"svc_db_staged_r\" SET \"app\".\"key\" TO 'hush'",
+                "REVOKE ALL PRIVILEGES ON DATABASE \"svc_db_staged_r\" FROM PUBLIC",
+                "GRANT TEMPORARY ON DATABASE \"svc_db_staged_r\" TO PUBLIC",
+                "GRANT CONNECT ON DATABASE \"svc_db_staged_r\" TO \"Reader\" WITH GRANT OPTION",
+                "COMMENT ON DATABASE \"svc_db_staged_r\" IS 'it''s'",
+                "ALTER DATABASE \"svc_db_staged_r\" CONNECTION LIMIT 17",
             ]
         );
     }
@@ -372,17 +384,17 @@ mod tests {
         properties.settings = vec![own("TimeZone"), own("event_triggers")];
         let creation = |server: u32| creation(server, Some(properties.clone()));
         let sql = |all: Vec<Statement>| {
-            let all = all.into_iter().map(|one| one.sql.replace("ALTER DATABASE svc_db_staged_r ", ""));
+            let all = all.into_iter().map(|one| one.sql.replace("ALTER DATABASE \"svc_db_staged_r\" ", ""));
             all.filter(|sql| sql.contains("SET ")).collect::<Vec<_>>()
         };
         let zone = "SET \"TimeZone\" TO 'x'";
-        assert_eq!(sql(creation(150_018).before_load()), [zone, "SET event_triggers TO 'x'"]);
+        assert_eq!(sql(creation(150_018).before_load()), [zone, "SET \"event_triggers\" TO 'x'"]);
         assert_eq!(sql(creation(150_018).after_load()), Vec::<String>::new());
         assert_eq!(sql(creation(170_006).before_load()), [zone, "SET event_triggers TO off"]);
-        assert_eq!(sql(creation(170_006).after_load()), ["RESET event_triggers", "SET event_triggers TO 'x'"]);
-        assert_eq!(sql(creation(170_006).finish()), [zone, "SET event_triggers TO 'x'"]);
+        assert_eq!(sql(creation(170_006).after_load()), ["RESET event_triggers", "SET \"event_triggers\" TO 'x'"]);
+        assert_eq!(sql(creation(170_006).finish()), [zone, "SET \"event_triggers\" TO 'x'"]);
         let open = Creation { closed: false, ..creation(170_006) };
-        assert_eq!(sql(open.before_load()), [zone, "SET event_triggers TO 'x'"]);
+        assert_eq!(sql(open.before_load()), [zone, "SET \"event_triggers\" TO 'x'"]);
     }
 
     #[test]

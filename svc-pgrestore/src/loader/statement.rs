@@ -1,6 +1,6 @@
 //! What a statement of a dump is to the loader, judged by its first tokens. What is not surely one of these is [`Nature::Other`].
 
-use svc_pgdump::quote::quoted;
+use svc_pgdump::escape::escape_identifier;
 use svc_pgdump::tokens::{Token, tokens};
 
 /// A table, as SQL names it: `public.items`.
@@ -104,7 +104,7 @@ impl Words<'_> {
     }
 
     fn name(&mut self) -> Option<String> {
-        self.next()?.name().map(quoted)
+        self.next()?.name().map(escape_identifier)
     }
 
     fn table(&mut self) -> Option<Table> {
@@ -250,16 +250,16 @@ mod tests {
     use super::*;
 
     fn table(name: &str) -> Table {
-        name.to_owned()
+        name.split('.').map(escape_identifier).collect::<Vec<_>>().join(".")
     }
 
     #[test]
     fn what_may_run_beside_others_is_told_by_its_first_tokens() {
         for (sql, wanted) in [
             ("COPY public.items (id, \"odd; name\") FROM stdin;", Nature::Copy(table("public.items"))),
-            ("COPY \"S.\"\"1\".\"T\"  FROM stdin;", Nature::Copy(table("\"S.\"\"1\".\"T\""))),
+            ("COPY \"S.\"\"1\".\"T\"  FROM stdin;", Nature::Copy("\"S.\"\"1\".\"T\"".to_owned())),
             ("CREATE INDEX i ON public.t USING btree (a, lower(b));", Nature::Index(table("public.t"))),
-            ("CREATE UNIQUE INDEX \"ON\" ON ONLY public.\"on\" USING btree (a);", Nature::Index(table("public.\"on\""))),
+            ("CREATE UNIQUE INDEX \"ON\" ON ONLY public.\"on\" USING btree (a);", Nature::Index(table("public.on"))),
             ("ALTER TABLE ONLY public.t\n    ADD CONSTRAINT t_pkey PRIMARY KEY (a, b);", Nature::Key(table("public.t"))),
             (
                 "ALTER TABLE ONLY public.t ADD CONSTRAINT u UNIQUE NULLS NOT DISTINCT (a) INCLUDE (b) DEFERRABLE;",

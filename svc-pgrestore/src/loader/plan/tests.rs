@@ -68,7 +68,7 @@ fn rows_then_keys_then_foreign_keys_and_all_else_where_it_stands() {
         shown(DUMP),
         [
             "one by one: SET client_encoding = 'UTF8';\n-- Name: items; Type: TABLE\nCREATE TABLE public.items (a int);",
-            "copy: public.items 2, public.t2 0",
+            "copy: \"public\".\"items\" 2, \"public\".\"t2\" 0",
             "sequences: SELECT pg_catalog.setval('public.s', 2, true);\nSELECT pg_catalog.setval('public.t', 1, false);",
             "build: ALTER TABLE ONLY public.items ADD CONSTRAINT k PRIMARY KEY (a);@4 | CREATE INDEX i ON public.items USING btree (a);@4",
             "build: ALTER TABLE ONLY public.t2 ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.items(a);@4",
