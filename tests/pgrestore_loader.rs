@@ -465,6 +465,20 @@ fn a_session_that_the_server_ends_is_a_lost_connection() {
 }
 
 #[test]
+fn the_reserved_connections_are_left_alone() {
+    let (case, _) = Case::filled("pgl_reserved");
+    let free = "SELECT current_setting('max_connections')::int4 - current_setting('superuser_reserved_connections')::int4";
+    let free: u64 = case.admin(free).parse().unwrap();
+    let tables: String = (0..free + 10).map(|n| format!("CREATE TABLE public.many_{n} AS SELECT 1 AS a;\n")).collect();
+    case.sql(&tables);
+    let dump = case.dump();
+    let ran = case.tool().args(["stage", "--dry-run", "--jobs", "256"]).arg(&dump).run().ok().warns("fewer_connections");
+    assert!(ran.result()["jobs_count"].as_u64().unwrap() < free, "{ran}");
+    let ran = case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok();
+    assert!((1..=8).contains(&ran.result()["jobs_count"].as_u64().unwrap()), "{ran}");
+}
+
+#[test]
 fn fewer_connections_than_wanted_are_enough() {
     let (case, dump) = Case::filled("pgl_few");
     let before = case.text();

@@ -118,7 +118,8 @@ impl Target {
     }
 
     /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
-    fn is_local(&self) -> bool {
+    #[must_use]
+    pub fn is_local(&self) -> bool {
         match (&self.place, self.address) {
             (Place::Socket(_), _) => true,
             (Place::Host(_), Some(address)) => address.is_loopback(),

@@ -76,7 +76,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     }
     let lock = admin.lock(call, &database, dry_run)?;
     let (dump, plan) = input.examine(call)?;
-    let chosen = args.loader.choose(&plan, &admin.target, call)?;
+    let chosen = args.loader.choose(&plan, &mut admin, call)?;
     needs(&mut admin, &dump, &owner)?;
     let live = server::live(&mut admin.client, &database)?;
     if let Some(live) = &live {

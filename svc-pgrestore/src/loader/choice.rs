@@ -1,11 +1,19 @@
 //! Which loader, and over how many connections.
 
 use clap::{Args, ValueEnum, value_parser};
-use svc_pgdump::Target;
+use postgres::Client;
+use svc_pgdump::admin::Admin;
+use svc_pgdump::{Target, refusal};
 use svc_step::{Call, Failure};
 
 use super::plan::Plan;
 use super::psql;
+
+/// More of them gain little, and take memory of the server.
+const MOST_JOBS: usize = 8;
+const FREE: &str = "SELECT (current_setting('max_connections')::int4 - current_setting('superuser_reserved_connections')::int4 \
+    - coalesce(current_setting('reserved_connections', true)::int4, 0) \
+    - (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL))::int4";
 
 /// How a dump is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
@@ -25,7 +33,7 @@ pub struct LoaderArgs {
     /// What loads the dump
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     loader: Loader,
-    /// Over how many connections the fast loader works; default: as many as this host has cores
+    /// Over how many connections the fast loader works; default: as many as the server has free, at most 8
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
 }
@@ -56,15 +64,35 @@ impl LoaderArgs {
     ///
     /// # Errors
     /// The fast loader was asked for and cannot load this dump (3), or psql is needed and not installed (4) or not to be used (3).
-    pub(crate) fn choose(&self, plan: &Plan, target: &Target, call: &Call) -> Result<Chosen, Failure> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let jobs = self.jobs.map_or(cores, usize::from).min(plan.widest());
-        let chosen = judge(self.loader, plan.obstacle, jobs)?;
+    pub(crate) fn choose(&self, plan: &Plan, admin: &mut Admin, call: &Call) -> Result<Chosen, Failure> {
+        let jobs = self.jobs.map_or_else(|| default_jobs(&admin.target), usize::from).min(plan.widest());
+        let free = free_connections(&mut admin.client)?;
+        if free < jobs && self.jobs.is_some() {
+            fewer_connections(call, free, jobs);
+        }
+        let chosen = judge(self.loader, plan.obstacle, jobs.min(free))?;
         if chosen.loader == Loader::Psql {
-            psql::available(call, target)?;
+            psql::available(call, &admin.target)?;
         }
         Ok(chosen)
     }
+}
+
+/// The cores of a server on another host are not known.
+fn default_jobs(target: &Target) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if target.is_local() { cores.min(MOST_JOBS) } else { MOST_JOBS }
+}
+
+/// How many connections can be made without those that are reserved, and without the last one.
+fn free_connections(client: &mut Client) -> Result<usize, Failure> {
+    let row = client.query_one(FREE, &[]).and_then(|row| row.try_get::<_, i32>(0));
+    let free = row.map_err(|error| refusal::of_query(&error, "count the free connections"))?;
+    Ok(usize::try_from(free - 1).unwrap_or_default().max(1))
+}
+
+pub(super) fn fewer_connections(call: &Call, got: usize, jobs: usize) {
+    call.warn("fewer_connections", format!("The server has {got} connections for the load, and not {jobs}."));
 }
 
 fn judge(asked: Loader, obstacle: Option<&str>, jobs: usize) -> Result<Chosen, Failure> {

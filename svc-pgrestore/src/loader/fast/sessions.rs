@@ -10,6 +10,7 @@ use svc_pgdump::discreet::Said;
 use svc_pgdump::{Listener, Target, refusal};
 use svc_step::{Call, Failure};
 
+use super::super::choice::fewer_connections;
 use super::super::{ARRAY_NULLS, Load, WARNINGS};
 use crate::connections;
 
@@ -40,10 +41,7 @@ impl Sessions {
         let (first, others) = connections::up_to(jobs, connect)?;
         let got = others.len() + 1;
         if got < jobs {
-            call.warn(
-                "fewer_connections",
-                format!("The server has room for {got} of {jobs} connections, and the load goes on with these."),
-            );
+            fewer_connections(call, got, jobs);
         }
         Ok(Self { first, others, warnings })
     }
