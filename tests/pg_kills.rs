@@ -184,18 +184,18 @@ fn a_copy_set_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_ag
     let (text, live) = (case.text(), case.oid(&case.database));
     let untouched = |when: &str| assert_eq!((case.text(), case.oid(&case.database)), (text.clone(), live.clone()), "{when}");
     let done = |round: usize, ran: &Ran, when: &str| {
-        assert_eq!(ran.result()["proven"], true, "{when}");
+        assert_eq!(ran.result()["verified"], true, "{when}");
         assert_eq!(case.copies(), ran.result()["clone"]["name"].as_str().unwrap(), "{when}");
         untouched(when);
         case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
         assert_eq!((case.copies().as_str(), notes(&case)), ("", Vec::<String>::new()), "{when}");
     };
     Series {
-        what: "svc-pgdump clone",
+        what: "svc-pgrestore clone",
         count: 2,
         scratch: case.dir.path(),
         prepare: &|_| {},
-        command: &|round| case.dumper().args(["clone", "--run-id", &run_id(round)]),
+        command: &|round| case.tool().args(["clone", "--run-id", &run_id(round)]),
         old_or_new: &untouched,
         done: &done,
     }
@@ -212,7 +212,7 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
     case.sql("DELETE FROM notes WHERE item > 100");
     let witness = Witness::of(&case);
     let done = |round: usize, ran: &Ran, when: &str| {
-        assert_eq!(ran.result()["proven"], true, "{when}");
+        assert_eq!(ran.result()["verified"], true, "{when}");
         assert_eq!(case.copies(), ran.result()["staged"]["name"].as_str().unwrap(), "{when}");
         case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
         witness.sees_nothing(when);

@@ -474,8 +474,8 @@ fn a_cut_or_altered_dump_is_refused() {
     let points = (0..40).map(|point| end * point / 40).chain([1, 2, 5, 20, 66, 90, 130].map(|back| end - back));
     for point in points {
         fs::write(&cut, &whole[..point]).unwrap();
-        let ran = verify(&cut).fails(7, "dump_not_whole").unchanged();
-        assert_eq!(ran.result()["whole"], false, "cut at {point}");
+        let ran = verify(&cut).fails(7, "dump_incomplete").unchanged();
+        assert_eq!(ran.result()["complete"], false, "cut at {point}");
     }
     let from = || Tool::new("svc-pgdump").args(["verify", "--from"]).arg(&document).run();
     from().ok();
@@ -485,7 +485,7 @@ fn a_cut_or_altered_dump_is_refused() {
     let ran = from();
     assert_eq!(ran.status, 7, "{ran}");
     fs::write(own.out(), &whole[..whole.len() / 3]).unwrap();
-    from().fails(7, "dump_not_whole");
+    from().fails(7, "dump_incomplete");
     // A dump that moved with its document is found beside it.
     let moved = own.path("moved");
     fs::create_dir(&moved).unwrap();
@@ -540,7 +540,7 @@ fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     assert_eq!(ran.result()["pg_dump_version"], "99.1");
     // One that succeeds and writes half a dump.
     fs::write(&old, "#!/bin/sh\n[ $1 = --version ] && exec pg_dump --version\npg_dump \"$@\" | head -c 500\n").unwrap();
-    own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_not_whole").unchanged();
+    own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_incomplete").unchanged();
     assert_eq!(own.left(), ["pg_dump"]);
 }
 

@@ -207,7 +207,7 @@ fn scraps(seed: u64) -> Option<(Vec<u8>, usize)> {
     let mut examiner = Examiner::default();
     examiner.feed(dump.as_bytes());
     let examined = examiner.finish(String::new());
-    if !examined.is_whole() || !examined.commands.is_empty() || examined.statement_count == 0 {
+    if !examined.is_complete() || !examined.commands.is_empty() || examined.statement_count == 0 {
         return None;
     }
     let (mut sent, mut count) = (Vec::new(), 0);

@@ -195,7 +195,7 @@ fn no_dump_runs_a_command_on_this_host() {
                 "strings set by a function with a name that is made" | "strings set by a function of the dump" => {
                     ran.fails(1, "load_failed")
                 }
-                _ => ran.fails(7, "dump_not_whole"),
+                _ => ran.fails(7, "dump_incomplete"),
             };
             ran.unchanged();
             assert_eq!(case.copies(), "", "{what}, {how}");

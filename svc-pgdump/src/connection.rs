@@ -61,7 +61,7 @@ pub fn given(text: Option<&str>) -> Option<&str> {
 ///
 /// # Errors
 /// A connection string was given (2): its password would stand in the process list.
-pub(crate) fn database_name(dbname: Option<&str>, product: &str) -> Result<String, Failure> {
+pub fn database_name(dbname: Option<&str>, product: &str) -> Result<String, Failure> {
     let name = given(dbname).map_or_else(|| default_of("SVC_DATABASE", product), str::to_owned);
     if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
         return Err(Failure::usage(

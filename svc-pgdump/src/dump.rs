@@ -23,7 +23,7 @@ use crate::properties::Properties;
 use crate::refusal;
 use crate::room;
 use crate::target::{Server, Target, identify};
-use crate::whole::{Dump, Examiner, TableRows, not_whole};
+use crate::whole::{Dump, Examiner, TableRows, incomplete};
 use crate::writer::Writer;
 
 /// Arguments of the dump.
@@ -271,7 +271,7 @@ fn write(
     dump.packed = written.packed;
     match &dump.reason {
         None => Ok(dump),
-        Some(reason) => Err(not_whole(path, reason)
+        Some(reason) => Err(incomplete(path, reason)
             .hint("pg_dump said that it succeeded: look at the disk and the server's log, then run the same command again.")),
     }
 }

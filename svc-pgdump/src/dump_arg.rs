@@ -17,32 +17,15 @@ pub struct DumpArg {
     from: FromArg,
 }
 
-/// Where the dump is, and what was said of it when it was written.
-#[derive(Debug)]
-pub struct Meant {
-    /// Its absolute path; where it has moved together with its document, the one beside that.
-    pub path: PathBuf,
-    /// Its document, where that was handed over.
-    pub recorded: Option<Recorded>,
-}
-
-/// The document of a dump.
-#[derive(Debug)]
-pub struct Recorded {
-    /// What it says.
-    pub dump: Dumped,
-    /// Where the properties are that it names; nobody has looked whether they are there.
-    pub properties: PathBuf,
-}
-
 impl DumpArg {
-    /// Reads the document to its end, where one is handed over; the dump itself is not looked at.
+    /// The dump's absolute path; of a document, what it says, and where its properties are. If they have moved together with the
+    /// document, those beside it. Neither is opened.
     ///
     /// # Errors
     /// The document is no good (2).
-    pub fn meant(&self, call: &Call) -> Result<Meant, Failure> {
+    pub fn read(&self, call: &Call) -> Result<(PathBuf, Option<(Dumped, PathBuf)>), Failure> {
         if let Some(named) = &self.file {
-            return Ok(Meant { path: file::absolute(named)?, recorded: None });
+            return Ok((file::absolute(named)?, None));
         }
         // The command line has one of both.
         let from = self.from.from.as_deref().unwrap_or(Path::new(""));
@@ -50,6 +33,6 @@ impl DumpArg {
         let dump: Dumped = received.result()?;
         let path = file::absolute(&received.locate(Path::new(&dump.path)))?;
         let properties = received.locate(Path::new(&dump.properties_path));
-        Ok(Meant { path, recorded: Some(Recorded { dump, properties }) })
+        Ok((path, Some((dump, properties))))
     }
 }

@@ -4,8 +4,6 @@
 //! ([`DumpFile`], [`lexer`], [`whole`]) the database's own properties
 //! ([`Properties`]) and what an administrator does ([`admin`]).
 
-pub mod admin;
-mod clone;
 mod compression;
 mod connection;
 pub mod discreet;
@@ -40,15 +38,14 @@ use svc_step::tool::Tool;
 
 pub use postgres_protocol::escape;
 
-pub use clone::{CloneArgs, Cloned};
 pub use compression::{Compression, Packed};
-pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings, given};
+pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings, database_name, given};
 pub use dump::{DumpArgs, Dumped};
-pub use dump_arg::{DumpArg, Meant, Recorded};
+pub use dump_arg::DumpArg;
 pub use dump_file::{DumpFile, Text};
 pub use properties::Properties;
 pub use silence::timed;
-pub use target::{Listener, Place, Server, Target, identify};
+pub use target::{Listener, MAINTENANCE, Place, SESSION_SETTINGS, Server, Target, identify};
 pub use verify::{Verified, VerifyArgs};
 pub use whole::{Dump, TableRows};
 
@@ -77,9 +74,6 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Keep a clone of the database on the same server
-    #[command(disable_help_flag = true)]
-    Clone(CloneArgs),
     /// Say whether a dump is whole and what it needs
     #[command(disable_help_flag = true)]
     Verify(VerifyArgs),
@@ -96,7 +90,6 @@ impl Tool for Cli {
     fn run(self, call: &Call) -> Finished {
         match self.step {
             None => call.step("dump", self.dump.dry.dry_run, |call| timed(call, dump::run(&self.dump, call))),
-            Some(Step::Clone(args)) => call.step("clone", args.dry.dry_run, |call| timed(call, clone::run(&args, call))),
             Some(Step::Verify(args)) => call.step("verify", false, |call| verify::run(&args, call)),
         }
     }
@@ -111,9 +104,5 @@ pub fn cli() -> clap::Command {
 /// The JSON Schema of each step's document, by the step's name.
 #[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
-    vec![
-        svc_step::schema::of::<Dumped>(Cli::NAME, "dump"),
-        svc_step::schema::of::<Cloned>(Cli::NAME, "clone"),
-        svc_step::schema::of::<Verified>(Cli::NAME, "verify"),
-    ]
+    vec![svc_step::schema::of::<Dumped>(Cli::NAME, "dump"), svc_step::schema::of::<Verified>(Cli::NAME, "verify")]
 }

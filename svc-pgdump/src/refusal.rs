@@ -7,10 +7,9 @@ use postgres::Error;
 use postgres::error::{DbError, SqlState};
 use svc_step::Failure;
 
-use crate::admin::MAINTENANCE;
 use crate::discreet::{self, Said};
 use crate::silence;
-use crate::target::Target;
+use crate::target::{MAINTENANCE, Target};
 use crate::tls;
 
 /// The server wants a password and none was given.

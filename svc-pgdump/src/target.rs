@@ -27,6 +27,15 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long a connection may take once the step is to end.
 const LAST: Duration = Duration::from_secs(5);
 
+/// The database from which others are created, renamed and dropped.
+pub const MAINTENANCE: &str = "postgres";
+/// For every session, whatever the server, the database or the role has as its defaults: it may work for long, be idle for long, and
+/// writes. What only newer servers know is set if it is known.
+pub const SESSION_SETTINGS: &str = "SET role TO none; SET statement_timeout = 0; SET lock_timeout = 0; \
+    SET default_transaction_read_only = off; SET default_transaction_isolation = 'read committed'; \
+    SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
+    WHERE name IN ('idle_session_timeout', 'transaction_timeout')";
+
 /// Is told what the server remarks.
 pub type Listener = Arc<dyn Fn(&DbError) + Send + Sync>;
 
@@ -180,14 +189,14 @@ impl Target {
         let password = self.password(dbname);
         let had_one = password.is_some();
         let told = |error: postgres::Error| refusal::of_connect(&error, self, dbname);
-        match self.attempt(&patience, dbname, password, listener)? {
-            Ok(client) => Ok(client),
+        let connected = match self.attempt(&patience, dbname, password, listener)? {
             Err(error) if !had_one && refusal::wants_password(&error) => match self.passwords.ask(call)? {
-                Some(secret) => self.attempt(&patience, dbname, Some(secret), listener)?.map_err(told),
-                None => Err(told(error)),
+                Some(secret) => self.attempt(&patience, dbname, Some(secret), listener)?,
+                None => Err(error),
             },
-            Err(error) => Err(told(error)),
-        }
+            connected => connected,
+        };
+        prepared(connected.map_err(told)?)
     }
 
     /// Connects for what must be found out or taken back although the step is to end: neither a signal nor the time limit ends
@@ -199,7 +208,7 @@ impl Target {
         let patience = Patience { time: self.connect_timeout.min(LAST), check: &|| Ok(()) };
         let unheard: Listener = Arc::new(|_| {});
         let connected = self.attempt(&patience, dbname, self.password(dbname), &unheard)?;
-        connected.map_err(|error| refusal::of_connect(&error, self, dbname))
+        prepared(connected.map_err(|error| refusal::of_connect(&error, self, dbname))?)
     }
 
     /// What the other end of our connections is called.
@@ -306,6 +315,11 @@ impl Target {
             command.env("PGPASSWORD", password.expose());
         }
     }
+}
+
+fn prepared(mut client: Client) -> Result<Client, Failure> {
+    let set = client.batch_execute(SESSION_SETTINGS);
+    set.map(|()| client).map_err(|error| refusal::of_query(&error, "prepare the session"))
 }
 
 /// Asks a connected server which one it is.

@@ -8,10 +8,10 @@ use svc_step::{Call, Failure, StepResult, Stopped, file};
 
 use crate::compression::Compression;
 use crate::dump::Dumped;
-use crate::dump_arg::{DumpArg, Meant, Recorded};
+use crate::dump_arg::DumpArg;
 use crate::dump_file::DumpFile;
 use crate::properties::Properties;
-use crate::whole::{Dump, TableRows, not_whole};
+use crate::whole::{Dump, TableRows, incomplete};
 
 /// Arguments of `svc-pgdump verify`.
 #[derive(Debug, clap::Args)]
@@ -28,8 +28,8 @@ pub struct VerifyArgs {
 pub struct Verified {
     /// The dump's absolute path.
     pub path: String,
-    /// Whether it is whole; `false` only in the document of a failure (7).
-    pub whole: bool,
+    /// Whether it is complete; `false` only in the document of a failure (7).
+    pub complete: bool,
     /// `true` it is what its document says, `false` it is not (then the call failed), `null` there was no document.
     pub as_documented: Option<bool>,
     /// The size of that file.
@@ -66,7 +66,7 @@ impl Verified {
     fn of(path: &Path, dump: Dump, properties: Option<&Path>) -> Self {
         Self {
             path: path.display().to_string(),
-            whole: dump.is_whole(),
+            complete: dump.is_complete(),
             as_documented: None,
             row_count: dump.row_count(),
             size_bytes: dump.file_size_bytes(),
@@ -87,8 +87,8 @@ impl Verified {
 }
 
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
-    let Meant { path, recorded } = args.dump.meant(call)?;
-    let Some(Recorded { dump: document, properties }) = recorded else {
+    let (path, recorded) = args.dump.read(call)?;
+    let Some((document, properties)) = recorded else {
         return judged(&path, None, call);
     };
     let mut verified = judged(&path, Some(&properties), call)?;
@@ -122,7 +122,7 @@ fn judged(path: &Path, recorded: Option<&Path>, call: &Call) -> StepResult<Verif
     let verified = Verified::of(path, dump, recorded.or(own.as_deref()));
     match reason {
         None => Ok(verified),
-        Some(reason) => Err(Stopped::with(not_whole(path, &reason), verified)),
+        Some(reason) => Err(Stopped::with(incomplete(path, &reason), verified)),
     }
 }
 

@@ -95,7 +95,7 @@ pub struct Dump {
 impl Dump {
     /// Whether it is whole.
     #[must_use]
-    pub const fn is_whole(&self) -> bool {
+    pub const fn is_complete(&self) -> bool {
         self.reason.is_none()
     }
 
@@ -127,18 +127,18 @@ impl Dump {
     ///
     /// # Errors
     /// It is not (7).
-    pub fn require_whole(self, path: &Path) -> Result<Self, Failure> {
+    pub fn require_complete(self, path: &Path) -> Result<Self, Failure> {
         match &self.reason {
             None => Ok(self),
-            Some(reason) => Err(not_whole(path, reason)),
+            Some(reason) => Err(incomplete(path, reason)),
         }
     }
 }
 
 /// The refusal of a dump that is not whole.
 #[must_use]
-pub fn not_whole(path: &Path, reason: &str) -> Failure {
-    Failure::invalid("dump_not_whole", format!("{} is no whole dump: {reason}.", path.display()))
+pub fn incomplete(path: &Path, reason: &str) -> Failure {
+    Failure::invalid("dump_incomplete", format!("{} is no whole dump: {reason}.", path.display()))
         .hint("Do not restore from it: use another dump, or write a new one with svc-pgdump.")
 }
 

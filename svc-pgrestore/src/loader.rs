@@ -9,13 +9,12 @@ mod plan;
 mod psql;
 mod statement;
 
-use svc_pgdump::admin::Admin;
+use crate::admin::Admin;
 use svc_pgdump::{Dump, DumpFile, Target};
 use svc_step::action::Action;
 use svc_step::{Call, Failure};
 
-pub(crate) use choice::Chosen;
-pub use choice::{Loader, LoaderArgs};
+pub(crate) use choice::{Chosen, Loader, LoaderArgs};
 pub use filter::Filter;
 pub(crate) use plan::{Plan, Planner};
 
@@ -70,7 +69,7 @@ pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, chosen: &Cho
 }
 
 /// What of a dump is passed over, as a sentence; `None` where nothing is.
-pub(crate) fn passed_over(dump: &Dump, server: u32) -> Option<&'static str> {
+pub(crate) fn left_out(dump: &Dump, server: u32) -> Option<&'static str> {
     (dump.sets_transaction_timeout && filter::leaves_timeout_out(server)).then_some(
         "The dump is by a pg_dump that is newer than the server: its line `SET transaction_timeout = 0;`, which changes nothing, is passed over.",
     )

@@ -499,7 +499,7 @@ fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
             file.set_modified((begun + jiff::SignedDuration::from_secs(seconds)).into()).unwrap();
             let mut said = match step {
                 "stage-search" => document("svc-snap.stage/1", true, &json!({"indices": [index(5, Some(5)), search.clone()]})),
-                "stage-database" => document("svc-pgrestore.stage/1", true, &json!({"proof": {"rows_count": 9}})),
+                "stage-database" => document("svc-pgrestore.stage/1", true, &json!({"verification": {"rows_count": 9}})),
                 _ => document("t.s/1", true, &json!({})),
             };
             said["duration_ms"] = json!(duration);

@@ -57,32 +57,32 @@ fn a_whole_dump_says_what_it_holds_and_needs() {
 }
 
 #[test]
-fn a_dump_cut_anywhere_is_not_whole() {
+fn a_dump_cut_anywhere_is_incomplete() {
     let end = RESTRICTED.trim_end().len();
     for cut in 0..=end {
         let (text, _) = RESTRICTED.split_at(cut);
-        assert!(!dump(text).is_whole(), "cut at {cut}: {:?}", text.lines().last());
+        assert!(!dump(text).is_complete(), "cut at {cut}: {:?}", text.lines().last());
     }
     // Only white space behind the last line may be missing.
     assert!(dump(RESTRICTED.trim_end_matches('\n').to_owned().as_str()).reason.is_some());
-    assert!(dump(&format!("{}\n", RESTRICTED.trim_end())).is_whole());
+    assert!(dump(&format!("{}\n", RESTRICTED.trim_end())).is_complete());
 }
 
 #[test]
-fn a_dump_without_a_key_cut_anywhere_is_not_whole() {
+fn a_dump_without_a_key_cut_anywhere_is_incomplete() {
     let text: String = RESTRICTED.lines().filter(|line| !line.contains("restrict")).map(|line| format!("{line}\n")).collect();
-    assert!(dump(&text).is_whole());
+    assert!(dump(&text).is_complete());
     for cut in 0..=text.trim_end().len() {
-        assert!(!dump(text.split_at(cut).0).is_whole(), "cut at {cut}");
+        assert!(!dump(text.split_at(cut).0).is_complete(), "cut at {cut}");
     }
 }
 
 #[test]
 fn something_behind_the_end_or_another_key_is_seen() {
-    assert!(!dump(&format!("{RESTRICTED}DROP TABLE x;\n")).is_whole());
-    assert!(!dump(&format!("{RESTRICTED}\\! id\n")).is_whole());
-    assert!(!dump(&RESTRICTED.replace("\\unrestrict KeyOfThisDump1", "\\unrestrict KeyOfThisDump2")).is_whole());
-    assert!(!dump(&format!("{RESTRICTED}{}", RESTRICTED.split_at(400).0)).is_whole());
+    assert!(!dump(&format!("{RESTRICTED}DROP TABLE x;\n")).is_complete());
+    assert!(!dump(&format!("{RESTRICTED}\\! id\n")).is_complete());
+    assert!(!dump(&RESTRICTED.replace("\\unrestrict KeyOfThisDump1", "\\unrestrict KeyOfThisDump2")).is_complete());
+    assert!(!dump(&format!("{RESTRICTED}{}", RESTRICTED.split_at(400).0)).is_complete());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Which loader, and over how many connections.
 
+use crate::admin::Admin;
 use clap::{Args, ValueEnum, value_parser};
 use postgres::Client;
-use svc_pgdump::admin::Admin;
 use svc_pgdump::{Target, refusal};
 use svc_step::{Call, Failure};
 

@@ -13,7 +13,7 @@ mod targets;
 mod together;
 mod work;
 
-use svc_pgdump::admin::Admin;
+use crate::admin::Admin;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
 

@@ -8,9 +8,8 @@ use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::process::{ChildStdin, Command, Stdio};
 
 use nix::unistd::{Uid, User};
-use svc_pgdump::admin::{MAINTENANCE, OWN_SETTINGS};
 use svc_pgdump::lexer::{Kind, Piece};
-use svc_pgdump::{Target, lexer};
+use svc_pgdump::{MAINTENANCE, SESSION_SETTINGS, Target, lexer};
 use svc_step::child::{Ended, Running, capture, run_as};
 use svc_step::file::hex;
 use svc_step::line_secrets::without_secrets;
@@ -119,7 +118,7 @@ fn is_free(uid: Uid) -> bool {
 
 /// psql and its arguments.
 fn words() -> Vec<&'static str> {
-    let mut words = vec!["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1", "-c", OWN_SETTINGS, "-c", ARRAY_NULLS];
+    let mut words = vec!["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1", "-c", SESSION_SETTINGS, "-c", ARRAY_NULLS];
     // With the SQLSTATE of each answer: it tells which of them quote the values of rows.
     words.extend(["-v", "VERBOSITY=verbose", "-f", "-"]);
     words

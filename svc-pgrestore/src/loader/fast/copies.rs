@@ -9,7 +9,7 @@ use super::super::failures::lost;
 use super::super::plan::CopyBlock;
 use super::refused;
 use super::work::{Unread, Work};
-use crate::proof::rows_differ;
+use crate::verify::rows_differ;
 
 /// Rows that fit on a page or two are as quickly noted as the table is emptied.
 const SMALL: u64 = 8192;

@@ -5,19 +5,18 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::error::Severity;
-use svc_pgdump::admin::{self, Admin, session_pid};
 use svc_pgdump::discreet::Said;
 use svc_pgdump::{Listener, Target, refusal};
 use svc_step::{Call, Failure};
 
 use super::super::choice::fewer_connections;
 use super::super::{ARRAY_NULLS, Load, WARNINGS};
-use crate::connections;
+use crate::admin::{Admin, session_pid, up_to};
 
-/// What a load takes on itself beyond [`admin::OWN_SETTINGS`]: it does not wait for the disk at each statement. What was loaded is on
-/// the disk all the same when it is proven: `ANALYZE` and the database's own properties follow on other connections, which do wait.
+/// A load does not wait for the disk at each statement. What was loaded is on
+/// the disk all the same when it is verified: `ANALYZE` and the database's own properties follow on other connections, which do wait.
 /// Everything else is as the server and the database have it, as where psql reads the dump.
-const OWN_SETTINGS: &str = "SET synchronous_commit = off";
+const SETTINGS: &str = "SET synchronous_commit = off";
 /// How long sessions may take to go, and how often that is looked at.
 const GOING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
@@ -38,7 +37,7 @@ impl Sessions {
     pub(super) fn open(call: &Call, target: &Target, load: &Load<'_>, jobs: usize) -> Result<Self, Failure> {
         let warnings = Warnings::default();
         let connect = || prepared(target.connect_heard(call, load.database, &warnings.listener())?, load.server);
-        let (first, others) = connections::up_to(jobs, connect)?;
+        let (first, others) = up_to(jobs, connect)?;
         let got = others.len() + 1;
         if got < jobs {
             fewer_connections(call, got, jobs);
@@ -63,7 +62,7 @@ impl Sessions {
 }
 
 fn prepared(mut client: Client, server: u32) -> Result<Client, Failure> {
-    for settings in [admin::OWN_SETTINGS, OWN_SETTINGS, ARRAY_NULLS] {
+    for settings in [SETTINGS, ARRAY_NULLS] {
         client.batch_execute(settings).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
     }
     if server >= CONNECTION_CHECKS {

@@ -95,11 +95,11 @@ struct Search {
 
 #[derive(Debug, Deserialize)]
 struct Database {
-    proof: Option<Proof>,
+    verification: Option<Verification>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Proof {
+struct Verification {
     rows_count: u64,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         docs_count: indices.iter().filter_map(|one| one.docs_count).sum(),
         indices,
         tables: tables(dump.tables),
-        rows_count: database.proof.map(|proof| proof.rows_count),
+        rows_count: database.verification.map(|verification| verification.rows_count),
         rows_expected: dump.row_count,
         counts_verified: are_same && !staged.has_warning("rows_not_counted"),
         before_stop_ms: times.before_stop_ms,

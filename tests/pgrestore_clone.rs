@@ -1,4 +1,4 @@
-//! `svc-pgdump clone`: a clone of the database, and the swap to it.
+//! `svc-pgrestore clone`: a clone of the database, and the swap to it.
 
 use std::fs;
 use std::process::Child;
@@ -11,7 +11,7 @@ use svc_tests::relational::Case;
 use svc_tests::tool::{Ran, Tool};
 
 fn tool(case: &Case) -> Tool {
-    case.dumper().arg("clone")
+    case.tool().arg("clone")
 }
 
 fn name(ran: &Ran) -> String {
@@ -38,7 +38,7 @@ fn what_is_set_clone_is_swapped_in_and_back_and_removed() {
     let clone = tool(&case).run().ok().changed();
     let document = case.keep("clone.json", &clone);
     let copy = name(&clone);
-    assert_eq!((case.copies(), &clone.result()["proven"]), (copy.clone(), &Value::from(true)));
+    assert_eq!((case.copies(), &clone.result()["verified"]), (copy.clone(), &Value::from(true)));
     assert_eq!((case.text(), case.oid(&case.database), about(&case.database)), before, "the live database is as it was");
     assert_eq!(about(&copy), before.2);
     // The same run again is done already.
@@ -51,7 +51,7 @@ fn what_is_set_clone_is_swapped_in_and_back_and_removed() {
     let swapped = case.tool().args(["swap", "--from"]).arg(&document).run().ok().changed();
     unused().refused("clones_used").unchanged();
     assert_eq!((case.text(), about(&case.database)), (before.0.clone(), before.2.clone()));
-    let kept = swapped.result()["kept"]["name"].as_str().unwrap().to_owned();
+    let kept = swapped.result()["previous"]["name"].as_str().unwrap().to_owned();
     assert_eq!(case.copies(), kept);
     // And back, and forth again, by the document of the swap.
     let first = case.keep("swapped.json", &swapped);
@@ -183,11 +183,11 @@ fn an_unfinished_copy_is_never_swapped_in_and_the_next_call_removes_it() {
     let run = "20300101t000000z-half";
     let copy = name(&tool(&case).args(["--run-id", run]).run().ok());
     // As a call leaves it that was killed before its proof.
-    let note = case.dir.path().join(format!("state/swaps/{run}.svc-pgdump.json"));
+    let note = case.dir.path().join(format!("state/swaps/{run}.svc-pgrestore.json"));
     let text = std::fs::read_to_string(&note).unwrap();
-    assert!(text.contains("\"proven\":true"));
-    std::fs::write(&note, text.replace("\"proven\":true", "\"proven\":false")).unwrap();
-    case.tool().args(["swap", "--run", run]).run().refused("not_proven").unchanged();
+    assert!(text.contains("\"verified\":true"));
+    std::fs::write(&note, text.replace("\"verified\":true", "\"verified\":false")).unwrap();
+    case.tool().args(["swap", "--run", run]).run().refused("not_verified").unchanged();
     let ran = tool(&case).run().ok().changed().warns("leftover_removed");
     assert!(case.copies() == name(&ran) && name(&ran) != copy, "{ran}");
 }

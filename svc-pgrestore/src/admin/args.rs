@@ -6,8 +6,7 @@ use clap::Args;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
-use crate::connection::{PasswordSource, Settings, given};
-use crate::target::Target;
+use svc_pgdump::{PasswordSource, Settings, Target, given};
 
 /// The variable that names the OS user to become.
 const ADMIN: &str = "SVC_PG_ADMIN";
@@ -38,7 +37,7 @@ impl AdminArgs {
     ///
     /// # Errors
     /// As [`Settings::resolve`].
-    pub fn resolve(&self, call: &Call) -> Result<Target, Failure> {
+    pub(crate) fn resolve(&self, call: &Call) -> Result<Target, Failure> {
         let current = OsUser::current();
         let root = current.as_ref().is_some_and(|user| user.uid.is_root());
         let as_user = self.acting(std::env::var(ADMIN).ok().as_deref(), root);
@@ -56,8 +55,7 @@ impl AdminArgs {
     }
 
     /// The options that lead to the same server as the same administrator from any shell, as they would be typed.
-    #[must_use]
-    pub fn typed(&self, target: &Target) -> Vec<String> {
+    pub(crate) fn typed(&self, target: &Target) -> Vec<String> {
         let mut words = vec!["--host".to_owned(), target.host(), "--port".to_owned(), target.port().to_string()];
         let mut add =
             |flag: &str, value: Option<String>| words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));

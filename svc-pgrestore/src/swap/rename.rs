@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::error::SqlState;
-use svc_pgdump::admin::{Admin, MAINTENANCE, Named, databases, session_pid, sessions};
-use svc_pgdump::refusal;
+use svc_pgdump::{MAINTENANCE, refusal};
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
-use crate::exchange::{Exchange, Standing};
+use super::plan::{Exchange, Standing};
+use crate::admin::{Admin, databases, session_pid, sessions};
+use crate::document::Named;
 
 /// How often sessions are looked for.
 const EVERY: Duration = Duration::from_millis(50);
@@ -37,13 +38,13 @@ enum Tried {
 /// # Errors
 /// Sessions come back again and again (5), the server says no (1, 3), or the connection is lost (5); a signal between two
 /// attempts. In all these cases nothing has changed, unless the effects of the call say that nobody knows.
-pub(crate) fn rename(admin: &mut Admin, call: &Call, exchange: &Exchange, kept: Option<&Named>) -> Result<u64, Failure> {
-    let oids: Vec<u32> = [exchange.incoming.oid, kept.and_then(|kept| kept.oid)].into_iter().flatten().collect();
+pub(crate) fn rename(admin: &mut Admin, call: &Call, exchange: &Exchange, previous: Option<&Named>) -> Result<u64, Failure> {
+    let oids: Vec<u32> = [exchange.incoming.oid, previous.and_then(|previous| previous.oid)].into_iter().flatten().collect();
     let mut second = admin.target.connect(call, MAINTENANCE)?;
     let over = AtomicBool::new(false);
     let (result, ender) = std::thread::scope(|scope| {
         let ender = scope.spawn(|| end_sessions(&mut second, &oids, &over));
-        let result = insist(&mut admin.client, call, &exchange.statements(kept), &exchange.renamed(kept));
+        let result = insist(&mut admin.client, call, &exchange.statements(previous), &exchange.renamed(previous));
         over.store(true, Ordering::SeqCst);
         (result, ender.join().unwrap_or_default())
     });

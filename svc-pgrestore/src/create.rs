@@ -2,8 +2,9 @@
 
 use svc_step::action::Action;
 
-use crate::properties::{LocaleProvider, Properties, Setting};
-use postgres_protocol::escape::{escape_identifier, escape_literal};
+use crate::names::drop_if_exists;
+use svc_pgdump::escape::{escape_identifier, escape_literal};
+use svc_pgdump::properties::{LocaleProvider, Properties, Setting};
 
 /// Settings that are lists of names, of all versions from 13 to 18: each name is a value of its own.
 const LISTS: [&str; 6] = [
@@ -25,9 +26,9 @@ const EVENT_TRIGGERS: u32 = 170_000;
 
 /// A statement, and how it is shown: what may be a secret is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statement {
+pub(crate) struct Statement {
     /// As the server gets it.
-    pub sql: String,
+    pub(crate) sql: String,
     shown: Option<String>,
 }
 
@@ -37,45 +38,41 @@ impl Statement {
     }
 
     /// As people see it.
-    #[must_use]
-    pub fn shown(&self) -> &str {
+    pub(crate) fn shown(&self) -> &str {
         self.shown.as_ref().unwrap_or(&self.sql)
     }
 
     /// Whether people see all of it.
-    #[must_use]
-    pub const fn is_shown(&self) -> bool {
+    pub(crate) const fn is_shown(&self) -> bool {
         self.shown.is_none()
     }
 
     /// As documents show it.
-    #[must_use]
-    pub fn action(&self) -> Action {
+    pub(crate) fn action(&self) -> Action {
         Action::statement(self.shown().to_owned())
     }
 }
 
 /// A database that is to be made.
 #[derive(Debug, Clone)]
-pub struct Creation {
+pub(crate) struct Creation {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its owner.
-    pub owner: String,
+    pub(crate) owner: String,
     /// What it is to be like; `None` is the server's defaults.
-    pub properties: Option<Properties>,
+    pub(crate) properties: Option<Properties>,
     /// `server_version_num`.
-    pub server: u32,
+    pub(crate) server: u32,
     /// Nobody but superusers may connect while it is loaded.
-    pub closed: bool,
+    pub(crate) closed: bool,
     /// Nobody may connect to it when it is done: the swap opens it.
-    pub opened_by_swap: bool,
+    pub(crate) opened_by_swap: bool,
 }
 
 impl Creation {
     /// `CREATE DATABASE`, with OWNER: without it, the owner could not make tables on PostgreSQL 15 and later.
-    #[must_use]
-    pub fn create(&self) -> Statement {
+    pub(crate) fn create(&self) -> Statement {
         let mut sql = format!(
             "CREATE DATABASE {} OWNER {} TEMPLATE template0",
             escape_identifier(&self.name),
@@ -96,8 +93,7 @@ impl Creation {
 
     /// `CREATE DATABASE` as a copy of another one on the same server, which has its encoding and locale already. As files, not as
     /// entries of the write-ahead log, which is much quicker for all but small ones; servers before 15 know no other way.
-    #[must_use]
-    pub fn copy_of(&self, template: &str) -> Statement {
+    pub(crate) fn copy_of(&self, template: &str) -> Statement {
         let (name, owner) = (escape_identifier(&self.name), escape_identifier(&self.owner));
         let mut sql = format!("CREATE DATABASE {name} OWNER {owner} TEMPLATE {}", escape_identifier(template));
         if self.server >= STRATEGIES {
@@ -133,8 +129,7 @@ impl Creation {
     }
 
     /// The procedure's own GRANT.
-    #[must_use]
-    pub fn grant(&self) -> Statement {
+    pub(crate) fn grant(&self) -> Statement {
         Statement::plain(format!(
             "GRANT ALL PRIVILEGES ON DATABASE {} TO {}",
             escape_identifier(&self.name),
@@ -145,8 +140,7 @@ impl Creation {
     /// What comes before a load: the settings of the database, which decide what a statement of the dump comes to, as they do where
     /// psql reads a dump with `--create`; and event triggers off, or one for the start of a session would see those of the load and
     /// the verification.
-    #[must_use]
-    pub fn before_load(&self) -> Vec<Statement> {
+    pub(crate) fn before_load(&self) -> Vec<Statement> {
         let off = self.turns_triggers_off().then(|| self.event_triggers("SET event_triggers TO off"));
         let settings = self.settings().filter(|setting| !self.comes_after(setting)).map(|setting| self.setting(setting));
         settings.chain(off).collect()
@@ -167,23 +161,27 @@ impl Creation {
     }
 
     /// Closes the database to everybody, superusers too; only where it is a copy, which the transaction of its swap opens.
-    #[must_use]
-    pub fn close(&self) -> Option<Statement> {
+    pub(crate) fn close(&self) -> Option<Statement> {
         self.opened_by_swap
             .then(|| Statement::plain(format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", escape_identifier(&self.name))))
     }
 
+    /// What is executed to try the properties on an empty database of another name.
+    pub(crate) fn tried_as(&self, name: &str) -> Vec<Action> {
+        let empty = Self { name: name.to_owned(), ..self.clone() };
+        let created = std::iter::once(empty.create()).chain(empty.before_load());
+        created.map(|statement| statement.action()).chain([Action::statement(drop_if_exists(name))]).collect()
+    }
+
     /// What comes after a load: rights, comment, and the connection limit last.
-    #[must_use]
-    pub fn after_load(&self) -> Vec<Statement> {
+    pub(crate) fn after_load(&self) -> Vec<Statement> {
         let reset = self.turns_triggers_off().then(|| self.event_triggers("RESET event_triggers"));
         let settings = self.settings().filter(|setting| self.comes_after(setting)).map(|setting| self.setting(setting));
         reset.into_iter().chain(settings).chain(self.ending()).collect()
     }
 
     /// The same where nothing was loaded: with all settings.
-    #[must_use]
-    pub fn finish(&self) -> Vec<Statement> {
+    pub(crate) fn finish(&self) -> Vec<Statement> {
         self.settings().map(|setting| self.setting(setting)).chain(self.ending()).collect()
     }
 
@@ -242,8 +240,7 @@ impl Creation {
     }
 
     /// Roles that the properties speak of.
-    #[must_use]
-    pub fn roles(&self) -> Vec<String> {
+    pub(crate) fn roles(&self) -> Vec<String> {
         let Some(properties) = &self.properties else { return Vec::new() };
         let grantees = properties.acl.iter().flatten().filter_map(|grant| grant.grantee.clone());
         let mut roles: Vec<String> =
@@ -254,7 +251,7 @@ impl Creation {
     }
 
     /// Leaves out what speaks of roles that the server does not have.
-    pub fn without_roles(&mut self, gone: &[String]) {
+    pub(crate) fn without_roles(&mut self, gone: &[String]) {
         let Some(properties) = &mut self.properties else { return };
         let there = |role: &Option<String>| role.as_ref().is_none_or(|role| !gone.contains(role));
         if let Some(grants) = &mut properties.acl {
@@ -289,7 +286,7 @@ fn names(list: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::properties::Grant;
+    use svc_pgdump::properties::Grant;
 
     fn properties() -> Properties {
         Properties {
