@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::io::{Seek, Write};
 use std::process::Stdio;
 
-use svc_pgdump::lexer::{Kind, Lexer, Piece};
-use svc_pgdump::tokens;
-use svc_pgdump::whole::Examiner;
+use svc_pgdump::check::Examiner;
+use svc_pgdump::check::lexer::{Kind, Lexer, Piece};
+use svc_pgdump::check::tokens;
 use svc_pgrestore::Filter;
 use svc_tests::host::Host;
 use svc_tests::postgres::Postgres;

@@ -5,8 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use svc_step::action::Action;
 use svc_step::child::Running;
@@ -16,14 +14,13 @@ use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, Stopped, deadline};
 
+use crate::check::{Dump, Examiner, incomplete};
 use crate::compression::Compression;
-use crate::connection::{ConnectionArgs, DatabaseArg};
-use crate::program::{self, Program};
+use crate::document::Dumped;
+use crate::pg::{self, ConnectionArgs, DatabaseArg, Server, Target, identify};
+use crate::pg_dump::{self, PgDump};
 use crate::properties::Properties;
-use crate::refusal;
-use crate::room;
-use crate::target::{Server, Target, identify};
-use crate::whole::{Dump, Examiner, TableRows, incomplete};
+use crate::space;
 use crate::writer::Writer;
 
 /// Arguments of the dump.
@@ -56,55 +53,6 @@ pub struct DumpArgs {
     connection: ConnectionArgs,
 }
 
-/// A dump that is whole.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Dumped {
-    /// The dump's absolute path.
-    pub path: String,
-    /// The size of that file; `null` in a dry run.
-    pub size_bytes: Option<u64>,
-    /// The SHA-256 of that file; `null` in a dry run.
-    pub sha256: Option<String>,
-    /// How it is compressed; `null` where it is plain.
-    pub compression: Option<Compression>,
-    /// The size of the SQL in it, which is the file itself where that is plain; `null` in a dry run.
-    pub text_size_bytes: Option<u64>,
-    /// The SHA-256 of the SQL in it; `null` in a dry run.
-    pub text_sha256: Option<String>,
-    /// The database.
-    pub database: String,
-    /// The host, or the folder of the socket, of the server.
-    pub server_host: String,
-    /// The server's port.
-    pub server_port: u16,
-    /// The server's version, such as `15.18 (Debian 15.18-0+deb12u1)`.
-    pub server_version: String,
-    /// The same as a number, such as 150018.
-    pub server_version_num: u32,
-    /// The cluster's own number, in digits; `null` where the database user may not ask for it.
-    pub system_identifier: Option<String>,
-    /// The version of pg_dump.
-    pub pg_dump_version: String,
-    /// The file of the database's own properties.
-    pub properties_path: String,
-    /// Its SHA-256; `null` in a dry run.
-    pub properties_sha256: Option<String>,
-    /// The rows of each COPY block, in the order of the dump; empty in a dry run.
-    pub tables: Vec<TableRows>,
-    /// All their rows.
-    pub row_count: u64,
-    /// Roles that must be there before it is restored.
-    pub roles: Vec<String>,
-    /// Extensions that it creates.
-    pub extensions: Vec<String>,
-    /// Whether it holds large objects.
-    pub has_large_objects: bool,
-    /// About how large it was expected to be: as the last dump of that name, else as the tables.
-    pub expected_bytes: Option<u64>,
-    /// What is done.
-    pub plan: Vec<Action>,
-}
-
 pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let database = args.database.name()?;
     let path = output(args.output.as_deref(), &database, args.compress)?;
@@ -115,13 +63,13 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     // Nothing here is to wait for others; pg_dump has its own limit.
     client
         .batch_execute("SET lock_timeout = '5s'; SET statement_timeout = '60s'")
-        .map_err(|error| refusal::of_query(&error, "limit the time of a statement"))?;
+        .map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
     let server = identify(&mut client)?;
     let mut properties = Properties::read(&mut client, server.major())?;
-    let program = Program::find(call, args.pg_dump.as_deref(), &server)?;
-    let estimate = room::estimate(&mut client, &path, args.compress)?;
+    let program = PgDump::find(call, args.pg_dump.as_deref(), &server)?;
+    let estimate = space::estimate(&mut client, &path, args.compress)?;
     if !args.ignore_room {
-        room::check(call, &path, estimate)?;
+        space::check(call, &path, estimate)?;
     }
     drop(client);
     let mut result = planned(&path, &database, &target, &program, server, args);
@@ -187,7 +135,7 @@ fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
 }
 
 /// The result as far as it is known before pg_dump runs.
-fn planned(path: &Path, database: &str, target: &Target, program: &Program, server: Server, args: &DumpArgs) -> Dumped {
+fn planned(path: &Path, database: &str, target: &Target, program: &PgDump, server: Server, args: &DumpArgs) -> Dumped {
     let properties_path = Properties::path_of(path);
     Dumped {
         path: path.display().to_string(),
@@ -224,7 +172,7 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, serv
 fn write(
     call: &Call,
     args: &DumpArgs,
-    program: &Program,
+    program: &PgDump,
     target: &Target,
     database: &str,
     partial: &mut WholeFile,
@@ -260,9 +208,9 @@ fn write(
     if !ended.status.success() {
         // ^C goes to both of us, and pg_dump may be the first to end of it.
         call.pause(Duration::from_millis(200))?;
-        return Err(program::failure(call, &ended, target, database));
+        return Err(pg_dump::failure(call, &ended, target, database));
     }
-    for line in program::own_words(&ended.stderr) {
+    for line in pg_dump::own_words(&ended.stderr) {
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
         call.warn("pg_dump_said", line.to_owned());
     }

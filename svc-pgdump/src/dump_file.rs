@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, file};
 
+use crate::check::lexer::Piece;
+use crate::check::{Dump, Examiner};
 use crate::compression::{Compression, Frames, Onward, Packed, Segments};
-use crate::lexer::Piece;
-use crate::whole::{Dump, Examiner};
 
 /// How much of a dump's text is examined at once.
 const CHUNK: usize = 256 * 1024;

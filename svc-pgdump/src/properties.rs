@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Call, Failure, file};
 
-use crate::refusal;
-use crate::whole::Dump;
+use crate::check::Dump;
+use crate::pg;
 
 /// A file of properties larger than this is another file.
 const LONGEST: u64 = 16 * 1024 * 1024;
@@ -87,7 +87,7 @@ impl Properties {
     /// Reads the properties of the database that `client` is connected to.
     ///
     /// # Errors
-    /// See [`refusal::of_query`].
+    /// See [`pg::of_query`].
     pub fn read(client: &mut Client, server_major: u32) -> Result<Self, Failure> {
         let (provider, locale, rules) = columns(server_major);
         let sql = format!(
@@ -97,7 +97,7 @@ impl Properties {
              FROM pg_catalog.pg_database d JOIN pg_catalog.pg_tablespace t ON t.oid = d.dattablespace \
              WHERE d.datname = pg_catalog.current_database()"
         );
-        let row = client.query_one(&sql, &[]).map_err(|error| refusal::of_query(&error, WHAT))?;
+        let row = client.query_one(&sql, &[]).map_err(|error| pg::of_query(&error, WHAT))?;
         let provider: String = get(&row, 3)?;
         let default_acl: bool = get(&row, 11)?;
         let acl = if default_acl { None } else { Some(grants(client)?) };
@@ -188,7 +188,7 @@ fn grants(client: &mut Client) -> Result<Vec<Grant>, Failure> {
                a.privilege_type::text, a.is_grantable \
                FROM pg_catalog.pg_database d CROSS JOIN LATERAL pg_catalog.aclexplode(d.datacl) a \
                WHERE d.datname = pg_catalog.current_database() ORDER BY 1 NULLS FIRST, 2";
-    let rows = client.query(sql, &[]).map_err(|error| refusal::of_query(&error, WHAT))?;
+    let rows = client.query(sql, &[]).map_err(|error| pg::of_query(&error, WHAT))?;
     rows.iter().map(|row| Ok(Grant { grantee: get(row, 0)?, privilege: get(row, 1)?, grantable: get(row, 2)? })).collect()
 }
 
@@ -197,7 +197,7 @@ fn settings(client: &mut Client) -> Result<Vec<Setting>, Failure> {
                FROM pg_catalog.pg_db_role_setting s CROSS JOIN LATERAL unnest(s.setconfig) WITH ORDINALITY AS c(setting, place) \
                JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase \
                WHERE d.datname = pg_catalog.current_database() ORDER BY 1 NULLS FIRST, c.place";
-    let rows = client.query(sql, &[]).map_err(|error| refusal::of_query(&error, WHAT))?;
+    let rows = client.query(sql, &[]).map_err(|error| pg::of_query(&error, WHAT))?;
     let mut found = Vec::new();
     for row in &rows {
         let pair: String = get(row, 1)?;
@@ -209,5 +209,5 @@ fn settings(client: &mut Client) -> Result<Vec<Setting>, Failure> {
 }
 
 fn get<'a, T: postgres::types::FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, Failure> {
-    row.try_get(at).map_err(|error| refusal::of_query(&error, WHAT))
+    row.try_get(at).map_err(|error| pg::of_query(&error, WHAT))
 }

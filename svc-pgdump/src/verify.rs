@@ -2,16 +2,12 @@
 
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
-use crate::compression::Compression;
-use crate::dump::Dumped;
-use crate::dump_arg::DumpArg;
+use crate::check::{Dump, incomplete};
+use crate::document::{DumpArg, Dumped, Verified};
 use crate::dump_file::DumpFile;
 use crate::properties::Properties;
-use crate::whole::{Dump, TableRows, incomplete};
 
 /// Arguments of `svc-pgdump verify`.
 #[derive(Debug, clap::Args)]
@@ -21,45 +17,6 @@ use crate::whole::{Dump, TableRows, incomplete};
 pub struct VerifyArgs {
     #[command(flatten)]
     dump: DumpArg,
-}
-
-/// What a dump is and needs.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Verified {
-    /// The dump's absolute path.
-    pub path: String,
-    /// Whether it is complete; `false` only in the document of a failure (7).
-    pub complete: bool,
-    /// `true` it is what its document says, `false` it is not (then the call failed), `null` there was no document.
-    pub as_documented: Option<bool>,
-    /// The size of that file.
-    pub size_bytes: u64,
-    /// The SHA-256 of that file.
-    pub sha256: String,
-    /// How it is compressed; `null` where it is plain.
-    pub compression: Option<Compression>,
-    /// The size of the SQL in it, which is the file itself where that is plain.
-    pub text_size_bytes: u64,
-    /// The SHA-256 of the SQL in it.
-    pub text_sha256: String,
-    /// The version of the server that it is of.
-    pub server_version: Option<String>,
-    /// The version of the pg_dump that wrote it.
-    pub pg_dump_version: Option<String>,
-    /// The rows of each COPY block.
-    pub tables: Vec<TableRows>,
-    /// All their rows.
-    pub row_count: u64,
-    /// Roles that must be there before it is restored.
-    pub roles: Vec<String>,
-    /// Extensions that it creates, which the server must have.
-    pub extensions: Vec<String>,
-    /// Whether it holds large objects.
-    pub has_large_objects: bool,
-    /// Commands to psql, such as `\connect`; a dump by svc-pgdump has none.
-    pub commands: Vec<String>,
-    /// The file of the database's own properties; `null` where none is beside the dump.
-    pub properties_path: Option<String>,
 }
 
 impl Verified {

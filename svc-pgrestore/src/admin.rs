@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use postgres::Client;
-use svc_pgdump::{MAINTENANCE, Target, refusal};
+use svc_pgdump::pg::{self, MAINTENANCE, Target};
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, Status};
@@ -70,7 +70,7 @@ impl Admin {
         let until = Instant::now() + LOCK_TIMEOUT;
         loop {
             let locked = self.client.query_one(LOCK, &[&format!("svc-tools/{database}")]).and_then(|row| row.try_get(0));
-            if locked.map_err(|error| refusal::of_query(&error, "lock the database"))? {
+            if locked.map_err(|error| pg::of_query(&error, "lock the database"))? {
                 return Ok(());
             }
             if Instant::now() >= until {
@@ -91,7 +91,7 @@ impl Admin {
     pub(crate) fn take_back(&mut self, database: &str) -> Result<(), Failure> {
         let sql = drop_if_exists(database);
         let drop = |client: &mut Client| {
-            client.batch_execute(&sql).map_err(|error| refusal::of_query(&error, &format!("drop the unfinished {database}")))
+            client.batch_execute(&sql).map_err(|error| pg::of_query(&error, &format!("drop the unfinished {database}")))
         };
         match drop(&mut self.client) {
             // A slow server may still execute it: the second DROP waits for the first.
@@ -118,7 +118,7 @@ impl Admin {
                 if error.as_db_error().is_some() {
                     attempt.refused();
                 }
-                Err(refusal::of_query(&error, action))
+                Err(pg::of_query(&error, action))
             }
         }
     }
@@ -149,7 +149,7 @@ impl Admin {
     fn others_ended(&mut self, oid: u32, own: &[i32]) -> Result<bool, Failure> {
         // The server's own processes have no user.
         let others = "SELECT pid FROM pg_stat_activity WHERE datid = $1 AND usesysid IS NOT NULL AND pid <> ALL ($2)";
-        let found = self.client.query(others, &[&oid, &own]).map_err(|error| refusal::of_query(&error, "list the sessions"))?;
+        let found = self.client.query(others, &[&oid, &own]).map_err(|error| pg::of_query(&error, "list the sessions"))?;
         for row in &found {
             // One that may not be ended, or has ended, is listed again or not.
             let _ = self.client.execute("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]);
@@ -215,7 +215,7 @@ impl Admin {
 
 pub(crate) fn session_pid(client: &mut Client) -> Result<i32, Failure> {
     let row = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
-    row.map_err(|error| refusal::of_query(&error, "get the process of the session"))
+    row.map_err(|error| pg::of_query(&error, "get the process of the session"))
 }
 
 /// Up to so many connections, and at least one: fewer if the server has no more.

@@ -1,7 +1,7 @@
 //! Which dump is restored, into which database, and who owns it.
 
 use clap::Args;
-use svc_pgdump::given;
+use svc_pgdump::pg::given;
 use svc_step::Failure;
 use svc_step::settings::{ServiceArg, default_of};
 

@@ -3,7 +3,8 @@
 
 use postgres::Client;
 use postgres::error::SqlState;
-use svc_pgdump::{Properties, database_name, refusal};
+use svc_pgdump::Properties;
+use svc_pgdump::pg::{self, database_name};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::progress::Unit;
@@ -92,7 +93,7 @@ fn plan(admin: &Admin, call: &Call, database: &str) -> Result<(Cloned, Creation)
 
 fn size_and_tables(client: &mut Client) -> Result<(u64, u64), Failure> {
     let row = client.query_one(SIZE_AND_TABLES, &[]);
-    let row = row.map_err(|error| refusal::of_query(&error, "get the size of the database"))?;
+    let row = row.map_err(|error| pg::of_query(&error, "get the size of the database"))?;
     let number = |at| u64::try_from(row.get::<_, i64>(at)).unwrap_or_default();
     Ok((number(0), number(1)))
 }
@@ -164,14 +165,14 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned)
     progress.at(&format!("{} of {} bytes", creation.name, clone.size_bytes));
     // The session that holds the lock of the database makes the clone: if this call is killed, the next one waits until the server
     // has ended that statement.
-    let mut maker = admin.target.connect(call, svc_pgdump::MAINTENANCE)?;
+    let mut maker = admin.target.connect(call, svc_pgdump::pg::MAINTENANCE)?;
     std::mem::swap(&mut admin.client, &mut maker);
     let sql = creation.copy_of(&clone.database).sql;
     let attempt = call.effects().attempt();
     let made = admin.interruptible(call, std::slice::from_mut(&mut maker), |maker| {
         maker.iter_mut().try_for_each(|maker| maker.batch_execute(&sql)).map_err(|error| match error.code() {
             Some(code) if *code == SqlState::OBJECT_IN_USE => in_use(&error, &clone.database),
-            _ => refusal::of_query(&error, "clone the database"),
+            _ => pg::of_query(&error, "clone the database"),
         })
     });
     if let Err(mut failure) = made {
@@ -211,7 +212,7 @@ fn in_use(error: &postgres::Error, database: &str) -> Failure {
             "Stop the service (svc-unit stop) and what else is connected, then run the same command again; the causes name them.",
         );
     match error.as_db_error() {
-        Some(said) => failure.cause(refusal::words(said)),
+        Some(said) => failure.cause(pg::words(said)),
         None => failure,
     }
 }

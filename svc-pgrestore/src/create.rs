@@ -3,7 +3,7 @@
 use svc_step::action::Action;
 
 use crate::names::drop_if_exists;
-use svc_pgdump::escape::{escape_identifier, escape_literal};
+use svc_pgdump::pg::{escape_identifier, escape_literal};
 use svc_pgdump::properties::{LocaleProvider, Properties, Setting};
 
 /// Settings that are lists of names, of all versions from 13 to 18: each name is a value of its own.

@@ -1,8 +1,9 @@
 //! Creates a fresh database and fills it: a copy, or with `--in-place` the database itself.
 
 use postgres::error::{DbError, SqlState};
-use svc_pgdump::whole::{INTERNAL_OPTION, major};
-use svc_pgdump::{Properties, refusal};
+use svc_pgdump::Properties;
+use svc_pgdump::check::{INTERNAL_OPTION, major};
+use svc_pgdump::pg;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure};
 
@@ -79,7 +80,7 @@ pub(crate) fn try_properties(
     from: PropertiesFrom,
     input: &Input,
 ) -> Result<(), Failure> {
-    let told = |error: &postgres::Error| refusal::of_query(error, "try the recorded properties of the database");
+    let told = |error: &postgres::Error| pg::of_query(error, "try the recorded properties of the database");
     admin.client.batch_execute("BEGIN").map_err(|error| told(&error))?;
     let mut tried = creation.before_load().into_iter().chain(creation.after_load()).map(|statement| {
         let ran = admin.client.batch_execute(&statement.sql);
@@ -130,7 +131,7 @@ fn rejected(statement: &Statement, said: &DbError, from: PropertiesFrom, input: 
         format!("Fix the cause on the server; or {remove}.")
     };
     // The server repeats a value, which may be a secret.
-    let cause = if statement.is_shown() { refusal::words(said) } else { said.code().code().to_owned() };
+    let cause = if statement.is_shown() { pg::words(said) } else { said.code().code().to_owned() };
     let message = format!("The server rejects a recorded property of the database: {}.", statement.shown());
     Failure::refused("property_rejected", message).hint(hint).cause(cause)
 }

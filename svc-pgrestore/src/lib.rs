@@ -20,7 +20,7 @@ mod verify;
 
 use clap::{Parser, Subcommand};
 use schemars::Schema;
-use svc_pgdump::timed;
+use svc_pgdump::pg::timed;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;

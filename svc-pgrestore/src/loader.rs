@@ -10,7 +10,8 @@ mod psql;
 mod statement;
 
 use crate::admin::Admin;
-use svc_pgdump::{Dump, DumpFile, Target};
+use svc_pgdump::pg::Target;
+use svc_pgdump::{Dump, DumpFile};
 use svc_step::action::Action;
 use svc_step::{Call, Failure};
 

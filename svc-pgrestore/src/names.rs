@@ -1,6 +1,6 @@
 //! The names of our own databases, and the statements that drop one.
 
-use svc_pgdump::escape::escape_identifier;
+use svc_pgdump::pg::escape_identifier;
 use svc_step::Failure;
 use svc_step::run_id::{RunId, fit};
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use postgres::Client;
-use svc_pgdump::escape::{escape_identifier, escape_literal};
+use svc_pgdump::pg::{escape_identifier, escape_literal};
 use svc_pgdump::{Dump, TableRows};
 use svc_step::{Call, Failure};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use postgres::Client;
-use svc_pgdump::refusal;
+use svc_pgdump::pg;
 use svc_step::Failure;
 use svc_step::progress::Progress;
 
@@ -41,10 +41,10 @@ const SETTINGS: &str = "SET search_path = ''; SET row_security = off; SET synchr
 /// Compares and analyzes, on all connections.
 ///
 /// # Errors
-/// Something is missing, too much, or invalid (7); or see [`refusal::of_query`].
+/// Something is missing, too much, or invalid (7); or see [`pg::of_query`].
 pub(crate) fn verify(clients: &mut [Client], expected: &Expected, progress: &Progress) -> Result<Verification, Failure> {
     for client in clients.iter_mut() {
-        client.batch_execute(SETTINGS).map_err(|error| refusal::of_query(&error, "prepare the verification"))?;
+        client.batch_execute(SETTINGS).map_err(|error| pg::of_query(&error, "prepare the verification"))?;
     }
     let Some((first, _)) = clients.split_first_mut() else {
         return Err(Failure::failed("internal", "There is no connection to verify on."));
@@ -80,7 +80,7 @@ struct Table {
 
 fn tables(client: &mut Client, expected: &Expected) -> Result<Vec<Table>, Failure> {
     let named: Vec<&str> = expected.rows.iter().map(|(name, _)| name.as_str()).collect();
-    let found = client.query(TABLES, &[&named]).map_err(|error| refusal::of_query(&error, "find the tables of the dump"))?;
+    let found = client.query(TABLES, &[&named]).map_err(|error| pg::of_query(&error, "find the tables of the dump"))?;
     let mut tables = Vec::new();
     let mut missing = Vec::new();
     for (row, (_, rows)) in found.iter().zip(&expected.rows) {
@@ -152,7 +152,7 @@ fn count_rows(clients: &mut [Client], counts: &[Count], progress: &Progress) -> 
     let counted = share(clients, counts, |client, count| {
         progress.at(&count.name);
         let row = client.query_one(&count.sql, &[]);
-        let row = row.map_err(|error| refusal::of_query(&error, &format!("count the rows of {}", count.name)))?;
+        let row = row.map_err(|error| pg::of_query(&error, &format!("count the rows of {}", count.name)))?;
         progress.set(done.fetch_add(1, Ordering::Relaxed) + 1, total);
         Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default())
     })?;
@@ -167,7 +167,7 @@ fn count_rows(clients: &mut [Client], counts: &[Count], progress: &Progress) -> 
 
 fn large_objects(client: &mut Client, expected: bool) -> Result<u64, Failure> {
     let row = client.query_one("SELECT count(*) FROM pg_largeobject_metadata", &[]);
-    let row = row.map_err(|error| refusal::of_query(&error, "count the large objects"))?;
+    let row = row.map_err(|error| pg::of_query(&error, "count the large objects"))?;
     let counted = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
     if expected == (counted > 0) {
         return Ok(counted);
@@ -178,7 +178,7 @@ fn large_objects(client: &mut Client, expected: bool) -> Result<u64, Failure> {
 }
 
 fn names(client: &mut Client, sql: &str, action: &str) -> Result<Vec<String>, Failure> {
-    let rows = client.query(sql, &[]).map_err(|error| refusal::of_query(&error, action))?;
+    let rows = client.query(sql, &[]).map_err(|error| pg::of_query(&error, action))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
@@ -214,7 +214,7 @@ const TOGETHER: usize = 50;
 const ON_DISK: &str = "SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'svc-pgrestore', 'verified')";
 
 fn analyze(clients: &mut [Client], progress: &Progress) -> Result<(), Failure> {
-    let told = |error: postgres::Error| refusal::of_query(&error, "gather statistics (ANALYZE)");
+    let told = |error: postgres::Error| pg::of_query(&error, "gather statistics (ANALYZE)");
     let Some((first, _)) = clients.split_first_mut() else { return Ok(()) };
     let tables = names(first, ANALYZED, "list the tables to analyze")?;
     let (large, small) = tables.split_at_checked(LARGE).unwrap_or((&tables, &[]));
@@ -224,7 +224,7 @@ fn analyze(clients: &mut [Client], progress: &Progress) -> Result<(), Failure> {
         client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).map_err(told)
     })?;
     let Some((first, _)) = clients.split_first_mut() else { return Ok(()) };
-    first.batch_execute(ON_DISK).map_err(|error| refusal::of_query(&error, "wait for the server's disk"))
+    first.batch_execute(ON_DISK).map_err(|error| pg::of_query(&error, "wait for the server's disk"))
 }
 
 /// Lets each free connection take the next one of `all`; the results in the order of `all`, or the first failure.

@@ -6,7 +6,7 @@ use clap::Args;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
-use svc_pgdump::{PasswordSource, Settings, Target, given};
+use svc_pgdump::pg::{PasswordSource, Settings, Target, given};
 
 /// The variable that names the OS user to become.
 const ADMIN: &str = "SVC_PG_ADMIN";

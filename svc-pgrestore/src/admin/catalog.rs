@@ -1,7 +1,7 @@
 //! What the server says about itself, its databases, and what a dump needs.
 
 use postgres::Client;
-use svc_pgdump::{identify, refusal};
+use svc_pgdump::pg::{self, identify};
 use svc_step::Failure;
 
 use crate::document::Named;
@@ -30,7 +30,7 @@ const SESSIONS: &str = "SELECT format('process %s of %s (%s), %s', pid, usename,
 /// The user is no administrator (3).
 pub(super) fn server(client: &mut Client) -> Result<Server, Failure> {
     let identity = identify(client)?;
-    let row = client.query_one(RIGHTS, &[]).map_err(|error| refusal::of_query(&error, "get the administrator's rights"))?;
+    let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
     let user: String = row.get(0);
     let refused = |what: &str| Failure::refused("not_administrator", format!("The database user {user} may not {what}."));
     if !row.get::<_, bool>(2) {
@@ -53,7 +53,7 @@ pub(super) fn server(client: &mut Client) -> Result<Server, Failure> {
 pub(crate) fn databases(client: &mut Client) -> Result<Vec<Named>, Failure> {
     let rows = client
         .query("SELECT datname::text, oid FROM pg_database ORDER BY 1", &[])
-        .map_err(|error| refusal::of_query(&error, "list the databases"))?;
+        .map_err(|error| pg::of_query(&error, "list the databases"))?;
     Ok(rows.iter().map(|row| Named { name: row.get(0), oid: Some(row.get(1)) }).collect())
 }
 
@@ -81,14 +81,14 @@ const LIVE: &str = "SELECT ARRAY(SELECT gid FROM pg_prepared_xacts WHERE databas
     FROM pg_database d WHERE d.datname = $1";
 
 pub(crate) fn live(client: &mut Client, database: &str) -> Result<Option<Live>, Failure> {
-    let row = client.query_opt(LIVE, &[&database]).map_err(|error| refusal::of_query(&error, "get the live database"))?;
+    let row = client.query_opt(LIVE, &[&database]).map_err(|error| pg::of_query(&error, "get the live database"))?;
     Ok(row.map(|row| Live { prepared: row.get(0), subscriptions: row.get(1), slots: row.get(2) }))
 }
 
 /// The folder of a tablespace; empty for the server's own folder.
 pub(crate) fn tablespace(client: &mut Client, name: &str) -> Result<Option<String>, Failure> {
     let sql = "SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE spcname = $1";
-    let row = client.query_opt(sql, &[&name]).map_err(|error| refusal::of_query(&error, "get the tablespace"))?;
+    let row = client.query_opt(sql, &[&name]).map_err(|error| pg::of_query(&error, "get the tablespace"))?;
     Ok(row.map(|row| row.get(0)))
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn tablespace(client: &mut Client, name: &str) -> Result<Option<Strin
 pub(crate) fn files(client: &mut Client, database: &str) -> Result<Option<(String, Option<u64>)>, Failure> {
     let sql = "SELECT pg_tablespace_location(dattablespace), CASE WHEN has_database_privilege(oid, 'CONNECT') \
                OR pg_has_role('pg_read_all_stats', 'member') THEN pg_database_size(oid) END FROM pg_database WHERE datname = $1";
-    let row = client.query_opt(sql, &[&database]).map_err(|error| refusal::of_query(&error, "get the size of the database"))?;
+    let row = client.query_opt(sql, &[&database]).map_err(|error| pg::of_query(&error, "get the size of the database"))?;
     let size = |row: &postgres::Row| row.get::<_, Option<i64>>(1).and_then(|size| u64::try_from(size).ok());
     Ok(row.map(|row| (row.get(0), size(&row))))
 }
@@ -112,6 +112,6 @@ pub(crate) fn missing_extensions(client: &mut Client, extensions: &[String]) -> 
 }
 
 fn missing(client: &mut Client, names: &[String], sql: &str) -> Result<Vec<String>, Failure> {
-    let rows = client.query(sql, &[&names]).map_err(|error| refusal::of_query(&error, "find what the dump needs"))?;
+    let rows = client.query(sql, &[&names]).map_err(|error| pg::of_query(&error, "find what the dump needs"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }

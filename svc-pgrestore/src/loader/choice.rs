@@ -3,7 +3,7 @@
 use crate::admin::Admin;
 use clap::{Args, ValueEnum, value_parser};
 use postgres::Client;
-use svc_pgdump::{Target, refusal};
+use svc_pgdump::pg::{self, Target};
 use svc_step::{Call, Failure};
 
 use super::plan::Plan;
@@ -87,7 +87,7 @@ fn default_jobs(target: &Target) -> usize {
 /// How many connections can be made without those that are reserved, and without the last one.
 fn free_connections(client: &mut Client) -> Result<usize, Failure> {
     let row = client.query_one(FREE, &[]).and_then(|row| row.try_get::<_, i32>(0));
-    let free = row.map_err(|error| refusal::of_query(&error, "count the free connections"))?;
+    let free = row.map_err(|error| pg::of_query(&error, "count the free connections"))?;
     Ok(usize::try_from(free - 1).unwrap_or_default().max(1))
 }
 

@@ -1,7 +1,7 @@
 //! What psql says on its stderr. The SQLSTATE that a verbose psql puts before each message decides; severity and message come in the
 //! language of the server, and what is about rows never passes.
 
-use svc_pgdump::discreet::Said;
+use svc_pgdump::pg::Said;
 use svc_step::Failure;
 
 use super::failures::{lost, told};

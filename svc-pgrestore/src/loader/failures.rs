@@ -1,6 +1,6 @@
 //! How a load fails, whichever loader it is: the server says no to a line of the dump, or goes away at one.
 
-use svc_pgdump::discreet::Said;
+use svc_pgdump::pg::Said;
 use svc_step::Failure;
 
 /// With these SQLSTATEs the server ends the session: it says nothing of the statement. Class 08 is none of them: a function that connects to

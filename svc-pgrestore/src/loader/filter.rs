@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use svc_pgdump::lexer::{Kind, Piece};
+use svc_pgdump::check::lexer::{Kind, Piece};
 
 /// pg_dump 17 and later sets this to its default; servers before 17 do not know it.
 const TRANSACTION_TIMEOUT: &[u8] = b"SET transaction_timeout = 0;";
@@ -113,7 +113,7 @@ pub(crate) const fn leaves_timeout_out(server: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use svc_pgdump::lexer::Lexer;
+    use svc_pgdump::check::lexer::Lexer;
 
     fn filtered(server: u32, dump: &str, chunk: usize) -> String {
         let mut out = Vec::new();
@@ -134,7 +134,7 @@ mod tests {
         for chunk in [1, 2, 7, 4096] {
             assert_eq!(filtered(180_000, dump, chunk), "\nSELECT 1; \n\n SELECT 2;\n", "in pieces of {chunk}");
         }
-        let unread = Piece { kind: Kind::Unread, bytes: b"\\! id", last: false, at: svc_pgdump::lexer::Position::START };
+        let unread = Piece { kind: Kind::Unread, bytes: b"\\! id", last: false, at: svc_pgdump::check::lexer::Position::START };
         assert!(Filter::new(180_000).pass(unread, &mut Vec::new()).is_err());
     }
 

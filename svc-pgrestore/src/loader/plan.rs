@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use svc_pgdump::lexer::{Kind, Piece, Position};
+use svc_pgdump::check::lexer::{Kind, Piece, Position};
 
 use super::statement::{Nature, Setting, Table, is_of_columns, nature};
 

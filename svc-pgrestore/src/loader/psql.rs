@@ -8,8 +8,9 @@ use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::process::{ChildStdin, Command, Stdio};
 
 use nix::unistd::{Uid, User};
-use svc_pgdump::lexer::{Kind, Piece};
-use svc_pgdump::{MAINTENANCE, SESSION_SETTINGS, Target, lexer};
+use svc_pgdump::check::lexer;
+use svc_pgdump::check::lexer::{Kind, Piece};
+use svc_pgdump::pg::{MAINTENANCE, SESSION_SETTINGS, Target};
 use svc_step::child::{Ended, Running, capture, run_as};
 use svc_step::file::hex;
 use svc_step::line_secrets::without_secrets;

@@ -1,7 +1,7 @@
 //! What a statement of a dump is to the loader, judged by its first tokens. What is not surely one of these is [`Nature::Other`].
 
-use svc_pgdump::escape::escape_identifier;
-use svc_pgdump::tokens::{Token, tokens};
+use svc_pgdump::check::tokens::{Token, tokens};
+use svc_pgdump::pg::escape_identifier;
 
 /// A table, as SQL names it: `public.items`.
 pub(crate) type Table = String;

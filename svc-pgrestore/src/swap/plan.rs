@@ -1,7 +1,7 @@
 //! The swap of two databases' names: what it is, whether it has taken place, and its inverse. Databases are identified by their OIDs,
 //! which they keep when they are renamed.
 
-use svc_pgdump::escape::escape_identifier;
+use svc_pgdump::pg::escape_identifier;
 use svc_step::Failure;
 use svc_step::action::Action;
 use svc_step::run_id::RunId;

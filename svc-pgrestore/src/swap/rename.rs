@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::error::SqlState;
-use svc_pgdump::{MAINTENANCE, refusal};
+use svc_pgdump::pg::{self, MAINTENANCE};
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
@@ -111,7 +111,7 @@ fn attempt<'a>(
             // A transaction that was not committed has changed nothing, whether this arrives or not.
             let _ = client.batch_execute("ROLLBACK");
             let busy = [SqlState::OBJECT_IN_USE, SqlState::LOCK_NOT_AVAILABLE];
-            let failure = refusal::of_query(&error, "exchange the names of the databases");
+            let failure = pg::of_query(&error, "exchange the names of the databases");
             return match error.code() {
                 Some(code) if busy.contains(code) => Ok(Tried::InUse(in_use(&failure))),
                 _ => Err(Stop::Known(failure)),
@@ -129,7 +129,7 @@ fn attempt<'a>(
             attempt.happened();
             Ok(Tried::Done)
         }
-        Err(error) => Err(Stop::Lost(attempt, pid, refusal::of_query(&error, "exchange the names of the databases"))),
+        Err(error) => Err(Stop::Lost(attempt, pid, pg::of_query(&error, "exchange the names of the databases"))),
     }
 }
 
@@ -169,7 +169,7 @@ fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> Ender {
             match client.query_one("SELECT pg_terminate_backend($1)", &[&pid]) {
                 Ok(row) if row.get(0) => drop(ender.ended.insert(pid)),
                 Ok(_) => {}
-                Err(error) => ender.refused = error.as_db_error().map(refusal::words).or(ender.refused),
+                Err(error) => ender.refused = error.as_db_error().map(pg::words).or(ender.refused),
             }
         }
         std::thread::sleep(EVERY);

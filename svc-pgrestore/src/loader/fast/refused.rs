@@ -2,8 +2,8 @@
 
 use postgres::Error;
 use postgres::error::{DbError, ErrorPosition, SqlState};
-use svc_pgdump::discreet::{self, Said};
-use svc_pgdump::lexer::Position;
+use svc_pgdump::check::lexer::Position;
+use svc_pgdump::pg::{self, Said};
 use svc_step::Failure;
 
 use super::super::failures::{lost, told};
@@ -29,7 +29,7 @@ fn failure(error: &Error, line: u64) -> Failure {
     let Some(said) = error.as_db_error() else {
         return lost(Some(line), &error.to_string()).cause(format!("{:#}", Chain(error)));
     };
-    told(Some(line), &Said::from(said), &discreet::severity(said), false)
+    told(Some(line), &Said::from(said), &pg::severity(said), false)
 }
 
 /// Where in the statement the server found it.

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use svc_pgdump::lexer::{Kind, Lexer, Piece, Position};
+use svc_pgdump::check::lexer::{Kind, Lexer, Piece, Position};
 use svc_step::Failure;
 
 use super::super::ARRAY_NULLS;

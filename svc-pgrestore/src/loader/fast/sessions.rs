@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::error::Severity;
-use svc_pgdump::discreet::Said;
-use svc_pgdump::{Listener, Target, refusal};
+use svc_pgdump::pg::Said;
+use svc_pgdump::pg::{self, Listener, Target};
 use svc_step::{Call, Failure};
 
 use super::super::choice::fewer_connections;
@@ -63,7 +63,7 @@ impl Sessions {
 
 fn prepared(mut client: Client, server: u32) -> Result<Client, Failure> {
     for settings in [SETTINGS, ARRAY_NULLS] {
-        client.batch_execute(settings).map_err(|error| refusal::of_query(&error, "prepare the session"))?;
+        client.batch_execute(settings).map_err(|error| pg::of_query(&error, "prepare the session"))?;
     }
     if server >= CONNECTION_CHECKS {
         // So that a statement of hours ends with us, also where we are killed; not every system can.
@@ -77,8 +77,7 @@ pub(super) fn gone(call: &Call, admin: &mut Admin, pids: &[i32]) -> Result<(), F
     let started = Instant::now();
     loop {
         let count = admin.client.query_one("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)", &[&pids]);
-        let count: i64 =
-            count.and_then(|row| row.try_get(0)).map_err(|error| refusal::of_query(&error, "look at the sessions"))?;
+        let count: i64 = count.and_then(|row| row.try_get(0)).map_err(|error| pg::of_query(&error, "look at the sessions"))?;
         // A session that will not go is in nobody's way but for its place.
         if count == 0 || started.elapsed() > GOING {
             return Ok(());

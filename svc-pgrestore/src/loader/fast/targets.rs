@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use postgres::Client;
-use svc_pgdump::refusal;
+use svc_pgdump::pg;
 use svc_step::Failure;
 
 use super::super::plan::CopyBlock;
@@ -57,7 +57,7 @@ pub(super) fn ask(client: &mut Client, blocks: &[CopyBlock]) -> Result<HashMap<S
     if names.is_empty() {
         return Ok(HashMap::new());
     }
-    let told = |error: postgres::Error| refusal::of_query(&error, "ask about the tables of the dump");
+    let told = |error: postgres::Error| pg::of_query(&error, "ask about the tables of the dump");
     let rows = client.query(FACTS, &[&names]).map_err(told)?;
     let facts = rows.iter().map(|row| {
         let facts = Facts {
@@ -98,7 +98,7 @@ pub(super) fn rounds<'a>(blocks: &'a [CopyBlock], facts: &HashMap<String, Facts>
 
 #[cfg(test)]
 mod tests {
-    use svc_pgdump::lexer::Position;
+    use svc_pgdump::check::lexer::Position;
 
     use super::super::super::plan::Span;
     use super::*;

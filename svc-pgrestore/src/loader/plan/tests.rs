@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use svc_pgdump::lexer::Lexer;
+use svc_pgdump::check::lexer::Lexer;
 
 use super::*;
 
@@ -193,7 +193,7 @@ proptest! {
             Ok::<(), ()>(())
         };
         lexer.feed(dump.as_bytes(), &mut take).unwrap();
-        let whole = lexer.finish(&mut take).unwrap().end == svc_pgdump::lexer::End::Between;
+        let whole = lexer.finish(&mut take).unwrap().end == svc_pgdump::check::lexer::End::Between;
         let inside = |end: &&u64| spans.iter().any(|span| span.at.byte < **end && **end <= span.at.byte + span.size);
         if whole {
             prop_assert_eq!(wanted.iter().filter(inside).count(), wanted.len());

@@ -1,4 +1,4 @@
-//! The server that a step works with: connecting to it, and handing the same target to other programs.
+//! The server that a step works with: connecting to it, and giving the same connection to other programs.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,21 @@ use std::time::{Duration, Instant};
 
 use postgres::error::DbError;
 use postgres::{Client, Config, NoTls};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use svc_step::secret::Secret;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure, child, file};
 
-use crate::passwords::Passwords;
-use crate::pgpass::Wanted;
-use crate::refusal;
-use crate::service::Service;
-use crate::silence::{self, Peer};
-use crate::tls::{NO_FILE, Tls};
+use super::environment::Service;
+use super::error;
+use super::password::{Passwords, Wanted};
+use super::tls::{NO_FILE, Tls};
+use super::watchdog::{self, Peer};
 
 /// How often signals are looked at while connecting.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// How long a connection may take once the step is to end.
 const LAST: Duration = Duration::from_secs(5);
 
-/// The database from which others are created, renamed and dropped.
-pub const MAINTENANCE: &str = "postgres";
 /// For every session, whatever the server, the database or the role has as its defaults: it may work for long, be idle for long, and
 /// writes. What only newer servers know is set if it is known.
 pub const SESSION_SETTINGS: &str = "SET role TO none; SET statement_timeout = 0; SET lock_timeout = 0; \
@@ -49,38 +44,38 @@ pub enum Place {
 }
 
 impl Place {
-    pub(crate) const fn is_socket(&self) -> bool {
+    pub(super) const fn is_socket(&self) -> bool {
         matches!(self, Self::Socket(_))
     }
 }
 
-/// A server and who connects to it, worked out from flags and environment by [`crate::Settings::resolve`].
+/// A server and who connects to it, worked out from flags and environment by [`super::args::Settings::resolve`].
 #[derive(Debug)]
 pub struct Target {
-    pub(crate) place: Place,
+    pub(super) place: Place,
     /// Where the host of that name is found, if that is not left to the resolver.
-    pub(crate) address: Option<IpAddr>,
-    pub(crate) port: u16,
-    pub(crate) user: String,
-    pub(crate) os_user: Option<OsUser>,
-    pub(crate) passwords: Passwords,
-    pub(crate) tls: Tls,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) options: Option<String>,
+    pub(super) address: Option<IpAddr>,
+    pub(super) port: u16,
+    pub(super) user: String,
+    pub(super) os_user: Option<OsUser>,
+    pub(super) passwords: Passwords,
+    pub(super) tls: Tls,
+    pub(super) connect_timeout: Duration,
+    pub(super) options: Option<String>,
     /// The service that `PGSERVICE` named; its settings are in the fields above.
-    pub(crate) service: Option<Service>,
+    pub(super) service: Option<Service>,
     /// Its connections are watched over from the first one on.
-    pub(crate) watched: Once,
+    pub(super) watched: Once,
 }
 
 /// How long a connection is waited for, and what may end that before.
-struct Patience<'a> {
+struct Limit<'a> {
     time: Duration,
     check: &'a dyn Fn() -> Result<(), Failure>,
 }
 
 /// Which server it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// `server_version`, such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub version: String,
@@ -183,15 +178,15 @@ impl Target {
     /// # Errors
     /// As [`Target::connect`].
     pub fn connect_heard(&self, call: &Call, dbname: &str, listener: &Listener) -> Result<Client, Failure> {
-        self.watched.call_once(|| silence::watch(call.watch(), self.peer()));
+        self.watched.call_once(|| watchdog::watch(call.watch(), self.peer()));
         let check = || call.check();
-        let patience = Patience { time: self.connect_timeout, check: &check };
+        let limit = Limit { time: self.connect_timeout, check: &check };
         let password = self.password(dbname);
         let had_one = password.is_some();
-        let told = |error: postgres::Error| refusal::of_connect(&error, self, dbname);
-        let connected = match self.attempt(&patience, dbname, password, listener)? {
-            Err(error) if !had_one && refusal::wants_password(&error) => match self.passwords.ask(call)? {
-                Some(secret) => self.attempt(&patience, dbname, Some(secret), listener)?,
+        let told = |error: postgres::Error| self.failure(&error, dbname);
+        let connected = match self.attempt(&limit, dbname, password, listener)? {
+            Err(error) if !had_one && error::wants_password(&error) => match self.passwords.ask(call)? {
+                Some(secret) => self.attempt(&limit, dbname, Some(secret), listener)?,
                 None => Err(error),
             },
             connected => connected,
@@ -205,10 +200,14 @@ impl Target {
     /// # Errors
     /// As [`Target::connect`].
     pub fn connect_at_last(&self, dbname: &str) -> Result<Client, Failure> {
-        let patience = Patience { time: self.connect_timeout.min(LAST), check: &|| Ok(()) };
+        let limit = Limit { time: self.connect_timeout.min(LAST), check: &|| Ok(()) };
         let unheard: Listener = Arc::new(|_| {});
-        let connected = self.attempt(&patience, dbname, self.password(dbname), &unheard)?;
-        prepared(connected.map_err(|error| refusal::of_connect(&error, self, dbname))?)
+        let connected = self.attempt(&limit, dbname, self.password(dbname), &unheard)?;
+        prepared(connected.map_err(|error| self.failure(&error, dbname))?)
+    }
+
+    fn failure(&self, error: &postgres::Error, dbname: &str) -> Failure {
+        error::of_connect(error, &self.place(), &self.user, dbname, self.tls.shows_certificate())
     }
 
     /// What the other end of our connections is called.
@@ -219,7 +218,7 @@ impl Target {
     /// One attempt, in a thread of its own: the library waits without end for a server that accepts and says nothing.
     fn attempt(
         &self,
-        patience: &Patience<'_>,
+        limit: &Limit<'_>,
         dbname: &str,
         password: Option<Secret>,
         listener: &Listener,
@@ -239,10 +238,10 @@ impl Target {
                 let _ = send.send(connected);
             });
             loop {
-                match receive.recv_timeout(LOOK) {
+                match receive.recv_timeout(POLL) {
                     Ok(result) => return Ok(result),
-                    Err(RecvTimeoutError::Timeout) if started.elapsed() < patience.time => (patience.check)()?,
-                    Err(_) => return Err(refusal::no_answer(self, patience.time)),
+                    Err(RecvTimeoutError::Timeout) if started.elapsed() < limit.time => (limit.check)()?,
+                    Err(_) => return Err(error::no_answer(&self.place(), limit.time)),
                 }
             }
         };
@@ -319,20 +318,20 @@ impl Target {
 
 fn prepared(mut client: Client) -> Result<Client, Failure> {
     let set = client.batch_execute(SESSION_SETTINGS);
-    set.map(|()| client).map_err(|error| refusal::of_query(&error, "prepare the session"))
+    set.map(|()| client).map_err(|error| error::of_query(&error, "prepare the session"))
 }
 
 /// Asks a connected server which one it is.
 ///
 /// # Errors
-/// See [`crate::refusal::of_query`].
+/// See [`error::of_query`].
 pub fn identify(client: &mut Client) -> Result<Server, Failure> {
     let what = "ask the server for its version";
     let row = client
         .query_one("SELECT current_setting('server_version'), current_setting('server_version_num')::int4", &[])
-        .map_err(|error| refusal::of_query(&error, what))?;
-    let number: i32 = row.try_get(1).map_err(|error| refusal::of_query(&error, what))?;
-    let version = row.try_get(0).map_err(|error| refusal::of_query(&error, what))?;
+        .map_err(|error| error::of_query(&error, what))?;
+    let number: i32 = row.try_get(1).map_err(|error| error::of_query(&error, what))?;
+    let version = row.try_get(0).map_err(|error| error::of_query(&error, what))?;
     // Administrators may take the right to this function away; the step does not depend on it.
     let identifier = client.query_one("SELECT system_identifier::text FROM pg_catalog.pg_control_system()", &[]);
     let system_identifier = identifier.ok().and_then(|row| row.try_get(0).ok());

@@ -1,4 +1,4 @@
-//! How the relational database is reached: pg_dump's flag names, libpq's environment, and the way to act as an OS user.
+//! How the server is reached: pg_dump's option names, libpq's environment, and `--as` for an OS user.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -8,11 +8,10 @@ use svc_step::settings::{self, ServiceArg, default_of};
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
-use crate::environment::Environment;
-use crate::passwords::Passwords;
-use crate::service::Service;
-use crate::target::{Place, Target};
-use crate::tls::Tls;
+use super::connection::{Place, Target};
+use super::environment::{Environment, Service};
+use super::password::{PasswordSource, Passwords};
+use super::tls::Tls;
 
 /// Where Debian's libpq looks for the socket.
 const SOCKET_FOLDER: &str = "/var/run/postgresql";
@@ -132,21 +131,6 @@ impl ConnectionArgs {
     }
 }
 
-/// Where the password comes from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum PasswordSource {
-    /// libpq's own places (`PGPASSWORD`, `PGPASSFILE`, `~/.pgpass`); when the server wants one that is in none of them, the
-    /// terminal, if there is one.
-    #[default]
-    Places,
-    /// libpq's own places and nothing else.
-    PlacesOnly,
-    /// The first line of a file.
-    File(PathBuf),
-    /// The terminal, asked first.
-    Prompt,
-}
-
 /// What was asked for, whichever names its flags had: `None` is left to `SVC_DB_HOST` and `SVC_DB_PORT`, then to libpq's
 /// environment, then to the default.
 #[derive(Debug, Clone, Default)]
@@ -175,7 +159,7 @@ impl Settings {
         self.resolve_in(&Environment::of_process(), call)
     }
 
-    pub(crate) fn resolve_in(&self, env: &Environment, call: &Call) -> Result<Target, Failure> {
+    pub(super) fn resolve_in(&self, env: &Environment, call: &Call) -> Result<Target, Failure> {
         let os_user = given(self.as_user.as_deref()).map(OsUser::named).transpose()?;
         let service = if os_user.is_none() { Service::wanted(env)? } else { None };
         let with_service = service.as_ref().map(|service| env.with(&service.variables));

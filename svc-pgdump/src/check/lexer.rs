@@ -11,7 +11,8 @@ use std::io::Read;
 
 use memchr::memmem;
 
-use crate::sql::{Sql, Went};
+pub use super::sql::Trouble;
+use super::sql::{Scan, Sql, is_space, nest};
 
 /// How much of a file is read at once.
 const CHUNK: usize = 256 * 1024;
@@ -73,23 +74,6 @@ pub struct Piece<'a> {
     pub last: bool,
     /// Where its first byte stands.
     pub at: Position,
-}
-
-/// Why the rest of a dump is not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// A backslash inside a statement, which only psql would understand.
-    BackslashInStatement,
-    /// A quote or a dollar stands where the versions of psql and the server read it differently.
-    Quote,
-    /// A byte 0, at which psql takes the line for ended.
-    Zero,
-    /// A vertical tab outside of quotes and comments, which servers take for white space since version 16 only.
-    VerticalTab,
-    /// A `COPY … FROM stdin` with options: where its rows end is not known.
-    CopyOptions,
-    /// Something stands between `COPY … FROM stdin;` and the end of its line.
-    CopyLine,
 }
 
 /// Where the input ended.
@@ -368,12 +352,12 @@ impl Lexer {
 
     fn statement(&mut self, rest: &[u8]) -> Step {
         match self.sql.read(rest) {
-            (_, Went::On) => Step::of(Kind::Statement, rest.len()),
-            (size, Went::Trouble(trouble)) => {
+            (_, Scan::On) => Step::of(Kind::Statement, rest.len()),
+            (size, Scan::Trouble(trouble)) => {
                 self.state = State::Stopped(trouble);
                 Step::of(Kind::Statement, size)
             }
-            (size, Went::Ended) => {
+            (size, Scan::Ended) => {
                 self.state = match () {
                     () if self.sql.copies_stdin() => State::CopyLineEnd,
                     () if self.sql.copies_stdin_oddly() => State::Stopped(Trouble::CopyOptions),
@@ -426,25 +410,6 @@ impl Lexer {
             self.state = State::RowStart(b"");
         }
         Step::of(Kind::Rows, size)
-    }
-}
-
-/// What ends a comment that begins with two dashes.
-pub(crate) const fn is_line_end(byte: u8) -> bool {
-    matches!(byte, b'\n' | b'\r')
-}
-
-/// White space to PostgreSQL; a vertical tab is some since version 16 only, and is not read on from.
-pub(crate) const fn is_space(byte: u8) -> bool {
-    byte.is_ascii_whitespace()
-}
-
-/// The depth of nested comments after one more byte, and what that byte leaves for the next one to pair with.
-pub(crate) const fn nest(depth: u32, previous: u8, byte: u8) -> (u32, u8) {
-    match (previous, byte) {
-        (b'/', b'*') => (depth.saturating_add(1), 0),
-        (b'*', b'/') => (depth - 1, 0),
-        _ => (depth, byte),
     }
 }
 

@@ -22,7 +22,7 @@ static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 /// The other end of a connection to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub(super) enum Peer {
     /// A socket of that name, whatever its folder is called.
     Socket(OsString),
     /// A port, whatever the host is called.
@@ -55,7 +55,7 @@ impl Peer {
 }
 
 /// Watches over the connections to a server for as long as the process lives.
-pub(crate) fn watch(watch: Watch, peer: Peer) {
+pub(super) fn watch(watch: Watch, peer: Peer) {
     thread::spawn(move || {
         watch.until_stopped();
         loop {
@@ -66,7 +66,7 @@ pub(crate) fn watch(watch: Watch, peer: Peer) {
 }
 
 /// Whether a connection that is lost was given up by ourselves.
-pub(crate) fn is_given_up() -> bool {
+pub(super) fn is_given_up() -> bool {
     GIVEN_UP.load(Ordering::SeqCst)
 }
 

@@ -8,22 +8,21 @@ use postgres::error::SqlState;
 use svc_step::child::{self, Ended};
 use svc_step::{Call, Failure};
 
-use crate::refusal;
-use crate::target::{Server, Target};
-use crate::whole::{INTERNAL_OPTION, major};
+use crate::check::{INTERNAL_OPTION, major};
+use crate::pg::{self, Server, Target};
 
 /// The one that the PATH finds.
 const ON_PATH: &str = "pg_dump";
 
 /// A `pg_dump` that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Program {
+pub(crate) struct PgDump {
     path: PathBuf,
     /// Such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub(crate) version: String,
 }
 
-impl Program {
+impl PgDump {
     /// The `pg_dump` that is named; else the one on the PATH, unless that is of another version than the server and a package has
     /// put the server's own somewhere: what a newer one writes may not load into that server again.
     ///
@@ -157,7 +156,7 @@ fn refused(call: &Call, target: &Target, database: &str) -> Option<Failure> {
     client.batch_execute("SET row_security = off; SET lock_timeout = '1s'").ok()?;
     let error = client.batch_execute(&reads).err()?;
     let of_server = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::LOCK_NOT_AVAILABLE].contains(error.code()?);
-    of_server.then(|| refusal::of_query(&error, &format!("dump the database {database}")))
+    of_server.then(|| pg::of_query(&error, &format!("dump the database {database}")))
 }
 
 /// What pg_dump itself says, line by line: what the server says of a row, and the query, follow on lines of other kinds.

@@ -1,8 +1,6 @@
 //! One SQL statement, byte by byte, to the semicolon that ends it: quotes, dollar quotes, comments, parentheses, and the
 //! bodies of `BEGIN ATOMIC`, whose semicolons end nothing.
 
-use crate::lexer::{Trouble, is_line_end, is_space, nest};
-
 /// A word longer than this is none that matters here.
 const LONGEST_WORD: usize = 32;
 /// A dollar quote's tag longer than this is not read.
@@ -12,7 +10,7 @@ const HEAD: usize = 4;
 
 /// The state of reading one statement.
 #[derive(Debug)]
-pub(crate) struct Sql {
+pub(super) struct Sql {
     mode: Mode,
     word: Vec<u8>,
     tag: Vec<u8>,
@@ -58,9 +56,26 @@ enum Mode {
     },
 }
 
+/// Why the rest of a dump is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// A backslash inside a statement, which only psql would understand.
+    BackslashInStatement,
+    /// A quote or a dollar stands where the versions of psql and the server read it differently.
+    Quote,
+    /// A byte 0, at which psql takes the line for ended.
+    Zero,
+    /// A vertical tab outside of quotes and comments, which servers take for white space since version 16 only.
+    VerticalTab,
+    /// A `COPY … FROM stdin` with options: where its rows end is not known.
+    CopyOptions,
+    /// Something stands between `COPY … FROM stdin;` and the end of its line.
+    CopyLine,
+}
+
 /// What came of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Went {
+pub(super) enum Scan {
     /// The statement goes on.
     On,
     /// Its semicolon was read.
@@ -91,22 +106,22 @@ impl Default for Sql {
 
 impl Sql {
     /// A new statement.
-    pub(crate) fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         *self = Self { always_escapes: self.always_escapes, ..Self::default() };
     }
 
     /// Reads until the statement ends; how many bytes of the input belong to it.
-    pub(crate) fn read(&mut self, input: &[u8]) -> (usize, Went) {
+    pub(super) fn read(&mut self, input: &[u8]) -> (usize, Scan) {
         let mut at = 0;
         while let Some(byte) = input.get(at) {
             match self.byte(*byte) {
-                Went::On => at += 1,
-                Went::Ended => return (at + 1, Went::Ended),
-                trouble @ Went::Trouble(_) => return (at, trouble),
+                Scan::On => at += 1,
+                Scan::Ended => return (at + 1, Scan::Ended),
+                trouble @ Scan::Trouble(_) => return (at, trouble),
             }
             at += self.skip(input.get(at..).unwrap_or_default());
         }
-        (at, Went::On)
+        (at, Scan::On)
     }
 
     /// How many of the next bytes decide nothing: the inside of long literals is not looked at byte by byte.
@@ -122,22 +137,22 @@ impl Sql {
     }
 
     /// Whether the statement that ended is `COPY … FROM stdin;`.
-    pub(crate) fn copies_stdin(&self) -> bool {
+    pub(super) fn copies_stdin(&self) -> bool {
         self.head_is(&[b"copy"]) && self.before == b"from" && self.last == b"stdin"
     }
 
     /// Whether it is one with options.
-    pub(crate) fn copies_stdin_oddly(&self) -> bool {
+    pub(super) fn copies_stdin_oddly(&self) -> bool {
         self.head_is(&[b"copy"]) && self.stdin_seen
     }
 
-    pub(crate) fn byte(&mut self, byte: u8) -> Went {
-        let went = self.read_byte(byte);
+    pub(super) fn byte(&mut self, byte: u8) -> Scan {
+        let scan = self.read_byte(byte);
         self.previous = byte;
-        went
+        scan
     }
 
-    fn read_byte(&mut self, byte: u8) -> Went {
+    fn read_byte(&mut self, byte: u8) -> Scan {
         match self.mode {
             Mode::Plain => return self.plain(byte),
             Mode::Word => return self.in_word(byte),
@@ -158,7 +173,7 @@ impl Sql {
                 self.mode = Mode::Word;
             }
             // Psql takes the sign for a part of the number all the same, so that no comment begins with it.
-            Mode::Exponent => return Went::Trouble(Trouble::Quote),
+            Mode::Exponent => return Scan::Trouble(Trouble::Quote),
             Mode::Dash if byte == b'-' => self.mode = Mode::LineComment,
             Mode::Slash if byte == b'*' => self.mode = Mode::BlockComment { depth: 1, previous: 0 },
             Mode::Dash | Mode::Slash => {
@@ -174,27 +189,27 @@ impl Sql {
             Mode::DollarBody { matched } => self.dollar_body(byte, matched),
             Mode::Name | Mode::Text { .. } | Mode::LineComment => {}
         }
-        Went::On
+        Scan::On
     }
 
-    fn plain_again(&mut self, byte: u8) -> Went {
+    fn plain_again(&mut self, byte: u8) -> Scan {
         self.mode = Mode::Plain;
         self.plain(byte)
     }
 
-    fn plain(&mut self, byte: u8) -> Went {
+    fn plain(&mut self, byte: u8) -> Scan {
         match byte {
-            space if is_space(space) => return Went::On,
+            space if is_space(space) => return Scan::On,
             b'-' => self.mode = Mode::Dash,
             b'/' => self.mode = Mode::Slash,
             b';' if self.parentheses == 0 && self.atomic == 0 => {
                 self.settle();
-                return Went::Ended;
+                return Scan::Ended;
             }
-            b'\\' => return Went::Trouble(Trouble::BackslashInStatement),
-            b'\x0b' => return Went::Trouble(Trouble::VerticalTab),
+            b'\\' => return Scan::Trouble(Trouble::BackslashInStatement),
+            b'\x0b' => return Scan::Trouble(Trouble::VerticalTab),
             // The server reads on with escapes, if a line ends between the two; psql reads it as a string of its own.
-            b'\'' if self.escapes_ended => return Went::Trouble(Trouble::Quote),
+            b'\'' if self.escapes_ended => return Scan::Trouble(Trouble::Quote),
             letter if is_word(letter) => {
                 self.escapes_ended = false;
                 self.before_word = self.previous;
@@ -206,7 +221,7 @@ impl Sql {
                 self.token();
                 match other {
                     // `U&'…'` has no escapes of quotes, whatever else has.
-                    b'\'' if self.always_escapes && self.previous == b'&' => return Went::Trouble(Trouble::Quote),
+                    b'\'' if self.always_escapes && self.previous == b'&' => return Scan::Trouble(Trouble::Quote),
                     b'\'' => self.mode = Mode::Text { escapes: self.always_escapes },
                     b'"' => self.mode = Mode::Name,
                     b'(' => self.parentheses = self.parentheses.saturating_add(1),
@@ -220,36 +235,36 @@ impl Sql {
                 }
             }
         }
-        Went::On
+        Scan::On
     }
 
-    fn in_word(&mut self, byte: u8) -> Went {
+    fn in_word(&mut self, byte: u8) -> Scan {
         let is_number = self.word.first().is_some_and(u8::is_ascii_digit);
         // Behind a colon, psql takes letters and digits for the name of a variable, and nothing else.
         let is_variable = self.before_word == b':';
         if is_word(byte) || (byte == b'$' && !is_number && !is_variable) {
             self.add_to_word(byte);
-            return Went::On;
+            return Scan::On;
         }
         if byte == b'$' {
-            return Went::Trouble(Trouble::Quote);
+            return Scan::Trouble(Trouble::Quote);
         }
         let has_exponent = self.word.last() == Some(&b'e') && (is_number || self.before_word == b'.');
         if matches!(byte, b'-' | b'+') && has_exponent {
             self.mode = Mode::Exponent;
-            return Went::On;
+            return Scan::On;
         }
         if byte == b'\'' {
             // Where a number ends that letters follow is another thing to each version of psql, and decides what the quote is.
             let escapes = match self.word.as_slice() {
-                _ if is_number || is_variable || self.before_word == b'.' => return Went::Trouble(Trouble::Quote),
+                _ if is_number || is_variable || self.before_word == b'.' => return Scan::Trouble(Trouble::Quote),
                 b"e" => true,
                 b"b" | b"x" => false,
                 _ => self.always_escapes,
             };
             self.token();
             self.mode = Mode::Text { escapes };
-            return Went::On;
+            return Scan::On;
         }
         self.end_word();
         self.plain_again(byte)
@@ -291,14 +306,14 @@ impl Sql {
         }
     }
 
-    fn dollar_tag(&mut self, byte: u8) -> Went {
+    fn dollar_tag(&mut self, byte: u8) -> Scan {
         let first = self.tag.len() == 1;
         if byte == b'$' {
             self.tag.push(byte);
             self.mode = Mode::DollarBody { matched: 0 };
         } else if is_word(byte) && !(first && byte.is_ascii_digit()) {
             if self.tag.len() == LONGEST_TAG {
-                return Went::Trouble(Trouble::Quote);
+                return Scan::Trouble(Trouble::Quote);
             }
             self.tag.push(byte);
         } else {
@@ -313,7 +328,7 @@ impl Sql {
             self.mode = Mode::Word;
             return self.in_word(byte);
         }
-        Went::On
+        Scan::On
     }
 
     fn dollar_body(&mut self, byte: u8, matched: usize) {
@@ -349,4 +364,23 @@ impl Sql {
 /// What identifiers, keywords and numbers are made of; bytes beyond ASCII are letters to PostgreSQL.
 const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// What ends a comment that begins with two dashes.
+const fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+/// White space to PostgreSQL; a vertical tab is some since version 16 only, and is not read on from.
+pub(super) const fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+}
+
+/// The depth of nested comments after one more byte, and what that byte leaves for the next one to pair with.
+pub(super) const fn nest(depth: u32, previous: u8, byte: u8) -> (u32, u8) {
+    match (previous, byte) {
+        (b'/', b'*') => (depth.saturating_add(1), 0),
+        (b'*', b'/') => (depth - 1, 0),
+        _ => (depth, byte),
+    }
 }

@@ -1,12 +1,84 @@
-//! libpq's service file: a connection's settings under a name, which `PGSERVICE` picks. Crates that read it make a configuration of
-//! their own client of it; here the settings must reach `pg_dump` and `psql` too, and lose against the flags, so they become
-//! libpq's environment variables, which they outrank (libpq's manual, "The Connection Service File").
+//! libpq's environment variables and its service file, which `PGSERVICE` picks. The settings of a service must reach `pg_dump` and `psql`
+//! too, and lose against the options, so they become environment variables, which they outrank (libpq's manual, "The Connection
+//! Service File").
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use svc_step::user::OsUser;
 use svc_step::{Failure, file};
 
-use crate::environment::Environment;
+/// The environment; an empty variable counts as unset, as in libpq.
+#[derive(Clone)]
+pub(super) struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// That of this process; what is not UTF-8 is left out.
+    pub(super) fn of_process() -> Self {
+        Self(
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect(),
+        )
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(pairs: &[(&str, &str)]) -> Self {
+        Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    /// The same with these variables in the place of what they were.
+    pub(super) fn with(&self, variables: &[(&'static str, String)]) -> Self {
+        let mut all = self.0.clone();
+        all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        Self(all)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name).filter(|value| !value.is_empty()).cloned()
+    }
+
+    /// Refuses what a person has asked libpq for, by one of these variables, and what is not done here: it is about who is on
+    /// the other end of a connection, so passing over it would be worse than stopping. `harmless` are the values that ask for
+    /// nothing.
+    ///
+    /// # Errors
+    /// One of them is set (2).
+    pub(super) fn refuse(&self, names: &[&str], harmless: &[&str]) -> Result<(), Failure> {
+        let set = names.iter().find(|name| self.text(name).is_some_and(|value| !harmless.contains(&value.as_str())));
+        match set {
+            None => Ok(()),
+            Some(name) => {
+                Err(Failure::usage("environment_unsupported", format!("{name} is set, and is not supported.")).hint(format!(
+                    "Unset {name} for this call, if the connection may do without it; PGSSLMODE=verify-full proves the server."
+                )))
+            }
+        }
+    }
+
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.text(name).map(PathBuf::from)
+    }
+
+    /// The caller's home folder, where libpq's own files lie.
+    pub(super) fn home(&self) -> Option<PathBuf> {
+        self.path("HOME").or_else(|| OsUser::current().map(|user| user.home))
+    }
+
+    /// One of libpq's own files, such as `~/.postgresql/root.crt`, where it is there.
+    pub(super) fn of_home(&self, name: &str) -> Option<PathBuf> {
+        self.home().map(|home| home.join(".postgresql").join(name)).filter(|path| path.exists())
+    }
+
+    /// # Errors
+    /// The variable holds no such number or address (2).
+    pub(super) fn value<T: FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        text.trim().parse().map(Some).map_err(|_| {
+            Failure::usage("environment_invalid", format!("The variable {name} is `{text}`, which it cannot be."))
+                .hint(format!("Set {name} right, or unset it."))
+        })
+    }
+}
 
 /// More of a service file than this is not read.
 const LONGEST: u64 = 1024 * 1024;
@@ -62,13 +134,13 @@ const WITHOUT_EFFECT: [&str; 14] = [
 
 /// What a service file says under one name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Service {
+pub(super) struct Service {
     /// Its name.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// The database that it names.
-    pub(crate) database: Option<String>,
+    pub(super) database: Option<String>,
     /// All else, by libpq's variables.
-    pub(crate) variables: Vec<(&'static str, String)>,
+    pub(super) variables: Vec<(&'static str, String)>,
 }
 
 impl Service {
@@ -77,7 +149,7 @@ impl Service {
     ///
     /// # Errors
     /// No file has it (4), a file cannot be read (3, 4, 7), or what it says is wrong or not supported (2).
-    pub(crate) fn wanted(env: &Environment) -> Result<Option<Self>, Failure> {
+    pub(super) fn wanted(env: &Environment) -> Result<Option<Self>, Failure> {
         let Some(name) = env.text("PGSERVICE") else { return Ok(None) };
         let mut files: Vec<PathBuf> = Vec::new();
         match env.path("PGSERVICEFILE") {

@@ -13,10 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 
+use super::encoding::Text;
+use super::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
+use super::tokens::{self, Token, copy_target};
 use crate::compression::Packed;
-use crate::encoding::Text;
-use crate::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
-use crate::tokens::{self, Token, copy_target};
 
 /// The longest statement whose text is looked at: a COPY of 1,600 columns with the longest names fits.
 const LONGEST_STATEMENT: usize = 256 * 1024;
@@ -138,8 +138,8 @@ impl Dump {
 /// The refusal of a dump that is not whole.
 #[must_use]
 pub fn incomplete(path: &Path, reason: &str) -> Failure {
-    Failure::invalid("dump_incomplete", format!("{} is no whole dump: {reason}.", path.display()))
-        .hint("Do not restore from it: use another dump, or write a new one with svc-pgdump.")
+    Failure::invalid("dump_incomplete", format!("The dump {} is incomplete: {reason}.", path.display()))
+        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
 }
 
 /// The major version in `15.18 (Debian …)`, `18beta1`.

@@ -1,32 +1,30 @@
 //! TLS to the server, by libpq's variables and files, through rustls.
 
-mod identity;
-mod plain;
-mod server;
-mod trouble;
+mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use postgres::Config;
 use postgres::config::{ChannelBinding, SslMode};
-use rustls::ClientConfig;
-use svc_step::Failure;
+use rustls::client::WantsClientCert;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ConfigBuilder};
+use svc_step::secret::Secret;
+use svc_step::{Failure, file};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use self::identity::Identity;
-use self::server::Judge;
-use crate::environment::Environment;
-
-pub(crate) use self::trouble::{of as trouble, said};
+use self::verify::CertificateVerifier;
+use super::environment::Environment;
 
 /// A path that cannot be: it keeps libpq from looking at its own places too.
-pub(crate) const NO_FILE: &str = "/dev/null/none";
+pub(super) const NO_FILE: &str = "/dev/null/none";
 
 /// How a connection over the network is protected; a socket never is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tls {
+pub(super) struct Tls {
     mode: Mode,
     /// Certificates of authorities, where the server's is verified.
     roots: Option<PathBuf>,
@@ -61,7 +59,7 @@ enum Binding {
 }
 
 impl Tls {
-    pub(crate) const fn disabled() -> Self {
+    pub(super) const fn disabled() -> Self {
         Self { mode: Mode::Disable, roots: None, revoked: None, identity: None, binding: Binding::Prefer }
     }
 
@@ -70,7 +68,7 @@ impl Tls {
     ///
     /// # Errors
     /// A mode or another demand that is not supported, or something that it needs is not named (2).
-    pub(crate) fn from_environment(env: &Environment) -> Result<Self, Failure> {
+    pub(super) fn from_environment(env: &Environment) -> Result<Self, Failure> {
         env.refuse(&["PGSSLCRLDIR", "PGREQUIRESSL"], &["0"])?;
         env.refuse(&["PGGSSENCMODE"], &["disable", "allow", "prefer"])?;
         env.refuse(&["PGSSLCERTMODE", "PGSSLNEGOTIATION"], &["allow", "postgres"])?;
@@ -108,7 +106,7 @@ impl Tls {
     }
 
     /// Whether we show a certificate.
-    pub(crate) const fn shows_certificate(&self) -> bool {
+    pub(super) const fn shows_certificate(&self) -> bool {
         self.identity.is_some()
     }
 
@@ -124,7 +122,7 @@ impl Tls {
     }
 
     /// Gives a program that uses libpq the same, and keeps it from its own places.
-    pub(crate) fn child_env(&self, command: &mut Command) {
+    pub(super) fn child_env(&self, command: &mut Command) {
         let path = |path: Option<&PathBuf>| path.map_or_else(|| NO_FILE.into(), |path| path.clone().into_os_string());
         let identity = self.identity.as_ref();
         command.env("PGSSLMODE", self.name()).env("PGSSLROOTCERT", path(self.roots.as_ref()));
@@ -141,7 +139,7 @@ impl Tls {
     }
 
     /// What a connection of our own is to ask for.
-    pub(crate) fn configure(&self, config: &mut Config) {
+    pub(super) fn configure(&self, config: &mut Config) {
         config.ssl_mode(match self.mode {
             Mode::Disable => SslMode::Disable,
             Mode::Prefer => SslMode::Prefer,
@@ -158,7 +156,7 @@ impl Tls {
     ///
     /// # Errors
     /// A file cannot be read (3, 4) or does not hold what it is to hold (7).
-    pub(crate) fn connector(&self) -> Result<Option<MakeRustlsConnect>, Failure> {
+    pub(super) fn connector(&self) -> Result<Option<MakeRustlsConnect>, Failure> {
         if self.mode == Mode::Disable {
             return Ok(None);
         }
@@ -166,11 +164,13 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| Failure::failed("tls_unusable", "TLS cannot be set up.").cause(error.to_string()))?;
-        let judge = match &self.roots {
-            Some(roots) => Judge::of_signed(roots, self.revoked.as_deref(), self.mode == Mode::VerifyFull, provider)?,
-            None => Judge::of_any(provider),
+        let verifier = match &self.roots {
+            Some(roots) => {
+                CertificateVerifier::signed_by(roots, self.revoked.as_deref(), self.mode == Mode::VerifyFull, provider)?
+            }
+            None => CertificateVerifier::none(provider),
         };
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(judge));
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let config = match &self.identity {
             Some(identity) => identity.shown_by(builder)?,
             None => builder.with_no_client_auth(),
@@ -193,6 +193,62 @@ fn mode(asked: Option<&str>, has_roots: bool) -> Result<Mode, Failure> {
         (Some(name @ ("verify-ca" | "verify-full")), false) => Err(missing(name)),
         (Some(other), _) => Err(Failure::usage("sslmode_unsupported", format!("PGSSLMODE `{other}` is not supported."))
             .hint("Set PGSSLMODE to disable, allow, prefer, require, verify-ca or verify-full.")),
+    }
+}
+
+/// More of a file of certificates than this is not read.
+const LONGEST: u64 = 1024 * 1024;
+
+/// Where they lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Identity {
+    /// The certificate, and those of authorities between it and one that the server knows.
+    certificate: PathBuf,
+    /// Its private key, not encrypted.
+    key: PathBuf,
+}
+
+impl Identity {
+    /// # Errors
+    /// One of the two is there without the other (2).
+    fn from_environment(env: &Environment) -> Result<Option<Self>, Failure> {
+        let certificate = env.path("PGSSLCERT").or_else(|| env.of_home("postgresql.crt"));
+        let key = env.path("PGSSLKEY").or_else(|| certificate.as_ref().and_then(|_| env.of_home("postgresql.key")));
+        match (certificate, key) {
+            (None, None) => Ok(None),
+            (Some(certificate), Some(key)) => Ok(Some(Self { certificate, key })),
+            (Some(certificate), None) => {
+                Err(Failure::usage("sslkey_missing", format!("The client certificate {} has no key.", certificate.display()))
+                    .hint("Name the key's file in PGSSLKEY, or lay it at ~/.postgresql/postgresql.key (mode 0600)."))
+            }
+            (None, Some(_)) => {
+                Err(Failure::usage("sslcert_missing", "PGSSLKEY names a key, and no client certificate is named.").hint(
+                    "Name the certificate's file in PGSSLCERT, or lay it at ~/.postgresql/postgresql.crt; or unset PGSSLKEY.",
+                ))
+            }
+        }
+    }
+
+    /// # Errors
+    /// A file cannot be read (3, 4), others can read the key (3), or they hold no certificate and its key (7).
+    fn shown_by(&self, builder: ConfigBuilder<ClientConfig, WantsClientCert>) -> Result<ClientConfig, Failure> {
+        let bad = |what: &str, path: &Path, error: String| {
+            Failure::invalid("client_certificate_invalid", format!("{} holds no {what} that can be used.", path.display()))
+                .hint("Name PEM files: the certificate in PGSSLCERT, and its key, not encrypted, in PGSSLKEY.")
+                .cause(error)
+        };
+        let text = file::read_text("read the client certificate", &self.certificate, LONGEST)?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+        let certificates = certificates.map_err(|error| bad("certificate", &self.certificate, error.to_string()))?;
+        if certificates.is_empty() {
+            return Err(bad("certificate", &self.certificate, "no PEM certificate in it".to_owned()));
+        }
+        let key = Secret::whole_file("private key", &self.key)?;
+        let key =
+            PrivateKeyDer::from_pem_slice(key.expose().as_bytes()).map_err(|error| bad("key", &self.key, error.to_string()))?;
+        builder
+            .with_client_auth_cert(certificates, key)
+            .map_err(|error| bad("key of the certificate", &self.key, error.to_string()))
     }
 }
 
@@ -244,5 +300,29 @@ mod tests {
             assert!(env.contains(&(name, NO_FILE)), "{env:?}");
         }
         assert!(env.contains(&("PGSSLMODE", "prefer")), "{env:?}");
+    }
+
+    #[test]
+    fn a_certificate_without_its_key_is_refused_and_so_is_a_key_alone() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<_> = [("HOME", "/nowhere")].iter().chain(pairs).copied().collect();
+            Identity::from_environment(&Environment::of(&pairs))
+        };
+        assert_eq!(of(&[]).unwrap(), None);
+        assert_eq!(of(&[("PGSSLCERT", "/c")]).unwrap_err().code, "sslkey_missing");
+        assert_eq!(of(&[("PGSSLKEY", "/k")]).unwrap_err().code, "sslcert_missing");
+        assert!(of(&[("PGSSLCERT", "/c"), ("PGSSLKEY", "/k")]).unwrap().is_some());
+    }
+
+    #[test]
+    fn the_files_of_libpqs_own_folder_are_found() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(".postgresql");
+        std::fs::create_dir(&folder).unwrap();
+        for name in ["postgresql.crt", "postgresql.key"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let identity = Identity::from_environment(&Environment::of(&[("HOME", home.path().to_str().unwrap())])).unwrap().unwrap();
+        assert_eq!(identity.key, folder.join("postgresql.key"));
     }
 }

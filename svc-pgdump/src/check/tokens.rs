@@ -65,7 +65,7 @@ pub fn tokens(statement: &str) -> Vec<Token> {
 }
 
 /// Whether a statement starts with that keyword, which ends there.
-pub(crate) fn starts_with_word(statement: &str, word: &str) -> bool {
+pub(super) fn starts_with_word(statement: &str, word: &str) -> bool {
     let first = statement.split(|letter: char| !is_word(letter)).next().unwrap_or_default();
     first.eq_ignore_ascii_case(word)
 }
@@ -95,7 +95,7 @@ fn is_word(letter: char) -> bool {
 const NO_ROLES: [&str; 5] = ["public", "current_user", "session_user", "current_role", "none"];
 
 /// The roles that a statement of a dump needs to be there.
-pub(crate) fn roles(tokens: &[Token]) -> Vec<String> {
+pub(super) fn roles(tokens: &[Token]) -> Vec<String> {
     let mut found = Vec::new();
     let first = tokens.first().and_then(Token::name).unwrap_or_default();
     let behind = |word: &str, from: &[Token]| from.iter().position(|token| token.is(word)).map(|at| at + 1);
@@ -171,14 +171,14 @@ fn role_at(tokens: &[Token], at: usize) -> Option<String> {
 }
 
 /// Whether a statement sets an option of that name: `… SET (n_distinct=5, option=7)`.
-pub(crate) fn sets_option(tokens: &[Token], option: &str) -> bool {
+pub(super) fn sets_option(tokens: &[Token], option: &str) -> bool {
     let options = tokens.windows(2).position(|pair| matches!(pair, [set, Token::Mark('(')] if set.is("set")));
     let options = options.and_then(|at| tokens.get(at + 2..)).unwrap_or_default();
     options.windows(2).any(|pair| matches!(pair, [name, Token::Mark('=')] if name.name() == Some(option)))
 }
 
 /// The extension that a statement creates.
-pub(crate) fn extension(tokens: &[Token]) -> Option<String> {
+pub(super) fn extension(tokens: &[Token]) -> Option<String> {
     match tokens {
         [create, kind, rest @ ..] if create.is("create") && kind.is("extension") => {
             let at = if rest.first().is_some_and(|token| token.is("if")) { 3 } else { 0 };
@@ -189,7 +189,7 @@ pub(crate) fn extension(tokens: &[Token]) -> Option<String> {
 }
 
 /// The schema and the name of the table in `COPY schema.table (a, b) FROM stdin;`.
-pub(crate) fn copy_target(tokens: &[Token]) -> Option<(Option<String>, String)> {
+pub(super) fn copy_target(tokens: &[Token]) -> Option<(Option<String>, String)> {
     let [copy, first, rest @ ..] = tokens else { return None };
     let first = first.name().filter(|_| copy.is("copy"))?.to_owned();
     match rest {

@@ -45,7 +45,7 @@ const NAMES: [(&str, &str); 35] = [
 
 /// The encoding of a dump's text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Text {
+pub(super) enum Text {
     /// UTF-8, or one that is not known here (`SQL_ASCII` is none at all), of which only what is UTF-8 can be read.
     #[default]
     Utf8,
@@ -57,7 +57,7 @@ pub(crate) enum Text {
 
 impl Text {
     /// By the name in `SET client_encoding = 'NAME'`.
-    pub(crate) fn named(name: &str) -> Self {
+    pub(super) fn named(name: &str) -> Self {
         if name.eq_ignore_ascii_case("LATIN1") {
             return Self::Latin1;
         }
@@ -66,7 +66,7 @@ impl Text {
     }
 
     /// The text of these bytes; what cannot be read is replaced.
-    pub(crate) fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
+    pub(super) fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         match self {
             Self::Utf8 => String::from_utf8_lossy(bytes),
             Self::Latin1 => encoding_rs::mem::decode_latin1(bytes),

@@ -8,7 +8,7 @@ use svc_step::people::bytes;
 use svc_step::{Call, Failure, file};
 
 use crate::compression::Compression;
-use crate::refusal;
+use crate::pg;
 
 /// A dump's size was between 0.63 and 4.6 times the database's (seen), and tables may be mostly empty pages: only where not
 /// even this part of the estimate fits is a dump surely hopeless.
@@ -37,7 +37,7 @@ pub(crate) fn estimate(client: &mut Client, path: &Path, compression: Option<Com
                WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'";
     let row = client.query_one(sql, &[]);
     let bytes: i64 =
-        row.and_then(|row| row.try_get(0)).map_err(|error| refusal::of_query(&error, "ask for the size of the tables"))?;
+        row.and_then(|row| row.try_get(0)).map_err(|error| pg::of_query(&error, "ask for the size of the tables"))?;
     let plain = u64::try_from(bytes).unwrap_or_default();
     Ok(Estimate { bytes: if compression.is_some() { plain / COMPRESSED } else { plain }, from_last: false })
 }

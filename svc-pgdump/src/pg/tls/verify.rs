@@ -1,14 +1,20 @@
-//! Certificates that libpq accepts and webpki does not read: of X.509 version 1, as `openssl x509 -req` makes them without extensions
-//! (PostgreSQL's own manual does), and one that is its own authority (`openssl req -x509`). Also the host's name in the subject, where
-//! a certificate has no other names.
-//!
-//! What is looked at is what OpenSSL looks at: each signature, each time, each revocation list, and who may sign.
+//! Who the server has to be. Besides what webpki reads, libpq accepts certificates of X.509 version 1, as `openssl x509 -req` makes them
+//! without extensions (PostgreSQL's own manual does), one that is its own authority (`openssl req -x509`), and the host's name in the
+//! subject if a certificate has no other names. As OpenSSL does, this checks each signature, each time, each revocation list, and who
+//! may sign.
 
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use svc_step::{Failure, file};
 use x509_cert::certificate::Version;
 use x509_cert::crl::CertificateList;
 use x509_cert::der::asn1::{AnyRef, ObjectIdentifier};
@@ -16,6 +22,159 @@ use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAltName};
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::{Certificate, TbsCertificate};
+
+/// More of a file of authorities than this is not read; that of a whole distribution has a quarter of a megabyte.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// Says who may be at the other end. libpq's `prefer` and `require` protect against listeners, not against another server: no
+/// certificate is looked at then.
+#[derive(Debug)]
+pub(super) struct CertificateVerifier {
+    /// Wants the certificate to be signed by an authority.
+    signed: Option<Signed>,
+    /// Wants the host's name in it too.
+    by_name: bool,
+    provider: Arc<CryptoProvider>,
+}
+
+/// The two who know whether it is.
+#[derive(Debug)]
+struct Signed {
+    webpki: Arc<WebPkiServerVerifier>,
+    /// For what webpki does not read.
+    plain: Authorities,
+}
+
+impl CertificateVerifier {
+    /// Lets any server pass.
+    pub(super) const fn none(provider: Arc<CryptoProvider>) -> Self {
+        Self { signed: None, by_name: false, provider }
+    }
+
+    /// Lets servers pass whose certificate one of the authorities has signed, and nobody revoked.
+    ///
+    /// # Errors
+    /// A file cannot be read (3, 4) or does not hold what it is to hold (7).
+    pub(super) fn signed_by(
+        roots: &Path,
+        revoked: Option<&Path>,
+        by_name: bool,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, Failure> {
+        let all = authorities(roots)?;
+        let mut store = RootCertStore::empty();
+        for one in &all {
+            store.add(one.clone()).map_err(|error| no_authority(roots, error.to_string()))?;
+        }
+        let lists = revoked.map(revocations).transpose()?.unwrap_or_default();
+        let plain = Authorities::new(&all, &lists, provider.signature_verification_algorithms);
+        let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider)).with_crls(lists);
+        let webpki = builder.build().map_err(|error| match revoked {
+            Some(path) => no_revocations(path, error.to_string()),
+            None => no_authority(roots, error.to_string()),
+        })?;
+        Ok(Self { signed: Some(Signed { webpki, plain }), by_name, provider })
+    }
+}
+
+impl ServerCertVerifier for CertificateVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(signed) = &self.signed else { return Ok(ServerCertVerified::assertion()) };
+        if let Some(own) = signed.plain.own(end_entity) {
+            signed.plain.stand_for(&own, intermediates, now)?;
+        } else {
+            // The name is looked at last, so one that is wrong says that all else is right.
+            match signed.webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+                Err(Error::InvalidCertificate(
+                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+                )) => {}
+                verdict => return verdict,
+            }
+        }
+        if self.by_name {
+            is_named(end_entity, server_name)?;
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        if let Some(own) = of_version_1(certificate) {
+            has_key(&own, message, signed, algorithms, false)?;
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        if let Some(own) = of_version_1(certificate) {
+            has_key(&own, message, signed, algorithms, true)?;
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let text = read("read the certificate authority", path)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(no_authority(path, "no PEM certificate in it".to_owned())),
+        Err(error) => Err(no_authority(path, error.to_string())),
+    }
+}
+
+fn no_authority(path: &Path, error: String) -> Failure {
+    Failure::invalid("sslrootcert_invalid", format!("The file {} of PGSSLROOTCERT holds no certificate.", path.display()))
+        .hint("Name a file of PEM certificates.")
+        .cause(error)
+}
+
+fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Failure> {
+    let lists: Result<Vec<_>, _> =
+        CertificateRevocationListDer::pem_slice_iter(&read("read the revocation list", path)?).collect();
+    match lists {
+        Ok(lists) if !lists.is_empty() => Ok(lists),
+        Ok(_) => Err(no_revocations(path, "no PEM revocation list in it".to_owned())),
+        Err(error) => Err(no_revocations(path, error.to_string())),
+    }
+}
+
+fn no_revocations(path: &Path, error: String) -> Failure {
+    Failure::invalid("sslcrl_invalid", format!("The file {} of PGSSLCRL holds no revocation list.", path.display()))
+        .hint("Name a file of PEM revocation lists, or unset PGSSLCRL.")
+        .cause(error)
+}
+
+fn read(action: &str, path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let file = file::open_regular(action, path)?;
+    file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
+    Ok(bytes)
+}
 
 /// So many certificates may stand between the server's and the authority's.
 const LONGEST_CHAIN: u8 = 4;
@@ -27,20 +186,20 @@ const KNOWN: [&str; 6] = ["2.5.29.14", "2.5.29.15", "2.5.29.17", "2.5.29.19", "2
 
 /// Who may sign a server's certificate, and what they have revoked.
 #[derive(Debug)]
-pub(super) struct Authorities {
+struct Authorities {
     roots: Vec<Certificate>,
     lists: Vec<CertificateList>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 /// A certificate that webpki does not read: of version 1.
-pub(super) fn of_version_1(certificate: &CertificateDer<'_>) -> Option<Certificate> {
+fn of_version_1(certificate: &CertificateDer<'_>) -> Option<Certificate> {
     Certificate::from_der(certificate).ok().filter(|read| read.tbs_certificate.version == Version::V1)
 }
 
 impl Authorities {
     /// Of certificates and lists that webpki may not read; what cannot be read at all is left out.
-    pub(super) fn new(
+    fn new(
         roots: &[CertificateDer<'_>],
         lists: &[CertificateRevocationListDer<'_>],
         algorithms: WebPkiSupportedAlgorithms,
@@ -53,7 +212,7 @@ impl Authorities {
     }
 
     /// The server's certificate, where it is one that webpki would not take whoever signed it.
-    pub(super) fn own(&self, certificate: &CertificateDer<'_>) -> Option<Certificate> {
+    fn own(&self, certificate: &CertificateDer<'_>) -> Option<Certificate> {
         let read = Certificate::from_der(certificate).ok()?;
         (read.tbs_certificate.version == Version::V1 || self.is_its_own_authority(&read)).then_some(read)
     }
@@ -67,7 +226,7 @@ impl Authorities {
     ///
     /// # Errors
     /// None does, it has expired or is not valid yet, or is revoked.
-    pub(super) fn stand_for(&self, leaf: &Certificate, between: &[CertificateDer<'_>], now: UnixTime) -> Result<(), Error> {
+    fn stand_for(&self, leaf: &Certificate, between: &[CertificateDer<'_>], now: UnixTime) -> Result<(), Error> {
         in_time(leaf, now)?;
         let own = &leaf.tbs_certificate;
         let usage = extension::<ExtendedKeyUsage>(own)?;
@@ -149,7 +308,7 @@ impl Authorities {
 ///
 /// # Errors
 /// It is not.
-pub(super) fn is_named(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
+fn is_named(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
     let other = Error::from(CertificateError::NotValidForName);
     let read = Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
     if extension::<SubjectAltName>(&read.tbs_certificate)?.is_some() {
@@ -171,7 +330,7 @@ fn is_called(own: &str, host: &str) -> bool {
 ///
 /// # Errors
 /// It has not.
-pub(super) fn has_key(
+fn has_key(
     certificate: &Certificate,
     message: &[u8],
     signed: &DigitallySignedStruct,
