@@ -34,20 +34,15 @@ pub enum Compression {
     Gzip,
 }
 
-/// A compressed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
-    /// How it is compressed.
     pub compression: Compression,
-    /// The size of the file.
     pub size_bytes: u64,
-    /// The SHA-256 of the file, in hex.
     pub sha256: String,
 }
 
 impl Compression {
     /// What is added to the name of a plain dump.
-    #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Zstd => ".zst",
@@ -56,7 +51,6 @@ impl Compression {
     }
 
     /// By the first four bytes of a file, whatever it is called.
-    #[must_use]
     pub const fn of_start(start: &[u8]) -> Option<Self> {
         match start {
             // The second one is a frame that is to be passed over, as some compressors begin with.
@@ -174,7 +168,6 @@ impl Read for Onward<'_> {
     }
 }
 
-/// What passes by is counted and hashed.
 struct Tally<'a> {
     input: BufReader<Onward<'a>>,
     hash: Option<Sha256>,
@@ -210,7 +203,6 @@ pub(crate) struct Start {
     pub(crate) file: u64,
 }
 
-/// The text of a compressed file.
 pub(crate) struct Frames<'a> {
     compression: Compression,
     state: State<'a>,
@@ -222,7 +214,6 @@ enum State<'a> {
     Between(Tally<'a>),
     Zstd(Decoder<'static, Tally<'a>>),
     Gzip(Box<GzDecoder<Tally<'a>>>),
-    /// A decoder could not be had.
     Lost,
 }
 
@@ -298,7 +289,6 @@ const CACHED: usize = 4;
 pub(crate) struct Segments {
     compression: Compression,
     starts: Vec<Start>,
-    /// The size of the text.
     size: u64,
     cached: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
     room: usize,
@@ -317,9 +307,6 @@ impl Segments {
     }
 
     /// Reads text at a place, as much as is at hand there; 0 at the end.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not what it was.
     pub(crate) fn read_at(&self, file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         if at >= self.size {
             return Ok(0);

@@ -22,7 +22,6 @@ const CHUNK: usize = 256 * 1024;
 /// How many such pieces wait at most.
 const WAITING: usize = 8;
 
-/// A dump that is open for reading.
 #[derive(Debug)]
 pub struct DumpFile {
     path: PathBuf,
@@ -55,20 +54,16 @@ impl DumpFile {
         Ok(Self { path: path.to_owned(), file, opened, compression, segments: OnceLock::new() })
     }
 
-    /// Its path, as it was named.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// How it is compressed; `None` where it is plain.
-    #[must_use]
     pub const fn compression(&self) -> Option<Compression> {
         self.compression
     }
 
     /// Its text from the beginning on, decompressed where it is compressed.
-    #[must_use]
     pub fn text(&self) -> Text<'_> {
         Text(match self.compression {
             None => Source::Plain(Onward::from(&self.file, 0)),
@@ -77,9 +72,6 @@ impl DumpFile {
     }
 
     /// Reads text at a place, as much as is at hand there; 0 at the end.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is compressed and was not examined.
     pub fn read_text_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match (self.compression, self.segments.get()) {
             (None, _) => self.file.read_at(buffer, at),
@@ -90,23 +82,16 @@ impl DumpFile {
 
     /// Whether [`DumpFile::read_text_at`] is worth while at any place: it is compressed in one piece otherwise, and can only be
     /// read from its beginning on. Known when it was examined.
-    #[must_use]
     pub fn is_read_anywhere(&self) -> bool {
         self.compression.is_none() || self.segments.get().is_some_and(Segments::are_short)
     }
 
     /// Reads it through, once. A dump that is not whole is no failure here: [`Dump::reason`] says it.
-    ///
-    /// # Errors
-    /// It cannot be read, a signal, or the end of the time limit.
     pub fn examine(&self, call: &Call) -> Result<Dump, Failure> {
         self.examine_beside(call, &mut |_| ())
     }
 
     /// The same; `beside` is given the pieces too. Reading with decompressing has a thread of its own, and hashing another.
-    ///
-    /// # Errors
-    /// As [`DumpFile::examine`].
     pub fn examine_beside(&self, call: &Call, beside: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
         let (size, _) = self.opened;
         // How far it is, is told by what is read of the file; of a compressed one that is not known here.
@@ -136,10 +121,6 @@ impl DumpFile {
         Ok(dump)
     }
 
-    /// Hands the text over piece by piece.
-    ///
-    /// # Errors
-    /// The file cannot be read; or nobody takes what it holds any more, and then it is not read on.
     fn read_through(&self, takers: &[SyncSender<Piecemeal>]) -> io::Result<Through> {
         let hand_over = |piece: Vec<u8>| {
             let piece = Arc::new(piece);
@@ -192,7 +173,6 @@ impl DumpFile {
 /// A piece of text, which several threads look at.
 type Piecemeal = Arc<Vec<u8>>;
 
-/// The SHA-256 of all these pieces, in hex.
 fn sha256(pieces: Receiver<Piecemeal>) -> String {
     let mut hash = Sha256::new();
     pieces.into_iter().for_each(|piece| hash.update(&*piece));
@@ -206,7 +186,6 @@ struct Through {
     packed: Option<Packed>,
 }
 
-/// The text of a dump.
 pub struct Text<'a>(Source<'a>);
 
 enum Source<'a> {
@@ -223,7 +202,6 @@ impl Read for Text<'_> {
     }
 }
 
-/// The next piece of text.
 fn next(text: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut piece = vec![0; CHUNK];
     loop {

@@ -1,13 +1,18 @@
 //! The backup of the PostgreSQL database (procedure, 4.2): a complete plain dump, or nothing. `svc-pgrestore` uses the client ([`pg`]) and
 //! the reader of dumps too.
 
+#[allow(missing_docs, reason = "for the two tools only")]
 pub mod check;
+#[allow(missing_docs)]
 mod compression;
 mod document;
 mod dump;
+#[allow(missing_docs)]
 mod dump_file;
+#[allow(missing_docs)]
 pub mod pg;
 mod pg_dump;
+#[allow(missing_docs)]
 pub mod properties;
 mod space;
 mod verify;
@@ -72,13 +77,11 @@ impl Tool for Cli {
 }
 
 /// The command line's definition, for man pages and completions.
-#[must_use]
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
 }
 
 /// The JSON Schema of each step's document, by the step's name.
-#[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![svc_step::schema::of::<Dumped>(Cli::NAME, "dump"), svc_step::schema::of::<document::Verified>(Cli::NAME, "verify")]
 }

@@ -25,9 +25,6 @@ pub(crate) struct PgDump {
 impl PgDump {
     /// The `pg_dump` that is named; else the one on the PATH, unless that is of another version than the server and a package has
     /// put the server's own somewhere: what a newer one writes may not load into that server again.
-    ///
-    /// # Errors
-    /// As [`Self::ask`]; or it is older than the server (3).
     pub(crate) fn find(call: &Call, named: Option<&Path>, server: &Server) -> Result<Self, Failure> {
         let program = match named {
             Some(path) => Self::ask(call, path, server)?,
@@ -57,9 +54,6 @@ impl PgDump {
     }
 
     /// Asks a `pg_dump` for its version.
-    ///
-    /// # Errors
-    /// It is not installed (4), or is no pg_dump (1).
     fn ask(call: &Call, path: &Path, server: &Server) -> Result<Self, Failure> {
         let mut command = Command::new(path);
         command.arg("--version").env("LC_ALL", "C");
@@ -79,9 +73,6 @@ impl PgDump {
     }
 
     /// Whether it can dump that server: pg_dump refuses newer ones, after it has connected.
-    ///
-    /// # Errors
-    /// It is older than the server (3).
     fn check(&self, server: &Server) -> Result<(), Failure> {
         if major(&self.version).is_some_and(|own| own >= server.major()) {
             return Ok(());
@@ -105,7 +96,6 @@ impl PgDump {
         )
     }
 
-    /// Its arguments, the password not among them.
     fn args(lock_wait: Duration, target: &Target, database: &str) -> Vec<String> {
         vec![
             "--format=plain".to_owned(),

@@ -85,9 +85,6 @@ pub struct Setting {
 
 impl Properties {
     /// Reads the properties of the database that `client` is connected to.
-    ///
-    /// # Errors
-    /// See [`pg::of_query`].
     pub fn read(client: &mut Client, server_major: u32) -> Result<Self, Failure> {
         let (provider, locale, rules) = columns(server_major);
         let sql = format!(
@@ -134,15 +131,11 @@ impl Properties {
     }
 
     /// Where the properties of a dump lie.
-    #[must_use]
     pub fn path_of(dump: &Path) -> PathBuf {
         file::beside(dump, ".properties.json")
     }
 
     /// Those beside a dump; `None` if there are none.
-    ///
-    /// # Errors
-    /// As [`Properties::load`].
     pub fn beside(dump: &Path) -> Result<Option<Self>, Failure> {
         let path = Self::path_of(dump);
         path.exists().then(|| Self::load(&path)).transpose()

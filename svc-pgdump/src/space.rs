@@ -16,7 +16,6 @@ const HOPELESS: u64 = 10;
 /// A compressed dump takes about this part of a plain one; it was a sixth (seen).
 const COMPRESSED: u64 = 4;
 
-/// What a dump may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Estimate {
     pub(crate) bytes: u64,

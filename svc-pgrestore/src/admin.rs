@@ -37,8 +37,6 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// # Errors
-    /// As [`Target::connect`]; the user is no administrator (3).
     pub(crate) fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
@@ -53,9 +51,6 @@ impl Admin {
     }
 
     /// The lock of one database of this server, on this host and on the server; none in a dry run.
-    ///
-    /// # Errors
-    /// Another run holds it, on this host or another one (8).
     pub(crate) fn lock(&mut self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
         let lock = Lock::unless_dry(call, "database", &format!("{}/{database}", self.server.system_identifier), dry_run)?;
         if lock.is_some() {
@@ -104,9 +99,6 @@ impl Admin {
     }
 
     /// Executes what changes the server, and records the effect.
-    ///
-    /// # Errors
-    /// The server refuses it, and nothing was changed; or the connection is lost, and the outcome is unknown.
     pub(crate) fn alter(&mut self, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
         let attempt = call.effects().attempt();
         match self.client.batch_execute(sql) {
@@ -125,9 +117,6 @@ impl Admin {
 
     /// Closes a copy to everybody, if its swap opens it, and ends all sessions in it but these `own` ones: nobody else changes it
     /// from then on.
-    ///
-    /// # Errors
-    /// The server refuses it, or the administrator may not end a session (5).
     pub(crate) fn close(&mut self, call: &Call, creation: &Creation, copy: &Named, own: &[i32]) -> Result<(), Failure> {
         let (Some(close), Some(oid)) = (creation.close(), copy.oid) else { return Ok(()) };
         self.alter(call, &close.sql, "close the copy")?;
@@ -157,7 +146,6 @@ impl Admin {
         Ok(found.is_empty())
     }
 
-    /// Ends sessions; whether the server was told to.
     fn end(&mut self, call: &Call, pids: &[i32]) -> bool {
         if self.client.is_closed()
             && let Ok(client) = self.target.connect(call, MAINTENANCE)

@@ -98,7 +98,6 @@ fn size_and_tables(client: &mut Client) -> Result<(u64, u64), Failure> {
     Ok((number(0), number(1)))
 }
 
-/// The clone that this run has made already.
 fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned>, Failure> {
     let recorded = swaps::find(call, call.run_id(), &SCHEMAS)?;
     let catalog = databases(&mut admin.client)?;
@@ -134,7 +133,6 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned
     }
 }
 
-/// If the server's disk is this host's.
 fn disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
     let Some(folder) = admin.server.data_directory.as_deref() else { return Ok(()) };
     match admin.target.free_bytes(folder) {

@@ -27,7 +27,6 @@ const EVENT_TRIGGERS: u32 = 170_000;
 /// A statement, and how it is shown: what may be a secret is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Statement {
-    /// As the server gets it.
     pub(crate) sql: String,
     shown: Option<String>,
 }
@@ -37,28 +36,22 @@ impl Statement {
         Self { sql, shown: None }
     }
 
-    /// As people see it.
     pub(crate) fn shown(&self) -> &str {
         self.shown.as_ref().unwrap_or(&self.sql)
     }
 
-    /// Whether people see all of it.
     pub(crate) const fn is_shown(&self) -> bool {
         self.shown.is_none()
     }
 
-    /// As documents show it.
     pub(crate) fn action(&self) -> Action {
         Action::statement(self.shown().to_owned())
     }
 }
 
-/// A database that is to be made.
 #[derive(Debug, Clone)]
 pub(crate) struct Creation {
-    /// Its name.
     pub(crate) name: String,
-    /// Its owner.
     pub(crate) owner: String,
     /// What it is to be like; `None` is the server's defaults.
     pub(crate) properties: Option<Properties>,
@@ -128,7 +121,6 @@ impl Creation {
         }
     }
 
-    /// The procedure's own GRANT.
     pub(crate) fn grant(&self) -> Statement {
         Statement::plain(format!(
             "GRANT ALL PRIVILEGES ON DATABASE {} TO {}",
@@ -239,7 +231,6 @@ impl Creation {
         Statement { sql: format!("{whose} SET {name} TO {value}"), shown }
     }
 
-    /// Roles that the properties speak of.
     pub(crate) fn roles(&self) -> Vec<String> {
         let Some(properties) = &self.properties else { return Vec::new() };
         let grantees = properties.acl.iter().flatten().filter_map(|grant| grant.grantee.clone());

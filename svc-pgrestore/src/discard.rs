@@ -32,7 +32,6 @@ pub struct DiscardArgs {
     admin: AdminArgs,
 }
 
-/// The copies that a document names.
 struct Copies {
     run: RunId,
     database: String,

@@ -70,9 +70,6 @@ fn hint_of_client(failure: Failure, dump: &Source, sets_internal_option: bool, s
 
 /// Tries each recorded property on the empty database, in a transaction that is rolled back. Then gives it those that hold during the
 /// load, and connects once: some of them only a new session reads.
-///
-/// # Errors
-/// The server rejects one (3), or is lost (5).
 pub(crate) fn try_properties(
     admin: &mut Admin,
     call: &Call,

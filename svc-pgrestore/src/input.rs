@@ -26,7 +26,6 @@ pub(crate) struct Input {
     pub(crate) dump: DumpFile,
     /// The document of the dump, if it was given.
     pub(crate) recorded: Option<Dumped>,
-    /// The properties beside the dump.
     pub(crate) properties: Option<Properties>,
     /// Those that an `--in-place` that failed has kept of the database that it dropped.
     pub(crate) kept: Option<Properties>,
@@ -38,10 +37,6 @@ pub(crate) fn kept_of(dump: &Path) -> PathBuf {
 }
 
 impl InputArgs {
-    /// Nothing is locked, connected or changed yet.
-    ///
-    /// # Errors
-    /// The document is invalid (2), the dump does not exist (4) or cannot be read (3), the properties are not those of the document (7).
     pub(crate) fn open(&self, call: &Call) -> Result<Input, Failure> {
         let (path, recorded) = self.dump.read(call)?;
         let dump = DumpFile::open(&path)?;

@@ -8,6 +8,7 @@ mod discard;
 mod document;
 mod fill;
 mod input;
+#[allow(missing_docs, reason = "for the fuzz test only")]
 mod loader;
 mod names;
 mod preflight;
@@ -79,13 +80,11 @@ impl Tool for Cli {
 }
 
 /// The command line's definition, for man pages and completions.
-#[must_use]
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
 }
 
 /// The JSON Schema of each step's document, by the step's name.
-#[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![
         svc_step::schema::of::<document::Restored>(Cli::NAME, "restore"),

@@ -24,15 +24,12 @@ const ARRAY_NULLS: &str = "SET array_nulls = on";
 /// How many of a load's warnings are told.
 const WARNINGS: usize = 5;
 
-/// What is loaded, and where to.
 pub(crate) struct Load<'a> {
     /// `server_version_num`.
     pub(crate) server: u32,
-    /// The fresh database.
     pub(crate) database: &'a str,
     /// The dump, opened with the rights of whoever called the tool.
     pub(crate) dump: &'a DumpFile,
-    /// The size of its text.
     pub(crate) size_bytes: u64,
 }
 
@@ -58,10 +55,6 @@ pub(crate) fn actions(chosen: &Chosen, plan: &Plan, target: &Target, database: &
 }
 
 /// Loads the dump whole, or fails; what is in the database after a failure is of no use.
-///
-/// # Errors
-/// The server refuses a statement (1) or is lost (5), rows did not arrive (7), the dump cannot be read, a signal, or the end of
-/// the time limit.
 pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, chosen: &Chosen, plan: &Plan) -> Result<(), Failure> {
     match chosen.loader {
         Loader::Psql => psql::load(call, &admin.target, load),

@@ -15,7 +15,6 @@ pub(crate) fn staged(database: &str, run: &RunId) -> String {
     copy_name(database, "staged", run)
 }
 
-/// What a swap replaced.
 pub(crate) fn before(database: &str, run: &RunId) -> String {
     copy_name(database, "before", run)
 }

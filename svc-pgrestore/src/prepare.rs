@@ -15,36 +15,26 @@ use crate::loader::{self, Chosen, Plan};
 use crate::verify::Expected;
 use crate::{names, preflight};
 
-/// Where the dump is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// A copy beside the live database.
     Copy,
-    /// The same, and it is swapped in.
     Swap,
-    /// The database itself, which is dropped first.
     Place,
 }
 
-/// Ready to load.
 pub(crate) struct Prepared {
     pub(crate) admin: Admin,
     pub(crate) input: Input,
     pub(crate) creation: Creation,
     pub(crate) expected: Expected,
-    /// What loads the dump.
     pub(crate) chosen: Chosen,
-    /// In which order.
     pub(crate) plan: Plan,
-    /// The document, with nothing done yet.
     pub(crate) staged: Staged,
     /// Whether the dump sets an option that its server keeps for itself.
     pub(crate) sets_internal_option: bool,
     _lock: Option<Lock>,
 }
 
-/// # Errors
-/// Whatever speaks against the restore; nothing was changed.
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
     let mut input = args.input.open(call)?;
     let database = args.database.name(input.recorded.as_ref().map(|recorded| recorded.database.as_str()));

@@ -22,9 +22,6 @@ struct OfDatabase {
 }
 
 /// Records what `step` plans or did with `database`.
-///
-/// # Errors
-/// The run has worked on another database, or has cloned this one (3): `--run` can mean one only.
 pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database: &str, result: &T) -> Result<(), Failure> {
     if let Ok(received) = swaps::read(call, run, &SCHEMAS) {
         let cloned = received.step() == "clone" && !["clone", "swap"].contains(&step);

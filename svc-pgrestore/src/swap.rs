@@ -68,9 +68,6 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
 }
 
 /// By the server's databases, and by the record of a swap that has gone back since.
-///
-/// # Errors
-/// A swap has made the copy live before (3), or it does not exist any more (4).
 fn check_unused(admin: &mut Admin, call: &Call, exchange: &Exchange) -> Result<(), Failure> {
     let standing = exchange.standing(&databases(&mut admin.client)?)?;
     let was_live = recorded(call, &exchange.run)?.is_some_and(|recorded| recorded.swapped || recorded.back);

@@ -15,7 +15,6 @@ use crate::document::Verification;
 /// How many differences are named.
 const NAMED: usize = 10;
 
-/// What the dump says of its content.
 pub(crate) struct Expected {
     /// The table of each COPY block, quoted for SQL, and its rows.
     pub(crate) rows: Vec<(String, u64)>,
@@ -38,10 +37,6 @@ const NOT_VALIDATED: &str = "SELECT format('%s on %s', c.conname, coalesce(nulli
 /// Each ANALYZE need not wait for the disk: [`ON_DISK`] does.
 const SETTINGS: &str = "SET search_path = ''; SET row_security = off; SET synchronous_commit = off";
 
-/// Compares and analyzes, on all connections.
-///
-/// # Errors
-/// Something is missing, too much, or invalid (7); or see [`pg::of_query`].
 pub(crate) fn verify(clients: &mut [Client], expected: &Expected, progress: &Progress) -> Result<Verification, Failure> {
     for client in clients.iter_mut() {
         client.batch_execute(SETTINGS).map_err(|error| pg::of_query(&error, "prepare the verification"))?;
@@ -68,13 +63,10 @@ struct Table {
     oid: u32,
     /// Quoted for SQL.
     name: String,
-    /// `pg_class.relkind`.
     kind: char,
-    /// The partitioned tables above it.
     ancestors: Vec<u32>,
     /// An extension may have put rows into it itself.
     of_extension: bool,
-    /// The rows of the block.
     rows: u64,
 }
 
@@ -99,13 +91,10 @@ fn tables(client: &mut Client, expected: &Expected) -> Result<Vec<Table>, Failur
     if missing.is_empty() { Ok(tables) } else { Err(differs("tables_missing", "lacks tables of the dump", missing)) }
 }
 
-/// A count to query.
 struct Count {
     name: String,
     sql: String,
-    /// The rows of the dump.
     rows: u64,
-    /// More than these are right too.
     or_more: bool,
 }
 

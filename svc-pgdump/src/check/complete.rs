@@ -40,7 +40,6 @@ pub struct TableRows {
 
 impl TableRows {
     /// The table, quoted for SQL.
-    #[must_use]
     pub fn quoted(&self) -> String {
         let name = escape_identifier(&self.name);
         self.schema.as_ref().map_or_else(|| name.clone(), |schema| format!("{}.{name}", escape_identifier(schema)))
@@ -54,12 +53,9 @@ impl fmt::Display for TableRows {
     }
 }
 
-/// What is known of a plain dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dump {
-    /// The size of its text.
     pub size_bytes: u64,
-    /// The SHA-256 of its text, in hex.
     pub sha256: String,
     /// Its file, where that is compressed; else it is the text.
     pub packed: Option<Packed>,
@@ -73,52 +69,38 @@ pub struct Dump {
     pub tables: Vec<TableRows>,
     /// Roles that must be there before it is loaded, sorted.
     pub roles: Vec<String>,
-    /// Extensions that it creates, sorted.
     pub extensions: Vec<String>,
     /// Commands to psql other than `\restrict` and `\unrestrict`, such as `\connect db`: dumps with `--create` or of a whole
     /// cluster have them.
     pub commands: Vec<String>,
-    /// Statements outside of COPY blocks.
     pub statement_count: u64,
     /// Whether it holds INSERT statements (`--inserts`), whose rows are not counted.
     pub has_inserts: bool,
     /// Whether it sets `transaction_timeout`, which servers up to 16 do not know.
     pub sets_transaction_timeout: bool,
-    /// Whether it holds large objects.
     pub has_large_objects: bool,
-    /// Whether it holds subscriptions.
     pub has_subscriptions: bool,
     /// Whether it sets [`INTERNAL_OPTION`] of a column.
     pub sets_internal_option: bool,
 }
 
 impl Dump {
-    /// Whether it is whole.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.reason.is_none()
     }
 
-    /// The server's major version, such as 15.
-    #[must_use]
     pub fn server_major(&self) -> Option<u32> {
         self.server_version.as_deref().and_then(major)
     }
 
-    /// The size of its file.
-    #[must_use]
     pub fn file_size_bytes(&self) -> u64 {
         self.packed.as_ref().map_or(self.size_bytes, |packed| packed.size_bytes)
     }
 
-    /// The SHA-256 of its file, in hex.
-    #[must_use]
     pub fn file_sha256(&self) -> &str {
         self.packed.as_ref().map_or(&self.sha256, |packed| &packed.sha256)
     }
 
-    /// The rows of all COPY blocks together.
-    #[must_use]
     pub fn row_count(&self) -> u64 {
         self.tables.iter().map(|table| table.row_count).sum()
     }
@@ -136,20 +118,17 @@ impl Dump {
 }
 
 /// The refusal of a dump that is not whole.
-#[must_use]
 pub fn incomplete(path: &Path, reason: &str) -> Failure {
     Failure::invalid("dump_incomplete", format!("The dump {} is incomplete: {reason}.", path.display()))
         .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
 }
 
 /// The major version in `15.18 (Debian …)`, `18beta1`.
-#[must_use]
 pub fn major(version: &str) -> Option<u32> {
     let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
 }
 
-/// Examines a dump while it passes by.
 #[derive(Debug, Default)]
 pub struct Examiner {
     lexer: Lexer,
@@ -158,7 +137,6 @@ pub struct Examiner {
 }
 
 impl Examiner {
-    /// The next bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.feed_beside(bytes, &mut |_| ());
     }
@@ -181,26 +159,19 @@ impl Examiner {
         }
     }
 
-    /// How many bytes have passed.
-    #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.size
     }
 
-    /// The last COPY block so far.
-    #[must_use]
     pub fn last_table(&self) -> Option<&TableRows> {
         self.seen.tables.last()
     }
 
-    /// How many COPY blocks there are so far.
-    #[must_use]
     pub const fn tables_count(&self) -> usize {
         self.seen.tables.len()
     }
 
     /// All bytes have passed; whoever let them pass has hashed them.
-    #[must_use]
     pub fn finish(self, sha256: String) -> Dump {
         let Self { lexer, size, seen } = self;
         let ended: Result<Ended, Infallible> = lexer.finish(&mut |_| Ok(()));

@@ -43,15 +43,12 @@ const NAMES: [(&str, &str); 35] = [
     ("WIN874", "windows-874"),
 ];
 
-/// The encoding of a dump's text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Text {
     /// UTF-8, or one that is not known here (`SQL_ASCII` is none at all), of which only what is UTF-8 can be read.
     #[default]
     Utf8,
-    /// Each byte is the letter of that number.
     Latin1,
-    /// Any other.
     Other(&'static Encoding),
 }
 

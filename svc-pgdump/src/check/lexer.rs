@@ -17,12 +17,10 @@ use super::sql::{Scan, Sql, is_space, nest};
 /// How much of a file is read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// What a unit of a dump is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// White space between units, and a byte-order mark before the first one.
     Space,
-    /// A comment between statements, with its line end.
     Comment,
     /// A statement to its semicolon; comments inside of it belong to it.
     Statement,
@@ -32,25 +30,18 @@ pub enum Kind {
     Rows,
     /// The line `\.` that ends a COPY block.
     RowsEnd,
-    /// What comes after something that cannot be read.
     Unread,
 }
 
-/// A place in a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// How many bytes come before it.
     pub byte: u64,
-    /// Its line; the first one is 1.
     pub line: u64,
 }
 
 impl Position {
-    /// The start of a dump.
     pub const START: Self = Self { byte: 0, line: 1 };
 
-    /// The place behind these bytes.
-    #[must_use]
     pub fn behind(self, bytes: &[u8]) -> Self {
         let lines = memchr::memchr_iter(b'\n', bytes).count();
         Self { byte: self.byte + bytes.len() as u64, line: self.line + lines as u64 }
@@ -63,40 +54,26 @@ impl fmt::Display for Position {
     }
 }
 
-/// A part of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// What it belongs to.
     pub kind: Kind,
-    /// The input's own bytes.
     pub bytes: &'a [u8],
-    /// Whether the unit ends with it.
     pub last: bool,
-    /// Where its first byte stands.
     pub at: Position,
 }
 
-/// Where the input ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Between two units.
     Between,
-    /// Inside a comment.
     InComment,
-    /// Inside a statement.
     InStatement,
-    /// Inside a psql command.
     InCommand,
-    /// Inside a COPY block.
     InRows,
-    /// Somewhere behind this.
     After(Trouble),
 }
 
-/// The end of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// What it is inside of.
     pub end: End,
     /// Where that has begun (of a COPY block, its statement); the end itself where it is between two units.
     pub at: Position,
@@ -111,7 +88,6 @@ pub struct Lexer {
     at: Position,
     /// Where the last unit has begun; rows belong to the statement before them.
     begun: Position,
-    /// Whether that unit goes on.
     open: bool,
 }
 
@@ -164,9 +140,6 @@ impl Default for Lexer {
 
 impl Lexer {
     /// Reads on; `take` is given the pieces.
-    ///
-    /// # Errors
-    /// What `take` says.
     pub fn feed<E>(&mut self, input: &[u8], take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
         // Nothing that PostgreSQL writes holds a zero; psql leaves out what follows it on its line.
         let (input, from_zero) = input.split_at(memchr::memchr(0, input).unwrap_or(input.len()));
@@ -231,9 +204,6 @@ impl Lexer {
     }
 
     /// The input has ended; what was held back is given out.
-    ///
-    /// # Errors
-    /// What `take` says.
     pub fn finish<E>(mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E> {
         let (end, kind) = match self.state {
             State::Between | State::Start(b"") => (End::Between, Kind::Space),
@@ -413,10 +383,6 @@ impl Lexer {
     }
 }
 
-/// Reads a whole input, piece by piece.
-///
-/// # Errors
-/// The input cannot be read, or what `take` says.
 pub fn read<E>(mut input: impl Read, mut take: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E>
 where
     E: From<std::io::Error>,

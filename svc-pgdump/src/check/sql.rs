@@ -8,7 +8,6 @@ const LONGEST_TAG: usize = 1024;
 /// So many of its first words tell what a statement is.
 const HEAD: usize = 4;
 
-/// The state of reading one statement.
 #[derive(Debug)]
 pub(super) struct Sql {
     mode: Mode,
@@ -41,7 +40,6 @@ enum Mode {
     TextEscape,
     /// Behind a quote in a string with escapes: its end, unless another quote follows.
     TextClosed,
-    /// Behind the sign of a number's exponent.
     Exponent,
     Dash,
     Slash,
@@ -73,12 +71,9 @@ pub enum Trouble {
     CopyLine,
 }
 
-/// What came of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scan {
-    /// The statement goes on.
     On,
-    /// Its semicolon was read.
     Ended,
     /// It cannot be read; the byte that says so was not.
     Trouble(Trouble),
@@ -105,7 +100,6 @@ impl Default for Sql {
 }
 
 impl Sql {
-    /// A new statement.
     pub(super) fn start(&mut self) {
         *self = Self { always_escapes: self.always_escapes, ..Self::default() };
     }
@@ -141,7 +135,6 @@ impl Sql {
         self.head_is(&[b"copy"]) && self.before == b"from" && self.last == b"stdin"
     }
 
-    /// Whether it is one with options.
     pub(super) fn copies_stdin_oddly(&self) -> bool {
         self.head_is(&[b"copy"]) && self.stdin_seen
     }

@@ -1,27 +1,19 @@
 //! The tokens of one short statement, as far as names need them: which roles and extensions a dump speaks of.
 
-/// A token; comments and space are gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Token {
-    /// A bare word, in lower case.
     Word(String),
-    /// A quoted identifier, unquoted.
     Name(String),
     /// A string, unquoted as far as doubled quotes go.
     Text(String),
-    /// Anything else, one character at a time.
     Mark(char),
 }
 
 impl Token {
-    /// Whether it is this keyword.
-    #[must_use]
     pub fn is(&self, word: &str) -> bool {
         matches!(self, Self::Word(own) if own == word)
     }
 
-    /// What it is as a string.
-    #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -29,8 +21,6 @@ impl Token {
         }
     }
 
-    /// What it names, as an identifier.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Word(name) | Self::Name(name) => Some(name),
@@ -41,7 +31,6 @@ impl Token {
 
 /// Splits a statement. Comments and dollar quotes do not occur in the statements that this is for; they come out as marks
 /// and words.
-#[must_use]
 pub fn tokens(statement: &str) -> Vec<Token> {
     let mut out = Vec::new();
     let mut rest = statement;
@@ -177,7 +166,6 @@ pub(super) fn sets_option(tokens: &[Token], option: &str) -> bool {
     options.windows(2).any(|pair| matches!(pair, [name, Token::Mark('=')] if name.name() == Some(option)))
 }
 
-/// The extension that a statement creates.
 pub(super) fn extension(tokens: &[Token]) -> Option<String> {
     match tokens {
         [create, kind, rest @ ..] if create.is("create") && kind.is("extension") => {

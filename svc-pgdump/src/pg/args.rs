@@ -44,14 +44,11 @@ impl DatabaseArg {
     }
 
     /// The product's own role in the database, its owner: `svc`.
-    #[must_use]
     pub fn owner(&self) -> String {
         given(self.db_user.as_deref()).unwrap_or(&self.service.name).to_owned()
     }
 }
 
-/// A setting that is empty is none.
-#[must_use]
 pub fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
@@ -101,8 +98,6 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// The same as plain settings.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         // Not by clap, for which --password and a setting of the environment would be in conflict.
         let set = || settings::variable("SVC_DB_PASSWORD_FILE").filter(|_| !self.password).map(PathBuf::from);
@@ -123,9 +118,6 @@ impl ConnectionArgs {
     }
 
     /// Works out the server and who connects; nothing is connected yet. `owner` connects where nothing says who.
-    ///
-    /// # Errors
-    /// As [`Settings::resolve`].
     pub fn resolve(&self, call: &Call, owner: &str) -> Result<Target, Failure> {
         Settings { default_user: Some(owner.to_owned()), ..self.settings() }.resolve(call)
     }
@@ -137,16 +129,13 @@ impl ConnectionArgs {
 pub struct Settings {
     /// A host name, an address, or the folder of the socket.
     pub host: Option<String>,
-    /// The port.
     pub port: Option<u16>,
-    /// The database user.
     pub user: Option<String>,
     /// The user of this host to connect as, over the socket. `PGUSER`, `PGPASSWORD`, `PGPASSFILE` and `PGSERVICE` are not
     /// used then, and `SVC_DB_HOST` and `PGHOST` only if they are folders.
     pub as_user: Option<String>,
     /// The database user where nothing else says who; without, the user of this host, as libpq does.
     pub default_user: Option<String>,
-    /// Where the password comes from.
     pub password: PasswordSource,
 }
 

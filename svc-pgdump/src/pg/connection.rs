@@ -31,15 +31,11 @@ pub const SESSION_SETTINGS: &str = "SET role TO none; SET statement_timeout = 0;
     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
     WHERE name IN ('idle_session_timeout', 'transaction_timeout')";
 
-/// Is told what the server remarks.
 pub type Listener = Arc<dyn Fn(&DbError) + Send + Sync>;
 
-/// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// The folder of its socket.
     Socket(PathBuf),
-    /// A host name or an address.
     Host(String),
 }
 
@@ -74,7 +70,6 @@ struct Limit<'a> {
     check: &'a dyn Fn() -> Result<(), Failure>,
 }
 
-/// Which server it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// `server_version`, such as `15.18 (Debian 15.18-0+deb12u1)`.
@@ -86,8 +81,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// The major version, such as 15.
-    #[must_use]
     pub const fn major(&self) -> u32 {
         self.version_num / 10_000
     }
@@ -95,7 +88,6 @@ impl Server {
 
 impl Target {
     /// The host name or the folder of the socket.
-    #[must_use]
     pub fn host(&self) -> String {
         match &self.place {
             Place::Socket(folder) => folder.display().to_string(),
@@ -103,26 +95,20 @@ impl Target {
         }
     }
 
-    /// The port.
-    #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// The database user.
-    #[must_use]
     pub fn user(&self) -> &str {
         &self.user
     }
 
     /// The user of this host that connects, where it is not the caller.
-    #[must_use]
     pub const fn os_user(&self) -> Option<&OsUser> {
         self.os_user.as_ref()
     }
 
     /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
-    #[must_use]
     pub fn is_local(&self) -> bool {
         match (&self.place, self.address) {
             (Place::Socket(_), _) => true,
@@ -132,7 +118,6 @@ impl Target {
     }
 
     /// The room in a folder of the server, where its disk is this host's and tells.
-    #[must_use]
     pub fn free_bytes(&self, folder: &str) -> Option<u64> {
         self.is_local().then(|| file::free_bytes(Path::new(folder))).flatten()
     }
@@ -153,7 +138,6 @@ impl Target {
     }
 
     /// Where the server is, for sentences: `127.0.0.1:5432`, `/var/run/postgresql (port 5432)`.
-    #[must_use]
     pub fn place(&self) -> String {
         match &self.place {
             Place::Socket(folder) => format!("{} (port {})", folder.display(), self.port),
@@ -174,9 +158,6 @@ impl Target {
     }
 
     /// The same; `listener` is told what the server remarks (`NOTICE`, `WARNING`).
-    ///
-    /// # Errors
-    /// As [`Target::connect`].
     pub fn connect_heard(&self, call: &Call, dbname: &str, listener: &Listener) -> Result<Client, Failure> {
         self.watched.call_once(|| watchdog::watch(call.watch(), self.peer()));
         let check = || call.check();
@@ -196,9 +177,6 @@ impl Target {
 
     /// Connects for what must be found out or taken back although the step is to end: neither a signal nor the time limit ends
     /// the wait, which is short.
-    ///
-    /// # Errors
-    /// As [`Target::connect`].
     pub fn connect_at_last(&self, dbname: &str) -> Result<Client, Failure> {
         let limit = Limit { time: self.connect_timeout.min(LAST), check: &|| Ok(()) };
         let unheard: Listener = Arc::new(|_| {});
@@ -321,10 +299,6 @@ fn prepared(mut client: Client) -> Result<Client, Failure> {
     set.map(|()| client).map_err(|error| error::of_query(&error, "prepare the session"))
 }
 
-/// Asks a connected server which one it is.
-///
-/// # Errors
-/// See [`error::of_query`].
 pub fn identify(client: &mut Client) -> Result<Server, Failure> {
     let what = "ask the server for its version";
     let row = client

@@ -40,9 +40,6 @@ impl Environment {
     /// Refuses what a person has asked libpq for, by one of these variables, and what is not done here: it is about who is on
     /// the other end of a connection, so passing over it would be worse than stopping. `harmless` are the values that ask for
     /// nothing.
-    ///
-    /// # Errors
-    /// One of them is set (2).
     pub(super) fn refuse(&self, names: &[&str], harmless: &[&str]) -> Result<(), Failure> {
         let set = names.iter().find(|name| self.text(name).is_some_and(|value| !harmless.contains(&value.as_str())));
         match set {
@@ -69,8 +66,6 @@ impl Environment {
         self.home().map(|home| home.join(".postgresql").join(name)).filter(|path| path.exists())
     }
 
-    /// # Errors
-    /// The variable holds no such number or address (2).
     pub(super) fn value<T: FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         text.trim().parse().map(Some).map_err(|_| {
@@ -132,23 +127,16 @@ const WITHOUT_EFFECT: [&str; 14] = [
     "max_protocol_version",
 ];
 
-/// What a service file says under one name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Service {
-    /// Its name.
     pub(super) name: String,
-    /// The database that it names.
     pub(super) database: Option<String>,
-    /// All else, by libpq's variables.
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
 impl Service {
     /// The service that `PGSERVICE` names: from `PGSERVICEFILE`, else `~/.pg_service.conf`; where that does not have it, from the
     /// host's own file (`PGSYSCONFDIR`).
-    ///
-    /// # Errors
-    /// No file has it (4), a file cannot be read (3, 4, 7), or what it says is wrong or not supported (2).
     pub(super) fn wanted(env: &Environment) -> Result<Option<Self>, Failure> {
         let Some(name) = env.text("PGSERVICE") else { return Ok(None) };
         let mut files: Vec<PathBuf> = Vec::new();

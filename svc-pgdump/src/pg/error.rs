@@ -95,7 +95,6 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
     failure.cause(words(said))
 }
 
-/// The server accepted nothing in time.
 pub(super) fn no_answer(place: &str, time: Duration) -> Failure {
     unreachable(place).cause(format!("no answer within {} s", time.as_secs()))
 }

@@ -16,18 +16,14 @@ use svc_step::{Call, Failure, file};
 
 use super::environment::Environment;
 
-/// Where the password comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PasswordSource {
     /// libpq's own places (`PGPASSWORD`, `PGPASSFILE`, `~/.pgpass`); when the server wants one that is in none of them, the
     /// terminal, if there is one.
     #[default]
     Places,
-    /// libpq's own places and nothing else.
     PlacesOnly,
-    /// The first line of a file.
     File(PathBuf),
-    /// The terminal, asked first.
     Prompt,
 }
 
@@ -72,7 +68,6 @@ impl Passwords {
         }
     }
 
-    /// The password for one connection.
     pub(super) fn of(&self, wanted: &Wanted<'_>) -> Option<Secret> {
         self.fixed.get().cloned().or_else(|| lookup(&self.entries, wanted))
     }
@@ -121,7 +116,6 @@ fn read_entries(path: &Path, named: bool, call: &Call) -> Result<Vec<Entry>, Fai
     Ok(entries)
 }
 
-/// One line.
 #[derive(Debug, Clone)]
 struct Entry {
     fields: [Field; 4],
@@ -226,10 +220,6 @@ fn open_terminal() -> Option<File> {
     (tcgetpgrp(&terminal).ok()? == getpgrp()).then_some(terminal)
 }
 
-/// Asks, without showing what is typed.
-///
-/// # Errors
-/// There is no terminal (3), a signal came, or the time limit passed.
 fn ask_on_terminal(call: &Call) -> Result<Secret, Failure> {
     let no_terminal = || {
         Failure::refused("no_terminal", "There is no terminal to ask for the password on.")
@@ -258,7 +248,6 @@ fn ask_on_terminal(call: &Call) -> Result<Secret, Failure> {
     }
 }
 
-/// The terminal without echo; put back when dropped.
 struct Echo {
     terminal: File,
     before: Termios,

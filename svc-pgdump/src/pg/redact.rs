@@ -6,28 +6,18 @@
 
 use postgres::error::DbError;
 
-/// An answer of the server, by its fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// The SQLSTATE; empty where a client says it.
     pub code: String,
-    /// The message, in the server's language.
     pub message: String,
-    /// What to do, in the server's language.
     pub hint: Option<String>,
-    /// `CONTEXT`.
     pub context: String,
-    /// The table that it is about.
     pub table: Option<String>,
-    /// The column.
     pub column: Option<String>,
-    /// The type.
     pub data_type: Option<String>,
-    /// The constraint.
     pub constraint: Option<String>,
     /// The server's function that says it, and its file.
     pub routine: String,
-    /// The server's source file.
     pub file: String,
 }
 
@@ -49,14 +39,11 @@ impl From<&DbError> for Said {
     }
 }
 
-/// A row of a COPY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Its table, without the schema.
     pub table: String,
     /// Its line in the block; the first one is 1.
     pub line: u64,
-    /// The column, where one is named.
     pub column: Option<String>,
 }
 
@@ -110,7 +97,6 @@ impl Said {
     }
 
     /// The message, or in its place what kind of error it is.
-    #[must_use]
     pub fn message(&self) -> String {
         if !self.quotes() {
             return self.message.trim_end_matches('.').to_owned();
@@ -125,7 +111,6 @@ impl Said {
     }
 
     /// What else may be told: what it is about, the hint, and the row of a COPY.
-    #[must_use]
     pub fn more(&self) -> Vec<String> {
         let names =
             [("table", &self.table), ("column", &self.column), ("type", &self.data_type), ("constraint", &self.constraint)];
@@ -137,7 +122,6 @@ impl Said {
     }
 
     /// The row of a COPY that it is about: `COPY items, line 5, column id: "x"`, in whatever language. The value follows the colon.
-    #[must_use]
     pub fn row(&self) -> Option<Row> {
         let line = self.context.lines().find_map(|line| line.strip_prefix("COPY "))?;
         let place = line.split(':').next().unwrap_or_default().trim_end();
@@ -153,8 +137,6 @@ impl Said {
     }
 }
 
-/// How grave it is, in English.
-#[must_use]
 pub fn severity(said: &DbError) -> String {
     said.parsed_severity().map_or_else(|| "ERROR".to_owned(), |severity| severity.to_string())
 }

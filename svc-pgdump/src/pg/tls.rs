@@ -26,11 +26,8 @@ pub(super) const NO_FILE: &str = "/dev/null/none";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tls {
     mode: Mode,
-    /// Certificates of authorities, where the server's is verified.
     roots: Option<PathBuf>,
-    /// What those authorities have revoked.
     revoked: Option<PathBuf>,
-    /// What we show.
     identity: Option<Identity>,
     binding: Binding,
 }
@@ -65,9 +62,6 @@ impl Tls {
 
     /// `PGSSLMODE` (libpq's default: prefer) and what belongs to it. As in libpq, `require` with a certificate of an authority
     /// at hand (`PGSSLROOTCERT`, `~/.postgresql/root.crt`) is `verify-ca`.
-    ///
-    /// # Errors
-    /// A mode or another demand that is not supported, or something that it needs is not named (2).
     pub(super) fn from_environment(env: &Environment) -> Result<Self, Failure> {
         env.refuse(&["PGSSLCRLDIR", "PGREQUIRESSL"], &["0"])?;
         env.refuse(&["PGGSSENCMODE"], &["disable", "allow", "prefer"])?;
@@ -105,7 +99,6 @@ impl Tls {
         })
     }
 
-    /// Whether we show a certificate.
     pub(super) const fn shows_certificate(&self) -> bool {
         self.identity.is_some()
     }
@@ -153,9 +146,6 @@ impl Tls {
     }
 
     /// The connector; `None` where there is to be no TLS.
-    ///
-    /// # Errors
-    /// A file cannot be read (3, 4) or does not hold what it is to hold (7).
     pub(super) fn connector(&self) -> Result<Option<MakeRustlsConnect>, Failure> {
         if self.mode == Mode::Disable {
             return Ok(None);
@@ -199,7 +189,6 @@ fn mode(asked: Option<&str>, has_roots: bool) -> Result<Mode, Failure> {
 /// More of a file of certificates than this is not read.
 const LONGEST: u64 = 1024 * 1024;
 
-/// Where they lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     /// The certificate, and those of authorities between it and one that the server knows.
@@ -209,8 +198,6 @@ struct Identity {
 }
 
 impl Identity {
-    /// # Errors
-    /// One of the two is there without the other (2).
     fn from_environment(env: &Environment) -> Result<Option<Self>, Failure> {
         let certificate = env.path("PGSSLCERT").or_else(|| env.of_home("postgresql.crt"));
         let key = env.path("PGSSLKEY").or_else(|| certificate.as_ref().and_then(|_| env.of_home("postgresql.key")));
@@ -229,8 +216,6 @@ impl Identity {
         }
     }
 
-    /// # Errors
-    /// A file cannot be read (3, 4), others can read the key (3), or they hold no certificate and its key (7).
     fn shown_by(&self, builder: ConfigBuilder<ClientConfig, WantsClientCert>) -> Result<ClientConfig, Failure> {
         let bad = |what: &str, path: &Path, error: String| {
             Failure::invalid("client_certificate_invalid", format!("{} holds no {what} that can be used.", path.display()))

@@ -17,7 +17,6 @@ const GRACE: Duration = Duration::from_secs(10);
 /// What this process was given by whoever started it is not looked at; more files than this are not open.
 const OWN: std::ops::Range<RawFd> = 3..65_536;
 
-/// Whether a server was given up.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 /// The other end of a connection to a server.
@@ -25,7 +24,6 @@ static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 pub(super) enum Peer {
     /// A socket of that name, whatever its folder is called.
     Socket(OsString),
-    /// A port, whatever the host is called.
     Port(u16),
 }
 
@@ -72,9 +70,6 @@ pub(super) fn is_given_up() -> bool {
 
 /// What a step gives. One that failed of a server that had not answered when the time was over gave up waiting (6): the server may
 /// be as it should (5).
-///
-/// # Errors
-/// Those of the step.
 pub fn timed<T>(call: &Call, ended: StepResult<T>) -> StepResult<T> {
     ended.map_err(|Stopped { failure, result }| {
         let failure = match call.deadline().limit() {

@@ -34,9 +34,6 @@ pub struct AdminArgs {
 
 impl AdminArgs {
     /// Works out server and administrator; nothing is connected yet.
-    ///
-    /// # Errors
-    /// As [`Settings::resolve`].
     pub(crate) fn resolve(&self, call: &Call) -> Result<Target, Failure> {
         let current = OsUser::current();
         let root = current.as_ref().is_some_and(|user| user.uid.is_root());

@@ -10,12 +10,9 @@ use crate::document::Named;
 pub(crate) struct Server {
     /// `server_version_num`, such as 150018.
     pub(crate) version_num: u32,
-    /// `server_version`.
     pub(crate) version: String,
-    /// `pg_control_system().system_identifier`.
     pub(crate) system_identifier: String,
     pub(crate) superuser: bool,
-    /// If the administrator may know it.
     pub(crate) data_directory: Option<String>,
 }
 
@@ -26,8 +23,6 @@ const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rol
 const SESSIONS: &str = "SELECT format('process %s of %s (%s), %s', pid, usename, application_name, state) FROM pg_stat_activity \
     WHERE datid = ANY($1) AND pid <> pg_backend_pid() ORDER BY pid LIMIT 10";
 
-/// # Errors
-/// The user is no administrator (3).
 pub(super) fn server(client: &mut Client) -> Result<Server, Failure> {
     let identity = identify(client)?;
     let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
@@ -71,7 +66,6 @@ pub(crate) fn sessions(client: &mut Client, oids: &[u32]) -> Vec<String> {
 pub(crate) struct Live {
     pub(crate) prepared: Vec<String>,
     pub(crate) subscriptions: Vec<String>,
-    /// Its logical replication slots.
     pub(crate) slots: Vec<String>,
 }
 

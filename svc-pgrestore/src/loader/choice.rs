@@ -38,19 +38,14 @@ pub struct LoaderArgs {
     jobs: Option<u16>,
 }
 
-/// What loads a dump, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chosen {
-    /// Not [`Loader::Auto`] any more.
     pub(crate) loader: Loader,
-    /// Why it is this one, as a sentence.
     pub(crate) because: String,
-    /// Over how many connections.
     pub(crate) jobs: usize,
 }
 
 impl Chosen {
-    /// Its name, as documents have it.
     pub(crate) const fn name(&self) -> &'static str {
         match self.loader {
             Loader::Psql => "psql",
@@ -60,10 +55,6 @@ impl Chosen {
 }
 
 impl LoaderArgs {
-    /// Chooses, before anything is altered.
-    ///
-    /// # Errors
-    /// The fast loader was asked for and cannot load this dump (3), or psql is needed and not installed (4) or not to be used (3).
     pub(crate) fn choose(&self, plan: &Plan, admin: &mut Admin, call: &Call) -> Result<Chosen, Failure> {
         let jobs = self.jobs.map_or_else(|| default_jobs(&admin.target), usize::from).min(plan.widest());
         let free = free_connections(&mut admin.client)?;

@@ -6,12 +6,9 @@ use svc_step::Failure;
 
 use super::failures::{lost, told};
 
-/// One answer of the server that psql reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    /// The line of the dump.
     pub(crate) line: Option<u64>,
-    /// What the server said.
     pub(crate) said: Said,
 }
 
@@ -24,7 +21,6 @@ const SUCCESS: &str = "00";
 /// Warnings, and "no data".
 const WARNINGS: [&str; 2] = ["01", "02"];
 
-/// Every answer in psql's stderr.
 fn all(stderr: &str) -> Vec<Complaint> {
     let mut found: Vec<(Complaint, Vec<&str>)> = Vec::new();
     let mut known = false;
@@ -42,7 +38,6 @@ fn all(stderr: &str) -> Vec<Complaint> {
     found.into_iter().map(|(complaint, rest)| Complaint { said: with_fields(complaint.said, &rest), ..complaint }).collect()
 }
 
-/// `psql:<stdin>:12: FEHLER:  22P02: …`
 fn begun(line: &str) -> Option<Complaint> {
     let (number, rest) = line.strip_prefix(INPUT)?.split_once(": ")?;
     let (code, message) = rest.split_once(":  ")?.1.split_once(": ")?;

@@ -22,11 +22,6 @@ use self::work::Work;
 use super::Load;
 use super::plan::{Build, Item, Plan};
 
-/// Loads by the plan.
-///
-/// # Errors
-/// The server refuses a statement (1) or is lost (5), rows did not arrive (7), the dump cannot be read (1), a signal, or the end
-/// of the time limit.
 pub(super) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan, jobs: usize) -> Result<(), Failure> {
     let mut sessions = Sessions::open(call, &admin.target, load, jobs)?;
     let pids = sessions.pids()?;

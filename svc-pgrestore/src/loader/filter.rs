@@ -13,35 +13,27 @@ const SERVER_WITH_TRANSACTION_TIMEOUT: u32 = 170_000;
 /// wanted any more, could not be cleaned up; and two databases would share one slot of the publishing server.
 const OF_SUBSCRIPTIONS: [&[u8]; 3] = [b"CREATE SUBSCRIPTION ", b"ALTER SUBSCRIPTION ", b"COMMENT ON SUBSCRIPTION "];
 
-/// Passes a dump on, piece by piece.
 #[derive(Debug)]
 pub struct Filter {
     server: u32,
     statement: Passing,
 }
 
-/// What becomes of the statement that passes by.
 #[derive(Debug)]
 enum Passing {
     /// These first bytes of it do not tell yet.
     Held(Vec<u8>),
-    /// It is sent.
     Sent,
-    /// It is left out.
     LeftOut,
 }
 
 impl Filter {
     /// For a server of that `server_version_num`.
-    #[must_use]
     pub fn new(server: u32) -> Self {
         Self { server, statement: Passing::Held(Vec::new()) }
     }
 
     /// Sends what is to be sent of a piece.
-    ///
-    /// # Errors
-    /// `out` takes no more.
     pub fn pass(&mut self, piece: Piece<'_>, out: &mut impl Write) -> io::Result<()> {
         match piece.kind {
             Kind::Command | Kind::Comment => lines_of(piece.bytes, out),
@@ -77,10 +69,6 @@ impl Filter {
         Ok(())
     }
 
-    /// The dump has ended.
-    ///
-    /// # Errors
-    /// `out` takes no more.
     pub fn finish(self, out: &mut impl Write) -> io::Result<()> {
         if let Passing::Held(held) = self.statement {
             out.write_all(&held)?;

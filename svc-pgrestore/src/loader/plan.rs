@@ -13,33 +13,25 @@ use super::statement::{Nature, Setting, Table, is_of_columns, nature};
 /// A statement longer than this is not held in memory, so psql has to load it.
 const LONGEST_STATEMENT: usize = 16 * 1024 * 1024;
 
-/// A part of the dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Where it begins.
     pub(crate) at: Position,
-    /// Its bytes.
     pub(crate) size: u64,
 }
 
-/// A COPY block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopyBlock {
     /// Its table; `None` where the statement is not as pg_dump writes it, or stands in a transaction of the dump's own. It is
     /// loaded as it stands then, alone.
     pub(crate) table: Option<Table>,
-    /// `COPY … FROM stdin;`.
     pub(crate) statement: Span,
     /// Its rows, without the line that ends them.
     pub(crate) rows: Span,
-    /// How many they are.
     pub(crate) row_count: u64,
 }
 
-/// An index, a key or a foreign key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Build {
-    /// The statement.
     pub(crate) statement: Span,
     /// The tables at which it is, and whether it must be alone there.
     pub(crate) tables: Vec<(Table, Sharing)>,
@@ -49,19 +41,14 @@ pub(crate) struct Build {
     pub(crate) weight: u64,
 }
 
-/// Who else may be at a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// Others of this kind.
     Shared,
-    /// Nobody.
     Alone,
 }
 
-/// A part of the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// Statements one after another.
     Serial(Span),
     /// Where sequences stand, directly behind COPY blocks.
     Sequences(Span),
@@ -71,10 +58,8 @@ pub(crate) enum Item {
     Builds(Vec<Build>),
 }
 
-/// The plan of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// What is loaded, in order.
     pub(crate) items: Vec<Item>,
     /// Why the dump is better loaded by psql, as a sentence; `None` where nothing speaks for that.
     pub(crate) obstacle: Option<&'static str>,
@@ -83,16 +68,12 @@ pub(crate) struct Plan {
 /// How many statements of a kind run side by side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// COPY blocks.
     pub(crate) copies: usize,
-    /// Indexes and keys.
     pub(crate) indexes: usize,
-    /// Foreign keys.
     pub(crate) foreign_keys: usize,
 }
 
 impl Plan {
-    /// What runs side by side.
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for item in &self.items {
@@ -124,22 +105,18 @@ impl Plan {
     }
 }
 
-/// Makes the plan while the dump passes by.
 #[derive(Debug, Default)]
 pub(crate) struct Planner {
     plan: Plan,
     /// The statement that passes by, and where it began.
     unit: Vec<u8>,
     begun: Option<Position>,
-    /// The block whose rows pass by.
     block: Option<CopyBlock>,
     in_transaction: bool,
-    /// Bytes of rows of each table.
     sizes: BTreeMap<Table, u64>,
 }
 
 impl Planner {
-    /// The next piece of the dump.
     pub(crate) fn piece(&mut self, piece: Piece<'_>) {
         match piece.kind {
             Kind::Statement => self.statement_piece(piece),
@@ -149,7 +126,6 @@ impl Planner {
         }
     }
 
-    /// The dump has ended.
     pub(crate) fn finish(mut self) -> Plan {
         self.without_rows();
         let Self { mut plan, sizes, .. } = self;

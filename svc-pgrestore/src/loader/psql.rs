@@ -36,9 +36,6 @@ const UNASSIGNED: u32 = 0x7F00_0000;
 const UNASSIGNED_LOW: std::ops::RangeInclusive<u32> = 65_520..=65_533;
 
 /// Whether psql can be run, connects as it will, and knows its restricted mode: found out before anything is altered.
-///
-/// # Errors
-/// It is not installed (4), too old (3), or does not connect (3).
 pub(super) fn available(call: &Call, target: &Target) -> Result<(), Failure> {
     let mut version = Command::new("psql");
     version.arg("--version");
@@ -112,12 +109,10 @@ fn unassigned() -> Result<Uid, Failure> {
     })
 }
 
-/// No user has that number.
 fn is_free(uid: Uid) -> bool {
     !matches!(User::from_uid(uid), Ok(Some(_)))
 }
 
-/// psql and its arguments.
 fn words() -> Vec<&'static str> {
     let mut words = vec!["-X", "--no-password", "-q", "-v", "ON_ERROR_STOP=1", "-c", SESSION_SETTINGS, "-c", ARRAY_NULLS];
     // With the SQLSTATE of each answer: it tells which of them quote the values of rows.
@@ -176,7 +171,6 @@ fn command(target: &Target, database: &str) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// The dump as it passes by, counted.
 struct Counted<'a, R> {
     input: R,
     read: u64,

@@ -17,33 +17,25 @@ pub(crate) enum Nature {
     Key(Table),
     /// `ADD CONSTRAINT … FOREIGN KEY`: the table, and the one that it refers to.
     ForeignKey(Table, Table),
-    /// A transaction begins.
     Begin,
-    /// A transaction ends.
     End,
     /// A setting of the session, which holds for every statement after it.
     Setting(Setting),
-    /// `SELECT pg_catalog.setval('sequence', number, boolean)`.
     Sequence,
     /// Something is dropped, which in a fresh database is not there (`--clean`).
     Drop,
-    /// Anything else.
     Other,
 }
 
-/// What a setting of the session says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// In which encoding the dump is: whether it is UTF-8.
     Encoding {
-        /// It is.
         is_utf8: bool,
     },
-    /// Anything else.
     Other,
 }
 
-/// Judges a whole statement.
 pub(crate) fn nature(statement: &str) -> Nature {
     const FIRST: [&str; 11] =
         ["COPY", "CREATE", "ALTER", "SET", "RESET", "SELECT", "BEGIN", "START", "COMMIT", "END", "ROLLBACK"];
@@ -72,7 +64,6 @@ fn is_of_no_interest(first: &str, statement: &str) -> bool {
     !of_interest.iter().any(starts)
 }
 
-/// The tokens that are left to read.
 #[derive(Debug, Clone, Copy)]
 struct Words<'a>(&'a [Token]);
 
@@ -112,7 +103,6 @@ impl Words<'_> {
         if self.mark('.') { Some(format!("{first}.{}", self.name()?)) } else { Some(first) }
     }
 
-    /// A list of names in parentheses.
     fn names(&mut self) -> Option<()> {
         if !self.mark('(') {
             return None;
@@ -128,7 +118,6 @@ impl Words<'_> {
         }
     }
 
-    /// Nothing but the semicolon is left.
     fn is_over(mut self) -> bool {
         self.mark(';') && self.0.is_empty()
     }

@@ -15,14 +15,11 @@ pub(crate) struct Exchange {
     pub(crate) run: RunId,
     /// Whether it goes back: what a swap replaced becomes live again.
     pub(crate) back: bool,
-    /// The name that is exchanged.
     pub(crate) database: String,
     pub(crate) system_identifier: String,
     /// What becomes the live database, with the name that it has before.
     pub(crate) incoming: Named,
-    /// What the live database is called afterwards.
     pub(crate) previous_name: String,
-    /// Its OID, once it is known.
     pub(crate) previous_oid: Option<u32>,
 }
 
@@ -35,8 +32,6 @@ pub(crate) enum Standing {
 }
 
 impl Exchange {
-    /// # Errors
-    /// The copy is gone (4), somebody renamed it (3), or the name for what is replaced is taken (3).
     pub(crate) fn standing(&self, catalog: &[Named]) -> Result<Standing, Failure> {
         let named = |name: &str| catalog.iter().find(|one| one.name == name);
         let incoming = catalog.iter().find(|one| one.oid.is_some() && one.oid == self.incoming.oid).ok_or_else(|| {
@@ -63,9 +58,6 @@ impl Exchange {
     }
 
     /// The same if the copy surely exists under its own name.
-    ///
-    /// # Errors
-    /// The name for what is replaced is taken (3).
     pub(crate) fn ready(&self, catalog: &[Named]) -> Result<Standing, Failure> {
         let named = |name: &str| catalog.iter().find(|one| one.name == name);
         let Some(live) = named(&self.database) else { return Ok(Standing::Ready { previous: None }) };
@@ -105,7 +97,6 @@ impl Exchange {
         plan
     }
 
-    /// The document, before the swap.
     pub(crate) fn planned(&self, previous: Option<Named>, plan: Vec<Action>) -> Swapped {
         Swapped {
             run: self.run.to_string(),
@@ -142,7 +133,6 @@ impl Exchange {
         }
     }
 
-    /// The same swap once more, to finish it.
     pub(crate) fn again(swapped: &Swapped) -> Result<Self, Failure> {
         let forward = Self::forward(&swapped.database, &swapped.system_identifier, &swapped.incoming, run_of(&swapped.run)?);
         let previous = swapped.previous.as_ref();
@@ -155,9 +145,6 @@ impl Exchange {
     }
 
     /// The way back: what was replaced becomes live again, and what had come in gets its name back.
-    ///
-    /// # Errors
-    /// There is nothing to go back to (4).
     pub(crate) fn back(swapped: &Swapped) -> Result<Self, Failure> {
         let nothing = |why: &str| {
             Failure::not_found("previous_not_found", format!("There is nothing to go back to: {why}."))
@@ -179,7 +166,6 @@ impl Exchange {
     }
 }
 
-/// The run of a document.
 pub(crate) fn run_of(text: &str) -> Result<RunId, Failure> {
     text.parse().map_err(|_| {
         Failure::usage("from_damaged", format!("The --from document has the invalid run ID `{text}`."))

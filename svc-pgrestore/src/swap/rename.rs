@@ -27,17 +27,12 @@ const LOOK: Duration = Duration::from_millis(100);
 
 const SESSIONS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
 
-/// What came of one attempt.
 enum Tried {
     Done,
     InUse(Failure),
 }
 
 /// Exchanges the names. Gives how many sessions were ended.
-///
-/// # Errors
-/// Sessions come back again and again (5), the server says no (1, 3), or the connection is lost (5); a signal between two
-/// attempts. In all these cases nothing has changed, unless the effects of the call say that nobody knows.
 pub(crate) fn rename(admin: &mut Admin, call: &Call, exchange: &Exchange, previous: Option<&Named>) -> Result<u64, Failure> {
     let oids: Vec<u32> = [exchange.incoming.oid, previous.and_then(|previous| previous.oid)].into_iter().flatten().collect();
     let mut second = admin.target.connect(call, MAINTENANCE)?;
@@ -82,7 +77,6 @@ enum Stop<'a> {
     Lost(Attempt<'a>, i32, Failure),
 }
 
-/// Which database is to have which name.
 type Renamed = [(String, Option<u32>)];
 
 fn insist<'a>(client: &mut Client, call: &'a Call, statements: &[String], renamed: &Renamed) -> Result<(), Stop<'a>> {
@@ -151,10 +145,8 @@ fn in_use(refused: &Failure) -> Failure {
     failure
 }
 
-/// What came of ending the sessions.
 #[derive(Debug, Default)]
 struct Ender {
-    /// Those that were ended.
     ended: BTreeSet<i32>,
     /// Why the server last did not end one, in its own words.
     refused: Option<String>,

@@ -32,29 +32,22 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 pub(super) struct CertificateVerifier {
     /// Wants the certificate to be signed by an authority.
     signed: Option<Signed>,
-    /// Wants the host's name in it too.
     by_name: bool,
     provider: Arc<CryptoProvider>,
 }
 
-/// The two who know whether it is.
 #[derive(Debug)]
 struct Signed {
     webpki: Arc<WebPkiServerVerifier>,
-    /// For what webpki does not read.
     plain: Authorities,
 }
 
 impl CertificateVerifier {
-    /// Lets any server pass.
     pub(super) const fn none(provider: Arc<CryptoProvider>) -> Self {
         Self { signed: None, by_name: false, provider }
     }
 
     /// Lets servers pass whose certificate one of the authorities has signed, and nobody revoked.
-    ///
-    /// # Errors
-    /// A file cannot be read (3, 4) or does not hold what it is to hold (7).
     pub(super) fn signed_by(
         roots: &Path,
         revoked: Option<&Path>,
@@ -222,10 +215,6 @@ impl Authorities {
         own.issuer == own.subject && self.roots.contains(certificate)
     }
 
-    /// One of the authorities stands for the certificate.
-    ///
-    /// # Errors
-    /// None does, it has expired or is not valid yet, or is revoked.
     fn stand_for(&self, leaf: &Certificate, between: &[CertificateDer<'_>], now: UnixTime) -> Result<(), Error> {
         in_time(leaf, now)?;
         let own = &leaf.tbs_certificate;
@@ -305,9 +294,6 @@ impl Authorities {
 }
 
 /// The host's name is in the certificate: as another name, or in the subject where it has no other names, as for libpq.
-///
-/// # Errors
-/// It is not.
 fn is_named(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
     let other = Error::from(CertificateError::NotValidForName);
     let read = Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
@@ -327,9 +313,6 @@ fn is_called(own: &str, host: &str) -> bool {
 }
 
 /// The server has the key of its certificate of version 1.
-///
-/// # Errors
-/// It has not.
 fn has_key(
     certificate: &Certificate,
     message: &[u8],
@@ -395,7 +378,6 @@ fn extension<'a, T: Decode<'a> + x509_cert::der::oid::AssociatedOid>(
     Ok(found.map(|(_, own)| own))
 }
 
-/// A public key, and what kind it is.
 fn key_of(key: &SubjectPublicKeyInfoOwned) -> Result<(&[u8], Vec<u8>), Error> {
     Ok((key.subject_public_key.raw_bytes(), inner(&key.algorithm)?))
 }

@@ -11,7 +11,6 @@ use super::work::Work;
 /// How often a statement is tried that gives way to another session (the server's own cleaning, for example).
 const TRIES: u32 = 5;
 
-/// Builds one of them.
 pub(super) fn one(work: &Work<'_>, client: &mut Client, build: &Build) -> Result<(), Failure> {
     let sql = work.text(build.statement)?;
     work.at(&shown(&sql));

@@ -56,7 +56,6 @@ fn send(work: &Work<'_>, client: &mut Client, block: &CopyBlock, copy: &str) -> 
     )]))
 }
 
-/// Why the rows did not get through.
 enum Stopped {
     Unread(Unread),
     Server(Error),
@@ -69,7 +68,6 @@ impl From<Unread> for Stopped {
     }
 }
 
-/// The server's own count of the rows.
 fn write(work: &Work<'_>, mut writer: CopyInWriter<'_>, block: &CopyBlock, what: &str) -> Result<u64, Stopped> {
     work.read(block.rows, &mut Vec::new(), |bytes| {
         writer.write_all(bytes).map_err(|error| match error.into_inner().map(|inner| inner.downcast::<Error>()) {

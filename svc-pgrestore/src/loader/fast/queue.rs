@@ -24,12 +24,10 @@ pub(super) struct Task<'a, T> {
     pub(super) weight: u64,
     /// Tasks of earlier phases come first, at the same tables.
     pub(super) phase: usize,
-    /// At all tables, not only at its own.
     pub(super) waits_for_all: bool,
 }
 
 impl<'a, T> Task<'a, T> {
-    /// One that waits for nothing but its tables.
     pub(super) const fn at_once(item: T, tables: Vec<(&'a str, Sharing)>, weight: u64) -> Self {
         Self { item, tables, weight, phase: 0, waits_for_all: false }
     }
@@ -78,11 +76,9 @@ struct State<T> {
     /// All tasks that are not done, by phase; and those that wait until the earlier ones are.
     phases: BTreeMap<usize, usize>,
     waiting_for_all: BTreeMap<usize, Vec<usize>>,
-    /// How many tasks are not done.
     left: usize,
 }
 
-/// A task, its tables told by numbers.
 struct Waiting<T> {
     item: T,
     tables: Vec<(usize, Sharing)>,
@@ -92,7 +88,6 @@ struct Waiting<T> {
     waits: usize,
 }
 
-/// A table.
 #[derive(Default)]
 struct Place {
     /// Who is at it: with nobody else allowed, or others of the kind.

@@ -32,14 +32,12 @@ fn failure(error: &Error, line: u64) -> Failure {
     told(Some(line), &Said::from(said), &pg::severity(said), false)
 }
 
-/// Where in the statement the server found it.
 fn line_within(said: &DbError, sql: &str, at: Position) -> u64 {
     let Some(ErrorPosition::Original(letter)) = said.position() else { return at.line };
     let before = usize::try_from(*letter).unwrap_or(1).saturating_sub(1);
     at.line + sql.chars().take(before).filter(|letter| *letter == '\n').count() as u64
 }
 
-/// An error with what caused it.
 struct Chain<'a>(&'a dyn std::error::Error);
 
 impl std::fmt::Display for Chain<'_> {

@@ -80,7 +80,6 @@ fn execute(work: &Work<'_>, sessions: &mut Sessions, sql: &str, at: Position) ->
     sessions.first.batch_execute(sql).map_err(|error| told(&error))
 }
 
-/// The start of a statement, on one line.
 pub(super) fn shown(sql: &str) -> String {
     let words: Vec<&str> = sql.split_whitespace().take(8).collect();
     words.join(" ").trim_end_matches(';').chars().take(SHOWN).collect()

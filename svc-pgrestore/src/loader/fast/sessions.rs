@@ -23,11 +23,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// From this `server_version_num` on a server can look whether the client is still there.
 const CONNECTION_CHECKS: u32 = 140_000;
 
-/// The connections, at least one.
 pub(super) struct Sessions {
     /// The one that statements run on which run alone.
     pub(super) first: Client,
-    /// Those that work beside it.
     pub(super) others: Vec<Client>,
     warnings: Warnings,
 }
@@ -45,17 +43,14 @@ impl Sessions {
         Ok(Self { first, others, warnings })
     }
 
-    /// The server's numbers of the sessions.
     pub(super) fn pids(&mut self) -> Result<Vec<i32>, Failure> {
         self.all().map(session_pid).collect()
     }
 
-    /// All of them.
     pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
-    /// What the server warns of.
     pub(super) fn warnings(&self) -> Warnings {
         self.warnings.clone()
     }
@@ -86,7 +81,6 @@ pub(super) fn gone(call: &Call, admin: &mut Admin, pids: &[i32]) -> Result<(), F
     }
 }
 
-/// The first warnings of the server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -101,7 +95,6 @@ impl Warnings {
         })
     }
 
-    /// Tells them.
     pub(super) fn tell(&self, call: &Call) {
         for warning in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             call.warn("load_warning", format!("The server warned during the load: {warning}."));

@@ -9,10 +9,8 @@ use svc_step::Failure;
 
 use super::super::plan::CopyBlock;
 
-/// What the server says of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Its OID.
     pub(super) oid: u32,
     /// Whether it is an ordinary table without rows, of which nothing is odd.
     pub(super) is_plain: bool,
@@ -20,12 +18,9 @@ pub(super) struct Facts {
     pub(super) ancestors: Vec<u32>,
 }
 
-/// Blocks that are loaded at one time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Round<'a> {
-    /// Side by side.
     Together(Vec<&'a CopyBlock>),
-    /// One, with nothing beside it.
     Alone(&'a CopyBlock),
 }
 

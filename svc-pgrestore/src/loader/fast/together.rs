@@ -8,7 +8,6 @@ use super::work::Work;
 use super::{builds, copies};
 use svc_step::Failure;
 
-/// A block or a build.
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Copy(&'a CopyBlock),
@@ -34,7 +33,6 @@ pub(super) fn run(work: &Work<'_>, sessions: &mut Sessions, blocks: &[CopyBlock]
     phases.iter().try_for_each(|builds| self::builds(work, sessions, builds))
 }
 
-/// Builds all of them; the heaviest begin.
 pub(super) fn builds(work: &Work<'_>, sessions: &mut Sessions, builds: &[Build]) -> Result<(), Failure> {
     side_by_side(work, sessions, builds.iter().map(|one| build(one, 0)).collect())
 }

@@ -14,7 +14,6 @@ use super::super::plan::Span;
 /// How much of the dump is read at once.
 pub(super) const CHUNK: usize = 256 * 1024;
 
-/// A load under way.
 pub(super) struct Work<'a> {
     dump: &'a DumpFile,
     /// `server_version_num`.
@@ -51,7 +50,6 @@ impl<'a> Work<'a> {
         !self.failed.swap(true, Ordering::SeqCst)
     }
 
-    /// What is at work just now.
     pub(super) fn at(&self, what: &str) {
         if self.progress.is_shown() {
             let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
@@ -60,13 +58,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// So many bytes of the dump are done.
     pub(super) fn advance(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.progress.set(done, self.total);
     }
 
-    /// These rows were sent.
     pub(super) fn rows_sent(&self, rows: &[u8], what: &str) {
         if self.progress.is_shown() {
             self.rows.fetch_add(memchr::memchr_iter(b'\n', rows).count() as u64, Ordering::Relaxed);
@@ -100,7 +96,6 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// A statement of the dump.
     pub(super) fn text(&self, span: Span) -> Result<String, Failure> {
         let mut bytes = Vec::new();
         self.read(span, &mut Vec::new(), |piece| {

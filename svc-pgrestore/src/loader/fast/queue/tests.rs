@@ -18,7 +18,6 @@ const fn shared(table: &str) -> (&str, Sharing) {
     (table, Sharing::Shared)
 }
 
-/// The next task, if any may begin.
 fn next<T: Copy>(queue: &Queue<T>) -> Option<(usize, T)> {
     queue.state().take()
 }
