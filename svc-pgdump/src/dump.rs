@@ -89,23 +89,20 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     }
     properties.text_sha256 = Some(dump.sha256.clone());
     let text = properties.to_text()?;
-    result.fill(dump, &text);
+    let result = Dumped {
+        row_count: dump.row_count(),
+        size_bytes: Some(dump.file_size_bytes()),
+        sha256: Some(dump.file_sha256().to_owned()),
+        text_size_bytes: Some(dump.size_bytes),
+        text_sha256: Some(dump.sha256),
+        properties_sha256: Some(file::hex(&Sha256::digest(&text))),
+        tables: dump.tables,
+        roles: dump.roles,
+        extensions: dump.extensions,
+        has_large_objects: dump.has_large_objects,
+        ..result
+    };
     publish(call, partial, &path, existing, &text, result)
-}
-
-impl Dumped {
-    fn fill(&mut self, dump: Dump, properties: &str) {
-        self.row_count = dump.row_count();
-        self.size_bytes = Some(dump.file_size_bytes());
-        self.sha256 = Some(dump.file_sha256().to_owned());
-        self.text_size_bytes = Some(dump.size_bytes);
-        self.text_sha256 = Some(dump.sha256);
-        self.properties_sha256 = Some(file::hex(&Sha256::digest(properties)));
-        self.tables = dump.tables;
-        self.roles = dump.roles;
-        self.extensions = dump.extensions;
-        self.has_large_objects = dump.has_large_objects;
-    }
 }
 
 /// Where the dump goes: a database's name may hold a slash, a file's may not.
@@ -187,7 +184,7 @@ fn write(
     let writer = Writer::start(partial.file(), args.compress).map_err(fault)?;
     let mut stuck = false;
     let passed = running.pieces(call, |piece| {
-        examiner.feed(&piece);
+        examiner.feed(&piece, &mut |_| ());
         if !writer.take(piece) {
             stuck = true;
             return Err(Failure::failed("internal", "The dump's file takes no more."));

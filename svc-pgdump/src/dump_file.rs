@@ -86,13 +86,9 @@ impl DumpFile {
         self.compression.is_none() || self.segments.get().is_some_and(Segments::are_short)
     }
 
-    /// Reads it through, once. A dump that is not whole is no failure here: [`Dump::reason`] says it.
-    pub fn examine(&self, call: &Call) -> Result<Dump, Failure> {
-        self.examine_beside(call, &mut |_| ())
-    }
-
-    /// The same; `beside` is given the pieces too. Reading with decompressing has a thread of its own, and hashing another.
-    pub fn examine_beside(&self, call: &Call, beside: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
+    /// Reads it through, once; `beside` is given the pieces too. Reading with decompressing has its own thread, and so has hashing. An
+    /// incomplete dump is no failure here: [`Dump::reason`] tells.
+    pub fn examine(&self, call: &Call, beside: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
         let (size, _) = self.opened;
         // How far it is, is told by what is read of the file; of a compressed one that is not known here.
         let total = if self.compression.is_some() { 0 } else { size };
@@ -107,7 +103,7 @@ impl DumpFile {
             // Where this ends early, nobody takes what the reader has, and it ends too.
             for piece in pieces {
                 call.check()?;
-                examiner.feed_beside(&piece, beside);
+                examiner.feed(&piece, beside);
                 progress.set(examiner.size_bytes(), total);
             }
             Ok::<_, Failure>((reader.join().map_err(fault)?, hasher.join().map_err(fault)?))

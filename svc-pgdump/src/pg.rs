@@ -11,7 +11,7 @@ mod watchdog;
 
 pub use self::args::{ConnectionArgs, DatabaseArg, Settings, database_name, given};
 pub use self::connection::{Listener, Place, SESSION_SETTINGS, Server, Target, identify};
-pub use self::error::{MAINTENANCE, of_query, words};
+pub use self::error::{MAINTENANCE, chain, of_query, words};
 pub use self::password::PasswordSource;
 pub use self::redact::{Row, Said, severity};
 pub use self::watchdog::timed;

@@ -71,7 +71,7 @@ impl Input {
     pub(crate) fn examine(&mut self, call: &Call) -> Result<(Dump, Plan), Failure> {
         let path = self.dump.path();
         let mut planner = Planner::default();
-        let dump = self.dump.examine_beside(call, &mut |piece| planner.piece(piece))?.require_complete(path)?;
+        let dump = self.dump.examine(call, &mut |piece| planner.piece(piece))?.require_complete(path)?;
         match &self.recorded {
             Some(recorded) => check(path, recorded, &dump)?,
             None => self.properties = self.properties.take().filter(|properties| properties.belong(call, &dump, path)),

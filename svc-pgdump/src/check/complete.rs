@@ -1,7 +1,5 @@
-//! Is a plain dump whole, what does it hold, and what does it need? Found out in one pass, while it is written or read.
-//!
-//! A dump proves itself by its header, its last comment, the key of `\restrict` that `\unrestrict` repeats, and by ending
-//! between two statements. Its checksum and the rows of its COPY blocks then prove it against its document.
+//! Is a plain dump complete, what does it hold, and what does it need? Found out in one pass, while it is written or read. A complete
+//! one has its header, its last comment, the key of `\restrict` repeated by `\unrestrict`, and ends between two statements.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -53,13 +51,13 @@ impl fmt::Display for TableRows {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dump {
     pub size_bytes: u64,
     pub sha256: String,
     /// Its file, where that is compressed; else it is the text.
     pub packed: Option<Packed>,
-    /// Why it is not whole, as a clause ("it ends inside a COPY block"); `None` for a whole dump.
+    /// Why it is incomplete, as a clause ("it ends inside a COPY block").
     pub reason: Option<String>,
     /// The server that it is of, as its header says: `15.18 (Debian 15.18-0+deb12u1)`.
     pub server_version: Option<String>,
@@ -70,8 +68,7 @@ pub struct Dump {
     /// Roles that must be there before it is loaded, sorted.
     pub roles: Vec<String>,
     pub extensions: Vec<String>,
-    /// Commands to psql other than `\restrict` and `\unrestrict`, such as `\connect db`: dumps with `--create` or of a whole
-    /// cluster have them.
+    /// Commands to psql other than `\restrict` and `\unrestrict`, such as `\connect db` (`pg_dump --create`).
     pub commands: Vec<String>,
     pub statement_count: u64,
     /// Whether it holds INSERT statements (`--inserts`), whose rows are not counted.
@@ -105,10 +102,6 @@ impl Dump {
         self.tables.iter().map(|table| table.row_count).sum()
     }
 
-    /// The dump, if it is whole.
-    ///
-    /// # Errors
-    /// It is not (7).
     pub fn require_complete(self, path: &Path) -> Result<Self, Failure> {
         match &self.reason {
             None => Ok(self),
@@ -117,7 +110,6 @@ impl Dump {
     }
 }
 
-/// The refusal of a dump that is not whole.
 pub fn incomplete(path: &Path, reason: &str) -> Failure {
     Failure::invalid("dump_incomplete", format!("The dump {} is incomplete: {reason}.", path.display()))
         .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
@@ -137,12 +129,8 @@ pub struct Examiner {
 }
 
 impl Examiner {
-    pub fn feed(&mut self, bytes: &[u8]) {
-        self.feed_beside(bytes, &mut |_| ());
-    }
-
-    /// The same; `beside` is given the pieces too.
-    pub fn feed_beside(&mut self, bytes: &[u8], beside: &mut impl FnMut(Piece<'_>)) {
+    /// `beside` is given the pieces too.
+    pub fn feed(&mut self, bytes: &[u8], beside: &mut impl FnMut(Piece<'_>)) {
         self.size += bytes.len() as u64;
         if self.seen.start.len() < 8 {
             self.seen.start.extend(bytes.iter().take(8 - self.seen.start.len()));
@@ -164,11 +152,11 @@ impl Examiner {
     }
 
     pub fn last_table(&self) -> Option<&TableRows> {
-        self.seen.tables.last()
+        self.seen.dump.tables.last()
     }
 
     pub const fn tables_count(&self) -> usize {
-        self.seen.tables.len()
+        self.seen.dump.tables.len()
     }
 
     /// All bytes have passed; whoever let them pass has hashed them.
@@ -183,20 +171,10 @@ impl Examiner {
         Dump {
             size_bytes: size,
             sha256,
-            packed: None,
             reason,
-            server_version: seen.server_version,
-            pg_dump_version: seen.pg_dump_version,
-            tables: seen.tables,
             roles: seen.roles.into_iter().collect(),
             extensions: seen.extensions.into_iter().collect(),
-            commands: seen.commands,
-            statement_count: seen.statement_count,
-            has_inserts: seen.has_inserts,
-            sets_transaction_timeout: seen.sets_transaction_timeout,
-            has_large_objects: seen.has_large_objects,
-            has_subscriptions: seen.has_subscriptions,
-            sets_internal_option: seen.sets_internal_option,
+            ..seen.dump
         }
     }
 }
@@ -212,18 +190,9 @@ struct Seen {
     trailer: Trailer,
     restrict_key: Option<String>,
     unrestrict_key: Option<String>,
-    server_version: Option<String>,
-    pg_dump_version: Option<String>,
-    tables: Vec<TableRows>,
+    dump: Dump,
     roles: BTreeSet<String>,
     extensions: BTreeSet<String>,
-    commands: Vec<String>,
-    statement_count: u64,
-    has_inserts: bool,
-    sets_transaction_timeout: bool,
-    has_large_objects: bool,
-    has_subscriptions: bool,
-    sets_internal_option: bool,
     /// Whether it sets `standard_conforming_strings` otherwise than pg_dump does.
     sets_strings: bool,
     /// Whether it has a COPY from or to a file or a program of the server.
@@ -247,7 +216,7 @@ impl Seen {
             Kind::Space | Kind::RowsEnd | Kind::Unread => return,
             Kind::Rows => {
                 let rows = memchr::memchr_iter(b'\n', piece.bytes).count() as u64;
-                if let Some(table) = self.tables.last_mut() {
+                if let Some(table) = self.dump.tables.last_mut() {
                     table.row_count += rows;
                 }
                 return;
@@ -272,7 +241,7 @@ impl Seen {
 
     fn comment(&mut self, text: &str) {
         match text {
-            "-- PostgreSQL database dump" if self.statement_count == 0 => self.header = true,
+            "-- PostgreSQL database dump" if self.dump.statement_count == 0 => self.header = true,
             "-- PostgreSQL database cluster dump" => self.cluster = true,
             "-- PostgreSQL database dump complete" => self.trailer = Trailer::Line,
             "--" => {
@@ -283,10 +252,10 @@ impl Seen {
             other => {
                 self.trailer = Trailer::None;
                 if let Some(version) = other.strip_prefix("-- Dumped from database version ") {
-                    self.server_version.get_or_insert_with(|| version.to_owned());
+                    self.dump.server_version.get_or_insert_with(|| version.to_owned());
                 }
                 if let Some(version) = other.strip_prefix("-- Dumped by pg_dump version ") {
-                    self.pg_dump_version.get_or_insert_with(|| version.to_owned());
+                    self.dump.pg_dump_version.get_or_insert_with(|| version.to_owned());
                 }
             }
         }
@@ -301,26 +270,26 @@ impl Seen {
             self.unrestrict_key = Some(key.to_owned());
         } else {
             self.trailer = Trailer::None;
-            self.commands.push(text.to_owned());
+            self.dump.commands.push(text.to_owned());
         }
     }
 
     fn statement(&mut self, text: &str, whole: bool) {
         self.trailer = Trailer::None;
-        self.statement_count += 1;
+        self.dump.statement_count += 1;
         self.sets_strings |= sets_strings(text, whole);
         let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
         if starts("INSERT ") {
-            self.has_inserts = true;
+            self.dump.has_inserts = true;
         } else if starts("SET client_encoding") {
             let named = tokens::tokens(text).into_iter().find_map(|token| token.text().map(Text::named));
             self.encoding = named.unwrap_or_default();
         } else if starts("SET transaction_timeout") {
-            self.sets_transaction_timeout = true;
+            self.dump.sets_transaction_timeout = true;
         } else if starts("SELECT pg_catalog.lo_create") || starts("SELECT pg_catalog.lo_open") {
-            self.has_large_objects = true;
+            self.dump.has_large_objects = true;
         } else if starts("CREATE SUBSCRIPTION ") {
-            self.has_subscriptions = true;
+            self.dump.has_subscriptions = true;
         } else if tokens::starts_with_word(text, "COPY") {
             self.copy(text);
         } else if whole {
@@ -328,7 +297,7 @@ impl Seen {
             if named.iter().any(|start| starts(start)) {
                 let tokens = tokens::tokens(text);
                 self.roles.extend(tokens::roles(&tokens));
-                self.sets_internal_option |= tokens::sets_option(&tokens, INTERNAL_OPTION);
+                self.dump.sets_internal_option |= tokens::sets_option(&tokens, INTERNAL_OPTION);
             } else if starts("CREATE EXTENSION") {
                 self.extensions.extend(tokens::extension(&tokens::tokens(text)));
             }
@@ -340,7 +309,7 @@ impl Seen {
         let from_stdin = matches!(tokens.as_slice(), [.., from, stdin, Token::Mark(';')] if from.is("from") && stdin.is("stdin"));
         self.copies_elsewhere |= !from_stdin;
         if let Some((schema, name)) = copy_target(&tokens) {
-            self.tables.push(TableRows { schema, name, row_count: 0 });
+            self.dump.tables.push(TableRows { schema, name, row_count: 0 });
         }
     }
 

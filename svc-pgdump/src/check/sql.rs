@@ -8,7 +8,7 @@ const LONGEST_TAG: usize = 1024;
 /// So many of its first words tell what a statement is.
 const HEAD: usize = 4;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sql {
     mode: Mode,
     word: Vec<u8>,
@@ -29,8 +29,9 @@ pub(super) struct Sql {
     always_escapes: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Mode {
+    #[default]
     Plain,
     Word,
     Name,
@@ -77,26 +78,6 @@ pub(super) enum Scan {
     Ended,
     /// It cannot be read; the byte that says so was not.
     Trouble(Trouble),
-}
-
-impl Default for Sql {
-    fn default() -> Self {
-        Self {
-            mode: Mode::Plain,
-            word: Vec::new(),
-            tag: Vec::new(),
-            head: Vec::new(),
-            before: Vec::new(),
-            last: Vec::new(),
-            parentheses: 0,
-            atomic: 0,
-            stdin_seen: false,
-            before_word: 0,
-            previous: 0,
-            escapes_ended: false,
-            always_escapes: false,
-        }
-    }
 }
 
 impl Sql {

@@ -122,7 +122,8 @@ pub fn words(said: &DbError) -> String {
     std::iter::once(text).chain(told.more()).collect::<Vec<_>>().join("; ")
 }
 
-fn chain(error: &Error) -> Vec<String> {
+/// The error, and what caused it.
+pub fn chain(error: &Error) -> Vec<String> {
     let mut texts = vec![error.to_string()];
     let mut source = error.source();
     while let Some(error) = source {

@@ -29,7 +29,8 @@ pub(super) struct Tls {
     roots: Option<PathBuf>,
     revoked: Option<PathBuf>,
     identity: Option<Identity>,
-    binding: Binding,
+    /// SCRAM bound to the channel, so that nobody sits between (`PGCHANNELBINDING`).
+    binding: ChannelBinding,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,17 +48,9 @@ impl Mode {
     }
 }
 
-/// SCRAM's proof that nobody sits between (`PGCHANNELBINDING`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Binding {
-    Disable,
-    Prefer,
-    Require,
-}
-
 impl Tls {
     pub(super) const fn disabled() -> Self {
-        Self { mode: Mode::Disable, roots: None, revoked: None, identity: None, binding: Binding::Prefer }
+        Self { mode: Mode::Disable, roots: None, revoked: None, identity: None, binding: ChannelBinding::Prefer }
     }
 
     /// `PGSSLMODE` (libpq's default: prefer) and what belongs to it. As in libpq, `require` with a certificate of an authority
@@ -78,9 +71,9 @@ impl Tls {
             .hint("Name their file: PGSSLROOTCERT=/etc/ssl/certs/ca-certificates.crt on Debian."));
         }
         let binding = match env.text("PGCHANNELBINDING").as_deref() {
-            None | Some("prefer") => Binding::Prefer,
-            Some("disable") => Binding::Disable,
-            Some("require") => Binding::Require,
+            None | Some("prefer") => ChannelBinding::Prefer,
+            Some("disable") => ChannelBinding::Disable,
+            Some("require") => ChannelBinding::Require,
             Some(other) => {
                 return Err(Failure::usage("environment_invalid", format!("PGCHANNELBINDING is `{other}`, which it cannot be."))
                     .hint("Set PGCHANNELBINDING to disable, prefer or require."));
@@ -123,9 +116,9 @@ impl Tls {
         command.env("PGSSLCERT", path(identity.map(|identity| &identity.certificate)));
         command.env("PGSSLKEY", path(identity.map(|identity| &identity.key)));
         let binding = match self.binding {
-            Binding::Disable => "disable",
-            Binding::Prefer => "prefer",
-            Binding::Require => "require",
+            ChannelBinding::Disable => "disable",
+            ChannelBinding::Require => "require",
+            _ => "prefer",
         };
         // Our own connection knows no GSSAPI, so theirs is not to try it first.
         command.env("PGCHANNELBINDING", binding).env("PGGSSENCMODE", "disable");
@@ -138,11 +131,7 @@ impl Tls {
             Mode::Prefer => SslMode::Prefer,
             Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
         });
-        config.channel_binding(match self.binding {
-            Binding::Disable => ChannelBinding::Disable,
-            Binding::Prefer => ChannelBinding::Prefer,
-            Binding::Require => ChannelBinding::Require,
-        });
+        config.channel_binding(self.binding);
     }
 
     /// The connector; `None` where there is to be no TLS.
@@ -271,7 +260,7 @@ mod tests {
         assert_eq!(tls(&[("PGCHANNELBINDING", "maybe")]).unwrap_err().code, "environment_invalid");
         assert_eq!(
             tls(&[("PGCHANNELBINDING", "require"), ("PGGSSENCMODE", "disable"), ("PGSSLCERT", "")]).unwrap().binding,
-            Binding::Require
+            ChannelBinding::Require
         );
     }
 

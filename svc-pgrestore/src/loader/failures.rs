@@ -1,6 +1,9 @@
 //! How a load fails, whichever loader it is: the server says no to a line of the dump, or goes away at one.
 
-use svc_pgdump::pg::Said;
+use postgres::Error;
+use postgres::error::{DbError, ErrorPosition, SqlState};
+use svc_pgdump::check::lexer::Position;
+use svc_pgdump::pg::{self, Said};
 use svc_step::Failure;
 
 /// With these SQLSTATEs the server ends the session: it says nothing of the statement. Class 08 is none of them: a function that connects to
@@ -40,6 +43,36 @@ pub(crate) fn lost(line: Option<u64>, words: &str) -> Failure {
 
 fn place(line: Option<u64>) -> String {
     line.map(|line| format!(" (line {line} of the dump)")).unwrap_or_default()
+}
+
+/// The failure of a statement that begins at that place.
+pub(crate) fn of_statement(error: &Error, sql: &str, at: Position) -> Failure {
+    let line = error.as_db_error().map_or(at.line, |said| line_within(said, sql, at));
+    failure(error, line)
+}
+
+/// The failure of a COPY whose rows begin at that place.
+pub(crate) fn of_rows(error: &Error, at: Position) -> Failure {
+    let row = error.as_db_error().and_then(|said| Said::from(said).row());
+    failure(error, row.map_or(at.line, |row| at.line + row.line - 1))
+}
+
+/// Two sessions waited for each other, and this one was chosen to give way: once more, it may get through.
+pub(crate) fn gave_way(error: &Error) -> bool {
+    error.code().is_some_and(|code| *code == SqlState::T_R_DEADLOCK_DETECTED)
+}
+
+fn failure(error: &Error, line: u64) -> Failure {
+    let Some(said) = error.as_db_error() else {
+        return lost(Some(line), &error.to_string()).cause(pg::chain(error).join(": "));
+    };
+    told(Some(line), &Said::from(said), &pg::severity(said), false)
+}
+
+fn line_within(said: &DbError, sql: &str, at: Position) -> u64 {
+    let Some(ErrorPosition::Original(letter)) = said.position() else { return at.line };
+    let before = usize::try_from(*letter).unwrap_or(1).saturating_sub(1);
+    at.line + sql.chars().take(before).filter(|letter| *letter == '\n').count() as u64
 }
 
 #[cfg(test)]

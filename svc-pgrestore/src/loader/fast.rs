@@ -3,14 +3,11 @@
 //!
 //! What it loads into is fresh and nobody else's, and is dropped if it fails: so it is no single transaction.
 
-mod builds;
-mod copies;
 mod queue;
-mod refused;
 mod serial;
 mod sessions;
 mod targets;
-mod together;
+mod tasks;
 mod work;
 
 use crate::admin::Admin;
@@ -43,7 +40,7 @@ fn perform(work: &Work<'_>, sessions: &mut Sessions, plan: &Plan) -> Result<(), 
         left = rest;
         match item {
             Item::Serial(span) | Item::Sequences(span) => serial.run(*span, sessions)?,
-            Item::Builds(builds) => together::builds(work, sessions, builds)?,
+            Item::Builds(builds) => tasks::builds(work, sessions, builds)?,
             Item::Copies(blocks) => {
                 // What a sequence stands at is nothing to indexes and keys, so it may come after them.
                 let sequences = match left.split_first() {
@@ -58,7 +55,7 @@ fn perform(work: &Work<'_>, sessions: &mut Sessions, plan: &Plan) -> Result<(), 
                     phases.push(builds);
                     left = rest;
                 }
-                together::run(work, sessions, blocks, &phases)?;
+                tasks::run(work, sessions, blocks, &phases)?;
                 sequences.map_or(Ok(()), |span| serial.run(span, sessions))?;
             }
         }

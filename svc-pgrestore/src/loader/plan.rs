@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use svc_pgdump::check::lexer::{Kind, Piece, Position};
 
-use super::statement::{Nature, Setting, Table, is_of_columns, nature};
+use super::statement::{StatementKind, Table, is_of_columns, kind_of};
 
 /// A statement longer than this is not held in memory, so psql has to load it.
 const LONGEST_STATEMENT: usize = 16 * 1024 * 1024;
@@ -166,20 +166,20 @@ impl Planner {
             return self.serial(statement);
         };
         let build = |tables: Vec<(Table, Sharing)>| Build { statement, is_of_columns: is_of_columns(text), tables, weight: 0 };
-        match nature(text) {
-            Nature::Copy(table) => return self.copy(statement, Some(table)),
-            Nature::Index(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Shared)])),
-            Nature::Key(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Alone)])),
-            Nature::ForeignKey(table, other) if !self.in_transaction => {
+        match kind_of(text) {
+            StatementKind::Copy(table) => return self.copy(statement, Some(table)),
+            StatementKind::Index(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Shared)])),
+            StatementKind::Key(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Alone)])),
+            StatementKind::ForeignKey(table, other) if !self.in_transaction => {
                 return self.build(build(vec![(table, Sharing::Alone), (other, Sharing::Alone)]));
             }
-            Nature::Sequence if !self.in_transaction => return self.sequence(statement),
-            Nature::Begin => self.in_transaction = true,
-            Nature::End => self.in_transaction = false,
-            Nature::Setting(Setting::Encoding { is_utf8: false }) => self.obstacle("It is in another encoding than UTF-8."),
-            Nature::Drop => self.obstacle("It drops what is not there (--clean)."),
-            Nature::Other if starts_with(text, "COPY") => return self.copy(statement, None),
-            Nature::Other if starts_with(text, "INSERT") => {
+            StatementKind::Sequence if !self.in_transaction => return self.sequence(statement),
+            StatementKind::Begin => self.in_transaction = true,
+            StatementKind::End => self.in_transaction = false,
+            StatementKind::Setting { is_utf8: false } => self.obstacle("It is in another encoding than UTF-8."),
+            StatementKind::Drop => self.obstacle("It drops what is not there (--clean)."),
+            StatementKind::Other if starts_with(text, "COPY") => return self.copy(statement, None),
+            StatementKind::Other if starts_with(text, "INSERT") => {
                 self.obstacle("It holds its rows as INSERT statements (--inserts).");
             }
             _ => {}

@@ -171,22 +171,6 @@ fn command(target: &Target, database: &str) -> Result<Command, Failure> {
     Ok(command)
 }
 
-struct Counted<'a, R> {
-    input: R,
-    read: u64,
-    total: u64,
-    progress: &'a Progress,
-}
-
-impl<R: Read> Read for Counted<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let size = self.input.read(buffer)?;
-        self.read += u64::try_from(size).unwrap_or_default();
-        self.progress.set(self.read, self.total);
-        Ok(size)
-    }
-}
-
 /// Whether [`ARRAY_NULLS`] holds: it is taken back where a materialized view may be filled, and set where rows may follow.
 #[derive(Default)]
 struct Arrays {
@@ -220,14 +204,14 @@ impl Arrays {
 fn feed(load: &Load<'_>, psql: ChildStdin, progress: &Progress) -> Result<(), Failure> {
     let mut psql = BufWriter::with_capacity(PIECE, psql);
     let mut filter = Filter::new(load.server);
-    let counted = Counted { input: load.dump.text(), read: 0, total: load.size_bytes, progress };
     let mut arrays = Arrays::default();
     let ordered = restrict().and_then(|order| psql.write_all(order.as_bytes()));
     let pass = |piece: Piece<'_>| {
+        progress.set(piece.at.byte, load.size_bytes);
         psql.write_all(arrays.before(&piece).as_bytes())?;
         filter.pass(piece, &mut psql)
     };
-    let fed = ordered.and_then(|()| lexer::read(counted, pass)).and_then(|_| filter.finish(&mut psql));
+    let fed = ordered.and_then(|()| lexer::read(load.dump.text(), pass)).and_then(|_| filter.finish(&mut psql));
     // What is left in the buffer is for nobody; a drop would try to write it once more.
     let (_, _) = psql.into_parts();
     match fed {

@@ -1,4 +1,4 @@
-//! What a statement of a dump is to the loader, judged by its first tokens. What is not surely one of these is [`Nature::Other`].
+//! What a statement of a dump is to the loader, judged by its first tokens. What is not surely one of these is [`StatementKind::Other`].
 
 use svc_pgdump::check::tokens::{Token, tokens};
 use svc_pgdump::pg::escape_identifier;
@@ -8,7 +8,7 @@ pub(crate) type Table = String;
 
 /// What a statement does, as far as its place among the others depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Nature {
+pub(crate) enum StatementKind {
     /// `COPY table [(columns)] FROM stdin`, without anything more.
     Copy(Table),
     /// `CREATE [UNIQUE] INDEX`: others may be built on that table at the same time.
@@ -19,36 +19,29 @@ pub(crate) enum Nature {
     ForeignKey(Table, Table),
     Begin,
     End,
-    /// A setting of the session, which holds for every statement after it.
-    Setting(Setting),
+    /// A setting of the session, which holds for every statement after it; `false` for another encoding of the dump than UTF-8.
+    Setting {
+        is_utf8: bool,
+    },
     Sequence,
     /// Something is dropped, which in a fresh database is not there (`--clean`).
     Drop,
     Other,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Setting {
-    /// In which encoding the dump is: whether it is UTF-8.
-    Encoding {
-        is_utf8: bool,
-    },
-    Other,
-}
-
-pub(crate) fn nature(statement: &str) -> Nature {
+pub(crate) fn kind_of(statement: &str) -> StatementKind {
     const FIRST: [&str; 11] =
         ["COPY", "CREATE", "ALTER", "SET", "RESET", "SELECT", "BEGIN", "START", "COMMIT", "END", "ROLLBACK"];
     let first = statement.split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default();
     if first.eq_ignore_ascii_case("DROP") {
-        return Nature::Drop;
+        return StatementKind::Drop;
     }
     if !FIRST.iter().any(|word| first.eq_ignore_ascii_case(word)) || is_of_no_interest(first, statement) {
-        return Nature::Other;
+        return StatementKind::Other;
     }
     let tokens = tokens(statement);
     let readings = [copy, index, constraint, transaction, sequence, setting];
-    readings.iter().find_map(|read| read(Words(&tokens))).unwrap_or(Nature::Other)
+    readings.iter().find_map(|read| read(Words(&tokens))).unwrap_or(StatementKind::Other)
 }
 
 /// Most statements, and the longest, are of a few kinds that need not be taken apart.
@@ -136,17 +129,17 @@ impl Words<'_> {
     }
 }
 
-fn copy(mut words: Words<'_>) -> Option<Nature> {
+fn copy(mut words: Words<'_>) -> Option<StatementKind> {
     words.words(&["copy"])?;
     let table = words.table()?;
     if words.0.first() == Some(&Token::Mark('(')) {
         words.names()?;
     }
     words.words(&["from", "stdin"])?;
-    words.is_over().then_some(Nature::Copy(table))
+    words.is_over().then_some(StatementKind::Copy(table))
 }
 
-fn index(mut words: Words<'_>) -> Option<Nature> {
+fn index(mut words: Words<'_>) -> Option<StatementKind> {
     words.words(&["create"])?;
     words.word("unique");
     words.words(&["index"])?;
@@ -155,10 +148,10 @@ fn index(mut words: Words<'_>) -> Option<Nature> {
     // Of a partitioned table: the index is made without those of its partitions.
     words.word("only");
     let table = words.table()?;
-    words.word("using").then_some(Nature::Index(table))
+    words.word("using").then_some(StatementKind::Index(table))
 }
 
-fn constraint(mut words: Words<'_>) -> Option<Nature> {
+fn constraint(mut words: Words<'_>) -> Option<StatementKind> {
     words.words(&["alter", "table"])?;
     // Without ONLY it reaches down to partitions, each of which is locked too.
     words.words(&["only"])?;
@@ -169,23 +162,23 @@ fn constraint(mut words: Words<'_>) -> Option<Nature> {
         return None;
     }
     if words.word("unique") || (words.word("primary") && words.word("key")) {
-        return Some(Nature::Key(table));
+        return Some(StatementKind::Key(table));
     }
     words.words(&["foreign", "key"])?;
     words.names()?;
     words.words(&["references"])?;
-    Some(Nature::ForeignKey(table, words.table()?))
+    Some(StatementKind::ForeignKey(table, words.table()?))
 }
 
-fn transaction(mut words: Words<'_>) -> Option<Nature> {
+fn transaction(mut words: Words<'_>) -> Option<StatementKind> {
     match words.next()? {
-        word if word.is("begin") || word.is("start") => Some(Nature::Begin),
-        word if word.is("commit") || word.is("end") || word.is("rollback") => Some(Nature::End),
+        word if word.is("begin") || word.is("start") => Some(StatementKind::Begin),
+        word if word.is("commit") || word.is("end") || word.is("rollback") => Some(StatementKind::End),
         _ => None,
     }
 }
 
-fn sequence(mut words: Words<'_>) -> Option<Nature> {
+fn sequence(mut words: Words<'_>) -> Option<StatementKind> {
     words.words(&["select", "pg_catalog"])?;
     let begins = words.mark('.') && words.word("setval") && words.mark('(');
     let text = begins && matches!(words.next(), Some(Token::Text(_)));
@@ -193,7 +186,7 @@ fn sequence(mut words: Words<'_>) -> Option<Nature> {
     let plain = |token: &Token| !matches!(token, Token::Mark('(') | Token::Mark(';'));
     let rest = words.0.split_last().and_then(|(end, rest)| Some((end, rest.split_last()?)));
     match rest {
-        Some((Token::Mark(';'), (Token::Mark(')'), inner))) if text && inner.iter().all(plain) => Some(Nature::Sequence),
+        Some((Token::Mark(';'), (Token::Mark(')'), inner))) if text && inner.iter().all(plain) => Some(StatementKind::Sequence),
         _ => None,
     }
 }
@@ -212,17 +205,17 @@ pub(crate) fn is_of_columns(statement: &str) -> bool {
     })
 }
 
-fn setting(mut words: Words<'_>) -> Option<Nature> {
+fn setting(mut words: Words<'_>) -> Option<StatementKind> {
     if words.word("reset") {
-        return Some(Nature::Setting(Setting::Other));
+        return Some(StatementKind::Setting { is_utf8: true });
     }
     if words.word("select") {
         let set = words.word("pg_catalog") && words.mark('.') && words.word("set_config");
-        return set.then_some(Nature::Setting(Setting::Other));
+        return set.then_some(StatementKind::Setting { is_utf8: true });
     }
     words.words(&["set"])?;
     if !words.word("client_encoding") {
-        return Some(Nature::Setting(Setting::Other));
+        return Some(StatementKind::Setting { is_utf8: true });
     }
     if !words.mark('=') {
         words.word("to");
@@ -231,7 +224,7 @@ fn setting(mut words: Words<'_>) -> Option<Nature> {
         Token::Text(name) => name.eq_ignore_ascii_case("UTF8") || name.eq_ignore_ascii_case("UNICODE"),
         _ => false,
     };
-    Some(Nature::Setting(Setting::Encoding { is_utf8 }))
+    Some(StatementKind::Setting { is_utf8 })
 }
 
 #[cfg(test)]
@@ -245,21 +238,21 @@ mod tests {
     #[test]
     fn what_may_run_beside_others_is_told_by_its_first_tokens() {
         for (sql, wanted) in [
-            ("COPY public.items (id, \"odd; name\") FROM stdin;", Nature::Copy(table("public.items"))),
-            ("COPY \"S.\"\"1\".\"T\"  FROM stdin;", Nature::Copy("\"S.\"\"1\".\"T\"".to_owned())),
-            ("CREATE INDEX i ON public.t USING btree (a, lower(b));", Nature::Index(table("public.t"))),
-            ("CREATE UNIQUE INDEX \"ON\" ON ONLY public.\"on\" USING btree (a);", Nature::Index(table("public.on"))),
-            ("ALTER TABLE ONLY public.t\n    ADD CONSTRAINT t_pkey PRIMARY KEY (a, b);", Nature::Key(table("public.t"))),
+            ("COPY public.items (id, \"odd; name\") FROM stdin;", StatementKind::Copy(table("public.items"))),
+            ("COPY \"S.\"\"1\".\"T\"  FROM stdin;", StatementKind::Copy("\"S.\"\"1\".\"T\"".to_owned())),
+            ("CREATE INDEX i ON public.t USING btree (a, lower(b));", StatementKind::Index(table("public.t"))),
+            ("CREATE UNIQUE INDEX \"ON\" ON ONLY public.\"on\" USING btree (a);", StatementKind::Index(table("public.on"))),
+            ("ALTER TABLE ONLY public.t\n    ADD CONSTRAINT t_pkey PRIMARY KEY (a, b);", StatementKind::Key(table("public.t"))),
             (
                 "ALTER TABLE ONLY public.t ADD CONSTRAINT u UNIQUE NULLS NOT DISTINCT (a) INCLUDE (b) DEFERRABLE;",
-                Nature::Key(table("public.t")),
+                StatementKind::Key(table("public.t")),
             ),
             (
                 "ALTER TABLE ONLY public.t\n    ADD CONSTRAINT f FOREIGN KEY (a, \"B\") REFERENCES o.u(x, y) ON DELETE CASCADE;",
-                Nature::ForeignKey(table("public.t"), table("o.u")),
+                StatementKind::ForeignKey(table("public.t"), table("o.u")),
             ),
         ] {
-            assert_eq!(nature(sql), wanted, "{sql}");
+            assert_eq!(kind_of(sql), wanted, "{sql}");
         }
     }
 
@@ -282,13 +275,13 @@ mod tests {
             "SELECT pg_catalog.setval('public.s', 1, true), public.f();",
             "create function f() returns int language sql begin atomic select 1; end;",
         ] {
-            assert_eq!(nature(sql), Nature::Other, "{sql}");
+            assert_eq!(kind_of(sql), StatementKind::Other, "{sql}");
         }
     }
 
     #[test]
     fn an_index_of_an_expression_or_with_a_condition_is_told_from_one_of_columns() {
-        assert_eq!(nature("SELECT pg_catalog.setval('public.\"S\"', -7, false);"), Nature::Sequence);
+        assert_eq!(kind_of("SELECT pg_catalog.setval('public.\"S\"', -7, false);"), StatementKind::Sequence);
         for (columns, of_columns) in [
             ("(a, \"where\" DESC NULLS LAST)", true),
             ("(doc jsonb_path_ops) WITH (fastupdate='off')", true),
@@ -298,21 +291,21 @@ mod tests {
             ("(a) WHERE b", false),
         ] {
             let sql = format!("CREATE INDEX i ON public.t USING btree {columns};");
-            assert_eq!((nature(&sql), is_of_columns(&sql)), (Nature::Index(table("public.t")), of_columns), "{columns}");
+            assert_eq!((kind_of(&sql), is_of_columns(&sql)), (StatementKind::Index(table("public.t")), of_columns), "{columns}");
         }
     }
 
     #[test]
     fn settings_and_transactions_are_known() {
-        let setting = |sql: &str| nature(sql) == Nature::Setting(Setting::Other);
+        let setting = |sql: &str| kind_of(sql) == StatementKind::Setting { is_utf8: true };
         assert!(setting("SET statement_timeout = 0;") && setting("SET default_tablespace = '';") && setting("RESET ROLE;"));
         assert!(setting("SELECT pg_catalog.set_config('search_path', '', false);"));
-        assert_eq!(nature("SET client_encoding = 'UTF8';"), Nature::Setting(Setting::Encoding { is_utf8: true }));
-        assert_eq!(nature("SET client_encoding = 'LATIN1';"), Nature::Setting(Setting::Encoding { is_utf8: false }));
+        assert_eq!(kind_of("SET client_encoding = 'UTF8';"), StatementKind::Setting { is_utf8: true });
+        assert_eq!(kind_of("SET client_encoding = 'LATIN1';"), StatementKind::Setting { is_utf8: false });
         assert_eq!(
-            (nature("BEGIN;"), nature("COMMIT;"), nature("START TRANSACTION;")),
-            (Nature::Begin, Nature::End, Nature::Begin)
+            (kind_of("BEGIN;"), kind_of("COMMIT;"), kind_of("START TRANSACTION;")),
+            (StatementKind::Begin, StatementKind::End, StatementKind::Begin)
         );
-        assert_eq!(nature("DROP TABLE public.t;"), Nature::Drop);
+        assert_eq!(kind_of("DROP TABLE public.t;"), StatementKind::Drop);
     }
 }

@@ -6,10 +6,10 @@ use svc_pgdump::check::lexer::{Kind, Lexer, Piece, Position};
 use svc_step::Failure;
 
 use super::super::ARRAY_NULLS;
+use super::super::failures;
 use super::super::filter::left_out;
 use super::super::plan::Span;
-use super::super::statement::{Nature, nature};
-use super::refused;
+use super::super::statement::{StatementKind, kind_of};
 use super::sessions::Sessions;
 use super::work::{Work, text};
 
@@ -68,8 +68,8 @@ fn execute(work: &Work<'_>, sessions: &mut Sessions, sql: &str, at: Position) ->
         return Ok(());
     }
     work.at(&shown(sql));
-    let told = |error: &postgres::Error| refused::statement(error, sql, at);
-    if matches!(nature(sql), Nature::Setting(_)) {
+    let told = |error: &postgres::Error| failures::of_statement(error, sql, at);
+    if matches!(kind_of(sql), StatementKind::Setting { .. }) {
         return sessions.all().try_for_each(|client| client.batch_execute(sql).map_err(|error| told(&error)));
     }
     if sql.starts_with(REFRESH) {
