@@ -58,7 +58,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let path = output(args.output.as_deref(), &database, args.compress)?;
     existing(&path, args.force)?;
     let target = args.connection.resolve(call, &args.database.owner())?;
-    target.is_for(&database)?;
+    target.check_service(&database)?;
     let mut client = target.connect(call, &database)?;
     // Nothing here is to wait for others; pg_dump has its own limit.
     client
@@ -143,7 +143,7 @@ fn planned(path: &Path, database: &str, target: &Target, program: &PgDump, serve
         text_sha256: None,
         database: database.to_owned(),
         server_host: target.host(),
-        server_port: target.port(),
+        server_port: target.port,
         server_version: server.version,
         server_version_num: server.version_num,
         system_identifier: server.system_identifier,

@@ -95,7 +95,7 @@ impl DumpFile {
         let progress = call.progress("verify", Unit::Bytes);
         let mut examiner = Examiner::default();
         let (send, pieces) = sync_channel(WAITING);
-        let fault = |_| Failure::failed("internal", "A thread of the step ended by a fault of ours.");
+        let fault = |_| Failure::failed("internal", "A thread panicked.");
         let (read, sha256) = thread::scope(|scope| {
             let (hash, hashed) = sync_channel::<Piecemeal>(WAITING);
             let hasher = scope.spawn(move || sha256(hashed));

@@ -9,7 +9,7 @@ mod redact;
 mod tls;
 mod watchdog;
 
-pub use self::args::{ConnectionArgs, DatabaseArg, Settings, database_name, given};
+pub use self::args::{ConnectionArgs, ConnectionSettings, DatabaseArg, database_name, given};
 pub use self::connection::{Listener, Place, SESSION_SETTINGS, Server, Target, identify};
 pub use self::error::{MAINTENANCE, chain, of_query, words};
 pub use self::password::PasswordSource;

@@ -102,15 +102,15 @@ impl PgDump {
             "--no-password".to_owned(),
             format!("--lock-wait-timeout={}", lock_wait.as_millis()),
             format!("--host={}", target.host()),
-            format!("--port={}", target.port()),
-            format!("--username={}", target.user()),
+            format!("--port={}", target.port),
+            format!("--username={}", target.user),
             format!("--dbname={database}"),
         ]
     }
 
     /// The whole command line, as it would be typed.
     pub(crate) fn typed(&self, lock_wait: Duration, target: &Target, database: &str) -> Vec<String> {
-        let become_user = target.os_user().map(|user| ["runuser", "-u", &user.name, "--"].map(str::to_owned));
+        let become_user = target.os_user.as_ref().map(|user| ["runuser", "-u", &user.name, "--"].map(str::to_owned));
         let program = self.path.display().to_string();
         become_user.into_iter().flatten().chain([program]).chain(Self::args(lock_wait, target, database)).collect()
     }

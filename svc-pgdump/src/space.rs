@@ -63,12 +63,12 @@ pub(crate) fn check(call: &Call, path: &Path, estimate: Estimate) -> Result<(), 
     if free < estimate.bytes / HOPELESS {
         return Err(Failure::refused(
             "no_room",
-            format!("{folder} has {} of room, and {source} {}.", bytes(free), bytes(estimate.bytes)),
+            format!("{folder} has {} free, and {source} {}.", bytes(free), bytes(estimate.bytes)),
         )
-        .hint("Free disk space there, or name a file on another disk with --output; --ignore-room tries all the same."));
+        .hint("Free disk space there, or pass a file on another disk with --output; --ignore-room tries anyway."));
     }
     if free < estimate.bytes {
-        call.warn("little_room", format!("{folder} has {} of room, and {source} {}.", bytes(free), bytes(estimate.bytes)));
+        call.warn("little_room", format!("{folder} has {} free, and {source} {}.", bytes(free), bytes(estimate.bytes)));
     }
     Ok(())
 }

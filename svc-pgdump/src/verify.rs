@@ -54,8 +54,8 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     match difference {
         None => Ok(verified),
         Some(difference) => Err(Stopped::with(
-            Failure::invalid("dump_altered", format!("{} is not the dump that its document speaks of.", path.display()))
-                .hint("Do not restore from it: use another dump, or write a new one with svc-pgdump.")
+            Failure::invalid("dump_altered", format!("{} is not the dump of its document.", path.display()))
+                .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
                 .cause(difference),
             verified,
         )),

@@ -101,7 +101,7 @@ pub(crate) fn try_properties(
 }
 
 fn no_connection(failure: Failure, creation: &Creation, from: PropertiesFrom, input: &Input) -> Failure {
-    let message = "The server connects nobody to a database with the recorded properties.";
+    let message = "The server refuses connections to a database with the recorded properties.";
     let hint = format!(
         "Fix the cause on the server; or remove the setting from {}, and restore by the name of the dump: svc-pgrestore FILE",
         place(from, input)

@@ -45,7 +45,7 @@ pub(crate) fn actions(chosen: &Chosen, plan: &Plan, target: &Target, database: &
         Loader::Auto | Loader::Fast => {
             let counts = plan.counts();
             vec![Action::statement(format!(
-                "-- the statements of {path} in {database}, in order; of these over {} connections side by side: {} COPY (into \
+                "-- the statements of {path} in {database}, in order; of these over {} connections in parallel: {} COPY (into \
                  fresh ordinary tables as BEGIN; TRUNCATE ONLY t; COPY t FROM stdin WITH (FREEZE); COMMIT), then {} indexes and \
                  keys, then {} foreign keys",
                 chosen.jobs, counts.copies, counts.indexes, counts.foreign_keys
@@ -65,12 +65,12 @@ pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, chosen: &Cho
 /// What of a dump is passed over, as a sentence; `None` where nothing is.
 pub(crate) fn left_out(dump: &Dump, server: u32) -> Option<&'static str> {
     (dump.sets_transaction_timeout && filter::leaves_timeout_out(server)).then_some(
-        "The dump is by a pg_dump that is newer than the server: its line `SET transaction_timeout = 0;`, which changes nothing, is passed over.",
+        "The dump is by a pg_dump that is newer than the server: its line `SET transaction_timeout = 0;`, which changes nothing, is skipped.",
     )
 }
 
 fn unreadable(error: &std::io::Error) -> Failure {
     Failure::failed("dump_unreadable", "The dump cannot be read to its end and sent to the server.")
-        .hint("Look at the disk that it lies on; another copy of the dump may be whole.")
+        .hint("Check its disk; another copy of the dump may be intact.")
         .cause(error.to_string())
 }

@@ -35,10 +35,6 @@ pub struct DatabaseArg {
 }
 
 impl DatabaseArg {
-    /// The database's name.
-    ///
-    /// # Errors
-    /// A connection string was given (2): its password would stand in the process list.
     pub fn name(&self) -> Result<String, Failure> {
         database_name(self.dbname.as_deref(), &self.service.name)
     }
@@ -53,18 +49,12 @@ pub fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// The name of a database that was named, or is the product's.
-///
-/// # Errors
-/// A connection string was given (2): its password would stand in the process list.
+/// The given name, or that of the product. A connection string is refused (2): its password would be in the process list.
 pub fn database_name(dbname: Option<&str>, product: &str) -> Result<String, Failure> {
     let name = given(dbname).map_or_else(|| default_of("SVC_DATABASE", product), str::to_owned);
     if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
-        return Err(Failure::usage(
-            "dbname_is_connection_string",
-            "The database is to be named, not given as a connection string.",
-        )
-        .hint("Say --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file."));
+        return Err(Failure::usage("dbname_is_connection_string", "The database is given as a connection string.")
+            .hint("Pass --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file."));
     }
     Ok(name)
 }
@@ -98,7 +88,7 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> ConnectionSettings {
         // Not by clap, for which --password and a setting of the environment would be in conflict.
         let set = || settings::variable("SVC_DB_PASSWORD_FILE").filter(|_| !self.password).map(PathBuf::from);
         let password = match (self.password_file.clone().or_else(set), self.password, self.no_password) {
@@ -107,7 +97,7 @@ impl ConnectionArgs {
             (None, false, true) => PasswordSource::PlacesOnly,
             (None, false, false) => PasswordSource::Places,
         };
-        Settings {
+        ConnectionSettings {
             host: self.host.clone(),
             port: self.port,
             user: self.username.clone(),
@@ -117,16 +107,15 @@ impl ConnectionArgs {
         }
     }
 
-    /// Works out the server and who connects; nothing is connected yet. `owner` connects where nothing says who.
+    /// `owner` connects if nothing else names a user.
     pub fn resolve(&self, call: &Call, owner: &str) -> Result<Target, Failure> {
-        Settings { default_user: Some(owner.to_owned()), ..self.settings() }.resolve(call)
+        ConnectionSettings { default_user: Some(owner.to_owned()), ..self.settings() }.resolve(call)
     }
 }
 
-/// What was asked for, whichever names its flags had: `None` is left to `SVC_DB_HOST` and `SVC_DB_PORT`, then to libpq's
-/// environment, then to the default.
+/// The given options; `None` is left to `SVC_DB_HOST` and `SVC_DB_PORT`, then to libpq's environment, then to the default.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct ConnectionSettings {
     /// A host name, an address, or the folder of the socket.
     pub host: Option<String>,
     pub port: Option<u16>,
@@ -139,16 +128,13 @@ pub struct Settings {
     pub password: PasswordSource,
 }
 
-impl Settings {
-    /// Works out the server and who connects; nothing is connected yet. The password files are read.
+impl ConnectionSettings {
+    /// Nothing is connected yet; the password files are read.
     ///
     /// # Errors
-    /// A setting is wrong or not supported (2), the OS user is not there (4), the password file cannot be read (3, 4).
+    /// A setting is wrong or not supported (2), the OS user does not exist (4), the password file cannot be read (3, 4).
     pub fn resolve(&self, call: &Call) -> Result<Target, Failure> {
-        self.resolve_in(&Environment::of_process(), call)
-    }
-
-    pub(super) fn resolve_in(&self, env: &Environment, call: &Call) -> Result<Target, Failure> {
+        let env = &Environment::of_process();
         let os_user = given(self.as_user.as_deref()).map(OsUser::named).transpose()?;
         let service = if os_user.is_none() { Service::wanted(env)? } else { None };
         let with_service = service.as_ref().map(|service| env.with(&service.variables));
@@ -190,7 +176,7 @@ impl Settings {
         let (host, address) = match (flag, as_os_user) {
             (Some(host), true) if !is_folder(&host) => {
                 return Err(Failure::usage("as_needs_socket", "A user of this host is known to the server over the socket only.")
-                    .hint("With --as (SVC_DB_AS), give --host (SVC_DB_HOST) the folder of the socket, or leave it out; or connect with --username and a password."));
+                    .hint("With --as (SVC_DB_AS), --host (SVC_DB_HOST) is the folder of the socket, or omitted; or connect with --username and a password."));
             }
             (Some(host), _) => (Some(host), None),
             (None, _) if own.is_some() => (own, None),
@@ -204,11 +190,8 @@ impl Settings {
         };
         let host = host.unwrap_or_else(|| SOCKET_FOLDER.to_owned());
         if host.contains(',') {
-            return Err(Failure::usage(
-                "several_hosts",
-                format!("`{host}` names several hosts, and a step is about one server."),
-            )
-            .hint("Name one host with --host, or in SVC_DB_HOST."));
+            return Err(Failure::usage("several_hosts", format!("`{host}` names several hosts."))
+                .hint("Pass one host with --host, or in SVC_DB_HOST."));
         }
         Ok((if is_folder(&host) { Place::Socket(PathBuf::from(host)) } else { Place::Host(host) }, address))
     }
@@ -223,8 +206,7 @@ impl Settings {
                 .or_else(|| self.default_user.clone())
                 .or_else(|| OsUser::current().map(|user| user.name))
                 .ok_or_else(|| {
-                    Failure::usage("user_missing", "Nothing says which database user is to connect.")
-                        .hint("Name it with --username or PGUSER.")
+                    Failure::usage("user_missing", "No database user is given.").hint("Pass it with --username or PGUSER.")
                 }),
         }
     }
@@ -242,19 +224,19 @@ mod tests {
         Environment::of(pairs)
     }
 
-    fn place(settings: &Settings, pairs: &[(&str, &str)]) -> Result<Place, Failure> {
+    fn place(settings: &ConnectionSettings, pairs: &[(&str, &str)]) -> Result<Place, Failure> {
         settings.place(&env(pairs), settings.as_user.is_some()).map(|(place, _)| place)
     }
 
     #[test]
     fn without_any_setting_the_socket_of_debian_is_used() {
-        assert_eq!(place(&Settings::default(), &[]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
-        assert_eq!(place(&Settings::default(), &[("PGHOST", "")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
+        assert_eq!(place(&ConnectionSettings::default(), &[]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
+        assert_eq!(place(&ConnectionSettings::default(), &[("PGHOST", "")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
     }
 
     #[test]
     fn a_flag_wins_over_the_environment() {
-        let flag = Settings { host: Some("db1".into()), user: Some("svc".into()), ..Settings::default() };
+        let flag = ConnectionSettings { host: Some("db1".into()), user: Some("svc".into()), ..ConnectionSettings::default() };
         assert_eq!(place(&flag, &[("PGHOST", "db2")]).unwrap(), Place::Host("db1".into()));
         assert_eq!(flag.user(&env(&[("PGUSER", "other")]), None).unwrap(), "svc");
     }
@@ -263,43 +245,46 @@ mod tests {
     fn an_address_leads_to_the_host_of_that_name_unless_a_flag_names_another() {
         let both = env(&[("PGHOST", "db1"), ("PGHOSTADDR", "::1")]);
         let address: IpAddr = "::1".parse().unwrap();
-        assert_eq!(Settings::default().place(&both, false).unwrap(), (Place::Host("db1".into()), Some(address)));
-        let flag = Settings { host: Some("db2".into()), ..Settings::default() };
+        assert_eq!(ConnectionSettings::default().place(&both, false).unwrap(), (Place::Host("db1".into()), Some(address)));
+        let flag = ConnectionSettings { host: Some("db2".into()), ..ConnectionSettings::default() };
         assert_eq!(flag.place(&both, false).unwrap(), (Place::Host("db2".into()), None));
         for pairs in [&[("PGHOSTADDR", "::1")][..], &[("PGHOST", "/tmp"), ("PGHOSTADDR", "::1")]] {
-            assert_eq!(place(&Settings::default(), pairs).unwrap(), Place::Host("::1".into()));
+            assert_eq!(place(&ConnectionSettings::default(), pairs).unwrap(), Place::Host("::1".into()));
         }
     }
 
     #[test]
     fn the_settings_of_the_dump_win_over_libpqs() {
         let both = [("SVC_DB_HOST", "db1"), ("PGHOST", "db2"), ("PGHOSTADDR", "::1")];
-        assert_eq!(Settings::default().place(&env(&both), false).unwrap(), (Place::Host("db1".into()), None));
-        assert_eq!(place(&Settings::default(), &[("SVC_DB_HOST", ""), ("PGHOST", "db2")]).unwrap(), Place::Host("db2".into()));
-        let flag = Settings { host: Some("db3".into()), ..Settings::default() };
+        assert_eq!(ConnectionSettings::default().place(&env(&both), false).unwrap(), (Place::Host("db1".into()), None));
+        assert_eq!(
+            place(&ConnectionSettings::default(), &[("SVC_DB_HOST", ""), ("PGHOST", "db2")]).unwrap(),
+            Place::Host("db2".into())
+        );
+        let flag = ConnectionSettings { host: Some("db3".into()), ..ConnectionSettings::default() };
         assert_eq!(place(&flag, &both).unwrap(), Place::Host("db3".into()));
         // An administrator becomes a user of this host: he is let in over the socket only.
-        let admin = Settings { as_user: Some("root".into()), ..Settings::default() };
+        let admin = ConnectionSettings { as_user: Some("root".into()), ..ConnectionSettings::default() };
         assert_eq!(place(&admin, &both).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
         assert_eq!(place(&admin, &[("SVC_DB_HOST", "/tmp/s"), ("PGHOST", "/tmp/t")]).unwrap(), Place::Socket("/tmp/s".into()));
     }
 
     #[test]
     fn with_an_os_user_only_a_folder_is_taken_from_the_environment() {
-        let admin = Settings { as_user: Some("root".into()), ..Settings::default() };
+        let admin = ConnectionSettings { as_user: Some("root".into()), ..ConnectionSettings::default() };
         let root = OsUser::named("root").unwrap();
         assert_eq!(place(&admin, &[("PGHOST", "db2")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
         assert_eq!(place(&admin, &[("PGHOST", "/tmp/s")]).unwrap(), Place::Socket("/tmp/s".into()));
         assert_eq!(admin.user(&env(&[("PGUSER", "other")]), Some(&root)).unwrap(), "root");
-        let odd = Settings { host: Some("db1".into()), ..admin };
+        let odd = ConnectionSettings { host: Some("db1".into()), ..admin };
         assert_eq!(place(&odd, &[]).unwrap_err().code, "as_needs_socket");
     }
 
     #[test]
     fn what_cannot_be_honoured_is_refused_and_not_passed_over() {
         let odd = [("PGHOST", "a"), ("PGHOSTADDR", "somewhere")];
-        assert_eq!(place(&Settings::default(), &odd).unwrap_err().code, "environment_invalid");
-        assert_eq!(place(&Settings::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "several_hosts");
+        assert_eq!(place(&ConnectionSettings::default(), &odd).unwrap_err().code, "environment_invalid");
+        assert_eq!(place(&ConnectionSettings::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "several_hosts");
     }
 
     #[test]

@@ -51,9 +51,10 @@ pub struct Target {
     pub(super) place: Place,
     /// Where the host of that name is found, if that is not left to the resolver.
     pub(super) address: Option<IpAddr>,
-    pub(super) port: u16,
-    pub(super) user: String,
-    pub(super) os_user: Option<OsUser>,
+    pub port: u16,
+    pub user: String,
+    /// The user of this host that connects, if it is not the caller.
+    pub os_user: Option<OsUser>,
     pub(super) passwords: Passwords,
     pub(super) tls: Tls,
     pub(super) connect_timeout: Duration,
@@ -62,12 +63,6 @@ pub struct Target {
     pub(super) service: Option<Service>,
     /// Its connections are watched over from the first one on.
     pub(super) watched: Once,
-}
-
-/// How long a connection is waited for, and what may end that before.
-struct Limit<'a> {
-    time: Duration,
-    check: &'a dyn Fn() -> Result<(), Failure>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,19 +90,6 @@ impl Target {
         }
     }
 
-    pub const fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub fn user(&self) -> &str {
-        &self.user
-    }
-
-    /// The user of this host that connects, where it is not the caller.
-    pub const fn os_user(&self) -> Option<&OsUser> {
-        self.os_user.as_ref()
-    }
-
     /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
     pub fn is_local(&self) -> bool {
         match (&self.place, self.address) {
@@ -117,22 +99,18 @@ impl Target {
         }
     }
 
-    /// The room in a folder of the server, where its disk is this host's and tells.
     pub fn free_bytes(&self, folder: &str) -> Option<u64> {
         self.is_local().then(|| file::free_bytes(Path::new(folder))).flatten()
     }
 
-    /// The service that `PGSERVICE` names speaks of that database, or of none.
-    ///
-    /// # Errors
-    /// It names another one (2): which is meant is not for us to guess.
-    pub fn is_for(&self, database: &str) -> Result<(), Failure> {
+    /// Refuses (2) a service of `PGSERVICE` that is for another database.
+    pub fn check_service(&self, database: &str) -> Result<(), Failure> {
         match &self.service {
             Some(Service { name, database: Some(other), .. }) if other != database => Err(Failure::usage(
                 "service_other_database",
-                format!("The service {name} of PGSERVICE is for the database {other}, and this is about {database}."),
+                format!("The service {name} of PGSERVICE is for the database {other}, not for {database}."),
             )
-            .hint(format!("Say --dbname {other} (SVC_DATABASE) if that is meant, or unset PGSERVICE."))),
+            .hint(format!("Pass --dbname {other} (SVC_DATABASE), or unset PGSERVICE."))),
             _ => Ok(()),
         }
     }
@@ -146,28 +124,25 @@ impl Target {
         }
     }
 
-    /// Connects to a database of the server. A password that the server wants and nobody wrote down is asked for on the
-    /// terminal, where that is allowed and there is one. A signal or the time limit ends the wait.
+    /// Connects to a database of the server; a missing password is asked for on the terminal, if that is allowed and there is one. A
+    /// signal or the time limit ends the wait.
     ///
     /// # Errors
-    /// Nobody answers, or the server says busy (5); it does not let this user in (3); the database is not there (4).
+    /// The server does not answer, or is busy (5); it does not let this user in (3); the database does not exist (4).
     pub fn connect(&self, call: &Call, dbname: &str) -> Result<Client, Failure> {
-        // Notices ("already exists, skipping") are not for anybody's eyes.
-        let unheard: Listener = Arc::new(|_| {});
-        self.connect_heard(call, dbname, &unheard)
+        self.connect_heard(call, dbname, &(Arc::new(|_: &DbError| {}) as Listener))
     }
 
-    /// The same; `listener` is told what the server remarks (`NOTICE`, `WARNING`).
+    /// `listener` gets each `NOTICE` and `WARNING` of the server.
     pub fn connect_heard(&self, call: &Call, dbname: &str, listener: &Listener) -> Result<Client, Failure> {
         self.watched.call_once(|| watchdog::watch(call.watch(), self.peer()));
-        let check = || call.check();
-        let limit = Limit { time: self.connect_timeout, check: &check };
+        let (time, check) = (self.connect_timeout, || call.check());
         let password = self.password(dbname);
         let had_one = password.is_some();
         let told = |error: postgres::Error| self.failure(&error, dbname);
-        let connected = match self.attempt(&limit, dbname, password, listener)? {
+        let connected = match self.attempt(time, &check, dbname, password, listener)? {
             Err(error) if !had_one && error::wants_password(&error) => match self.passwords.ask(call)? {
-                Some(secret) => self.attempt(&limit, dbname, Some(secret), listener)?,
+                Some(secret) => self.attempt(time, &check, dbname, Some(secret), listener)?,
                 None => Err(error),
             },
             connected => connected,
@@ -175,12 +150,10 @@ impl Target {
         prepared(connected.map_err(told)?)
     }
 
-    /// Connects for what must be found out or taken back although the step is to end: neither a signal nor the time limit ends
-    /// the wait, which is short.
+    /// Connects to clean up although the step is to end: neither a signal nor the time limit ends the wait, which is short.
     pub fn connect_at_last(&self, dbname: &str) -> Result<Client, Failure> {
-        let limit = Limit { time: self.connect_timeout.min(LAST), check: &|| Ok(()) };
-        let unheard: Listener = Arc::new(|_| {});
-        let connected = self.attempt(&limit, dbname, self.password(dbname), &unheard)?;
+        let silent: Listener = Arc::new(|_| {});
+        let connected = self.attempt(self.connect_timeout.min(LAST), &|| Ok(()), dbname, self.password(dbname), &silent)?;
         prepared(connected.map_err(|error| self.failure(&error, dbname))?)
     }
 
@@ -196,7 +169,8 @@ impl Target {
     /// One attempt, in a thread of its own: the library waits without end for a server that accepts and says nothing.
     fn attempt(
         &self,
-        limit: &Limit<'_>,
+        time: Duration,
+        check: &dyn Fn() -> Result<(), Failure>,
         dbname: &str,
         password: Option<Secret>,
         listener: &Listener,
@@ -218,8 +192,8 @@ impl Target {
             loop {
                 match receive.recv_timeout(POLL) {
                     Ok(result) => return Ok(result),
-                    Err(RecvTimeoutError::Timeout) if started.elapsed() < limit.time => (limit.check)()?,
-                    Err(_) => return Err(error::no_answer(&self.place(), limit.time)),
+                    Err(RecvTimeoutError::Timeout) if started.elapsed() < time => check()?,
+                    Err(_) => return Err(error::no_answer(&self.place(), time)),
                 }
             }
         };
@@ -239,7 +213,7 @@ impl Target {
         config.port(self.port).user(&self.user).dbname(dbname).application_name("svc-tools");
         config.connect_timeout(self.connect_timeout);
         self.tls.configure(&mut config);
-        // Whoever does not acknowledge any more is gone, though nobody has said so: a network that swallows all is noticed.
+        // So that a network which drops every packet is noticed.
         config.keepalives_idle(Duration::from_secs(30)).keepalives_interval(Duration::from_secs(10)).keepalives_retries(3);
         config.tcp_user_timeout(Duration::from_secs(60));
         if let Some(address) = self.address {
@@ -264,9 +238,8 @@ impl Target {
         self.passwords.of(&Wanted { hosts: &hosts, port: self.port, database: dbname, user: &self.user })
     }
 
-    /// Gives a client program (`pg_dump`, `psql`) the same target: its environment holds every setting, whatever the caller's
-    /// says, and it runs as the same OS user. The password is in its environment, which only its own user and root can read,
-    /// never in its arguments. The program is to be run with `--no-password`, so that it never asks.
+    /// Gives `pg_dump` or `psql` the same connection: every setting in its environment, whatever the caller's has, and the same OS user.
+    /// The password is in its environment, which only its own user and root can read. Run it with `--no-password`.
     pub fn child_env(&self, command: &mut Command, dbname: &str) {
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("PG") {
@@ -279,7 +252,7 @@ impl Target {
         command.env("PGHOST", self.host()).env("PGPORT", self.port.to_string()).env("PGUSER", &self.user);
         command.env("PGDATABASE", dbname).env("PGAPPNAME", "svc-tools");
         command.env("PGCONNECT_TIMEOUT", self.connect_timeout.as_secs().to_string());
-        // What the password file says was looked up here; a path that cannot be keeps libpq from looking again, silently.
+        // The password file was read here; an impossible path keeps libpq from reading it again.
         command.env("PGPASSFILE", NO_FILE);
         self.tls.child_env(command);
         if let Some(address) = self.address {
@@ -300,7 +273,7 @@ fn prepared(mut client: Client) -> Result<Client, Failure> {
 }
 
 pub fn identify(client: &mut Client) -> Result<Server, Failure> {
-    let what = "ask the server for its version";
+    let what = "get the server's version";
     let row = client
         .query_one("SELECT current_setting('server_version'), current_setting('server_version_num')::int4", &[])
         .map_err(|error| error::of_query(&error, what))?;

@@ -1,6 +1,5 @@
-//! A server that is there and says nothing any more (its process stopped, its disk away): the library waits for it without end,
-//! and so would the step, whatever its time limit and whoever asks it to stop. Some time after either, its connections are shut
-//! down from our side. Whatever waits for them goes on with an error then, and says how things stand.
+//! A server that stopped answering (its process is stopped, its disk is away): the library would wait for it without end, whatever the
+//! time limit. Some time after the limit or a signal, this shuts down its connections; what waits for them ends with an error.
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -68,8 +67,7 @@ pub(super) fn is_given_up() -> bool {
     GIVEN_UP.load(Ordering::SeqCst)
 }
 
-/// What a step gives. One that failed of a server that had not answered when the time was over gave up waiting (6): the server may
-/// be as it should (5).
+/// A step that failed because the server had not answered when its time was over has timed out (6).
 pub fn timed<T>(call: &Call, ended: StepResult<T>) -> StepResult<T> {
     ended.map_err(|Stopped { failure, result }| {
         let failure = match call.deadline().limit() {
@@ -121,11 +119,11 @@ mod tests {
 
     #[test]
     fn a_failure_that_came_of_the_time_keeps_its_hint_and_its_words() {
-        let failure = Failure::unavailable("postgres_lost", "Cannot ask.").hint("swap --run goes on.").cause("closed");
+        let failure = Failure::unavailable("postgres_lost", "Cannot ask.").hint("swap --run resumes it.").cause("closed");
         let late = of_the_limit(Duration::from_secs(3), failure);
         assert_eq!((late.exit_code(), late.code.as_str()), (6, "timeout"));
         assert_eq!(late.message, "The step did not end within 3 s: Cannot ask.");
-        assert_eq!(late.hint.as_deref(), Some("swap --run goes on."));
+        assert_eq!(late.hint.as_deref(), Some("swap --run resumes it."));
         assert_eq!(late.causes, ["postgres_lost", "closed"]);
     }
 }

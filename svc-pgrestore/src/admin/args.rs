@@ -6,7 +6,7 @@ use clap::Args;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
-use svc_pgdump::pg::{PasswordSource, Settings, Target, given};
+use svc_pgdump::pg::{ConnectionSettings, PasswordSource, Target, given};
 
 /// The variable that names the OS user to become.
 const ADMIN: &str = "SVC_PG_ADMIN";
@@ -39,7 +39,7 @@ impl AdminArgs {
         let root = current.as_ref().is_some_and(|user| user.uid.is_root());
         let as_user = self.acting(std::env::var(ADMIN).ok().as_deref(), root);
         let user = given(self.username.as_deref()).map(str::to_owned);
-        let settings = Settings {
+        let settings = ConnectionSettings {
             host: self.host.clone(),
             port: self.port,
             // PGUSER is the service's user, not the administrator.
@@ -53,10 +53,10 @@ impl AdminArgs {
 
     /// The options that lead to the same server as the same administrator from any shell, as they would be typed.
     pub(crate) fn typed(&self, target: &Target) -> Vec<String> {
-        let mut words = vec!["--host".to_owned(), target.host(), "--port".to_owned(), target.port().to_string()];
+        let mut words = vec!["--host".to_owned(), target.host(), "--port".to_owned(), target.port.to_string()];
         let mut add =
             |flag: &str, value: Option<String>| words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
-        add("--as", target.os_user().map(|user| user.name.clone()));
+        add("--as", target.os_user.as_ref().map(|user| user.name.clone()));
         add("--username", given(self.username.as_deref()).map(str::to_owned));
         add("--password-file", self.password_file.as_ref().map(|path| path.display().to_string()));
         words

@@ -98,7 +98,7 @@ fn judge(asked: Loader, obstacle: Option<&str>, jobs: usize) -> Result<Chosen, F
             "loader_not_for_this",
             format!("The fast loader is not for this dump: {}", uncapitalised(obstacle)),
         )
-        .hint("Leave --loader out, or say --loader psql.")),
+        .hint("Omit --loader, or pass --loader psql.")),
     }
 }
 

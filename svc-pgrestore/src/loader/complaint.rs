@@ -101,7 +101,7 @@ pub(crate) fn failure(exit_code: Option<i32>, stderr: &str) -> Failure {
             "load_failed",
             format!("The dump could not be loaded: psql {how}, and the server gave no reason."),
         )
-        .hint("Look at the server's log; then run the same command again.");
+        .hint("Check the server's log; then run the same command again.");
     };
     told(line, &said, "ERROR", exit_code == Some(LOST))
 }

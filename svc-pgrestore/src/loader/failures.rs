@@ -28,7 +28,7 @@ pub(crate) fn told(line: Option<u64>, said: &Said, severity: &str, is_lost: bool
 /// The server says no to what stands in that line of the dump.
 fn refused(line: Option<u64>, words: &str) -> Failure {
     Failure::failed("load_failed", format!("The dump could not be loaded{}: {}.", place(line), words.trim_end_matches('.')))
-        .hint("Look at that line of the dump and at the causes; when what it needs is there, run the same command again.")
+        .hint("Check that line of the dump and the causes; when it has what it needs, run the same command again.")
 }
 
 /// The server went away while it was at that line of the dump.
@@ -38,7 +38,7 @@ pub(crate) fn lost(line: Option<u64>, words: &str) -> Failure {
         "connection_lost",
         format!("The server ended the connection while the dump was loaded{}: {words}.", place(line)),
     )
-    .hint("Look at the server's log; when it is up, run the same command again.")
+    .hint("Check the server's log; when it is up, run the same command again.")
 }
 
 fn place(line: Option<u64>) -> String {

@@ -80,10 +80,10 @@ fn restrict() -> std::io::Result<String> {
 /// Whom psql runs as, where that is not the caller: a dump is nobody's business to read as root. In root's place it is nobody, by a
 /// number of this call's own: processes of one number read each other's environment, where the password is.
 fn own_user(target: &Target) -> Result<Option<OsUser>, Failure> {
-    let user = target.os_user().cloned().or_else(OsUser::current);
+    let user = target.os_user.as_ref().cloned().or_else(OsUser::current);
     match user {
         Some(user) if user.uid.is_root() => Ok(Some(OsUser { uid: unassigned()?, ..OsUser::named("nobody")? })),
-        _ => Ok(target.os_user().cloned()),
+        _ => Ok(target.os_user.as_ref().cloned()),
     }
 }
 
@@ -123,7 +123,7 @@ fn words() -> Vec<&'static str> {
 /// What is run, as an operator would type it; the dump is sent to it.
 pub(super) fn command_line(target: &Target, database: &str) -> Vec<String> {
     let user = match own_user(target) {
-        Ok(Some(user)) if target.os_user() == Some(&user) => {
+        Ok(Some(user)) if target.os_user.as_ref() == Some(&user) => {
             vec!["runuser".to_owned(), "-u".to_owned(), user.name, "--".to_owned()]
         }
         Ok(Some(user)) => {
@@ -151,7 +151,7 @@ pub(super) fn load(call: &Call, target: &Target, load: &Load<'_>) -> Result<(), 
     if !status.success() {
         return Err(complaint::failure(status.code(), &stderr));
     }
-    fed.map_err(|_| Failure::failed("internal", "A thread of the step ended by a fault of ours."))??;
+    fed.map_err(|_| Failure::failed("internal", "A thread panicked."))??;
     for warning in complaint::warnings(&stderr).iter().take(WARNINGS) {
         call.warn("load_warning", format!("The server warned during the load: {warning}."));
     }

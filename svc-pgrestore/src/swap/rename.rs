@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const READ_BACK: Duration = Duration::from_secs(20);
 /// The same where the step is to end.
 const AT_LAST: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 const SESSIONS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
 
@@ -105,7 +105,7 @@ fn attempt<'a>(
             // A transaction that was not committed has changed nothing, whether this arrives or not.
             let _ = client.batch_execute("ROLLBACK");
             let busy = [SqlState::OBJECT_IN_USE, SqlState::LOCK_NOT_AVAILABLE];
-            let failure = pg::of_query(&error, "exchange the names of the databases");
+            let failure = pg::of_query(&error, "swap the names of the databases");
             return match error.code() {
                 Some(code) if busy.contains(code) => Ok(Tried::InUse(in_use(&failure))),
                 _ => Err(Stop::Known(failure)),
@@ -123,7 +123,7 @@ fn attempt<'a>(
             attempt.happened();
             Ok(Tried::Done)
         }
-        Err(error) => Err(Stop::Lost(attempt, pid, pg::of_query(&error, "exchange the names of the databases"))),
+        Err(error) => Err(Stop::Lost(attempt, pid, pg::of_query(&error, "swap the names of the databases"))),
     }
 }
 
@@ -135,7 +135,7 @@ fn are_meant(client: &mut Client, renamed: &Renamed) -> Result<(), Failure> {
         "staged_renamed",
         format!("Somebody renamed databases meanwhile: another one would have become {name}."),
     )
-    .hint("Look at them (psql --list)."))
+    .hint("Check them (psql --list)."))
 }
 
 fn in_use(refused: &Failure) -> Failure {
@@ -185,7 +185,7 @@ fn read_back(admin: &mut Admin, second: Client, call: &Call, exchange: &Exchange
             let _ = admin.reconnect();
         }
         // A signal would wake it at once, and again and again.
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
     None
 }
@@ -200,11 +200,9 @@ fn settled(client: &mut Client, pid: i32) -> Result<bool, postgres::Error> {
 }
 
 fn unknown(exchange: &Exchange, failure: Failure) -> Failure {
-    let mut lost = Failure::unavailable(
-        "swap_unknown",
-        "The server was lost at the moment of the exchange, and nobody knows on which side of it.",
-    )
-    .hint(format!("When the server is up: svc-pgrestore swap --run {} finds out, and finishes it.", exchange.run));
+    let mut lost =
+        Failure::unavailable("swap_unknown", "The server was lost at the moment of the swap, whose outcome is unknown.")
+            .hint(format!("When the server is up: svc-pgrestore swap --run {} finds out, and finishes it.", exchange.run));
     lost.causes = failure.causes;
     lost
 }

@@ -19,7 +19,7 @@ use crate::admin::{Admin, session_pid, up_to};
 const SETTINGS: &str = "SET synchronous_commit = off";
 /// How long sessions may take to go, and how often that is looked at.
 const GOING: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
 /// From this `server_version_num` on a server can look whether the client is still there.
 const CONNECTION_CHECKS: u32 = 140_000;
 
@@ -77,7 +77,7 @@ pub(super) fn gone(call: &Call, admin: &mut Admin, pids: &[i32]) -> Result<(), F
         if count == 0 || started.elapsed() > GOING {
             return Ok(());
         }
-        call.pause(LOOK)?;
+        call.pause(POLL)?;
     }
 }
 
