@@ -10,7 +10,6 @@ use svc_step::{Call, Failure};
 
 use crate::admin::{Admin, Live, Server, files, missing_extensions, missing_roles, tablespace};
 use crate::document::Room;
-use crate::prepare::Aim;
 
 /// How much a second copy takes, as a multiple of its plain dump: the tables, their indexes, and the write-ahead log of the load. A
 /// dump was 0.63 of its database in one case, 4.6 times it in another, so this is an estimate only.
@@ -94,13 +93,13 @@ pub(crate) fn disk_space(
     admin: &mut Admin,
     dump: &Dump,
     folder: Option<&str>,
-    aim: Aim,
+    in_its_place: bool,
     database: &str,
 ) -> Result<Option<Room>, Failure> {
     let Some((folder, free_bytes)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else {
         return Ok(None);
     };
-    if aim != Aim::Place {
+    if !in_its_place {
         return for_a_copy(dump.size_bytes, free_bytes, folder).map(Some);
     }
     let released = match files(&mut admin.client, database)? {

@@ -62,7 +62,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let folder = preflight::folder(&mut admin, properties.as_ref().map(|properties| properties.tablespace.as_str()))?;
     let room = match args.input.ignore_room {
         true => None,
-        false => preflight::disk_space(&mut admin, &dump, folder.as_deref(), aim, &database)?,
+        false => preflight::disk_space(&mut admin, &dump, folder.as_deref(), aim == Aim::Place, &database)?,
     };
     let copy_name = names::staged(&database, call.run_id());
     let mut creation = Creation {
