@@ -36,7 +36,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
         } else {
             unreachable(place)
         };
-        return with_causes(failure, causes);
+        return causes.into_iter().fold(failure, Failure::cause);
     };
     let code = said.code();
     let failure = if *code == SqlState::INVALID_CATALOG_NAME {
@@ -73,24 +73,27 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
         };
         let failure = Failure::unavailable("postgres_lost", format!("Cannot {action}: {what}."))
             .hint(format!("{look}; then run the same command again."));
-        return with_causes(failure, chain(error));
+        return chain(error).into_iter().fold(failure, Failure::cause);
     };
-    let code = said.code();
-    let failure = if *code == SqlState::INSUFFICIENT_PRIVILEGE {
-        Failure::refused("postgres_no_right", format!("Cannot {action}: the database user lacks the right."))
-            .hint("Connect as the database's owner, or as the administrator (--as postgres).")
-    } else if *code == SqlState::LOCK_NOT_AVAILABLE {
-        Failure::unavailable("postgres_locked", format!("Cannot {action}: another session holds a lock."))
-            .hint("Wait until it has ended (pg_stat_activity shows it), then run the same command again.")
-    } else if is_busy(code) {
-        Failure::unavailable("postgres_busy", format!("Cannot {action}: the server is shutting down, or ended the session."))
-            .hint("Wait until the server runs, then run the same command again.")
-    } else if *code == SqlState::DISK_FULL {
-        Failure::failed("postgres_disk_full", format!("Cannot {action}: the server's disk is full."))
-            .hint("Free disk space on the server, and run the same command again.")
-    } else {
-        Failure::failed("postgres_refused", format!("Cannot {action}: the server says no."))
-            .hint("See the cause; the server's own log says more.")
+    let failure = match said.code() {
+        code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+            Failure::refused("postgres_no_right", format!("Cannot {action}: the database user lacks the right."))
+                .hint("Connect as the database's owner, or as the administrator (--as postgres).")
+        }
+        code if *code == SqlState::LOCK_NOT_AVAILABLE => {
+            Failure::unavailable("postgres_locked", format!("Cannot {action}: another session holds a lock."))
+                .hint("Wait until it has ended (pg_stat_activity shows it), then run the same command again.")
+        }
+        code if is_busy(code) => {
+            Failure::unavailable("postgres_busy", format!("Cannot {action}: the server is shutting down, or ended the session."))
+                .hint("Wait until the server runs, then run the same command again.")
+        }
+        code if *code == SqlState::DISK_FULL => {
+            Failure::failed("postgres_disk_full", format!("Cannot {action}: the server's disk is full."))
+                .hint("Free disk space on the server, and run the same command again.")
+        }
+        _ => Failure::failed("postgres_refused", format!("Cannot {action}: the server refused it."))
+            .hint("See the cause; the server's own log says more."),
     };
     failure.cause(words(said))
 }
@@ -131,11 +134,6 @@ pub fn chain(error: &Error) -> Vec<String> {
         source = error.source();
     }
     texts
-}
-
-fn with_causes(mut failure: Failure, causes: Vec<String>) -> Failure {
-    failure.causes.extend(causes);
-    failure
 }
 
 /// The error of TLS, wherever the client library has put it.
