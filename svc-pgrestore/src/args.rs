@@ -7,7 +7,7 @@ use svc_step::settings::{ServiceArg, default_of};
 
 use crate::admin::AdminArgs;
 use crate::input::InputArgs;
-use crate::loader::LoaderArgs;
+use crate::load::LoaderArgs;
 
 /// What staging and restoring need to know.
 #[derive(Debug, Args)]

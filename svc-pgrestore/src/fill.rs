@@ -11,7 +11,7 @@ use crate::admin::{Admin, oid_of, session_pid, up_to};
 use crate::create::{Creation, Statement};
 use crate::document::{PropertiesFrom, Source};
 use crate::input::{Input, kept_of};
-use crate::loader::{self, Load};
+use crate::load::{self, Load};
 use crate::prepare::Prepared;
 use crate::verify::verify;
 
@@ -30,7 +30,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
         dump: &input.dump,
         size_bytes: staged.dump.text_size_bytes,
     };
-    loader::load(call, admin, &load, chosen, plan)
+    load::load(call, admin, &load, chosen, plan)
         .map_err(|failure| hint_of_client(failure, &staged.dump, *sets_internal_option, load.server))?;
     input.dump.unaltered()?;
     let progress = call.progress("verify", Unit::Items("tables"));

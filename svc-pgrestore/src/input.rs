@@ -7,7 +7,7 @@ use svc_step::from::OtherServer;
 use svc_step::{Call, Failure, file};
 
 use crate::document::Source;
-use crate::loader::{Plan, Planner};
+use crate::load::{Plan, Planner};
 
 /// Which dump.
 #[derive(Debug, Clone, clap::Args)]

@@ -9,7 +9,7 @@ mod document;
 mod fill;
 mod input;
 #[allow(missing_docs, reason = "for the fuzz test only")]
-mod loader;
+mod load;
 mod names;
 mod preflight;
 mod prepare;
@@ -26,7 +26,7 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use loader::Filter;
+pub use load::Filter;
 
 /// The restore of the PostgreSQL database: staged beside the live one, verified, and swapped in
 #[derive(Debug, Parser)]

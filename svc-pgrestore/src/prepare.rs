@@ -11,7 +11,7 @@ use crate::args::{DatabaseArgs, RestoreArgs};
 use crate::create::{Creation, Statement};
 use crate::document::{Named, PropertiesFrom, Staged};
 use crate::input::{Input, kept_of};
-use crate::loader::{self, Chosen, Plan};
+use crate::load::{self, Chosen, Plan};
 use crate::verify::Expected;
 use crate::{names, preflight};
 
@@ -87,7 +87,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         }
         actions.push(Action::statement(names::drop_statement(&database)));
     }
-    let load = loader::actions(&chosen, &plan, &admin.target, &creation.name, &input.dump.path().display().to_string());
+    let load = load::actions(&chosen, &plan, &admin.target, &creation.name, &input.dump.path().display().to_string());
     actions.extend([creation.create().action(), creation.grant().action()]);
     actions.extend(creation.before_load().iter().map(Statement::action).chain(load));
     actions.extend(creation.close().iter().map(Statement::action));
@@ -175,7 +175,7 @@ fn leave_out_roles(admin: &mut Admin, call: &Call, creation: &mut Creation) -> R
 }
 
 fn warn(call: &Call, admin: &Admin, dump: &Dump, creation: &Creation) {
-    if let Some(sentence) = loader::left_out(dump, admin.server.version_num) {
+    if let Some(sentence) = load::left_out(dump, admin.server.version_num) {
         call.warn("header_passed_over", sentence);
     }
     if dump.has_subscriptions {

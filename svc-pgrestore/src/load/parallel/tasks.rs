@@ -5,7 +5,7 @@ use std::io::Write;
 use postgres::{Client, CopyInWriter, Error};
 use svc_step::Failure;
 
-use super::super::failures::{self, lost};
+use super::super::errors::{self, lost};
 use super::super::plan::{Build, CopyBlock, Sharing};
 use super::queue::{self, Task};
 use super::serial::shown;
@@ -70,11 +70,11 @@ fn copy_frozen(work: &Work<'_>, client: &mut Client, block: &CopyBlock) -> Resul
     let Some(table) = block.table.as_ref().filter(|_| block.rows.size > SMALL) else { return copy_plain(work, client, block) };
     let at = block.statement.at;
     let begin = format!("BEGIN; TRUNCATE ONLY {table}");
-    client.batch_execute(&begin).map_err(|error| failures::of_statement(&error, "", at))?;
+    client.batch_execute(&begin).map_err(|error| errors::of_statement(&error, "", at))?;
     let header = work.text(block.statement)?;
     let copy = format!("{} WITH (FREEZE)", header.trim_end_matches(';'));
     send(work, client, block, &copy)?;
-    client.batch_execute("COMMIT").map_err(|error| failures::of_statement(&error, "", at))
+    client.batch_execute("COMMIT").map_err(|error| errors::of_statement(&error, "", at))
 }
 
 /// Loads a block as psql would.
@@ -87,12 +87,12 @@ fn send(work: &Work<'_>, client: &mut Client, block: &CopyBlock, copy: &str) -> 
     let name = block.table.as_deref().unwrap_or("rows");
     let what = format!("COPY {name}");
     work.at(&what);
-    let writer = client.copy_in(copy).map_err(|error| failures::of_statement(&error, copy, block.statement.at))?;
+    let writer = client.copy_in(copy).map_err(|error| errors::of_statement(&error, copy, block.statement.at))?;
     work.advance(block.statement.size);
     let arrived = match write(work, writer, block, &what) {
         Ok(arrived) => arrived,
         Err(Stopped::Unread(unread)) => return Err(unread.into()),
-        Err(Stopped::Server(error)) => return Err(failures::of_rows(&error, block.rows.at)),
+        Err(Stopped::Server(error)) => return Err(errors::of_rows(&error, block.rows.at)),
         Err(Stopped::Connection(words)) => {
             return Err(lost(Some(block.statement.at.line), &words));
         }
@@ -141,8 +141,8 @@ fn build_one(work: &Work<'_>, client: &mut Client, build: &Build) -> Result<(), 
     loop {
         match client.batch_execute(&sql) {
             Ok(()) => break,
-            Err(error) if failures::gave_way(&error) && tries < TRIES => tries += 1,
-            Err(error) => return Err(failures::of_statement(&error, &sql, build.statement.at)),
+            Err(error) if errors::gave_way(&error) && tries < TRIES => tries += 1,
+            Err(error) => return Err(errors::of_statement(&error, &sql, build.statement.at)),
         }
     }
     work.advance(build.statement.size);

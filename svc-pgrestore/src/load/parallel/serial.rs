@@ -6,7 +6,7 @@ use svc_pgdump::check::lexer::{Kind, Lexer, Piece, Position};
 use svc_step::Failure;
 
 use super::super::ARRAY_NULLS;
-use super::super::failures;
+use super::super::errors;
 use super::super::filter::left_out;
 use super::super::plan::Span;
 use super::super::statement::{StatementKind, kind_of};
@@ -68,7 +68,7 @@ fn execute(work: &Work<'_>, sessions: &mut Sessions, sql: &str, at: Position) ->
         return Ok(());
     }
     work.at(&shown(sql));
-    let told = |error: &postgres::Error| failures::of_statement(error, sql, at);
+    let told = |error: &postgres::Error| errors::of_statement(error, sql, at);
     if matches!(kind_of(sql), StatementKind::Setting { .. }) {
         return sessions.all().try_for_each(|client| client.batch_execute(sql).map_err(|error| told(&error)));
     }

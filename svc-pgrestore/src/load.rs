@@ -1,10 +1,9 @@
 //! Loading a plain dump into a fresh database: by ourselves over several connections, or by psql.
 
 mod choice;
-mod complaint;
-mod failures;
-mod fast;
+mod errors;
 mod filter;
+mod parallel;
 mod plan;
 mod psql;
 mod statement;
@@ -58,7 +57,7 @@ pub(crate) fn actions(chosen: &Chosen, plan: &Plan, target: &Target, database: &
 pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, chosen: &Chosen, plan: &Plan) -> Result<(), Failure> {
     match chosen.loader {
         Loader::Psql => psql::load(call, &admin.target, load),
-        Loader::Auto | Loader::Fast => fast::load(call, admin, load, plan, chosen.jobs),
+        Loader::Auto | Loader::Fast => parallel::load(call, admin, load, plan, chosen.jobs),
     }
 }
 

@@ -1,10 +1,80 @@
-//! What psql says on its stderr. The SQLSTATE that a verbose psql puts before each message decides; severity and message come in the
-//! language of the server, and what is about rows never passes.
+//! How a load fails: the server refuses a line of the dump, or goes away. The SQLSTATE decides, never the message, which comes in the
+//! language of the server; what psql prints is read by the SQLSTATE that a verbose psql puts before each message.
 
-use svc_pgdump::pg::Said;
+use postgres::Error;
+use postgres::error::{DbError, ErrorPosition, SqlState};
+use svc_pgdump::check::lexer::Position;
+use svc_pgdump::pg::{self, Said};
 use svc_step::Failure;
 
-use super::failures::{lost, told};
+/// With these SQLSTATEs the server ends the session: it says nothing of the statement. Class 08 is none of them: a function that connects to
+/// another server says it, and the session goes on.
+const ENDED: [&str; 7] = ["25P03", "25P04", "57P01", "57P02", "57P03", "57P04", "57P05"];
+/// The server's disk is full.
+const DISK_FULL: &str = "53100";
+
+/// What the server said at that line of the dump: it ended the session, where the client saw that or the SQLSTATE says so, or it said no.
+pub(crate) fn told(line: Option<u64>, said: &Said, severity: &str, is_lost: bool) -> Failure {
+    let message = said.message();
+    let mut failure = match said.code.as_str() {
+        code if is_lost || ENDED.contains(&code) => lost(line, &message),
+        DISK_FULL => refused(line, &message).hint("Free disk space on the server, and run the same command again."),
+        _ => refused(line, &message),
+    };
+    failure.causes.push(format!("{severity} ({})", said.code));
+    failure.causes.extend(said.more());
+    failure
+}
+
+/// The server says no to what stands in that line of the dump.
+fn refused(line: Option<u64>, words: &str) -> Failure {
+    Failure::failed("load_failed", format!("The dump could not be loaded{}: {}.", place(line), words.trim_end_matches('.')))
+        .hint("Check that line of the dump and the causes; when it has what it needs, run the same command again.")
+}
+
+/// The server went away while it was at that line of the dump.
+pub(crate) fn lost(line: Option<u64>, words: &str) -> Failure {
+    let words = words.trim_end_matches('.');
+    Failure::unavailable(
+        "connection_lost",
+        format!("The server ended the connection while the dump was loaded{}: {words}.", place(line)),
+    )
+    .hint("Check the server's log; when it is up, run the same command again.")
+}
+
+fn place(line: Option<u64>) -> String {
+    line.map(|line| format!(" (line {line} of the dump)")).unwrap_or_default()
+}
+
+/// The failure of a statement that begins at that place.
+pub(crate) fn of_statement(error: &Error, sql: &str, at: Position) -> Failure {
+    let line = error.as_db_error().map_or(at.line, |said| line_within(said, sql, at));
+    failure(error, line)
+}
+
+/// The failure of a COPY whose rows begin at that place.
+pub(crate) fn of_rows(error: &Error, at: Position) -> Failure {
+    let row = error.as_db_error().and_then(|said| Said::from(said).row());
+    failure(error, row.map_or(at.line, |row| at.line + row.line - 1))
+}
+
+/// Two sessions waited for each other, and this one was chosen to give way: once more, it may get through.
+pub(crate) fn gave_way(error: &Error) -> bool {
+    error.code().is_some_and(|code| *code == SqlState::T_R_DEADLOCK_DETECTED)
+}
+
+fn failure(error: &Error, line: u64) -> Failure {
+    let Some(said) = error.as_db_error() else {
+        return lost(Some(line), &error.to_string()).cause(pg::chain(error).join(": "));
+    };
+    told(Some(line), &Said::from(said), &pg::severity(said), false)
+}
+
+fn line_within(said: &DbError, sql: &str, at: Position) -> u64 {
+    let Some(ErrorPosition::Original(letter)) = said.position() else { return at.line };
+    let before = usize::try_from(*letter).unwrap_or(1).saturating_sub(1);
+    at.line + sql.chars().take(before).filter(|letter| *letter == '\n').count() as u64
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
@@ -84,12 +154,12 @@ fn with_fields(mut said: Said, rest: &[&str]) -> Said {
 }
 
 /// The warnings of a load that went well, without the values of rows.
-pub(crate) fn warnings(stderr: &str) -> Vec<String> {
+pub(crate) fn psql_warnings(stderr: &str) -> Vec<String> {
     all(stderr).iter().filter(|one| !one.said.code.starts_with(SUCCESS)).map(|one| one.said.message()).collect()
 }
 
 /// The failure of a load, from psql's exit status and what the server said last.
-pub(crate) fn failure(exit_code: Option<i32>, stderr: &str) -> Failure {
+pub(crate) fn of_psql(exit_code: Option<i32>, stderr: &str) -> Failure {
     let is_error =
         |one: &Complaint| !one.said.code.starts_with(SUCCESS) && !WARNINGS.iter().any(|class| one.said.code.starts_with(class));
     let Some(Complaint { line, said }) = all(stderr).into_iter().rfind(is_error) else {
@@ -110,18 +180,42 @@ pub(crate) fn failure(exit_code: Option<i32>, stderr: &str) -> Failure {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_session_that_the_server_ends_is_told_from_a_statement_that_it_refuses() {
+        for (code, is_lost, status, failure) in [
+            ("57P01", false, 5, "connection_lost"),
+            ("57P02", false, 5, "connection_lost"),
+            ("57P03", false, 5, "connection_lost"),
+            ("57P04", false, 5, "connection_lost"),
+            ("57P05", false, 5, "connection_lost"),
+            ("25P03", false, 5, "connection_lost"),
+            ("25P04", false, 5, "connection_lost"),
+            ("42P01", true, 5, "connection_lost"),
+            // A statement that was too long for a limit, or was cancelled; another server that cannot be reached; a full disk.
+            ("57014", false, 1, "load_failed"),
+            ("08001", false, 1, "load_failed"),
+            ("53100", false, 1, "load_failed"),
+            ("42P01", false, 1, "load_failed"),
+        ] {
+            let said = Said { code: code.to_owned(), message: "no".to_owned(), ..Said::default() };
+            let told = told(Some(7), &said, "FATAL", is_lost);
+            assert_eq!((told.status.code(), told.code.as_str()), (status, failure), "{code}");
+            assert_eq!(told.causes, [format!("FATAL ({code})")]);
+        }
+    }
+
     const GERMAN: &str = "psql:<stdin>:9: WARNUNG:  01000: Achtung\nLOCATION:  x, y.c:1\n\
         psql:<stdin>:12: FEHLER:  42P01: Relation »a« existiert nicht\nLINE 1: x\n  ^\nHINT:  Siehe.\nLOCATION:  x, y.c:1\n";
 
     #[test]
     fn the_error_is_told_with_its_line_in_any_language() {
-        let failure = failure(Some(3), GERMAN);
+        let failure = of_psql(Some(3), GERMAN);
         assert_eq!(failure.message, "The dump could not be loaded (line 12 of the dump): Relation »a« existiert nicht.");
         assert_eq!(failure.causes, ["ERROR (42P01)", "Siehe."]);
         let warned = GERMAN.split("psql:<stdin>:12").next().unwrap_or_default();
-        assert_eq!(warnings(warned), ["Achtung"]);
+        assert_eq!(psql_warnings(warned), ["Achtung"]);
         let raised = warned.replace("x, y.c:1", "exec_stmt_raise, pl_exec.c:3923");
-        assert_eq!(warnings(&raised), ["a function of the database raised 01000"]);
+        assert_eq!(psql_warnings(&raised), ["a function of the database raised 01000"]);
     }
 
     #[test]
@@ -138,11 +232,11 @@ mod tests {
                 "table t, constraint i",
             ),
         ] {
-            let failure = failure(Some(3), stderr);
+            let failure = of_psql(Some(3), stderr);
             assert!(failure.message.contains(message) && failure.causes.contains(&more.to_owned()), "{failure:?}");
             assert!(!format!("{failure:?}").contains("hunter2"), "{failure:?}");
         }
-        assert!(!format!("{:?}", failure(Some(3), "psql:<stdin>:3: error: invalid command \\hunter2\n")).contains("hunter2"));
+        assert!(!format!("{:?}", of_psql(Some(3), "psql:<stdin>:3: error: invalid command \\hunter2\n")).contains("hunter2"));
     }
 
     #[test]
@@ -152,9 +246,9 @@ mod tests {
             (3, "psql:<stdin>:3: FATAL:  57P01: breche Verbindung ab\n"),
             (2, "psql: error: connection to server on socket \"/x\" failed: FATAL:  no\n"),
         ] {
-            let lost = failure(Some(status), stderr);
+            let lost = of_psql(Some(status), stderr);
             assert_eq!((lost.status.code(), lost.code.as_str()), (5, "connection_lost"));
         }
-        assert_eq!(failure(None, "").code, "load_failed");
+        assert_eq!(of_psql(None, "").code, "load_failed");
     }
 }

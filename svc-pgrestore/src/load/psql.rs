@@ -19,7 +19,7 @@ use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
 use super::filter::Filter;
-use super::{ARRAY_NULLS, Load, WARNINGS, complaint, unreadable};
+use super::{ARRAY_NULLS, Load, WARNINGS, errors, unreadable};
 
 /// How much is sent at once.
 const PIECE: usize = 256 * 1024;
@@ -149,10 +149,10 @@ pub(super) fn load(call: &Call, target: &Target, load: &Load<'_>) -> Result<(), 
     // A ^C on a terminal reaches psql too, and its end is then no failure of the dump.
     call.check()?;
     if !status.success() {
-        return Err(complaint::failure(status.code(), &stderr));
+        return Err(errors::of_psql(status.code(), &stderr));
     }
     fed.map_err(|_| Failure::failed("internal", "A thread panicked."))??;
-    for warning in complaint::warnings(&stderr).iter().take(WARNINGS) {
+    for warning in errors::psql_warnings(&stderr).iter().take(WARNINGS) {
         call.warn("load_warning", format!("The server warned during the load: {warning}."));
     }
     Ok(())
