@@ -11,7 +11,7 @@ use svc_step::{Call, Failure, file};
 use crate::check::TableRows;
 use crate::compression::Compression;
 
-/// A dump that is whole.
+/// A complete dump.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Dumped {
     /// The dump's absolute path.

@@ -1,4 +1,4 @@
-//! `dump`: pg_dump of one database into a file that is whole or not there (procedure, 4.2).
+//! `dump`: pg_dump of one database into a file that is complete or not there (procedure, 4.2).
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;

@@ -120,7 +120,7 @@ impl PgDump {
         let mut command = Command::new(&self.path);
         command.args(Self::args(lock_wait, target, database)).stdin(std::process::Stdio::null());
         target.child_env(&mut command, database);
-        // Messages are looked at below; nothing in a dump depends on it.
+        // Messages are parsed below; nothing in a dump depends on it.
         command.env("LC_ALL", "C");
         command
     }

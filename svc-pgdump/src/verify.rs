@@ -1,4 +1,4 @@
-//! `verify`: is a dump whole, is it what its document says, and what does it need?
+//! `verify`: is a dump complete, is it what its document says, and what does it need?
 
 use std::path::Path;
 

@@ -53,7 +53,7 @@ pub(crate) fn actions(chosen: &Chosen, plan: &Plan, target: &Target, database: &
     }
 }
 
-/// Loads the dump whole, or fails; what is in the database after a failure is of no use.
+/// Loads the dump completely, or fails; what is in the database after a failure is of no use.
 pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, chosen: &Chosen, plan: &Plan) -> Result<(), Failure> {
     match chosen.loader {
         Loader::Psql => psql::load(call, &admin.target, load),

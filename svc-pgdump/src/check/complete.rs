@@ -16,9 +16,9 @@ use super::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
 use super::tokens::{self, Token, copy_target};
 use crate::compression::Packed;
 
-/// The longest statement whose text is looked at: a COPY of 1,600 columns with the longest names fits.
+/// The longest statement whose text is read: a COPY of 1,600 columns with the longest names fits.
 const LONGEST_STATEMENT: usize = 256 * 1024;
-/// The longest comment or command whose text is looked at.
+/// The longest comment or command whose text is read.
 const LONGEST_LINE: usize = 4096;
 
 /// An option of columns that some servers keep for themselves (seen on 15.20). The `pg_dump` of such a server leaves it out; one that
@@ -313,7 +313,7 @@ impl Seen {
         }
     }
 
-    /// Why it is not whole, and where that begins which is not.
+    /// Why it is incomplete, and where that begins.
     fn reason(&self, Ended { end, at }: Ended) -> Option<String> {
         let begun = |reason: &str| Some(format!("{reason} (begun at {at})"));
         let reason = match end {

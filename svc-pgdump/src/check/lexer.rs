@@ -177,7 +177,7 @@ impl Lexer {
         Ok(())
     }
 
-    /// The input goes on elsewhere: what lies between was handed on before, or is left out. Only between two units.
+    /// The input continues elsewhere: what lies between was handed on before, or is left out. Only between two units.
     pub const fn go_on_at(&mut self, place: Position) {
         self.at = place;
     }

@@ -99,7 +99,7 @@ impl Sql {
         (at, Scan::On)
     }
 
-    /// How many of the next bytes decide nothing: the inside of long literals is not looked at byte by byte.
+    /// How many of the next bytes decide nothing: the inside of long literals is skipped.
     fn skip(&self, rest: &[u8]) -> usize {
         let found = match self.mode {
             Mode::Text { escapes: false } => memchr::memchr(b'\'', rest),

@@ -19,7 +19,7 @@ use super::password::{Passwords, Wanted};
 use super::tls::{NO_FILE, Tls};
 use super::watchdog::{self, Peer};
 
-/// How often signals are looked at while connecting.
+/// How often signals are polled while connecting.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a connection may take once the step is to end.
 const LAST: Duration = Duration::from_secs(5);

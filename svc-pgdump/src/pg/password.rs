@@ -206,7 +206,7 @@ fn lookup(entries: &[Entry], wanted: &Wanted<'_>) -> Option<Secret> {
     entries.iter().find(fits).map(|entry| entry.password.clone())
 }
 
-/// How often signals are looked at while a person types.
+/// How often signals are polled while a person types.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Whether somebody can be asked: there is a controlling terminal, and this process is in its foreground (one in the

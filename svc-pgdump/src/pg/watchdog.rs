@@ -13,7 +13,7 @@ use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 /// How long a server may take for what is finished or taken back once the step is to end; again for each try after that.
 const GRACE: Duration = Duration::from_secs(10);
-/// What this process was given by whoever started it is not looked at; more files than this are not open.
+/// Not the files that the parent gave this process; more than these are not open.
 const OWN: std::ops::Range<RawFd> = 3..65_536;
 
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);

@@ -9,7 +9,7 @@ use svc_pgdump::check::lexer::{Kind, Piece};
 const TRANSACTION_TIMEOUT: &[u8] = b"SET transaction_timeout = 0;";
 const SERVER_WITH_TRANSACTION_TIMEOUT: u32 = 170_000;
 
-/// Subscriptions are not brought back: a database that has one cannot be dropped, so that a load which fails, or a copy that is not
+/// Subscriptions are not restored: a database that has one cannot be dropped, so that a load which fails, or a copy that is not
 /// wanted any more, could not be cleaned up; and two databases would share one slot of the publishing server.
 const OF_SUBSCRIPTIONS: [&[u8]; 3] = [b"CREATE SUBSCRIPTION ", b"ALTER SUBSCRIPTION ", b"COMMENT ON SUBSCRIPTION "];
 

@@ -1,4 +1,4 @@
-//! The loader that sends the dump itself, over several connections: COPY side by side and frozen, and the indexes and keys of a
+//! The loader that sends the dump itself, over several connections: COPY in parallel and frozen, and the indexes and keys of a
 //! table when its rows are there, then foreign keys; every other statement alone, in the dump's order.
 //!
 //! What it loads into is fresh and nobody else's, and is dropped if it fails: so it is no single transaction.

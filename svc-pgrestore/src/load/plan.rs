@@ -1,4 +1,4 @@
-//! The order in which a dump is loaded, made of the dump alone while it is examined: what may run side by side, and what is
+//! The order in which a dump is loaded, made of the dump alone while it is examined: what may run in parallel, and what is
 //! loaded alone, where it stands. Headings and other comments play no part in it.
 //!
 //! Only what is surely independent of its neighbours runs beside them: COPY into different tables, indexes and keys of tables
@@ -52,9 +52,9 @@ pub(crate) enum Item {
     Serial(Span),
     /// Where sequences stand, directly behind COPY blocks.
     Sequences(Span),
-    /// COPY blocks, of which those into fresh ordinary tables run side by side.
+    /// COPY blocks, of which those into fresh ordinary tables run in parallel.
     Copies(Vec<CopyBlock>),
-    /// Indexes and keys, or foreign keys, side by side.
+    /// Indexes and keys, or foreign keys, in parallel.
     Builds(Vec<Build>),
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Plan {
     pub(crate) obstacle: Option<&'static str>,
 }
 
-/// How many statements of a kind run side by side.
+/// How many statements of a kind run in parallel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) copies: usize,
@@ -90,7 +90,7 @@ impl Plan {
     /// How many connections at most have something to do at one time.
     pub(crate) fn widest(&self) -> usize {
         let mut widest = 1;
-        // What follows directly upon each other may run side by side.
+        // What follows directly upon each other may run in parallel.
         let mut wide = 0;
         for item in &self.items {
             wide = match item {

@@ -200,7 +200,7 @@ impl Arrays {
     }
 }
 
-/// Sends the dump to psql. A psql that stops reading has its own account of why.
+/// Sends the dump to psql. A psql that stops reading says why.
 fn feed(load: &Load<'_>, psql: ChildStdin, progress: &Progress) -> Result<(), Failure> {
     let mut psql = BufWriter::with_capacity(PIECE, psql);
     let mut filter = Filter::new(load.server);

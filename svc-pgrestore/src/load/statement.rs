@@ -1,4 +1,4 @@
-//! What a statement of a dump is to the loader, judged by its first tokens. What is not surely one of these is [`StatementKind::Other`].
+//! What a statement of a dump is to the loader, by its first tokens. What is not surely one of these is [`StatementKind::Other`].
 
 use svc_pgdump::check::tokens::{Token, tokens};
 use svc_pgdump::pg::escape_identifier;

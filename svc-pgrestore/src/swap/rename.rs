@@ -190,7 +190,7 @@ fn read_back(admin: &mut Admin, second: Client, call: &Call, exchange: &Exchange
     None
 }
 
-/// Whether a session is gone. One that waits for a client which is lost is ended; one that is at work comes to its own end.
+/// Whether a session is gone. One that waits for a client which is lost is ended; one that executes something comes to its own end.
 fn settled(client: &mut Client, pid: i32) -> Result<bool, postgres::Error> {
     let Some(row) = client.query_opt("SELECT state FROM pg_stat_activity WHERE pid = $1", &[&pid])? else { return Ok(true) };
     if row.get::<_, Option<&str>>(0).is_some_and(|state| state.starts_with("idle")) {

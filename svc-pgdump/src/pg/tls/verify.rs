@@ -27,7 +27,7 @@ use x509_cert::{Certificate, TbsCertificate};
 const LONGEST: u64 = 16 * 1024 * 1024;
 
 /// Says who may be at the other end. libpq's `prefer` and `require` protect against listeners, not against another server: no
-/// certificate is looked at then.
+/// certificate is checked then.
 #[derive(Debug)]
 pub(super) struct CertificateVerifier {
     /// Wants the certificate to be signed by an authority.
@@ -83,7 +83,7 @@ impl ServerCertVerifier for CertificateVerifier {
         if let Some(own) = signed.plain.own(end_entity) {
             signed.plain.stand_for(&own, intermediates, now)?;
         } else {
-            // The name is looked at last, so one that is wrong says that all else is right.
+            // The name is checked last, so if it is wrong, all else is right.
             match signed.webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
                 Err(Error::InvalidCertificate(
                     CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -174,7 +174,7 @@ const LONGEST_CHAIN: u8 = 4;
 /// `commonName`, and the use of a certificate for a server.
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const FOR_SERVERS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
-/// Extensions that are looked at here, or restrict nothing: key identifiers, key usage, names, constraints, use.
+/// Extensions that are checked here, or restrict nothing: key identifiers, key usage, names, constraints, use.
 const KNOWN: [&str; 6] = ["2.5.29.14", "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.35", "2.5.29.37"];
 
 /// Who may sign a server's certificate, and what they have revoked.

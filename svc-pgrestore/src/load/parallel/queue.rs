@@ -1,4 +1,4 @@
-//! Work side by side: each connection takes the heaviest task that is ready and whose tables nobody else is at.
+//! Work in parallel: each connection takes the heaviest task that is ready and whose tables nobody else is at.
 //!
 //! A task is ready when all tasks of earlier phases at its tables are done: the indexes of a table need its rows, a foreign key
 //! the keys of both its tables, and neither needs other tables. The server would let the second one at a table wait all the same,

@@ -17,7 +17,7 @@ use crate::admin::{Admin, session_pid, up_to};
 /// the disk all the same when it is verified: `ANALYZE` and the database's own properties follow on other connections, which do wait.
 /// Everything else is as the server and the database have it, as where psql reads the dump.
 const SETTINGS: &str = "SET synchronous_commit = off";
-/// How long sessions may take to go, and how often that is looked at.
+/// How long sessions may take to go, and how often they are polled.
 const GOING: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
 /// From this `server_version_num` on a server can look whether the client is still there.
