@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use postgres::{Client, Row};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Call, Failure, file};
 
@@ -16,22 +15,16 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 /// What the queries here are for, as the end of "Cannot …".
 const WHAT: &str = "read the database's own properties";
 
-/// The properties of one database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Properties {
-    /// The database's name.
     pub database: String,
     /// The SHA-256 of the SQL of the dump that they belong to; `null` for those that `svc-pgrestore --in-place` keeps.
     pub text_sha256: Option<String>,
-    /// The role that owns it.
     pub owner: String,
-    /// Its encoding, such as `UTF8`.
     pub encoding: String,
     /// Who gives its locale: `libc`, `icu` or `builtin`; `libc` on servers before 15, which know no other.
     pub locale_provider: LocaleProvider,
-    /// `LC_COLLATE`.
     pub collate: String,
-    /// `LC_CTYPE`.
     pub ctype: String,
     /// The locale of `icu` or `builtin`; `null` with `libc`.
     pub locale: Option<String>,
@@ -39,9 +32,7 @@ pub struct Properties {
     pub icu_rules: Option<String>,
     /// How many may be connected; -1 is no limit.
     pub connection_limit: i32,
-    /// Its tablespace.
     pub tablespace: String,
-    /// Its comment.
     pub comment: Option<String>,
     /// Its rights; `null` where nobody ever changed them, so that the server's defaults hold.
     pub acl: Option<Vec<Grant>>,
@@ -49,11 +40,9 @@ pub struct Properties {
     pub settings: Vec<Setting>,
 }
 
-/// Who gives a database its locale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LocaleProvider {
-    /// The operating system.
     Libc,
     /// The ICU library (from server 15 on).
     Icu,
@@ -61,30 +50,25 @@ pub enum LocaleProvider {
     Builtin,
 }
 
-/// One right on the database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// Who has it; `null` is PUBLIC.
     pub grantee: Option<String>,
     /// `CREATE`, `CONNECT` or `TEMPORARY`.
     pub privilege: String,
-    /// Whether it may be passed on.
     pub grantable: bool,
 }
 
-/// One setting of the database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// For this role only; `null` is for all.
     pub role: Option<String>,
-    /// The setting's name.
     pub name: String,
     /// Its value, as the server keeps it; that of a list setting (`search_path`) is a list of quoted names.
     pub value: String,
 }
 
 impl Properties {
-    /// Reads the properties of the database that `client` is connected to.
     pub fn read(client: &mut Client, server_major: u32) -> Result<Self, Failure> {
         let (provider, locale, rules) = columns(server_major);
         let sql = format!(
@@ -141,10 +125,6 @@ impl Properties {
         path.exists().then(|| Self::load(&path)).transpose()
     }
 
-    /// The text of their file.
-    ///
-    /// # Errors
-    /// They cannot be written as JSON (1).
     pub fn to_text(&self) -> Result<String, Failure> {
         serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| {
             Failure::failed("properties_not_json", "The database's properties cannot be written as JSON.")
@@ -152,10 +132,8 @@ impl Properties {
         })
     }
 
-    /// Reads their file.
-    ///
     /// # Errors
-    /// It cannot be read (3, 4), or is no such file (7).
+    /// The file cannot be read (3, 4), or does not hold properties (7).
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let text = file::read_text("read the database's properties", path, LONGEST)?;
         serde_json::from_str(&text).map_err(|error| {
