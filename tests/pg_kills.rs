@@ -179,7 +179,7 @@ fn dumps(what: &str, name: &str, more: &[&str], count: usize) {
 }
 
 #[test]
-fn a_copy_set_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one() {
+fn a_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one() {
     let (case, _) = Case::filled("pgk_clone");
     let (text, live) = (case.text(), case.oid(&case.database));
     let untouched = |when: &str| assert_eq!((case.text(), case.oid(&case.database)), (text.clone(), live.clone()), "{when}");

@@ -1,4 +1,4 @@
-//! Compressed dumps: whole or not there, proven, and loaded as they are.
+//! Compressed dumps: complete or not there, verified, and loaded as they are.
 
 use std::fs;
 use std::io::Write;

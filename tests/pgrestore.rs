@@ -1,4 +1,4 @@
-//! `svc-pgrestore` on a real PostgreSQL: staged, proven, swapped, and never a mixture.
+//! `svc-pgrestore` on a real PostgreSQL: staged, verified, swapped, and never a mixture.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -19,7 +19,7 @@ fn name(ran: &Ran) -> String {
 }
 
 #[test]
-fn what_is_set_clone_is_swapped_in_and_back_and_removed() {
+fn what_was_cloned_is_swapped_in_and_back_and_removed() {
     let (case, _) = Case::filled("pga_swap");
     let database = identifier(&case.database);
     case.admin(&format!("ALTER DATABASE {database} SET work_mem = '7MB'; COMMENT ON DATABASE {database} IS 'it''s ours'"));

@@ -111,7 +111,8 @@ struct Dump {
 
 #[derive(Debug, Deserialize)]
 struct Block {
-    table: String,
+    schema: Option<String>,
+    name: String,
     row_count: u64,
 }
 
@@ -177,7 +178,8 @@ fn times(run: &Journal) -> Result<Times, Failure> {
 fn tables(blocks: Vec<Block>) -> Vec<Table> {
     let mut tables = BTreeMap::<String, u64>::new();
     for block in blocks {
-        *tables.entry(block.table).or_default() += block.row_count;
+        let table = block.schema.map_or(block.name.clone(), |schema| format!("{schema}.{}", block.name));
+        *tables.entry(table).or_default() += block.row_count;
     }
     tables.into_iter().map(|(table, rows_expected)| Table { table, rows_expected }).collect()
 }
