@@ -59,7 +59,7 @@ fn names_and_rows_in_another_encoding_come_back() {
         ));
         let ran = comes_back(&case);
         assert_eq!(ran.result()["stage"]["loader"], "psql");
-        assert_eq!(ran.result()["stage"]["proof"]["rows_count"], 2);
+        assert_eq!(ran.result()["stage"]["verification"]["rows_count"], 2);
     }
 }
 
@@ -229,7 +229,7 @@ fn strings_in_which_a_backslash_escapes_come_back() {
 fn an_empty_database_comes_back_empty() {
     let case = Case::new("pgf_empty");
     let ran = comes_back(&case);
-    assert_eq!(ran.result()["stage"]["proof"]["tables_count"], 0);
+    assert_eq!(ran.result()["stage"]["verification"]["tables_count"], 0);
 }
 
 #[test]

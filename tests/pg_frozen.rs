@@ -85,8 +85,8 @@ fn dump_in_its_rows() {
 
 fn clone_at_its_copy() {
     let frozen = Frozen::at("pgz_clone", "CREATE DATABASE");
-    let ran = frozen.term(frozen.through(frozen.case.dumper().arg("clone")).spawn());
-    assert!(ran.doc()["changed"].is_null() && ran.result()["proven"] == false, "{ran}");
+    let ran = frozen.term(frozen.through(frozen.case.tool().arg("clone")).spawn());
+    assert!(ran.doc()["changed"].is_null() && ran.result()["verified"] == false, "{ran}");
     frozen.go_on(&ran, "discard").ok().unchanged();
     assert_eq!(frozen.case.copies(), "");
 }
@@ -96,7 +96,7 @@ fn stage_in_its_proof() {
     let witness = Witness::of(&frozen.case);
     let ran = frozen.term(frozen.through(frozen.case.tool().arg("stage")).arg(&frozen.dump).spawn()).changed();
     let left = frozen.case.oid(&frozen.case.copies());
-    assert!(ran.result()["proven"] == false && ran.result()["staged"]["oid"] == left.parse::<u32>().unwrap(), "{ran}");
+    assert!(ran.result()["verified"] == false && ran.result()["staged"]["oid"] == left.parse::<u32>().unwrap(), "{ran}");
     frozen.go_on(&ran, "discard").ok().changed();
     witness.sees_nothing("after a proof without an answer");
 }
@@ -140,7 +140,7 @@ fn stage_in_its_rows() {
     drop(stopped);
     assert_eq!(ran.status, 143, "{ran}");
     let ran = ran.changed();
-    assert!(ran.result()["proven"] == false && ran.result()["staged"]["name"] == left.as_str(), "{ran}");
+    assert!(ran.result()["verified"] == false && ran.result()["staged"]["name"] == left.as_str(), "{ran}");
     assert!(ran.doc()["error"]["causes"].to_string().contains("being accessed"), "{ran}");
     case.tool().args(["discard", "--run", ran.doc()["run_id"].as_str().unwrap()]).run().ok().changed();
     witness.sees_nothing("after processes that were stopped");
@@ -177,7 +177,7 @@ fn went_on(frozen: &Frozen, ran: &Ran, live: &str) {
         "{ran}"
     );
     let done = frozen.go_on(ran, "swap").ok().changed();
-    assert!(done.result()["kept"]["oid"] == live.parse::<u32>().unwrap(), "{done}");
+    assert!(done.result()["previous"]["oid"] == live.parse::<u32>().unwrap(), "{done}");
 }
 
 #[test]

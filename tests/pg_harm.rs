@@ -38,7 +38,7 @@ fn a_cut_dump_is_refused_before_anything_wherever_it_was_cut() {
     for (round, cut) in (0..).zip(cuts) {
         fs::write(&path, &whole[..cut]).unwrap();
         let how = [&["stage"][..], &["--in-place"], &[]][round % 3];
-        case.tool().args(how).arg(&path).run().fails(7, "dump_not_whole").unchanged();
+        case.tool().args(how).arg(&path).run().fails(7, "dump_incomplete").unchanged();
     }
     witness.sees_nothing("after cut dumps");
 }
@@ -60,7 +60,7 @@ fn a_flipped_byte_is_refused_by_the_document_and_harms_nothing_without_it() {
         let how = if round % 2 == 0 { "--in-place" } else { "--drop-old" };
         let ran = case.tool().arg(how).arg("--from").arg(&document).run().unchanged();
         let code = ran.doc()["error"]["code"].as_str().unwrap();
-        assert!(ran.status == 7 && ["dump_altered", "dump_not_whole"].contains(&code), "{when}\n{ran}");
+        assert!(ran.status == 7 && ["dump_altered", "dump_incomplete"].contains(&code), "{when}\n{ran}");
         // Without its document nobody can tell every time; beside the live database it harms nobody.
         let run = format!("20300101t{round:06}z-flip");
         let ran = case.tool().args(["stage", "--run-id", &run]).arg(&dump).run();
@@ -94,7 +94,7 @@ fn a_dump_whose_server_process_was_killed_is_refused_although_it_would_load() {
     let dump = case.dir.path().join("killed.sql");
     fs::write(&dump, bytes).unwrap();
     for how in [&["--in-place"][..], &[], &["stage"]] {
-        case.tool().args(how).arg(&dump).run().fails(7, "dump_not_whole").unchanged();
+        case.tool().args(how).arg(&dump).run().fails(7, "dump_incomplete").unchanged();
     }
     witness.sees_nothing("after the dump of a killed server process");
 }

@@ -56,7 +56,7 @@ impl Site {
     /// A standing copy is the same; servers before 15 make one of files without being told.
     fn is_cloned(&self) {
         let case = &self.case;
-        let ran = self.pgdump().arg("clone").run().ok().changed();
+        let ran = case.tool().arg("clone").run().ok().changed();
         let name = ran.result()["clone"]["name"].as_str().unwrap();
         same(
             &self.before,
@@ -164,7 +164,7 @@ impl Site {
             assert!(message.contains(&format!("version {}", other.version)), "{message}");
         } else {
             let ran = tool().args(["--run-id", &format!("20300101t000000z-of-{}", other.version)]).run().ok().changed();
-            assert_eq!(ran.result()["proven"], true);
+            assert_eq!(ran.result()["verified"], true);
             let name = ran.result()["staged"]["name"].as_str().unwrap();
             if let Some(before) = &other.by_newest {
                 let after = of_copy(&self.case.pg, name, || Ok(by_newest(&self.case.pg, name))).unwrap().unwrap();

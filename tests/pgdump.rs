@@ -124,7 +124,8 @@ fn verify(path: &Path) -> Ran {
 
 fn rows(ran: &Ran) -> Vec<(String, u64)> {
     let tables = ran.result()["tables"].as_array().unwrap();
-    tables.iter().map(|table| (table["table"].as_str().unwrap().to_owned(), table["row_count"].as_u64().unwrap())).collect()
+    let name = |table: &Value| format!("{}.{}", table["schema"].as_str().unwrap(), table["name"].as_str().unwrap());
+    tables.iter().map(|table| (name(table), table["row_count"].as_u64().unwrap())).collect()
 }
 
 /// What makes readers of dumps stumble: names, comments and bodies that look like parts of a dump.
@@ -164,10 +165,10 @@ fn a_dump_is_whole_private_and_counts_its_rows() {
         ("public.nothing", 0),
         ("public.parts_1", 1),
         ("public.parts_2", 2),
-        ("public.\"we;ird; Type: \"\"TABLE\"", 2),
+        ("public.we;ird; Type: \"TABLE", 2),
     ];
     let mut found = rows(&ran);
-    found.sort_by_key(|(name, _)| name.replace('"', ""));
+    found.sort();
     assert_eq!(found, wanted.map(|(name, rows)| (name.to_owned(), rows)));
     let result = ran.result();
     assert_eq!(result["row_count"], 1244);
@@ -196,24 +197,6 @@ fn a_dump_is_whole_private_and_counts_its_rows() {
 }
 
 #[test]
-fn a_dump_that_is_read_back_is_the_same_dump() {
-    let own = Own::new("readback");
-    // Some pieces of it.
-    own.sql("CREATE TABLE t AS SELECT n, repeat(md5(n::text), 100) AS a FROM generate_series(1, 2000) n");
-    for compress in [&[][..], &["--compress", "zstd"], &["--compress", "gzip"]] {
-        let dump = || own.dump().args(["--force"]).args(compress);
-        let plain = dump().run().ok();
-        let read = dump().arg("--read-back").run().ok().changed();
-        assert_eq!((&plain.result()["read_back"], &read.result()["read_back"]), (&json!(false), &json!(true)));
-        for key in ["text_size_bytes", "tables"] {
-            assert_eq!(read.result()[key], plain.result()[key], "{key}");
-        }
-        let verified = Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(read.text()).run().ok();
-        assert_eq!(verified.result()["sha256"], read.result()["sha256"]);
-    }
-}
-
-#[test]
 fn the_databases_own_properties_lie_beside_the_dump() {
     let own = Own::new("properties");
     let name = identifier(&own.name);
@@ -239,8 +222,8 @@ fn the_databases_own_properties_lie_beside_the_dump() {
     ]);
     assert_eq!(read["settings"], settings);
     let acl = read["acl"].as_array().unwrap();
-    assert!(acl.contains(&json!({"grantee": null, "grantor": own.name, "privilege": "TEMPORARY", "grantable": false})));
-    assert!(acl.contains(&json!({"grantee": "pg_monitor", "grantor": own.name, "privilege": "CONNECT", "grantable": true})));
+    assert!(acl.contains(&json!({"grantee": null, "privilege": "TEMPORARY", "grantable": false})));
+    assert!(acl.contains(&json!({"grantee": "pg_monitor", "privilege": "CONNECT", "grantable": true})));
     assert!(!acl.iter().any(|grant| grant["grantee"].is_null() && grant["privilege"] == "CONNECT"));
 
     // They are part of what the document vouches for.
@@ -265,7 +248,6 @@ fn a_database_with_an_icu_locale_says_so() {
     let read: Value =
         serde_json::from_str(&fs::read_to_string(ran.result()["properties_path"].as_str().unwrap()).unwrap()).unwrap();
     assert_eq!((&read["locale_provider"], &read["locale"]), (&json!("icu"), &json!("de-DE")));
-    assert!(read["collation_version"].is_string());
 }
 
 #[test]
@@ -468,14 +450,12 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing() {
     let _small = SmallDisk::at(&disk, 1).unwrap();
     let to_disk = || own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(disk.join("x.sql"));
     let ran = to_disk().run();
-    let read_back = to_disk().arg("--read-back").run();
     // More than ten times the disk's size in the tables themselves is refused before anything is written.
     own.sql("INSERT INTO t SELECT string_agg(md5(i::text || j::text), '') FROM generate_series(1, 16) i, generate_series(1, 33000) j GROUP BY i");
     own.admin("VACUUM ANALYZE t");
     let hopeless = to_disk().run();
     let left = fs::read_dir(&disk).unwrap().count();
     ran.fails(1, "disk_full").unchanged();
-    read_back.fails(1, "disk_full").unchanged();
     hopeless.refused("no_room");
     assert_eq!(left, 0);
 }
@@ -494,8 +474,8 @@ fn a_cut_or_altered_dump_is_refused() {
     let points = (0..40).map(|point| end * point / 40).chain([1, 2, 5, 20, 66, 90, 130].map(|back| end - back));
     for point in points {
         fs::write(&cut, &whole[..point]).unwrap();
-        let ran = verify(&cut).fails(7, "dump_not_whole").unchanged();
-        assert_eq!(ran.result()["whole"], false, "cut at {point}");
+        let ran = verify(&cut).fails(7, "dump_incomplete").unchanged();
+        assert_eq!(ran.result()["complete"], false, "cut at {point}");
     }
     let from = || Tool::new("svc-pgdump").args(["verify", "--from"]).arg(&document).run();
     from().ok();
@@ -505,7 +485,7 @@ fn a_cut_or_altered_dump_is_refused() {
     let ran = from();
     assert_eq!(ran.status, 7, "{ran}");
     fs::write(own.out(), &whole[..whole.len() / 3]).unwrap();
-    from().fails(7, "dump_not_whole");
+    from().fails(7, "dump_incomplete");
     // A dump that moved with its document is found beside it.
     let moved = own.path("moved");
     fs::create_dir(&moved).unwrap();
@@ -560,7 +540,7 @@ fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     assert_eq!(ran.result()["pg_dump_version"], "99.1");
     // One that succeeds and writes half a dump.
     fs::write(&old, "#!/bin/sh\n[ $1 = --version ] && exec pg_dump --version\npg_dump \"$@\" | head -c 500\n").unwrap();
-    own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_not_whole").unchanged();
+    own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_incomplete").unchanged();
     assert_eq!(own.left(), ["pg_dump"]);
 }
 
@@ -616,10 +596,12 @@ fn a_dump_that_cannot_be_replaced_keeps_its_own_properties() {
     assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json", "moved.sql", "pg_dump"]);
     fs::remove_dir(own.out()).unwrap();
     fs::rename(own.path("moved.sql"), own.out()).unwrap();
-    // What a call left that was killed while it replaced a dump is cleared away by the next.
-    fs::rename(own.path("dump.sql.properties.json"), own.path("dump.sql.properties.json.old")).unwrap();
     own.dump().arg("--force").run().ok().changed();
     assert!(properties().contains("17MB"));
+    // A call that is killed while it replaces a dump leaves the properties of the dump before: they are not taken for its own.
+    fs::write(own.path("dump.sql.properties.json"), first).unwrap();
+    let verified = Tool::new("svc-pgdump").arg("verify").arg(own.out()).run().ok().warns("properties_of_another_dump");
+    assert_eq!(verified.result()["properties_path"], Value::Null);
     assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json", "pg_dump"]);
 }
 

@@ -1,4 +1,4 @@
-//! Compressed dumps: whole or not there, proven, and loaded as they are.
+//! Compressed dumps: complete or not there, verified, and loaded as they are.
 
 use std::fs;
 use std::io::Write;
@@ -134,7 +134,7 @@ fn a_compressed_dump_that_is_cut_or_altered_is_refused_before_anything() {
                     let same = verify_text(&ran) == verify_text(&dumped);
                     assert!(what == "flipped" && same, "{method} at {at}: {ran}");
                 } else {
-                    ran.fails(7, "dump_not_whole");
+                    ran.fails(7, "dump_incomplete");
                 }
                 invalid(tool(&case).args(["verify", "--from"]).arg(&document).run());
                 if round % 4 == 0 {
@@ -145,7 +145,7 @@ fn a_compressed_dump_that_is_cut_or_altered_is_refused_before_anything() {
         // Whole frames that are missing, and something behind the last one.
         let more = [&whole[..], b"more"].concat();
         fs::write(&path, more).unwrap();
-        verify(&case, &path).fails(7, "dump_not_whole");
+        verify(&case, &path).fails(7, "dump_incomplete");
         fs::write(&path, &whole).unwrap();
         verify(&case, &path).ok();
     }
@@ -175,7 +175,7 @@ fn what_others_compress_is_read_too_and_by_psql_where_it_is_one_piece() {
     }
     let path = case.dir.path().join("dump.sql.xz");
     fs::write(&path, b"\xfd7zXZ\0\0").unwrap();
-    let ran = verify(&case, &path).fails(7, "dump_not_whole");
+    let ran = verify(&case, &path).fails(7, "dump_incomplete");
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("neither by zstd nor by gzip"), "{ran}");
 }
 

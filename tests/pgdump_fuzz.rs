@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::io::{Seek, Write};
 use std::process::Stdio;
 
-use svc_pgdump::lexer::{Kind, Lexer, Piece};
-use svc_pgdump::tokens;
-use svc_pgdump::whole::Examiner;
+use svc_pgdump::check::Examiner;
+use svc_pgdump::check::lexer::{Kind, Lexer, Piece};
+use svc_pgdump::check::tokens;
 use svc_pgrestore::Filter;
 use svc_tests::host::Host;
 use svc_tests::postgres::Postgres;
@@ -126,7 +126,7 @@ fn damaged_dumps_are_split_and_joined_again_whatever_they_hold() {
         let (pieces, same) = read(&bytes, || 1 + random.below(40));
         assert!(pieces == bytes && same == ends, "seed {seed}: in other chunks it is read otherwise");
         let mut examiner = Examiner::default();
-        examiner.feed(&bytes);
+        examiner.feed(&bytes, &mut |_| ());
         let dump = examiner.finish(String::new());
         assert!(dump.size_bytes == bytes.len() as u64 && dump.statement_count == ends.len() as u64, "seed {seed}: {dump:?}");
         if let Ok(text) = std::str::from_utf8(&bytes) {
@@ -205,9 +205,9 @@ fn scraps(seed: u64) -> Option<(Vec<u8>, usize)> {
     }
     let dump = format!("--\n-- PostgreSQL database dump\n--\n\n{inner}\n--\n-- PostgreSQL database dump complete\n--\n");
     let mut examiner = Examiner::default();
-    examiner.feed(dump.as_bytes());
+    examiner.feed(dump.as_bytes(), &mut |_| ());
     let examined = examiner.finish(String::new());
-    if !examined.is_whole() || !examined.commands.is_empty() || examined.statement_count == 0 {
+    if !examined.is_complete() || !examined.commands.is_empty() || examined.statement_count == 0 {
         return None;
     }
     let (mut sent, mut count) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! `svc-pgrestore` on a real PostgreSQL: staged, proven, swapped, and never a mixture.
+//! `svc-pgrestore` on a real PostgreSQL: staged, verified, swapped, and never a mixture.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -31,9 +31,9 @@ fn what_was_dumped_comes_back_and_what_was_replaced_is_kept() {
 
     assert_eq!(case.text(), before);
     let result = ran.result();
-    assert_eq!(result["stage"]["proven"], true);
-    assert_eq!(result["stage"]["proof"]["rows_count"], 700);
-    let kept = name_of(&result["swap"]["kept"]);
+    assert_eq!(result["stage"]["verified"], true);
+    assert_eq!(result["stage"]["verification"]["rows_count"], 700);
+    let kept = name_of(&result["swap"]["previous"]);
     assert_eq!(case.copies(), kept);
     assert_eq!(postgres_dump(&case.pg, kept).unwrap(), upgraded);
     assert!(result["swap"]["drop_command"].as_str().unwrap().contains(kept));
@@ -273,7 +273,7 @@ fn what_was_staged_only_in_part_is_never_swapped_in() {
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
     let before = case.oid(&case.database);
-    case.tool().args(["swap", "--run", run]).run().refused("not_proven");
+    case.tool().args(["swap", "--run", run]).run().refused("not_verified");
     assert_eq!(case.oid(&case.database), before);
     case.tool().args(["discard", "--run", run]).run().ok().changed();
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
@@ -286,7 +286,7 @@ fn the_same_staging_again_is_already_so() {
     let first = stage().changed();
     let second = stage().unchanged();
     assert_eq!(first.result()["staged"], second.result()["staged"]);
-    assert_eq!(second.result()["proven"], true);
+    assert_eq!(second.result()["verified"], true);
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn killed_between_the_plan_and_the_swap_the_run_finishes_it() {
     assert_eq!(case.oid(&case.database), live);
     let ran = case.tool().args(["swap", "--run", run]).run().ok().changed();
     assert_ne!(case.oid(&case.database), live);
-    assert_eq!(case.oid(name_of(&ran.result()["kept"])), live);
+    assert_eq!(case.oid(name_of(&ran.result()["previous"])), live);
     case.tool().args(["swap", "--run", run]).run().ok().unchanged();
 }
 
@@ -324,7 +324,7 @@ fn a_whole_restore_killed_at_its_swap_goes_on_from_there_in_the_same_run() {
     let ran = restore().run().ok().changed();
     assert_eq!(case.oid(&case.database), oid, "it was staged a second time");
     restore().run().ok().unchanged();
-    assert_eq!(case.copies(), name_of(&ran.result()["swap"]["kept"]));
+    assert_eq!(case.copies(), name_of(&ran.result()["swap"]["previous"]));
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_run_is_gone_on_with_by_calls_that_have_runs_of_their_own() {
 
     let kept = format!("{}_before_{run}", case.database);
     let swapped = swap(&["--run-id", "20300101t000000z-other"]).changed();
-    assert_eq!((swapped.result()["run"].as_str(), name_of(&swapped.result()["kept"])), (Some(run.as_str()), kept.as_str()));
+    assert_eq!((swapped.result()["run"].as_str(), name_of(&swapped.result()["previous"])), (Some(run.as_str()), kept.as_str()));
     assert_eq!(case.copies(), kept);
     let swapped = case.keep("swapped.json", &swapped);
     swap(&[]).unchanged();
@@ -572,9 +572,9 @@ fn drop_old_keeps_nothing_and_then_there_is_no_way_back() {
     let (case, dump) = Case::filled("pgr_dropold");
     let ran = case.tool().arg("--drop-old").arg(&dump).run().ok();
     assert_eq!(case.copies(), "");
-    assert_eq!(ran.result()["swap"]["kept_dropped"], true);
+    assert_eq!(ran.result()["swap"]["previous_dropped"], true);
     let document = case.keep("restored.json", &ran);
-    case.tool().arg("swap").arg("--from").arg(document).run().fails(4, "nothing_kept").unchanged();
+    case.tool().arg("swap").arg("--from").arg(document).run().fails(4, "previous_not_found").unchanged();
 }
 
 #[test]
@@ -584,15 +584,15 @@ fn drop_old_never_drops_another_database_that_has_the_name_of_what_was_kept() {
     let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok();
     let staged = case.keep("staged.json", &staged);
     let ran = case.tool().args(["swap", "--run", run]).run().ok().changed();
-    let kept = name_of(&ran.result()["kept"]).to_owned();
+    let kept = name_of(&ran.result()["previous"]).to_owned();
     // Somebody dropped it and has given the name to a database of his own.
     case.pg.drop_database(&kept).unwrap();
     case.pg.create_database(&kept, &case.owner).unwrap();
     let other = case.oid(&kept);
     for given in [["--run", run], ["--from", staged.to_str().unwrap()]] {
         let ran = case.tool().args(["swap", "--drop-old"]).args(given).run().ok();
-        assert_eq!((case.oid(&kept), &ran.result()["kept_dropped"]), (other.clone(), &Value::from(false)), "{given:?}");
-        assert_eq!(ran.result()["kept"], Value::Null, "{ran}");
+        assert_eq!((case.oid(&kept), &ran.result()["previous_dropped"]), (other.clone(), &Value::from(false)), "{given:?}");
+        assert_eq!(ran.result()["previous"], Value::Null, "{ran}");
     }
 }
 
@@ -629,7 +629,7 @@ fn a_copy_is_closed_to_everybody_until_the_swap_opens_it() {
         assert_eq!((owner_gets_into(&case, &case.database), limit().as_str()), (Ok(()), "17"));
     }
     // A copy of the server's own making.
-    let ran = case.dumper().arg("clone").run().ok().changed();
+    let ran = case.tool().arg("clone").run().ok().changed();
     let refused = owner_gets_into(&case, name_of(&ran.result()["clone"])).unwrap_err();
     assert!(refused.contains("is not currently accepting connections"), "{refused}");
     case.tool().args(["swap", "--from"]).arg(case.keep("clone.json", &ran)).run().ok().changed();
@@ -644,7 +644,7 @@ fn a_missing_live_database_is_fine() {
     case.pg.drop_database(&case.database).unwrap();
     let ran = case.tool().arg(&dump).run().ok().changed();
     assert_eq!(case.text(), before);
-    assert_eq!(ran.result()["swap"]["kept"], Value::Null);
+    assert_eq!(ran.result()["swap"]["previous"], Value::Null);
 }
 
 #[test]
@@ -668,7 +668,7 @@ fn in_place_drops_first_and_loads_into_the_same_name() {
     assert_eq!(case.text(), before);
     assert_ne!(case.oid(&case.database), oid);
     assert_eq!(case.copies(), "");
-    assert_eq!(ran.result()["stage"]["proven"], true);
+    assert_eq!(ran.result()["stage"]["verified"], true);
     case.sql(&format!("SET ROLE {}; CREATE TABLE public.migrated (n int)", identifier(&case.owner)));
     assert_eq!(
         case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database))),
@@ -682,7 +682,7 @@ fn an_in_place_load_that_fails_says_that_the_database_is_not_whole() {
     let (case, dump) = Case::filled("pgr_inplacebad");
     let bad = case.dump_with(&dump, "SELECT 1/0;");
     let ran = case.tool().arg("--in-place").arg(bad).run().fails(1, "load_failed").changed();
-    assert_eq!(ran.result()["stage"]["proven"], false);
+    assert_eq!(ran.result()["stage"]["verified"], false);
     // The cause is mended, and what is said is pasted into a shell that has none of the settings.
     fs::copy(&dump, case.dir.path().join("altered.sql")).unwrap();
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
@@ -771,7 +771,7 @@ fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
     let ran = spawned.wait();
     assert_eq!((ran.status, &ran.doc()["error"]["code"]), (128 + 15, &Value::from("interrupted")), "{ran}");
     let ran = ran.changed();
-    assert_eq!(ran.result()["stage"]["proven"], false);
+    assert_eq!(ran.result()["stage"]["verified"], false);
     // Nobody but superusers gets into a database that is not whole.
     assert_eq!(case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database))), "0");
     // The same name again, with the cause mended; the properties of the database that is gone are not lost with it.
@@ -897,7 +897,7 @@ fn an_empty_database_and_large_objects_come_back() {
     let dump = case.dump();
     case.sql("CREATE TABLE t (n int)");
     let ran = case.tool().arg(dump).run().ok();
-    assert_eq!(ran.result()["stage"]["proof"]["tables_count"], 0);
+    assert_eq!(ran.result()["stage"]["verification"]["tables_count"], 0);
     assert_eq!(case.text(), before);
 
     let case = Case::new("pgr_lo");
@@ -910,7 +910,7 @@ fn an_empty_database_and_large_objects_come_back() {
     let dump = case.dump();
     case.sql("SELECT lo_unlink(oid) FROM pg_largeobject_metadata");
     let ran = case.tool().arg(dump).run().ok();
-    assert_eq!(ran.result()["stage"]["proof"]["large_objects_count"], 6);
+    assert_eq!(ran.result()["stage"]["verification"]["large_objects_count"], 6);
     assert_eq!(case.text(), before);
 }
 
@@ -935,8 +935,8 @@ fn partitions_generated_columns_and_constraints_that_are_not_validated_come_back
     let before = case.text();
     let dump = case.dump();
     let ran = case.tool().arg(dump).run().ok();
-    assert_eq!(ran.result()["stage"]["proof"]["rows_count"], 223);
-    assert!(ran.result()["stage"]["proof"]["not_validated"][0].as_str().unwrap().contains("small"), "{ran}");
+    assert_eq!(ran.result()["stage"]["verification"]["rows_count"], 223);
+    assert!(ran.result()["stage"]["verification"]["not_validated"][0].as_str().unwrap().contains("small"), "{ran}");
     // Enumerations have new numbers, so rows may rightly be in another hash partition than before.
     let sorted = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -955,7 +955,7 @@ fn names_with_odd_characters_are_quoted_everywhere() {
     case.sql("DELETE FROM \"a \"\"b; c\"");
     let ran = case.tool().arg(&dump).run().ok().changed();
     assert_eq!(case.text(), before);
-    assert_eq!(ran.result()["stage"]["proof"]["rows_count"], 2);
+    assert_eq!(ran.result()["stage"]["verification"]["rows_count"], 2);
     let restored = case.keep("restored.json", &ran);
     case.tool().arg("discard").arg("--from").arg(restored).run().ok().changed();
     assert_eq!(case.copies(), "");

@@ -195,7 +195,7 @@ fn no_dump_runs_a_command_on_this_host() {
                 "strings set by a function with a name that is made" | "strings set by a function of the dump" => {
                     ran.fails(1, "load_failed")
                 }
-                _ => ran.fails(7, "dump_not_whole"),
+                _ => ran.fails(7, "dump_incomplete"),
             };
             ran.unchanged();
             assert_eq!(case.copies(), "", "{what}, {how}");
@@ -462,6 +462,20 @@ fn a_session_that_the_server_ends_is_a_lost_connection() {
     let ran = spawned.wait().fails(5, "connection_lost").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("line "), "{ran}");
     assert_eq!(case.copies(), "");
+}
+
+#[test]
+fn the_reserved_connections_are_left_alone() {
+    let (case, _) = Case::filled("pgl_reserved");
+    let free = "SELECT current_setting('max_connections')::int4 - current_setting('superuser_reserved_connections')::int4";
+    let free: u64 = case.admin(free).parse().unwrap();
+    let tables: String = (0..free + 10).map(|n| format!("CREATE TABLE public.many_{n} AS SELECT 1 AS a;\n")).collect();
+    case.sql(&tables);
+    let dump = case.dump();
+    let ran = case.tool().args(["stage", "--dry-run", "--jobs", "256"]).arg(&dump).run().ok().warns("fewer_connections");
+    assert!(ran.result()["jobs_count"].as_u64().unwrap() < free, "{ran}");
+    let ran = case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok();
+    assert!((1..=8).contains(&ran.result()["jobs_count"].as_u64().unwrap()), "{ran}");
 }
 
 #[test]

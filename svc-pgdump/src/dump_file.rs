@@ -13,16 +13,15 @@ use sha2::{Digest, Sha256};
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, file};
 
+use crate::check::lexer::Piece;
+use crate::check::{Dump, Examiner};
 use crate::compression::{Compression, Frames, Onward, Packed, Segments};
-use crate::lexer::Piece;
-use crate::whole::{Dump, Examiner};
 
 /// How much of a dump's text is examined at once.
 const CHUNK: usize = 256 * 1024;
 /// How many such pieces wait at most.
 const WAITING: usize = 8;
 
-/// A dump that is open for reading.
 #[derive(Debug)]
 pub struct DumpFile {
     path: PathBuf,
@@ -37,10 +36,6 @@ pub struct DumpFile {
 type Stamp = (u64, Option<SystemTime>);
 
 impl DumpFile {
-    /// Opens it with the rights that the process has at this moment.
-    ///
-    /// # Errors
-    /// It is not there (4), cannot be read or is no regular file (3).
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let action = "read the dump";
         let fault = |error: io::Error| Failure::io(action, path, &error);
@@ -55,31 +50,24 @@ impl DumpFile {
         Ok(Self { path: path.to_owned(), file, opened, compression, segments: OnceLock::new() })
     }
 
-    /// Its path, as it was named.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// How it is compressed; `None` where it is plain.
-    #[must_use]
     pub const fn compression(&self) -> Option<Compression> {
         self.compression
     }
 
     /// Its text from the beginning on, decompressed where it is compressed.
-    #[must_use]
-    pub fn text(&self) -> Text<'_> {
-        Text(match self.compression {
-            None => Source::Plain(Onward::from(&self.file, 0)),
-            Some(compression) => Source::Packed(Box::new(Frames::from(compression, &self.file, 0, false))),
-        })
+    pub fn text(&self) -> Box<dyn Read + '_> {
+        match self.compression {
+            None => Box::new(Onward::from(&self.file, 0)),
+            Some(compression) => Box::new(Frames::from(compression, &self.file, 0, false)),
+        }
     }
 
     /// Reads text at a place, as much as is at hand there; 0 at the end.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is compressed and was not examined.
     pub fn read_text_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match (self.compression, self.segments.get()) {
             (None, _) => self.file.read_at(buffer, at),
@@ -88,46 +76,34 @@ impl DumpFile {
         }
     }
 
-    /// Whether [`DumpFile::read_text_at`] is worth while at any place: it is compressed in one piece otherwise, and can only be
-    /// read from its beginning on. Known when it was examined.
-    #[must_use]
+    /// Whether [`DumpFile::read_text_at`] is quick at any place; a dump that is compressed in one piece is read from its beginning on.
     pub fn is_read_anywhere(&self) -> bool {
         self.compression.is_none() || self.segments.get().is_some_and(Segments::are_short)
     }
 
-    /// Reads it through, once. A dump that is not whole is no failure here: [`Dump::reason`] says it.
-    ///
-    /// # Errors
-    /// It cannot be read, a signal, or the end of the time limit.
-    pub fn examine(&self, call: &Call) -> Result<Dump, Failure> {
-        self.examine_beside(call, &mut |_| ())
-    }
-
-    /// The same; `beside` is given the pieces too. Reading with decompressing has a thread of its own, and hashing another.
-    ///
-    /// # Errors
-    /// As [`DumpFile::examine`].
-    pub fn examine_beside(&self, call: &Call, beside: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
+    /// Reads it through, once; `beside` is given the pieces too. Reading with decompressing has its own thread, and so has hashing. An
+    /// incomplete dump is no failure here: [`Dump::reason`] tells.
+    pub fn examine(&self, call: &Call, beside: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
         let (size, _) = self.opened;
-        // How far it is, is told by what is read of the file; of a compressed one that is not known here.
+        // The size of the SQL in a compressed file is not known yet.
         let total = if self.compression.is_some() { 0 } else { size };
         let progress = call.progress("verify", Unit::Bytes);
         let mut examiner = Examiner::default();
         let (send, pieces) = sync_channel(WAITING);
-        let fault = |_| Failure::failed("internal", "A thread of the step ended by a fault of ours.");
+        let fault = |_| Failure::failed("internal", "A thread panicked.");
         let (read, sha256) = thread::scope(|scope| {
             let (hash, hashed) = sync_channel::<Piecemeal>(WAITING);
             let hasher = scope.spawn(move || sha256(hashed));
             let reader = scope.spawn(move || self.read_through(&[send, hash]));
-            // Where this ends early, nobody takes what the reader has, and it ends too.
+            // If this ends early, so does the reader, whose pieces nobody takes.
             for piece in pieces {
                 call.check()?;
-                examiner.feed_beside(&piece, beside);
+                examiner.feed(&piece, beside);
                 progress.set(examiner.size_bytes(), total);
             }
             Ok::<_, Failure>((reader.join().map_err(fault)?, hasher.join().map_err(fault)?))
         })?;
-        let Through { damage, packed } = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
+        let (damage, packed) = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
         let mut dump = examiner.finish(sha256);
         if let Some(damage) = damage {
             dump.reason = Some(damage);
@@ -136,11 +112,8 @@ impl DumpFile {
         Ok(dump)
     }
 
-    /// Hands the text over piece by piece.
-    ///
-    /// # Errors
-    /// The file cannot be read; or nobody takes what it holds any more, and then it is not read on.
-    fn read_through(&self, takers: &[SyncSender<Piecemeal>]) -> io::Result<Through> {
+    /// What is wrong with its compression, as a clause; and the compressed file.
+    fn read_through(&self, takers: &[SyncSender<Piecemeal>]) -> io::Result<(Option<String>, Option<Packed>)> {
         let hand_over = |piece: Vec<u8>| {
             let piece = Arc::new(piece);
             takers.iter().try_for_each(|taker| taker.send(Arc::clone(&piece))).map_err(|_| io::Error::from(ErrorKind::BrokenPipe))
@@ -150,7 +123,7 @@ impl DumpFile {
             while let Some(piece) = next(&mut text)? {
                 hand_over(piece)?;
             }
-            return Ok(Through { damage: None, packed: None });
+            return Ok((None, None));
         };
         let mut frames = Frames::from(compression, &self.file, 0, true);
         let (mut size, mut damage) = (0, None);
@@ -159,7 +132,6 @@ impl DumpFile {
                 Ok(None) => break,
                 Ok(Some(piece)) => {
                     size += piece.len() as u64;
-                    // Where nobody takes it: the rest of the file, which is read for its hash, may be long.
                     hand_over(piece)?;
                 }
                 // The disk, not the compression.
@@ -172,14 +144,10 @@ impl DumpFile {
         }
         let (size_bytes, sha256, starts) = frames.finish()?;
         let _ = self.segments.set(Segments::new(compression, starts, size));
-        let packed = Some(Packed { compression, size_bytes, sha256 });
-        Ok(Through { damage, packed })
+        Ok((damage, Some(Packed { compression, size_bytes, sha256 })))
     }
 
-    /// Nobody wrote to the file since it was opened: what was loaded is what was examined.
-    ///
-    /// # Errors
-    /// Somebody did (7).
+    /// Refuses (7) a file that was written to since it was opened: what was loaded may not be what was examined.
     pub fn unaltered(&self) -> Result<(), Failure> {
         if stamp(&self.file).is_ok_and(|now| now == self.opened) {
             return Ok(());
@@ -192,38 +160,12 @@ impl DumpFile {
 /// A piece of text, which several threads look at.
 type Piecemeal = Arc<Vec<u8>>;
 
-/// The SHA-256 of all these pieces, in hex.
 fn sha256(pieces: Receiver<Piecemeal>) -> String {
     let mut hash = Sha256::new();
     pieces.into_iter().for_each(|piece| hash.update(&*piece));
     file::hex(&hash.finalize())
 }
 
-/// What a file was found to be when it was read through.
-struct Through {
-    /// What is wrong with its compression, as a clause.
-    damage: Option<String>,
-    packed: Option<Packed>,
-}
-
-/// The text of a dump.
-pub struct Text<'a>(Source<'a>);
-
-enum Source<'a> {
-    Plain(Onward<'a>),
-    Packed(Box<Frames<'a>>),
-}
-
-impl Read for Text<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.0 {
-            Source::Plain(file) => file.read(buffer),
-            Source::Packed(frames) => frames.read(buffer),
-        }
-    }
-}
-
-/// The next piece of text.
 fn next(text: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut piece = vec![0; CHUNK];
     loop {

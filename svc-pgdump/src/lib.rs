@@ -1,39 +1,22 @@
-//! The relational database's backup (procedure, 4.2): a whole plain dump of one database, or nothing.
-//!
-//! `svc-pgrestore` builds upon this library: connections and password places ([`Settings`], [`Target`]), the reader of dumps
-//! ([`DumpFile`], [`lexer`], [`whole`]) the database's own properties
-//! ([`Properties`]) and what an administrator does ([`admin`]).
+//! The backup of the PostgreSQL database (procedure, 4.2): a complete plain dump, or nothing. `svc-pgrestore` uses the client ([`pg`]) and
+//! the reader of dumps too.
 
-pub mod admin;
-mod ahead;
-mod clone;
+#[allow(missing_docs, reason = "for the two tools only")]
+pub mod check;
+#[allow(missing_docs)]
 mod compression;
-mod connection;
-pub mod discreet;
+mod document;
 mod dump;
-mod dump_arg;
+#[allow(missing_docs)]
 mod dump_file;
-mod encoding;
-mod environment;
-pub mod lexer;
-mod passwords;
-mod pgpass;
-mod program;
+#[allow(missing_docs)]
+pub mod pg;
+mod pg_dump;
+#[allow(missing_docs)]
 pub mod properties;
-pub mod quote;
-mod read_back;
-pub mod refusal;
-mod room;
-mod service;
-mod silence;
-mod sink;
-mod sql;
-mod target;
-mod terminal;
-mod tls;
-pub mod tokens;
+mod space;
 mod verify;
-pub mod whole;
+mod writer;
 
 use clap::{ArgAction, Parser, Subcommand};
 use schemars::Schema;
@@ -41,19 +24,13 @@ use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
 use svc_step::tool::Tool;
 
-pub use clone::{CloneArgs, Cloned};
-pub use compression::{Compression, Packed};
-pub use connection::{ConnectionArgs, DatabaseArg, PasswordSource, Settings, given};
-pub use dump::{DumpArgs, Dumped};
-pub use dump_arg::{DumpArg, Meant, Recorded};
-pub use dump_file::{DumpFile, Text};
+pub use check::{Dump, TableRows};
+pub use compression::Compression;
+pub use document::{DumpArg, Dumped};
+pub use dump_file::DumpFile;
 pub use properties::Properties;
-pub use silence::timed;
-pub use target::{Listener, Place, Server, Target, identify};
-pub use verify::{Verified, VerifyArgs};
-pub use whole::{Dump, TableRows};
 
-/// A whole plain dump of one PostgreSQL database, or nothing
+/// A complete plain dump of one PostgreSQL database, or nothing
 #[derive(Debug, Parser)]
 #[command(
     name = "svc-pgdump",
@@ -61,12 +38,12 @@ pub use whole::{Dump, TableRows};
     // -h is the host, as in pg_dump.
     disable_help_flag = true,
     args_conflicts_with_subcommands = true,
-    after_long_help = "Example: the database svc_db into a file, and proof that the file is good
+    after_long_help = "Example: the database svc_db into a file, and its verification
   svc-pgdump --output /var/backups/svc/svc_db.backup.sql | svc-pgdump verify --from -"
 )]
 pub struct Cli {
     #[command(flatten)]
-    dump: DumpArgs,
+    dump: dump::DumpArgs,
     #[command(flatten)]
     common: Common,
     /// Print help
@@ -78,12 +55,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Keep a clone of the database on the same server
+    /// Check that a dump is complete, and what it needs
     #[command(disable_help_flag = true)]
-    Clone(CloneArgs),
-    /// Say whether a dump is whole and what it needs
-    #[command(disable_help_flag = true)]
-    Verify(VerifyArgs),
+    Verify(verify::VerifyArgs),
 }
 
 impl Tool for Cli {
@@ -96,25 +70,18 @@ impl Tool for Cli {
 
     fn run(self, call: &Call) -> Finished {
         match self.step {
-            None => call.step("dump", self.dump.dry.dry_run, |call| timed(call, dump::run(&self.dump, call))),
-            Some(Step::Clone(args)) => call.step("clone", args.dry.dry_run, |call| timed(call, clone::run(&args, call))),
+            None => call.step("dump", self.dump.dry.dry_run, |call| pg::timed(call, dump::run(&self.dump, call))),
             Some(Step::Verify(args)) => call.step("verify", false, |call| verify::run(&args, call)),
         }
     }
 }
 
 /// The command line's definition, for man pages and completions.
-#[must_use]
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
 }
 
 /// The JSON Schema of each step's document, by the step's name.
-#[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
-    vec![
-        svc_step::schema::of::<Dumped>(Cli::NAME, "dump"),
-        svc_step::schema::of::<Cloned>(Cli::NAME, "clone"),
-        svc_step::schema::of::<Verified>(Cli::NAME, "verify"),
-    ]
+    vec![svc_step::schema::of::<Dumped>(Cli::NAME, "dump"), svc_step::schema::of::<document::Verified>(Cli::NAME, "verify")]
 }

@@ -1,4 +1,4 @@
-//! svc-pgdump: a whole plain dump of one database, or nothing.
+//! svc-pgdump: a complete plain dump of one database, or nothing.
 
 fn main() -> std::process::ExitCode {
     svc_step::tool::main::<svc_pgdump::Cli>()

@@ -1,17 +1,13 @@
-//! `verify`: is a dump whole, is it what its document says, and what does it need?
+//! `verify`: is a dump complete, is it what its document says, and what does it need?
 
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
-use crate::compression::Compression;
-use crate::dump::Dumped;
-use crate::dump_arg::{DumpArg, Meant, Recorded};
+use crate::check::{Dump, incomplete};
+use crate::document::{DumpArg, Dumped, Verified};
 use crate::dump_file::DumpFile;
 use crate::properties::Properties;
-use crate::whole::{Dump, TableRows, not_whole};
 
 /// Arguments of `svc-pgdump verify`.
 #[derive(Debug, clap::Args)]
@@ -23,60 +19,18 @@ pub struct VerifyArgs {
     dump: DumpArg,
 }
 
-/// What a dump is and needs.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Verified {
-    /// The dump's absolute path.
-    pub path: String,
-    /// Whether it is whole; `false` only in the document of a failure (7).
-    pub whole: bool,
-    /// `true` it is what its document says, `false` it is not (then the call failed), `null` there was no document.
-    pub as_documented: Option<bool>,
-    /// The size of that file.
-    pub size_bytes: u64,
-    /// The SHA-256 of that file.
-    pub sha256: String,
-    /// How it is compressed; `null` where it is plain.
-    #[serde(default)]
-    pub compression: Option<Compression>,
-    /// The size of the SQL in it, which is the file itself where that is plain.
-    #[serde(default)]
-    pub text_size_bytes: Option<u64>,
-    /// The SHA-256 of the SQL in it.
-    #[serde(default)]
-    pub text_sha256: Option<String>,
-    /// The version of the server that it is of.
-    pub server_version: Option<String>,
-    /// The version of the pg_dump that wrote it.
-    pub pg_dump_version: Option<String>,
-    /// The rows of each COPY block.
-    pub tables: Vec<TableRows>,
-    /// All their rows.
-    pub row_count: u64,
-    /// Roles that must be there before it is restored.
-    pub roles: Vec<String>,
-    /// Extensions that it creates, which the server must have.
-    pub extensions: Vec<String>,
-    /// Whether it holds large objects.
-    pub has_large_objects: bool,
-    /// Commands to psql, such as `\connect`; a dump by svc-pgdump has none.
-    pub commands: Vec<String>,
-    /// The file of the database's own properties; `null` where none is beside the dump.
-    pub properties_path: Option<String>,
-}
-
 impl Verified {
     fn of(path: &Path, dump: Dump, properties: Option<&Path>) -> Self {
         Self {
             path: path.display().to_string(),
-            whole: dump.is_whole(),
+            complete: dump.is_complete(),
             as_documented: None,
             row_count: dump.row_count(),
             size_bytes: dump.file_size_bytes(),
             sha256: dump.file_sha256().to_owned(),
             compression: dump.packed.as_ref().map(|packed| packed.compression),
-            text_size_bytes: Some(dump.size_bytes),
-            text_sha256: Some(dump.sha256),
+            text_size_bytes: dump.size_bytes,
+            text_sha256: dump.sha256,
             server_version: dump.server_version,
             pg_dump_version: dump.pg_dump_version,
             tables: dump.tables,
@@ -90,14 +44,9 @@ impl Verified {
 }
 
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
-    let Meant { path, recorded } = args.dump.meant(call)?;
-    let Some(Recorded { dump: document, properties }) = recorded else {
-        let properties = Properties::path_of(&path);
-        let properties = properties.exists().then_some(properties);
-        if let Some(properties) = &properties {
-            Properties::load(properties)?;
-        }
-        return judged(&path, properties.as_deref(), call);
+    let (path, recorded) = args.dump.read(call)?;
+    let Some((document, properties)) = recorded else {
+        return judged(&path, None, call);
     };
     let mut verified = judged(&path, Some(&properties), call)?;
     let difference = difference(&verified, &document).or(properties_difference(&properties, &document)?);
@@ -105,16 +54,17 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     match difference {
         None => Ok(verified),
         Some(difference) => Err(Stopped::with(
-            Failure::invalid("dump_altered", format!("{} is not the dump that its document speaks of.", path.display()))
-                .hint("Do not restore from it: use another dump, or write a new one with svc-pgdump.")
+            Failure::invalid("dump_altered", format!("{} is not the dump of its document.", path.display()))
+                .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
                 .cause(difference),
             verified,
         )),
     }
 }
 
-fn judged(path: &Path, properties: Option<&Path>, call: &Call) -> StepResult<Verified> {
-    let dump = DumpFile::open(path)?.examine(call)?;
+fn judged(path: &Path, recorded: Option<&Path>, call: &Call) -> StepResult<Verified> {
+    let beside = Properties::beside(path)?;
+    let dump = DumpFile::open(path)?.examine(call, &mut |_| ())?;
     let reason = dump.reason.clone();
     if let Some(first) = dump.commands.first() {
         let count = dump.commands.len();
@@ -125,10 +75,11 @@ fn judged(path: &Path, properties: Option<&Path>, call: &Call) -> StepResult<Ver
             ),
         );
     }
-    let verified = Verified::of(path, dump, properties);
+    let own = beside.filter(|properties| properties.belong(call, &dump, path)).map(|_| Properties::path_of(path));
+    let verified = Verified::of(path, dump, recorded.or(own.as_deref()));
     match reason {
         None => Ok(verified),
-        Some(reason) => Err(Stopped::with(not_whole(path, &reason), verified)),
+        Some(reason) => Err(Stopped::with(incomplete(path, &reason), verified)),
     }
 }
 
@@ -141,13 +92,13 @@ fn difference(found: &Verified, document: &Dumped) -> Option<String> {
     if found.sha256 != sha256 {
         return Some(format!("its SHA-256 is {}, the document says {sha256}", found.sha256));
     }
-    if document.text_sha256.is_some() && found.text_sha256 != document.text_sha256 {
+    if document.text_sha256.as_ref() != Some(&found.text_sha256) {
         return Some("the SHA-256 of its SQL is not that of the document".to_owned());
     }
     (found.tables != document.tables).then(|| "its COPY blocks are not those of the document".to_owned())
 }
 
-pub(crate) fn properties_difference(path: &Path, document: &Dumped) -> Result<Option<String>, Failure> {
+fn properties_difference(path: &Path, document: &Dumped) -> Result<Option<String>, Failure> {
     let (_, sha256) = file::digest(path)?;
     let wanted = document.properties_sha256.as_deref().unwrap_or_default();
     Ok((sha256 != wanted).then(|| format!("the SHA-256 of {} is {sha256}, the document says {wanted}", path.display())))

@@ -1,13 +1,13 @@
-//! What is to be restored: a dump's file, named or found by the document of the dump.
+//! The dump that is restored: a file, or what the document of `svc-pgdump` names.
 
 use std::path::{Path, PathBuf};
 
-use svc_pgdump::{Dump, DumpArg, DumpFile, Dumped, Meant, Properties, Recorded};
+use svc_pgdump::{Dump, DumpArg, DumpFile, Dumped, Properties};
 use svc_step::from::OtherServer;
 use svc_step::{Call, Failure, file};
 
-use crate::loader::{Plan, Planner};
-use crate::outcome::Source;
+use crate::document::Source;
+use crate::load::{Plan, Planner};
 
 /// Which dump.
 #[derive(Debug, Clone, clap::Args)]
@@ -16,85 +16,71 @@ pub struct InputArgs {
     dump: DumpArg,
     #[command(flatten)]
     pub(crate) other: OtherServer,
-    /// Try although the disk has too little room for a second copy
+    /// Try although the disk has too little space for a second copy
     #[arg(long)]
     pub(crate) ignore_room: bool,
 }
 
-/// The dump, opened with the rights of whoever called the tool.
-#[derive(Debug)]
+/// The dump, opened with the rights of the caller.
 pub(crate) struct Input {
     pub(crate) dump: DumpFile,
-    /// The document of the dump, where it was handed over.
+    /// The document of the dump, if it was given.
     pub(crate) recorded: Option<Dumped>,
-    /// The properties beside the dump, where there are any.
     pub(crate) properties: Option<Properties>,
-    /// Where there are none: those that an `--in-place` that failed has kept of the database that it dropped.
+    /// Those that an `--in-place` that failed has kept of the database that it dropped.
     pub(crate) kept: Option<Properties>,
 }
 
-/// Where `--in-place` keeps the properties of the database that it drops, until it has given them back.
+/// Where `--in-place` keeps the properties of the database that it drops, until the new one has them.
 pub(crate) fn kept_of(dump: &Path) -> PathBuf {
     file::beside(dump, ".kept.properties.json")
 }
 
-fn load(path: &Path) -> Result<Option<Properties>, Failure> {
-    path.exists().then(|| Properties::load(path)).transpose()
-}
-
 impl InputArgs {
-    /// Reads the document to its end and opens what it names; nothing is locked, connected or changed yet.
-    ///
-    /// # Errors
-    /// The document is no good (2), the dump is not there (4) or not readable (3), the properties are not those of the document (7).
     pub(crate) fn open(&self, call: &Call) -> Result<Input, Failure> {
-        let Meant { path, recorded } = self.dump.meant(call)?;
+        let (path, recorded) = self.dump.read(call)?;
         let dump = DumpFile::open(&path)?;
-        let properties = match &recorded {
-            Some(recorded) => recorded_properties(recorded)?,
-            None => load(&Properties::path_of(&path))?,
+        let (recorded, properties) = match recorded {
+            Some((dumped, properties)) => {
+                let properties = documented(&dumped, &properties)?;
+                (Some(dumped), properties)
+            }
+            None => (None, Properties::beside(&path)?),
         };
-        Input::of(dump, recorded.map(|recorded| recorded.dump), properties)
+        let kept = kept_of(&path);
+        let kept = kept.exists().then(|| Properties::load(&kept)).transpose()?;
+        Ok(Input { dump, recorded, properties, kept })
     }
 }
 
-/// The properties that the document names; `None` where they are gone.
-fn recorded_properties(recorded: &Recorded) -> Result<Option<Properties>, Failure> {
-    let Recorded { dump, properties: path } = recorded;
+/// The properties that the document names; `None` if they are gone.
+fn documented(dump: &Dumped, path: &Path) -> Result<Option<Properties>, Failure> {
     if !path.exists() {
         return Ok(None);
     }
     let (_, sha256) = file::digest(path)?;
     if dump.properties_sha256.as_ref().is_some_and(|wanted| *wanted != sha256) {
         return Err(Failure::invalid("properties_altered", format!("{} is not what the document says.", path.display()))
-            .hint("Bring the file back as it was; or restore by the name of the dump alone: svc-pgrestore FILE."));
+            .hint("Put the original file back; or restore by the name of the dump alone: svc-pgrestore FILE."));
     }
     Properties::load(path).map(Some)
 }
 
 impl Input {
-    fn of(dump: DumpFile, recorded: Option<Dumped>, properties: Option<Properties>) -> Result<Self, Failure> {
-        let kept = if properties.is_none() { load(&kept_of(dump.path()))? } else { None };
-        Ok(Self { dump, recorded, properties, kept })
-    }
-
-    /// Reads the dump through: is it whole, is it the one of the document, and in which order is it loaded?
-    ///
-    /// # Errors
-    /// It is not (7), it orders psql about (3), or it cannot be read.
-    pub(crate) fn examine(&self, call: &Call) -> Result<(Dump, Plan), Failure> {
+    /// Reads the dump through: is it complete, is it that of the document, and in which order is it loaded?
+    pub(crate) fn examine(&mut self, call: &Call) -> Result<(Dump, Plan), Failure> {
         let path = self.dump.path();
         let mut planner = Planner::default();
-        let dump = self.dump.examine_beside(call, &mut |piece| planner.piece(piece))?.require_whole(path)?;
-        if let Some(recorded) = &self.recorded {
-            same(path, recorded, &dump)?;
+        let dump = self.dump.examine(call, &mut |piece| planner.piece(piece))?.require_complete(path)?;
+        match &self.recorded {
+            Some(recorded) => check(path, recorded, &dump)?,
+            None => self.properties = self.properties.take().filter(|properties| properties.belong(call, &dump, path)),
         }
         if let Some(command) = dump.commands.first() {
-            return Err(Failure::refused(
-                "dump_has_commands",
-                format!("The dump gives orders to psql, which could lead anywhere: {command}."),
-            )
-            .hint("Dump one database without --create: svc-pgdump does."));
+            let message = format!("The dump has commands for psql, which could do anything: {command}.");
+            return Err(
+                Failure::refused("dump_has_commands", message).hint("Dump one database without --create: svc-pgdump does.")
+            );
         }
         let mut plan = planner.finish();
         if !self.dump.is_read_anywhere() {
@@ -103,27 +89,26 @@ impl Input {
         Ok((dump, plan))
     }
 
-    /// As documents have it.
     pub(crate) fn source(&self, dump: &Dump) -> Source {
-        let said = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
+        let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
         Source {
             path: self.dump.path().display().to_string(),
             size_bytes: dump.file_size_bytes(),
             sha256: dump.file_sha256().to_owned(),
             compression: self.dump.compression(),
-            text_size_bytes: Some(dump.size_bytes),
-            server_version: said(&dump.server_version),
-            pg_dump_version: said(&dump.pg_dump_version),
+            text_size_bytes: dump.size_bytes,
+            server_version: version(&dump.server_version),
+            pg_dump_version: version(&dump.pg_dump_version),
         }
     }
 }
 
-fn same(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure> {
+fn check(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure> {
     let sha256 = dump.file_sha256();
     if recorded.sha256.as_deref() == Some(sha256) && recorded.size_bytes == Some(dump.file_size_bytes()) {
         return Ok(());
     }
     Err(Failure::invalid("dump_altered", format!("{} is not the dump of the document.", path.display()))
-        .hint("Use the dump that the document is about; another copy of it may be whole.")
+        .hint("Use the dump of the document; another copy of it may be intact.")
         .cause(format!("the document says {}, the file has {sha256}", recorded.sha256.as_deref().unwrap_or("nothing"))))
 }

@@ -1,22 +1,63 @@
-//! The names of our own databases: what is staged beside the live one, and what a swap replaced.
+//! The names of our own databases, and the statements that drop one.
 
-use svc_pgdump::admin::copy_name;
-use svc_step::run_id::RunId;
+use svc_pgdump::pg::escape_identifier;
+use svc_step::Failure;
+use svc_step::run_id::{RunId, fit};
 
-/// The copy that a run stages: `svc_db_staged_<run>`.
-#[must_use]
-pub fn staged(database: &str, run: &RunId) -> String {
+/// PostgreSQL cuts longer names without an error.
+const LONGEST: usize = 63;
+
+fn copy_name(database: &str, what: &str, run: &RunId) -> String {
+    fit(&format!("{database}_{what}_{run}"), LONGEST)
+}
+
+pub(crate) fn staged(database: &str, run: &RunId) -> String {
     copy_name(database, "staged", run)
 }
 
-/// What a run's swap replaced: `svc_db_before_<run>`.
-#[must_use]
-pub fn before(database: &str, run: &RunId) -> String {
+pub(crate) fn before(database: &str, run: &RunId) -> String {
     copy_name(database, "before", run)
 }
 
-/// Whether a name is that of a database which the swap of some run keeps.
-#[must_use]
-pub fn is_kept(database: &str, name: &str) -> bool {
+pub(crate) fn clone(database: &str, run: &RunId) -> String {
+    copy_name(database, "clone", run)
+}
+
+/// Whether the swap of some run has replaced it.
+pub(crate) fn is_before(database: &str, name: &str) -> bool {
     name.strip_prefix(database).is_some_and(|rest| rest.starts_with("_before_"))
+}
+
+/// Refuses (3) a database that the server itself relies on.
+pub(crate) fn of_the_service(database: &str) -> Result<(), Failure> {
+    if !matches!(database, "postgres" | "template0" | "template1") {
+        return Ok(());
+    }
+    Err(Failure::refused("database_of_the_server", format!("The database {database} belongs to the server itself."))
+        .hint("Pass the service's own database with --dbname or SVC_DATABASE."))
+}
+
+/// The statement that drops a database and ends its sessions.
+pub(crate) fn drop_statement(database: &str) -> String {
+    format!("DROP DATABASE {} WITH (FORCE)", escape_identifier(database))
+}
+
+pub(crate) fn drop_if_exists(database: &str) -> String {
+    format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", escape_identifier(database))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_and_two_long_ones_stay_apart() {
+        let run: RunId = "20261120t020003z-upgrade-2.0.1".parse().unwrap();
+        assert_eq!(staged("svc_db", &run), "svc_db_staged_20261120t020003z-upgrade-2.0.1");
+        let long = "a_database_whose_name_is_as_long_as_names_may_be_in_postgresql_";
+        let names = [staged(long, &run), before(long, &run)];
+        assert!(names.iter().all(|name| name.len() <= LONGEST), "{names:?}");
+        assert_ne!(names[0], names[1]);
+        assert_eq!(of_the_service("postgres").unwrap_err().code, "database_of_the_server");
+    }
 }

@@ -1,85 +1,55 @@
-//! Everything that is found out before anything is altered: the dump is whole, the server has what it needs, nothing is in the
-//! way. What comes of it is the plan.
+//! The plan of a staging or a restore: everything that is found out before anything is changed.
 
-use std::path::Path;
-
-use svc_pgdump::admin::{Admin, AdminArgs, Creation, Named, Statement, drop_statement, of_the_service};
 use svc_pgdump::{Dump, Properties};
 use svc_step::action::Action;
 use svc_step::lock::Lock;
+use svc_step::people::shell_quoted;
 use svc_step::{Call, Failure};
 
-use crate::input::{Input, InputArgs, kept_of};
-use crate::loader::{self, Chosen, LoaderArgs, Plan};
-use crate::outcome::{PropertiesFrom, Room, Staged};
-use crate::proof::Expected;
-use crate::settings::{DatabaseArgs, OwnerArg};
-use crate::{names, part, preflight, server, trial};
-use svc_step::people::shell_quoted;
+use crate::admin::{self, Admin};
+use crate::args::{DatabaseArgs, RestoreArgs};
+use crate::create::{Creation, Statement};
+use crate::document::{Named, PropertiesFrom, Staged};
+use crate::input::{Input, kept_of};
+use crate::load::{self, Chosen, Plan};
+use crate::verify::Expected;
+use crate::{names, preflight};
 
-/// What staging and restoring need to know.
-#[derive(Debug, clap::Args)]
-pub struct RestoreArgs {
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) database: DatabaseArgs,
-    #[command(flatten)]
-    pub(crate) owner: OwnerArg,
-    #[command(flatten)]
-    pub(crate) loader: LoaderArgs,
-    #[command(flatten)]
-    pub(crate) admin: AdminArgs,
-}
-
-/// Where the dump is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// A copy beside the live database, which stays so.
     Copy,
-    /// The same, and it is swapped in.
     Swap,
-    /// The database itself, which is dropped first.
     Place,
 }
 
-/// Ready to load.
 pub(crate) struct Prepared {
     pub(crate) admin: Admin,
     pub(crate) input: Input,
     pub(crate) creation: Creation,
     pub(crate) expected: Expected,
-    /// What loads the dump.
     pub(crate) chosen: Chosen,
-    /// In which order.
     pub(crate) plan: Plan,
-    /// What the document says, with nothing done yet.
     pub(crate) staged: Staged,
     /// Whether the dump sets an option that its server keeps for itself.
     pub(crate) sets_internal_option: bool,
     _lock: Option<Lock>,
 }
 
-/// Finds everything out.
-///
-/// # Errors
-/// Whatever speaks against the restore; nothing was altered.
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
-    let input = args.input.open(call)?;
-    let recorded = input.recorded.as_ref();
-    let database = args.database.name(recorded.map(|recorded| recorded.database.as_str()));
-    let owner = args.owner.name(&args.database);
-    of_the_service(&database)?;
-    meant(&input, &args.database, &database, aim, call)?;
+    let mut input = args.input.open(call)?;
+    let database = args.database.name(input.recorded.as_ref().map(|recorded| recorded.database.as_str()));
+    names::of_the_service(&database)?;
+    check_named(&input, &args.database, &database, aim, call)?;
     let mut admin = Admin::connect(&args.admin, call)?;
-    if let Some(identifier) = recorded.and_then(|recorded| recorded.system_identifier.as_deref()) {
-        admin.is_meant(args.input.other, identifier)?;
+    if let Some(identifier) = input.recorded.as_ref().and_then(|recorded| recorded.system_identifier.as_deref()) {
+        admin.check_server(args.input.other, identifier)?;
     }
     let lock = admin.lock(call, &database, dry_run)?;
     let (dump, plan) = input.examine(call)?;
-    let chosen = args.loader.choose(&plan, &admin.target, call)?;
-    needs(&mut admin, &dump, &owner)?;
-    let live = server::live(&mut admin.client, &database)?;
+    let chosen = args.loader.choose(&plan, &mut admin, call)?;
+    let owner = args.owner();
+    preflight::needs(&mut admin, &dump, &owner)?;
+    let live = admin::live(&mut admin.client, &database)?;
     if let Some(live) = &live {
         match preflight::in_the_way(&database, live) {
             Err(found) if aim == Aim::Copy => {
@@ -89,118 +59,80 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         }
     }
     let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
-    let folder = files(&mut admin, properties.as_ref())?;
+    let folder = preflight::folder(&mut admin, properties.as_ref().map(|properties| properties.tablespace.as_str()))?;
     let room = match args.input.ignore_room {
         true => None,
-        false => room(&mut admin, &dump, folder.as_deref(), aim, &database)?,
+        false => preflight::disk_space(&mut admin, &dump, folder.as_deref(), aim == Aim::Place, &database)?,
     };
-    let name = match aim {
-        Aim::Copy | Aim::Swap => names::staged(&database, call.run_id()),
-        Aim::Place => database.clone(),
-    };
+    let copy_name = names::staged(&database, call.run_id());
     let mut creation = Creation {
-        name: name.clone(),
-        owner: owner.clone(),
+        name: if aim == Aim::Place { database.clone() } else { copy_name.clone() },
+        owner,
         properties,
         server: admin.server.version_num,
-        // Whoever is no superuser would shut himself out too.
+        // Who is no superuser would lock himself out too.
         closed: admin.server.superuser,
         opened_by_swap: aim != Aim::Place,
     };
     leave_out_roles(&mut admin, call, &mut creation)?;
-    remarks(call, &admin, &dump);
+    warn(call, &admin, &dump, &creation);
     if live.is_some() {
-        part::remark(call, &admin, &dump, &database);
+        preflight::warn_of_missing_tables(call, &admin, &dump, &database);
     }
-    other_owner(call, &creation);
-    let mut first = Vec::new();
+    let mut actions = Vec::new();
     if aim == Aim::Place && live.is_some() {
-        first.extend(trial::actions(&creation, &names::staged(&database, call.run_id())));
+        actions.extend(creation.tried_as(&copy_name));
         if properties_from == PropertiesFrom::Live && input.kept.is_none() {
-            first.push(Action::file(&kept_of(input.dump.path()), "write the live database's properties"));
+            actions.push(Action::file(&kept_of(input.dump.path()), "write the live database's properties"));
         }
-        first.push(Action::statement(drop_statement(&database)));
+        actions.push(Action::statement(names::drop_statement(&database)));
     }
-    let load = loader::actions(&chosen, &plan, &admin.target, &name, &input.dump.path().display().to_string());
+    let load = load::actions(&chosen, &plan, &admin.target, &creation.name, &input.dump.path().display().to_string());
+    actions.extend([creation.create().action(), creation.grant().action()]);
+    actions.extend(creation.before_load().iter().map(Statement::action).chain(load));
+    actions.extend(creation.close().iter().map(Statement::action));
+    actions.push(Action::statement("ANALYZE"));
+    actions.extend(creation.after_load().iter().map(Statement::action));
     let staged = Staged {
         database,
         system_identifier: admin.server.system_identifier.clone(),
         server_version: admin.server.version.clone(),
-        owner,
-        staged: Named { name, oid: None },
-        proven: false,
-        proof: None,
+        owner: creation.owner.clone(),
+        staged: Named { name: creation.name.clone(), oid: None },
+        verified: false,
+        verification: None,
         dump: input.source(&dump),
         properties_from,
         loader: chosen.name().to_owned(),
-        loader_because: Some(chosen.because.clone()),
-        jobs_count: Some(chosen.jobs),
+        loader_because: chosen.because.clone(),
+        jobs_count: chosen.jobs,
         room,
-        plan: first.into_iter().chain(actions(&creation, load)).collect(),
+        plan: actions,
+    };
+    let expected = Expected {
+        rows: dump.tables.iter().map(|table| (table.quoted(), table.row_count)).collect(),
+        has_large_objects: dump.has_large_objects,
     };
     let sets_internal_option = dump.sets_internal_option;
-    Ok(Prepared { admin, input, creation, expected: expected(&dump), chosen, plan, staged, sets_internal_option, _lock: lock })
+    Ok(Prepared { admin, input, creation, expected, chosen, plan, staged, sets_internal_option, _lock: lock })
 }
 
-/// By the name of its file alone a dump of another database may be restored by mistake: where nobody said which one is meant, the
-/// properties beside it tell.
-fn meant(input: &Input, named: &DatabaseArgs, database: &str, aim: Aim, call: &Call) -> Result<(), Failure> {
+/// By its file name alone, a dump of another database may be restored by mistake: if neither an option nor a document names the
+/// database, the properties beside the dump tell.
+fn check_named(input: &Input, named: &DatabaseArgs, database: &str, aim: Aim, call: &Call) -> Result<(), Failure> {
     let properties = input.properties.as_ref().or(input.kept.as_ref());
     let Some(other) = properties.map(|properties| &properties.database).filter(|other| *other != database) else { return Ok(()) };
-    if input.recorded.is_some() || named.is_named() {
+    if input.recorded.is_some() || named.named().is_some() {
         return Ok(());
     }
-    let message = format!("The dump is of the database {other}, and nobody named {database}, in whose place it would come.");
+    let message = format!("The dump is of the database {other}, and no option names {database}, which it would replace.");
     if aim != Aim::Place {
         call.warn("database_not_named", message);
         return Ok(());
     }
     let options = [other.as_str(), database].map(|name| shell_quoted(&["--dbname".to_owned(), name.to_owned()]));
     Err(Failure::refused("database_not_named", message)
-        .hint(format!("Say which database is to be dropped and restored: {}.", options.join(", or "))))
-}
-
-/// What the server must have.
-fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
-    let version = dump.server_version.as_deref().unwrap_or_default();
-    preflight::versions(dump.server_major().unwrap_or_default(), version, &admin.server)?;
-    preflight::owner(&server::missing_roles(&mut admin.client, &[owner.to_owned()])?)?;
-    preflight::roles(&server::missing_roles(&mut admin.client, &dump.roles)?)?;
-    preflight::extensions(&server::missing_extensions(&mut admin.client, &dump.extensions)?)
-}
-
-/// The folder that the database's files will lie in, where the server tells it.
-fn files(admin: &mut Admin, properties: Option<&Properties>) -> Result<Option<String>, Failure> {
-    let own = admin.server.data_directory.clone();
-    let Some(properties) = properties else { return Ok(own) };
-    let location = server::tablespace(&mut admin.client, &properties.tablespace)?;
-    let location = preflight::tablespace(&properties.tablespace, location)?;
-    Ok(if location.is_empty() { own } else { Some(location) })
-}
-
-/// Where the server's disk is this host's.
-fn room(admin: &mut Admin, dump: &Dump, folder: Option<&str>, aim: Aim, database: &str) -> Result<Option<Room>, Failure> {
-    let Some((folder, free)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else {
-        return Ok(None);
-    };
-    if aim != Aim::Place {
-        return preflight::room(dump.size_bytes, free, folder).map(Some);
-    }
-    let own = admin.server.data_directory.clone();
-    let given_back = match server::files(&mut admin.client, database)? {
-        None => 0,
-        Some(files) => {
-            let location = if files.location.is_empty() { own } else { Some(files.location) };
-            let elsewhere = location.is_some_and(|location| preflight::are_apart(Path::new(&location), Path::new(folder)));
-            match files.size_bytes {
-                _ if elsewhere => 0,
-                Some(size) => size,
-                // What is not known cannot be too little.
-                None => return Ok(None),
-            }
-        }
-    };
-    preflight::room_in_place(dump.size_bytes, free, given_back, folder).map(|()| None)
+        .hint(format!("Pass the database that is to be dropped and restored: {}.", options.join(", or "))))
 }
 
 fn properties(
@@ -214,80 +146,51 @@ fn properties(
         return Ok((Some(properties.clone()), PropertiesFrom::Recorded));
     }
     if let Some(kept) = &input.kept {
-        let path = kept_of(input.dump.path());
+        let (path, dropped) = (kept_of(input.dump.path()), &kept.database);
         call.warn(
             "properties_kept",
-            format!(
-                "The database's properties are those of {}, which --in-place has kept of the database {} when it dropped it.",
-                path.display(),
-                kept.database
-            ),
+            format!("The properties are those of {}, which --in-place kept of the database {dropped}.", path.display()),
         );
         return Ok((Some(kept.clone()), PropertiesFrom::Live));
     }
-    let missing = "There is no properties file beside the dump, which does not hold the database's encoding, locale, settings, rights and comment";
+    let missing =
+        "The dump has no properties file, and does not hold the database's encoding, locale, settings, rights and comment";
     if live {
         let mut client = admin.target.connect(call, database)?;
-        let properties = Properties::read(&mut client)?;
-        call.warn("properties_from_live", format!("{missing}: they are taken from the live database {database}."));
+        let properties = Properties::read(&mut client, admin.server.version_num / 10_000)?;
+        call.warn("properties_from_live", format!("{missing}: those of the live database {database} are used."));
         return Ok((Some(properties), PropertiesFrom::Live));
     }
-    call.warn("properties_from_defaults", format!("{missing}: they are the server's defaults."));
+    call.warn("properties_from_defaults", format!("{missing}: the server's defaults are used."));
     Ok((None, PropertiesFrom::Defaults))
 }
 
 fn leave_out_roles(admin: &mut Admin, call: &Call, creation: &mut Creation) -> Result<(), Failure> {
-    let gone = server::missing_roles(&mut admin.client, &creation.roles())?;
+    let gone = admin::missing_roles(&mut admin.client, &creation.roles())?;
     if !gone.is_empty() {
-        call.warn("roles_gone", format!("Rights and settings of roles that are not there are left out: {}.", gone.join(", ")));
+        call.warn("roles_gone", format!("Rights and settings of missing roles are left out: {}.", gone.join(", ")));
         creation.without_roles(&gone);
     }
     Ok(())
 }
 
-/// The owner is named by flag and settings, not by the dump.
-fn other_owner(call: &Call, creation: &Creation) {
-    let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner) else { return };
-    if *before != creation.owner {
-        call.warn(
-            "other_owner",
-            format!(
-                "The database belonged to {before}, and will belong to {}; --owner (SVC_DB_USER) says whose it is.",
-                creation.owner
-            ),
-        );
-    }
-}
-
-fn remarks(call: &Call, admin: &Admin, dump: &Dump) {
-    if let Some(remark) = loader::passed_over(dump, admin.server.version_num) {
-        call.warn("header_passed_over", remark);
+fn warn(call: &Call, admin: &Admin, dump: &Dump, creation: &Creation) {
+    if let Some(sentence) = load::left_out(dump, admin.server.version_num) {
+        call.warn("header_passed_over", sentence);
     }
     if dump.has_subscriptions {
         call.warn(
             "subscriptions_left_out",
-            "The dump holds subscriptions, which are not brought back, since a database with one cannot be dropped: CREATE SUBSCRIPTION anew where they are wanted.",
+            "The subscriptions of the dump are not restored, since a database with one cannot be dropped: CREATE SUBSCRIPTION again if they are wanted.",
         );
     }
     if dump.has_inserts {
-        call.warn("rows_not_counted", "The dump holds its rows as INSERT statements, which are not counted and so not compared.");
+        call.warn("rows_not_counted", "The dump has its rows as INSERT statements, which are not counted and compared.");
     }
-}
-
-/// Everything in order, as an operator would type it.
-fn actions(creation: &Creation, load: Vec<Action>) -> Vec<Action> {
-    let mut plan = vec![creation.create().action(), creation.grant().action()];
-    plan.extend(creation.before_load().iter().map(Statement::action));
-    plan.extend(load);
-    plan.extend(creation.close().iter().map(Statement::action));
-    plan.push(Action::statement("ANALYZE"));
-    plan.extend(creation.after_load().iter().map(Statement::action));
-    plan
-}
-
-fn expected(dump: &Dump) -> Expected {
-    Expected {
-        rows: dump.tables.iter().map(|table| (table.table.clone(), table.row_count)).collect(),
-        has_large_objects: dump.has_large_objects,
+    if let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner)
+        && *before != creation.owner
+    {
+        let message = format!("The owner was {before}, and will be {}; --owner (SVC_DB_USER) names another one.", creation.owner);
+        call.warn("other_owner", message);
     }
 }

@@ -1,14 +1,14 @@
-//! `stage`: a copy of the database beside the live one, loaded and proven. The live database is not touched.
+//! `stage`: a copy of the database beside the live one, loaded and verified. The live database is not touched.
 
-use svc_pgdump::admin::{Named, databases};
 use svc_step::common::DryRun;
-use svc_step::from::Received;
 use svc_step::{Call, Failure, StepResult, swaps};
 
+use crate::admin::databases;
+use crate::args::RestoreArgs;
+use crate::document::{Restored, Staged};
 use crate::fill::fill;
-use crate::notes;
-use crate::outcome::{Restored, Staged};
-use crate::prepare::{Aim, Prepared, RestoreArgs, prepare};
+use crate::prepare::{Aim, Prepared, prepare};
+use crate::record::{self, SCHEMAS};
 
 /// Arguments of `svc-pgrestore stage`.
 #[derive(Debug, clap::Args)]
@@ -28,58 +28,44 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     perform(&mut prepared, call)
 }
 
-/// Stages what was prepared.
 pub(crate) fn perform(prepared: &mut Prepared, call: &Call) -> StepResult<Staged> {
-    attempt(prepared, call).map_err(|failure| call.stopped(failure, prepared.staged.clone()))
+    act(prepared, call).map_err(|failure| call.stopped(failure, prepared.staged.clone()))
 }
 
-fn attempt(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
-    remove_leftovers(prepared, call)?;
+fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
+    prepared.admin.remove_leftovers(call, &prepared.staged.database)?;
     let catalog = databases(&mut prepared.admin.client)?;
-    if catalog.iter().any(|one| one.name == prepared.staged.staged.name) {
-        return already(&prepared.staged, &catalog, call);
+    let name = prepared.staged.staged.name.clone();
+    if catalog.iter().any(|one| one.name == name) {
+        return match recorded(&prepared.staged, call)? {
+            Some(staged) if catalog.contains(&staged.staged) => Ok(staged),
+            _ => {
+                let message = format!("There is a database {name} already, of another dump.");
+                Err(Failure::refused("staged_exists", message)
+                    .hint(format!("svc-pgrestore discard --run {} drops it, or pass another run ID.", call.run_id())))
+            }
+        };
     }
-    let note = |staged: &Staged| notes::write(call, call.run_id(), "stage", &staged.database, staged);
-    note(&prepared.staged)?;
-    fill(prepared, call).map_err(|failure| prepared.admin.undo(call, &prepared.staged.staged.name, failure))?;
-    note(&prepared.staged)?;
+    let record = |staged: &Staged| record::write(call, call.run_id(), "stage", &staged.database, staged);
+    record(&prepared.staged)?;
+    fill(prepared, call).map_err(|failure| prepared.admin.undo(call, &name, failure))?;
+    record(&prepared.staged)?;
     Ok(prepared.staged.clone())
 }
 
-/// Drops what stagings that were killed have left.
-pub(crate) fn remove_leftovers(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
-    prepared.admin.remove_leftovers(call, "svc-pgrestore.stage/1", &prepared.staged.database, "staging")
-}
-
-/// The copy of this run is there already: it is the one that is wanted, or somebody must look.
-fn already(wanted: &Staged, catalog: &[Named], call: &Call) -> Result<Staged, Failure> {
-    match noted(wanted, call)? {
-        Some(staged) if catalog.contains(&staged.staged) => Ok(staged),
-        _ => Err(Failure::refused(
-            "staged_exists",
-            format!("There is a database {} already, of another dump.", wanted.staged.name),
-        )
-        .hint(format!("svc-pgrestore discard --run {} drops it, or give this run an id of its own.", call.run_id()))),
-    }
-}
-
-/// What this run has staged and proven of this dump already, by what is noted of it.
-///
-/// # Errors
-/// The note is empty or damaged (7).
-pub(crate) fn noted(wanted: &Staged, call: &Call) -> Result<Option<Staged>, Failure> {
-    let received = swaps::find(call, call.run_id(), &["svc-pgrestore.stage/1", "svc-pgrestore.restore/1"])?;
-    let Some(staged) = received.as_ref().and_then(staged_of) else { return Ok(None) };
-    let same = staged.database == wanted.database
-        && staged.system_identifier == wanted.system_identifier
-        && staged.dump.sha256 == wanted.dump.sha256
-        && staged.owner == wanted.owner;
-    Ok((same && staged.proven).then_some(staged))
-}
-
-fn staged_of(received: &Received) -> Option<Staged> {
-    match received.step() {
+/// What this run has staged and verified of this dump already.
+pub(crate) fn recorded(wanted: &Staged, call: &Call) -> Result<Option<Staged>, Failure> {
+    let Some(received) = swaps::find(call, call.run_id(), &SCHEMAS)? else { return Ok(None) };
+    let staged: Option<Staged> = match received.step() {
         "stage" => received.result().ok(),
-        _ => received.result::<Restored>().ok().filter(|restored| !restored.in_place).map(|restored| restored.stage),
-    }
+        "restore" => received.result::<Restored>().ok().filter(|restored| !restored.in_place).map(|restored| restored.stage),
+        _ => return Err(record::run_id_taken(call.run_id())),
+    };
+    Ok(staged.filter(|staged| {
+        staged.verified
+            && staged.database == wanted.database
+            && staged.system_identifier == wanted.system_identifier
+            && staged.dump.sha256 == wanted.dump.sha256
+            && staged.owner == wanted.owner
+    }))
 }

@@ -480,8 +480,8 @@ fn disk_space_that_may_not_suffice_is_a_warning_and_what_surely_fails_is_refused
 fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
     let host = Host::new();
     let point = host.point("nightly", 1, false);
-    let dump = json!({"row_count": 9, "tables": [{"table": "public.b", "row_count": 3}, {"table": "public.a", "row_count": 2},
-        {"table": "public.b", "row_count": 4}]});
+    let dump = json!({"row_count": 9, "tables": [{"schema": "public", "name": "b", "row_count": 3}, {"schema": "public", "name": "a", "row_count": 2},
+        {"schema": "public", "name": "b", "row_count": 4}]});
     fs::write(point.join("pgdump.json"), document("svc-pgdump.dump/1", true, &dump).to_string()).unwrap();
     let run = "20261120t020003z-rehearse";
     let begun = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(60);
@@ -496,7 +496,7 @@ fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
             file.set_modified((begun + jiff::SignedDuration::from_secs(seconds)).into()).unwrap();
             let mut said = match step {
                 "stage-search" => document("svc-snap.stage/1", true, &json!({"indices": [index(5, Some(5)), search.clone()]})),
-                "stage-database" => document("svc-pgrestore.stage/1", true, &json!({"proof": {"rows_count": 9}})),
+                "stage-database" => document("svc-pgrestore.stage/1", true, &json!({"verification": {"rows_count": 9}})),
                 _ => document("t.s/1", true, &json!({})),
             };
             said["duration_ms"] = json!(duration);

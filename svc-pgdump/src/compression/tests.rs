@@ -2,7 +2,6 @@ use std::io::{Read, Write};
 
 use super::*;
 
-/// Text that compresses, but not to nothing.
 fn text(size: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {

@@ -195,7 +195,7 @@ fn version(dir: &Path) -> Option<String> {
     document.result?.get("version")?.as_str().map(str::to_owned)
 }
 
-/// The sums of all files, each of them on the disk. The dump was read back for its own sum.
+/// The sums of all files, each of them on the disk. That of the dump is in its document.
 fn sums(call: &Call, dir: &Path, dump: &DumpResult) -> Result<String, Failure> {
     let name = dump_of(&dump.database);
     let size = fs::metadata(dir.join(&name)).map_err(|error| Failure::io("read the dump", &dir.join(&name), &error))?.len();

@@ -95,11 +95,11 @@ struct Search {
 
 #[derive(Debug, Deserialize)]
 struct Database {
-    proof: Option<Proof>,
+    verification: Option<Verification>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Proof {
+struct Verification {
     rows_count: u64,
 }
 
@@ -111,7 +111,8 @@ struct Dump {
 
 #[derive(Debug, Deserialize)]
 struct Block {
-    table: String,
+    schema: Option<String>,
+    name: String,
     row_count: u64,
 }
 
@@ -138,7 +139,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         docs_count: indices.iter().filter_map(|one| one.docs_count).sum(),
         indices,
         tables: tables(dump.tables),
-        rows_count: database.proof.map(|proof| proof.rows_count),
+        rows_count: database.verification.map(|verification| verification.rows_count),
         rows_expected: dump.row_count,
         counts_verified: are_same && !staged.has_warning("rows_not_counted"),
         before_stop_ms: times.before_stop_ms,
@@ -177,7 +178,8 @@ fn times(run: &Journal) -> Result<Times, Failure> {
 fn tables(blocks: Vec<Block>) -> Vec<Table> {
     let mut tables = BTreeMap::<String, u64>::new();
     for block in blocks {
-        *tables.entry(block.table).or_default() += block.row_count;
+        let table = block.schema.map_or(block.name.clone(), |schema| format!("{schema}.{}", block.name));
+        *tables.entry(table).or_default() += block.row_count;
     }
     tables.into_iter().map(|(table, rows_expected)| Table { table, rows_expected }).collect()
 }

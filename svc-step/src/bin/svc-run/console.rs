@@ -141,7 +141,7 @@ fn says(schema: &str, result: &Value) -> String {
         }
         "svc-pgdump.dump" => format!("PostgreSQL {}, pg_dump {}", text("/server_version"), text("/pg_dump_version")),
         "svc-snap.clone" => format!("{} indices can be cloned", count("/indices")),
-        "svc-pgdump.clone" => format!("{} can be cloned", size("/size_bytes").unwrap_or_default()),
+        "svc-pgrestore.clone" => format!("{} can be cloned", size("/size_bytes").unwrap_or_default()),
         "svc-confsave.save" => text("/source"),
         "svc-confsave.restore" => format!("{} can be restored", text("/path")),
         "svc-snap.stage" => {
@@ -180,7 +180,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
     let schema = document.schema.split('/').next().unwrap_or_default();
     let own = match (error.code.as_str(), schema) {
         ("no_room" | "disk_full", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a folder on another disk.",
-        ("no_room" | "disk_full", "svc-pgdump.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
+        ("no_room" | "disk_full", "svc-pgrestore.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
         ("no_room" | "disk_full", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
         ("data_streams", _) => {
             "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
@@ -189,9 +189,6 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
             "Repair the index (GET /_cluster/allocation/explain), or pass --discard-current, which lets its data go."
         }
         ("live_index_red", _) => "Repair the index (GET /_cluster/allocation/explain).",
-        ("dump_not_kept", _) => {
-            "Check the disk and the memory of this host (dmesg), or set SVC_BACKUP_DIR to a folder on another disk."
-        }
         ("copy_exists", _) => "Move the copy to another place, then resume the run.",
         _ => return error.hint.clone(),
     };
@@ -273,7 +270,7 @@ mod tests {
             ),
             ("svc-pgdump.dump", json!({"server_version": "17.2", "pg_dump_version": "17.4"}), "PostgreSQL 17.2, pg_dump 17.4"),
             ("svc-snap.clone", json!({"indices": [1, 2]}), "2 indices can be cloned"),
-            ("svc-pgdump.clone", json!({"size_bytes": 2_621_440}), "2.50 MiB can be cloned"),
+            ("svc-pgrestore.clone", json!({"size_bytes": 2_621_440}), "2.50 MiB can be cloned"),
             ("svc-confsave.save", json!({"source": "/etc/svc.yaml"}), "/etc/svc.yaml"),
             ("svc-confsave.restore", json!({"path": "/etc/svc.yaml"}), "/etc/svc.yaml can be restored"),
             (
@@ -304,12 +301,11 @@ mod tests {
     fn a_hint_names_no_option_that_the_scripts_do_not_have() {
         for (script, step, code, flag, helps) in [
             ("svc-backup", "svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
-            ("svc-upgrade", "svc-pgdump.clone", "no_room", "--ignore-room", "omit --clone"),
+            ("svc-upgrade", "svc-pgrestore.clone", "no_room", "--ignore-room", "omit --clone"),
             ("svc-rollback", "svc-pgrestore.stage", "no_room", "--ignore-room", "space"),
             ("svc-rollback", "svc-snap.swap", "live_index_red", "--drop-old", "--discard-current"),
             // A rehearsal gives nothing up, and has no such option.
             ("svc-rehearse", "svc-snap.swap", "live_index_red", "--discard-current", "Repair the index"),
-            ("svc-backup", "svc-pgdump.dump", "dump_not_kept", "--output", "SVC_BACKUP_DIR"),
             ("svc-rollback", "svc-confsave.save", "copy_exists", "--force", "Move the copy"),
             ("svc-rollback", "svc-snap.stage", "no_room", "--force", "as the tool has it: --force"),
         ] {

@@ -352,7 +352,7 @@ fn name_previous(result: &mut RunResult, attempts: &[Attempt], undone: bool) {
     let swapped = |step| newest(attempts, step).filter(|one| one.is_ok()).and_then(|one| one.document.as_ref()?.result.as_ref());
     let indices = swapped("swap-search").and_then(|result| result.get("indices")?.as_array()).into_iter().flatten();
     previous.indices = indices.filter_map(|index| index.get("previous")?.as_str().map(ToOwned::to_owned)).collect();
-    let database = swapped("swap-database").and_then(|result| result.get("kept")?.get("name")?.as_str());
+    let database = swapped("swap-database").and_then(|result| result.get("previous")?.get("name")?.as_str());
     previous.databases = database.map(ToOwned::to_owned).into_iter().collect();
 }
 
@@ -489,11 +489,11 @@ mod tests {
         let result = ended(&made, &notes, &failed).result.unwrap();
         assert_eq!((result.previous, result.swap_back.len(), result.discard_previous.len()), (None, 0, 0));
         made.step("01-swap-search", "step", &json!({"result": {"indices": [{"previous": "svc-before-a"}, {"previous": null}]}}));
-        made.step("02-swap-database", "step", &json!({"ok": false, "result": {"kept": {"name": "svc_db_before"}}}));
+        made.step("02-swap-database", "step", &json!({"ok": false, "result": {"previous": {"name": "svc_db_before"}}}));
         let result = ended(&made, &notes, &failed).result.unwrap();
         assert_eq!(result.previous.unwrap().databases, [""; 0]);
         assert_eq!(result.swap_back, ["svc-unit stop"]);
-        made.step("02-swap-database.2", "step", &json!({"result": {"kept": {"name": "svc_db_before"}}}));
+        made.step("02-swap-database.2", "step", &json!({"result": {"previous": {"name": "svc_db_before"}}}));
         let result = ended(&made, &notes, &Outcome::default()).result.unwrap();
         let previous = result.previous.unwrap();
         assert_eq!(

@@ -1,0 +1,139 @@
+use sha2::{Digest, Sha256};
+use svc_step::file;
+
+use super::*;
+
+const RESTRICTED: &str = r#"--
+-- PostgreSQL database dump
+--
+
+\restrict KeyOfThisDump1
+
+-- Dumped from database version 15.18 (Debian 15.18-0+deb12u1)
+-- Dumped by pg_dump version 15.18 (Debian 15.18-0+deb12u1)
+
+SET statement_timeout = 0;
+SELECT pg_catalog.set_config('search_path', '', false);
+CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA public;
+CREATE TABLE public."order" (a integer, "b;c" text);
+ALTER TABLE public."order" OWNER TO svc;
+COPY public."order" (a, "b;c") FROM stdin;
+1	x
+2	\N
+\.
+COPY public.empty  FROM stdin;
+\.
+COMMENT ON TABLE public.empty IS '
+-- PostgreSQL database dump complete
+--
+';
+GRANT SELECT ON TABLE public."order" TO reader;
+--
+-- PostgreSQL database dump complete
+--
+
+\unrestrict KeyOfThisDump1
+
+"#;
+
+fn dump(text: &str) -> Dump {
+    let mut examiner = Examiner::default();
+    text.as_bytes().chunks(5).for_each(|chunk| examiner.feed(chunk, &mut |_| ()));
+    examiner.finish(file::hex(&Sha256::digest(text)))
+}
+
+#[test]
+fn a_whole_dump_says_what_it_holds_and_needs() {
+    let dump = dump(RESTRICTED);
+    assert_eq!(dump.reason, None);
+    assert_eq!(dump.size_bytes, RESTRICTED.len() as u64);
+    assert_eq!(dump.sha256, file::hex(&Sha256::digest(RESTRICTED)));
+    assert_eq!(dump.server_version.as_deref(), Some("15.18 (Debian 15.18-0+deb12u1)"));
+    assert_eq!(dump.server_major(), Some(15));
+    assert_eq!((dump.roles, dump.extensions), (vec!["reader".to_owned(), "svc".to_owned()], vec!["pg_trgm".to_owned()]));
+    let tables: Vec<_> = dump.tables.iter().map(|table| (table.quoted(), table.row_count)).collect();
+    assert_eq!(tables, [(r#""public"."order""#.to_owned(), 2), (r#""public"."empty""#.to_owned(), 0)]);
+    assert!(dump.commands.is_empty());
+}
+
+#[test]
+fn a_dump_cut_anywhere_is_incomplete() {
+    let end = RESTRICTED.trim_end().len();
+    for cut in 0..=end {
+        let (text, _) = RESTRICTED.split_at(cut);
+        assert!(!dump(text).is_complete(), "cut at {cut}: {:?}", text.lines().last());
+    }
+    // Only white space behind the last line may be missing.
+    assert!(dump(RESTRICTED.trim_end_matches('\n').to_owned().as_str()).reason.is_some());
+    assert!(dump(&format!("{}\n", RESTRICTED.trim_end())).is_complete());
+}
+
+#[test]
+fn a_dump_without_a_key_cut_anywhere_is_incomplete() {
+    let text: String = RESTRICTED.lines().filter(|line| !line.contains("restrict")).map(|line| format!("{line}\n")).collect();
+    assert!(dump(&text).is_complete());
+    for cut in 0..=text.trim_end().len() {
+        assert!(!dump(text.split_at(cut).0).is_complete(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn something_behind_the_end_or_another_key_is_seen() {
+    assert!(!dump(&format!("{RESTRICTED}DROP TABLE x;\n")).is_complete());
+    assert!(!dump(&format!("{RESTRICTED}\\! id\n")).is_complete());
+    assert!(!dump(&RESTRICTED.replace("\\unrestrict KeyOfThisDump1", "\\unrestrict KeyOfThisDump2")).is_complete());
+    assert!(!dump(&format!("{RESTRICTED}{}", RESTRICTED.split_at(400).0)).is_complete());
+}
+
+#[test]
+fn what_may_change_how_strings_are_read_and_files_of_the_server_are_refused() {
+    let with =
+        |statement: &str| dump(&RESTRICTED.replacen("SET statement_timeout", &format!("{statement}\nSET statement_timeout"), 1));
+    for statement in [
+        "SET SESSION standard_conforming_strings = off;",
+        "SET standard_conforming_strings TO 'off';",
+        "RESET ALL;",
+        "reset standard_conforming_strings;",
+        "DISCARD ALL;",
+        "SELECT set_config('standard_conforming_strings', 'off', false);",
+        "SELECT pg_catalog.set_config ( lower('X'), 'off', false);",
+        "DO $$ BEGIN PERFORM set_config($1, 'off', false); END $$;",
+        &format!("SELECT /* {} */ 1;", "x".repeat(300_000)),
+        "COPY public.t FROM PROGRAM 'id';",
+        "copy(SELECT 1) TO '/f';",
+        "COPY public.t FROM '/f' ;",
+    ] {
+        let reason = with(statement).reason.unwrap_or_default();
+        assert!(reason.contains("pg_dump"), "{statement}: {reason}");
+    }
+    for statement in [
+        "SET standard_conforming_strings = on;",
+        "SET standard_conforming_strings = off;",
+        "SELECT pg_catalog.set_config('search_path', '', false);",
+        "RESET ROLE;",
+        "CREATE FUNCTION f() RETURNS void LANGUAGE sql SET standard_conforming_strings TO 'off' AS 'SELECT 1';",
+        "COMMENT ON TABLE t IS 'COPY t FROM PROGRAM';",
+    ] {
+        assert_eq!(with(statement).reason, None, "{statement}");
+    }
+}
+
+#[test]
+fn other_kinds_of_files_are_named() {
+    assert!(dump("").reason.unwrap().contains("empty"));
+    assert!(dump("PGDMP\u{1}").reason.unwrap().contains("custom format"));
+    assert!(dump("hello\n").reason.unwrap().contains("does not start"));
+    assert!(dump("-- PostgreSQL database cluster dump\n").reason.unwrap().contains("cluster"));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn no_statement_makes_the_reader_of_names_panic(
+        start in "(ALTER|GRANT|CREATE (EXTENSION|POLICY|SCHEMA|USER)|COPY|SET SESSION) ",
+        rest in "([\"'(),.;$ a-zA-Z]|TO |FROM |OWNER |ROLE |stdin|é){0,30}",
+    ) {
+        dump(&format!("{start}{rest};\n1\n\\.\n"));
+    }
+}

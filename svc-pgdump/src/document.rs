@@ -1,0 +1,130 @@
+//! The `result` of each step's document, and which dump a step is about.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::from::{Accept, FromArg, Received};
+use svc_step::{Call, Failure, file};
+
+use crate::check::TableRows;
+use crate::compression::Compression;
+
+/// A complete dump.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Dumped {
+    /// The dump's absolute path.
+    pub path: String,
+    /// The size of that file; `null` in a dry run.
+    pub size_bytes: Option<u64>,
+    /// The SHA-256 of that file; `null` in a dry run.
+    pub sha256: Option<String>,
+    /// How it is compressed; `null` where it is plain.
+    pub compression: Option<Compression>,
+    /// The size of the SQL in it, which is the file itself where that is plain; `null` in a dry run.
+    pub text_size_bytes: Option<u64>,
+    /// The SHA-256 of the SQL in it; `null` in a dry run.
+    pub text_sha256: Option<String>,
+    /// The database.
+    pub database: String,
+    /// The host, or the folder of the socket, of the server.
+    pub server_host: String,
+    /// The server's port.
+    pub server_port: u16,
+    /// The server's version, such as `15.18 (Debian 15.18-0+deb12u1)`.
+    pub server_version: String,
+    /// The same as a number, such as 150018.
+    pub server_version_num: u32,
+    /// The cluster's own number, in digits; `null` where the database user may not ask for it.
+    pub system_identifier: Option<String>,
+    /// The version of pg_dump.
+    pub pg_dump_version: String,
+    /// The file of the database's own properties.
+    pub properties_path: String,
+    /// Its SHA-256; `null` in a dry run.
+    pub properties_sha256: Option<String>,
+    /// The rows of each COPY block, in the order of the dump; empty in a dry run.
+    pub tables: Vec<TableRows>,
+    /// All their rows.
+    pub row_count: u64,
+    /// Roles that must be there before it is restored.
+    pub roles: Vec<String>,
+    /// Extensions that it creates.
+    pub extensions: Vec<String>,
+    /// Whether it holds large objects.
+    pub has_large_objects: bool,
+    /// About how large it was expected to be: as the last dump of that name, else as the tables.
+    pub expected_bytes: Option<u64>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+/// What a dump is and needs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Verified {
+    /// The dump's absolute path.
+    pub path: String,
+    /// Whether it is complete; `false` only in the document of a failure (7).
+    pub complete: bool,
+    /// `true` it is what its document says, `false` it is not (then the call failed), `null` there was no document.
+    pub as_documented: Option<bool>,
+    /// The size of that file.
+    pub size_bytes: u64,
+    /// The SHA-256 of that file.
+    pub sha256: String,
+    /// How it is compressed; `null` where it is plain.
+    pub compression: Option<Compression>,
+    /// The size of the SQL in it, which is the file itself where that is plain.
+    pub text_size_bytes: u64,
+    /// The SHA-256 of the SQL in it.
+    pub text_sha256: String,
+    /// The version of the server that it is of.
+    pub server_version: Option<String>,
+    /// The version of the pg_dump that wrote it.
+    pub pg_dump_version: Option<String>,
+    /// The rows of each COPY block.
+    pub tables: Vec<TableRows>,
+    /// All their rows.
+    pub row_count: u64,
+    /// Roles that must be there before it is restored.
+    pub roles: Vec<String>,
+    /// Extensions that it creates, which the server must have.
+    pub extensions: Vec<String>,
+    /// Whether it holds large objects.
+    pub has_large_objects: bool,
+    /// Commands to psql, such as `\connect`; a dump by svc-pgdump has none.
+    pub commands: Vec<String>,
+    /// The file of the database's own properties; `null` where none is beside the dump.
+    pub properties_path: Option<String>,
+}
+
+/// The dump, named or found by its document.
+#[derive(Debug, Clone, clap::Args)]
+pub struct DumpArg {
+    /// The dump: plain SQL, as svc-pgdump or pg_dump writes it
+    #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    from: FromArg,
+}
+
+impl DumpArg {
+    /// The dump's absolute path; of a document, what it says, and where its properties are. If they have moved together with the
+    /// document, those beside it. Neither is opened.
+    ///
+    /// # Errors
+    /// The document is no good (2).
+    pub fn read(&self, call: &Call) -> Result<(PathBuf, Option<(Dumped, PathBuf)>), Failure> {
+        if let Some(named) = &self.file {
+            return Ok((file::absolute(named)?, None));
+        }
+        // The command line has one of both.
+        let from = self.from.from.as_deref().unwrap_or(Path::new(""));
+        let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
+        let dump: Dumped = received.result()?;
+        let path = file::absolute(&received.locate(Path::new(&dump.path)))?;
+        let properties = received.locate(Path::new(&dump.properties_path));
+        Ok((path, Some((dump, properties))))
+    }
+}

@@ -1,0 +1,186 @@
+//! The `result` of each step's document.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_pgdump::Compression;
+use svc_step::action::Action;
+
+/// A database of the server, identified by its OID, which it keeps when it is renamed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// Its OID; `null` while it has not been created.
+    pub oid: Option<u32>,
+}
+
+/// The dump that is restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Source {
+    /// Its absolute path.
+    pub path: String,
+    /// The size of that file.
+    pub size_bytes: u64,
+    /// The SHA-256 of that file.
+    pub sha256: String,
+    /// How it is compressed; `null` if it is plain.
+    pub compression: Option<Compression>,
+    /// The size of the SQL in it.
+    pub text_size_bytes: u64,
+    /// The version of the server that was dumped, by the dump's header.
+    pub server_version: String,
+    /// The version of the pg_dump that wrote it, by the dump's header.
+    pub pg_dump_version: String,
+}
+
+/// Where the properties come from that a dump does not hold (encoding, locale, settings, privileges, comment, connection limit).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PropertiesFrom {
+    /// The properties file of `svc-pgdump` beside the dump.
+    Recorded,
+    /// The live database; or what `--in-place` kept of it before a load that failed.
+    Live,
+    /// The server's defaults.
+    Defaults,
+}
+
+/// What was compared after the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verification {
+    /// Tables whose rows were counted and compared with the dump.
+    pub tables_count: u64,
+    /// Rows in them.
+    pub rows_count: u64,
+    /// Large objects; if the dump holds any, there must be some, else none.
+    pub large_objects_count: u64,
+    /// Constraints that the dump left unvalidated.
+    pub not_validated: Vec<String>,
+}
+
+/// The disk space for a copy of the database, before the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Room {
+    /// The folder of the server that it will lie in.
+    pub folder: String,
+    /// About what it takes, by the size of the dump.
+    pub needed_bytes: u64,
+    /// What is free there.
+    pub free_bytes: u64,
+}
+
+/// A copy of the database that is staged beside the live one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Staged {
+    /// The live database that it is a copy for.
+    pub database: String,
+    /// The server's identifier (`pg_control_system`).
+    pub system_identifier: String,
+    /// The server's version.
+    pub server_version: String,
+    /// The copy's owner.
+    pub owner: String,
+    /// The copy; with `--in-place` the database itself.
+    pub staged: Named,
+    /// Whether it holds what the dump holds, as far as `verification` says. Only then it can be swapped in.
+    pub verified: bool,
+    /// What was compared; `null` while it is not verified.
+    pub verification: Option<Verification>,
+    /// The dump.
+    pub dump: Source,
+    /// Where the properties come from that a dump does not hold.
+    pub properties_from: PropertiesFrom,
+    /// What loads the dump: `fast` (this tool, over several connections) or `psql`.
+    pub loader: String,
+    /// Why it is that one, as a sentence.
+    pub loader_because: String,
+    /// Over how many connections it loads.
+    pub jobs_count: usize,
+    /// The disk space; `null` if the server's disk is not this host's, or with `--in-place` and `--ignore-room`.
+    pub room: Option<Room>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+/// A clone of the database on the same server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cloned {
+    /// The run that cloned; its ID is in the name of the clone, and `--run` takes it.
+    pub run: String,
+    /// The live database that it is a clone of.
+    pub database: String,
+    /// The server's identifier (`pg_control_system`).
+    pub system_identifier: String,
+    /// The server's version.
+    pub server_version: String,
+    /// Its owner, which is that of the live database.
+    pub owner: String,
+    /// The clone.
+    pub clone: Named,
+    /// Whether it is complete, with the live database's owner, settings, rights, comment and connection limit. Only then it can
+    /// be swapped in.
+    pub verified: bool,
+    /// The size of the live database when it was cloned: the disk space that the clone takes.
+    pub size_bytes: u64,
+    /// How many tables both have.
+    pub tables_count: u64,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+/// A swap of two databases' names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Swapped {
+    /// The run that staged or cloned, whichever run the call belongs to; `--run` takes it.
+    pub run: String,
+    /// Whether it goes back: what an earlier swap replaced becomes live again.
+    pub back: bool,
+    /// The name of the live database.
+    pub database: String,
+    /// The server's identifier (`pg_control_system`).
+    pub system_identifier: String,
+    /// What becomes the live database, with the name that it has before.
+    pub incoming: Named,
+    /// What it replaces, with the name that it has afterwards; `null` if there was no live database.
+    pub previous: Option<Named>,
+    /// Whether the swap has taken place.
+    pub swapped: bool,
+    /// Whether `previous` has been dropped (`--drop-old`).
+    pub previous_dropped: bool,
+    /// How many sessions were ended for it.
+    pub sessions_ended_count: u64,
+    /// The command that drops `previous`; `null` if there is none.
+    pub drop_command: Option<String>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+/// The restore: stage, verify and swap, or the procedure's literal order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Restored {
+    /// The database that is restored.
+    pub database: String,
+    /// Whether the database itself was dropped and loaded again (`--in-place`).
+    pub in_place: bool,
+    /// The copy that was loaded and verified; with `--in-place` the database itself.
+    pub stage: Staged,
+    /// The swap; `null` before it has begun, and with `--in-place`.
+    pub swap: Option<Swapped>,
+    /// What is done, all of it.
+    pub plan: Vec<Action>,
+}
+
+/// Copies that are not there any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Discarded {
+    /// The live database, which is not touched.
+    pub database: String,
+    /// The server's identifier (`pg_control_system`).
+    pub system_identifier: String,
+    /// The databases that were dropped; in a dry run, that would be.
+    pub dropped: Vec<Named>,
+    /// Those that the document names and that are not there any more.
+    pub absent: Vec<Named>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}

@@ -1,0 +1,202 @@
+use proptest::prelude::*;
+use svc_pgdump::check::lexer::Lexer;
+
+use super::*;
+
+fn plan(dump: &str) -> Plan {
+    let mut planner = Planner::default();
+    let mut lexer = Lexer::default();
+    let mut take = |piece: Piece<'_>| {
+        planner.piece(piece);
+        Ok::<(), ()>(())
+    };
+    for chunk in dump.as_bytes().chunks(7) {
+        lexer.feed(chunk, &mut take).unwrap();
+    }
+    lexer.finish(&mut take).unwrap();
+    planner.finish()
+}
+
+fn text(dump: &str, span: Span) -> &str {
+    let start = usize::try_from(span.at.byte).unwrap();
+    dump.get(start..start + usize::try_from(span.size).unwrap()).unwrap()
+}
+
+/// The plan, each item as a line of what is in it.
+fn shown(dump: &str) -> Vec<String> {
+    let plan = plan(dump);
+    let items = plan.items.iter().map(|item| match item {
+        Item::Serial(span) => format!("one by one: {}", text(dump, *span)),
+        Item::Sequences(span) => format!("sequences: {}", text(dump, *span)),
+        Item::Copies(blocks) => {
+            let blocks = blocks.iter().map(|block| format!("{} {}", block.table.as_deref().unwrap_or("?"), block.row_count));
+            format!("copy: {}", blocks.collect::<Vec<_>>().join(", "))
+        }
+        Item::Builds(builds) => {
+            let builds = builds.iter().map(|build| format!("{}@{}", text(dump, build.statement), build.weight));
+            format!("build: {}", builds.collect::<Vec<_>>().join(" | "))
+        }
+    });
+    items.collect()
+}
+
+const DUMP: &str = "\
+SET client_encoding = 'UTF8';
+-- Name: items; Type: TABLE
+CREATE TABLE public.items (a int);
+COPY public.items (a) FROM stdin;
+1
+2
+\\.
+
+
+-- Name: t2; Type: TABLE DATA
+COPY public.t2 (a, b) FROM stdin;
+\\.
+SELECT pg_catalog.setval('public.s', 2, true);
+SELECT pg_catalog.setval('public.t', 1, false);
+ALTER TABLE ONLY public.items ADD CONSTRAINT k PRIMARY KEY (a);
+CREATE INDEX i ON public.items USING btree (a);
+ALTER TABLE ONLY public.t2 ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.items(a);
+CREATE TRIGGER t BEFORE UPDATE ON public.items EXECUTE FUNCTION public.f();
+ALTER TABLE ONLY public.t2 ADD CONSTRAINT g FOREIGN KEY (b) REFERENCES public.items(a);
+";
+
+#[test]
+fn rows_then_keys_then_foreign_keys_and_all_else_where_it_stands() {
+    assert_eq!(
+        shown(DUMP),
+        [
+            "one by one: SET client_encoding = 'UTF8';\n-- Name: items; Type: TABLE\nCREATE TABLE public.items (a int);",
+            "copy: \"public\".\"items\" 2, \"public\".\"t2\" 0",
+            "sequences: SELECT pg_catalog.setval('public.s', 2, true);\nSELECT pg_catalog.setval('public.t', 1, false);",
+            "build: ALTER TABLE ONLY public.items ADD CONSTRAINT k PRIMARY KEY (a);@4 | CREATE INDEX i ON public.items USING btree (a);@4",
+            "build: ALTER TABLE ONLY public.t2 ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.items(a);@4",
+            "one by one: CREATE TRIGGER t BEFORE UPDATE ON public.items EXECUTE FUNCTION public.f();",
+            "build: ALTER TABLE ONLY public.t2 ADD CONSTRAINT g FOREIGN KEY (b) REFERENCES public.items(a);@4",
+        ]
+    );
+    assert_eq!(plan(DUMP).counts(), Counts { copies: 2, indexes: 2, foreign_keys: 2 });
+    assert_eq!((plan(DUMP).obstacle, plan(DUMP).widest(), plan("SELECT 1;").widest(), plan("").widest()), (None, 5, 1, 1));
+}
+
+#[test]
+fn the_rows_of_a_block_are_where_the_plan_says() {
+    let plan = plan(DUMP);
+    let Some(Item::Copies(blocks)) = plan.items.get(1) else { panic!("{plan:?}") };
+    assert_eq!(text(DUMP, blocks[0].statement), "COPY public.items (a) FROM stdin;");
+    assert_eq!(text(DUMP, blocks[0].rows), "1\n2\n");
+    assert_eq!((blocks[0].statement.at.line, blocks[0].rows.at.line), (4, 5));
+    assert_eq!(text(DUMP, blocks[1].rows), "");
+}
+
+#[test]
+fn what_a_transaction_of_the_dump_holds_stays_in_it() {
+    let dump = "BEGIN;\nCOPY public.t (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON public.t USING btree (a);\nCOMMIT;\n\
+                CREATE INDEX j ON public.t USING btree (a);\n";
+    let wanted = [
+        "one by one: BEGIN;",
+        "copy: ? 1",
+        "one by one: CREATE INDEX i ON public.t USING btree (a);\nCOMMIT;",
+        "build: CREATE INDEX j ON public.t USING btree (a);@0",
+    ];
+    assert_eq!(shown(dump), wanted);
+}
+
+#[test]
+fn headings_comments_and_bodies_that_look_like_a_dump_are_not_taken_for_one() {
+    let fake =
+        "-- Name: x; Type: TABLE DATA\nCOPY public.q (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON public.q USING btree (a);\n";
+    let comment = format!("COMMENT ON TABLE public.t IS '{fake}';");
+    let function = format!("CREATE FUNCTION public.f() RETURNS void LANGUAGE sql AS $_$\n{fake}$_$;");
+    let atomic = "CREATE FUNCTION public.g() RETURNS void LANGUAGE sql BEGIN ATOMIC\n SELECT CASE WHEN true THEN 1 END;\n END;";
+    let dump = format!("{comment}\n/* {fake} */\n{function}\n{atomic}\n");
+    assert_eq!(shown(&dump), [format!("one by one: {}", dump.trim_end())]);
+}
+
+#[test]
+fn what_psql_loads_better_is_named() {
+    for (dump, word) in [
+        ("INSERT INTO public.t VALUES (1);", "INSERT"),
+        ("DROP TABLE public.t;", "--clean"),
+        ("SET client_encoding = 'LATIN1';", "encoding"),
+    ] {
+        assert!(plan(dump).obstacle.unwrap().contains(word), "{dump}");
+    }
+    let mut planner = Planner::default();
+    let bytes = b"COMMENT ON TABLE t IS '\xff';";
+    planner.piece(Piece { kind: Kind::Statement, bytes, last: true, at: Position::START });
+    assert!(planner.finish().obstacle.unwrap().contains("UTF-8"));
+}
+
+#[test]
+fn a_copy_that_is_not_from_stdin_is_a_statement_like_others() {
+    let dump = "COPY public.t FROM '/a/file';\nSELECT 1;\nCOPY public.t TO '/a/file';";
+    assert_eq!(shown(dump), [format!("one by one: {dump}")]);
+}
+
+/// The parts of a dump in any order, whole and broken.
+fn parts() -> impl Strategy<Value = String> {
+    let part = proptest::sample::select(vec![
+        "COPY public.t (a) FROM stdin;\n1\n2\n\\.\n",
+        "COPY public.t (a) FROM stdin;\n\\.\n",
+        "COPY public.t FROM '/f';",
+        "COPY public.t (a) FROM stdin;",
+        "\n1\t2\n",
+        "\\.\n",
+        "CREATE INDEX i ON public.t USING btree (a);",
+        "ALTER TABLE ONLY public.t ADD CONSTRAINT k PRIMARY KEY (a);",
+        "ALTER TABLE ONLY public.t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.u(a);",
+        "BEGIN;",
+        "COMMIT;",
+        "SELECT 1;",
+        "SELECT pg_catalog.setval('public.s', 2, true);",
+        "SET client_encoding = 'UTF8';",
+        "-- c\n",
+        "'",
+        "$$",
+        "/*",
+        "\\restrict k\n",
+        "\n",
+        ";",
+        "\u{feff}",
+    ]);
+    proptest::collection::vec(part, 0..40).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_statement_stands_in_the_plan_once_and_in_the_dumps_order(dump in parts()) {
+        let mut spans = Vec::new();
+        for item in plan(&dump).items {
+            match item {
+                Item::Serial(span) | Item::Sequences(span) => spans.push(span),
+                Item::Copies(blocks) => spans.extend(blocks.iter().map(|block| block.statement)),
+                Item::Builds(builds) => spans.extend(builds.iter().map(|build| build.statement)),
+            }
+        }
+        let mut end = 0;
+        for span in &spans {
+            prop_assert!(span.at.byte >= end, "{:?}", spans);
+            end = span.at.byte + span.size;
+        }
+        prop_assert!(end <= dump.len() as u64);
+        // Whole statements, and none left out: the same as one by one.
+        let mut wanted = Vec::new();
+        let mut lexer = Lexer::default();
+        let mut take = |piece: Piece<'_>| {
+            if piece.kind == Kind::Statement && piece.last {
+                wanted.push(piece.at.byte + piece.bytes.len() as u64);
+            }
+            Ok::<(), ()>(())
+        };
+        lexer.feed(dump.as_bytes(), &mut take).unwrap();
+        let whole = lexer.finish(&mut take).unwrap().end == svc_pgdump::check::lexer::End::Between;
+        let inside = |end: &&u64| spans.iter().any(|span| span.at.byte < **end && **end <= span.at.byte + span.size);
+        if whole {
+            prop_assert_eq!(wanted.iter().filter(inside).count(), wanted.len());
+        }
+    }
+}
