@@ -67,7 +67,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
 pub fn of_query(error: &Error, action: &str) -> Failure {
     let Some(said) = error.as_db_error() else {
         let (what, look) = if watchdog::is_given_up() {
-            ("the server does not answer any more", "Check the server's processes, log and disk")
+            ("the server did not answer any more", "Check the server's processes, log and disk")
         } else {
             ("the connection to the server was lost", "Check whether the server runs")
         };
