@@ -210,6 +210,9 @@ fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
     let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
     // At the exchange.
     Gate::kill_at(&sandbox.search.url, 3, Side::After, swap);
+    let health = sandbox.run(&["health"]).ok().warns("swap_unfinished");
+    let run = staged.result()["run"].as_str().unwrap();
+    assert!(health.doc()["warnings"].to_string().contains(&format!("svc-snap swap --run {run} finishes it")), "{health}");
     sandbox.ask("PUT", &format!("/{live}/_doc/stray?refresh=true"), Some(json!({"from": "a client"})));
     let finished = sandbox.from(&["swap"], &staged).review("conflicting_index");
     let stray = finished.result()["indices"][0]["conflicts"][0].as_str().unwrap().to_owned();

@@ -181,6 +181,8 @@ impl Product {
     pub fn run(&self, program: &Path) -> Result<()> {
         let out = Command::new(program)
             .envs(self.env())
+            // What an installer that was killed has left in /tmp has the name that another one takes.
+            .env("TMPDIR", self.folder.path())
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot run {}", program.display()))?;

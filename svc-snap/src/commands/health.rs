@@ -1,5 +1,6 @@
 //! `health`: is the server up, which one is it, and is it ready for snapshots? What a preflight asks.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
@@ -184,6 +185,7 @@ fn get(args: &HealthArgs, call: &Call, server: &Server) -> Result<Health, Failur
     red_indices.sort();
     let nodes = nodes(&server.get("/_nodes?filter_path=nodes.*.settings.path.repo,nodes.*.name,nodes.*.version,nodes.*.roles")?);
     warn_of_replicas(call, &cluster, in_scope, nodes.iter().filter(|node| node.holds_data).count() as u64);
+    warn_of_swaps(call, server)?;
     Ok(Health {
         status: text(&cluster, "/status").unwrap_or_default().to_owned(),
         red_indices,
@@ -283,6 +285,19 @@ fn own_copies(server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
     let (own, live): (Vec<_>, Vec<_>) = names.partition(|name| copies::is_own(name));
     let own = own.into_iter().filter(|name| copies::may_be_of(name, |index| scope.contains(index)));
     Ok(own.map(|name| OwnCopy { run: copies::run_of(&name, &live), name }).collect())
+}
+
+/// A swap that was killed after its exchange: some indices may not be live.
+fn warn_of_swaps(call: &Call, server: &Server) -> Result<(), Failure> {
+    let marked = server.find("/_alias/svc-swapping-*?expand_wildcards=all")?.unwrap_or_default();
+    let aliases = members(&marked).flat_map(|(_, index)| index.get("aliases").into_iter().flat_map(members));
+    let runs: BTreeSet<&str> = aliases.filter_map(|(alias, _)| copies::marked_run(alias)).collect();
+    for run in runs {
+        let message =
+            format!("The swap of the run {run} is in progress or was interrupted; svc-snap swap --run {run} finishes it.");
+        call.warn("swap_unfinished", message);
+    }
+    Ok(())
 }
 
 /// A replica is never placed on its primary's node, so that an index with as many replicas as data nodes is yellow by design.

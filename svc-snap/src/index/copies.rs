@@ -83,7 +83,12 @@ pub(crate) fn marker(run: &str, back: bool) -> String {
 
 /// Whether `alias` marks an unfinished swap.
 pub(crate) fn is_marker(alias: &str) -> bool {
-    MARKERS.iter().any(|prefix| alias.starts_with(prefix))
+    marked_run(alias).is_some()
+}
+
+/// The run whose unfinished swap `alias` marks.
+pub(crate) fn marked_run(alias: &str) -> Option<&str> {
+    MARKERS.iter().rev().find_map(|prefix| alias.strip_prefix(prefix))
 }
 
 /// The `rename_replacement` of a restore that stages many indices at once: a name that must be cut is not among them.
@@ -148,5 +153,6 @@ mod tests {
         assert_ne!(conflict(&before, "aZ"), before);
         assert_ne!(marker(RUN, false), marker(RUN, true));
         assert!(is_marker(&marker(RUN, true)) && !is_marker("docs"));
+        assert_eq!([true, false].map(|back| marked_run(&marker(RUN, back)).unwrap().to_owned()), [RUN; 2]);
     }
 }
