@@ -179,7 +179,7 @@ fn moves(old: &Site, new: &Site) {
     new.tool(&["restore", "--from", &from, "--repository", "old"]).refused("other_server");
     let name = restored["result"]["snapshot"].as_str().unwrap();
     // Without the document: restored, and what was not proven is said.
-    let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("counts_not_noted");
+    let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("counts_not_captured");
     assert_eq!(named.result()["indices"][0]["docs_expected"], Value::Null, "{named}");
     assert_eq!(new.documents(), before);
     new.tool(&["discard", "--run", named.result()["run"].as_str().unwrap()]).ok();
@@ -272,7 +272,7 @@ fn host_lost(lost: &Site) {
     assert_eq!(new.documents(), before);
     let restored = document(dir.path(), "restored.json");
     assert_proven(&restored, false);
-    assert_eq!(restored["warnings"][0]["code"], "counts_not_noted", "{restored}");
+    assert_eq!(restored["warnings"][0]["code"], "counts_not_captured", "{restored}");
 }
 
 /// Neither product restores what the other took, and neither is let write to the other's folder.

@@ -157,6 +157,12 @@ fn a_folder_that_the_search_database_could_not_use_is_refused() {
     fs::write(&config, "path.repo: |\n  /a\n").unwrap();
     configure(&dir.path().join("backup_repo")).refused("search_config_not_understood");
     fs::write(&config, "# ours\nhttp.port: 1\n").unwrap();
+    // A folder with other things in it is not given away.
+    let backups = dir.path().join("backups");
+    fs::create_dir(&backups).unwrap();
+    fs::write(backups.join("dump.sql"), "x").unwrap();
+    configure(&backups).refused("location_unusable");
+    assert_eq!(fs::metadata(backups.join("dump.sql")).unwrap().uid(), 0);
     let location = dir.path().join("deep/backup_repo");
     configure(&location).ok().changed();
     let expected = format!("# ours\nhttp.port: 1\npath.repo: [\"{}\"]\n", location.display());

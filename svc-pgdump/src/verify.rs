@@ -49,7 +49,10 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
         return judged(&path, None, call);
     };
     let mut verified = judged(&path, Some(&properties), call)?;
-    let difference = difference(&verified, &document).or(properties_difference(&properties, &document)?);
+    let difference = match difference(&verified, &document) {
+        None => properties_difference(&properties, &document)?,
+        different => different,
+    };
     verified.as_documented = Some(difference.is_none());
     match difference {
         None => Ok(verified),
@@ -63,7 +66,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
 }
 
 fn judged(path: &Path, recorded: Option<&Path>, call: &Call) -> StepResult<Verified> {
-    let beside = Properties::beside(path)?;
+    let beside = if recorded.is_none() { Properties::beside(path)? } else { None };
     let dump = DumpFile::open(path)?.examine(call, &mut |_| ())?;
     let reason = dump.reason.clone();
     if let Some(first) = dump.commands.first() {
@@ -75,7 +78,8 @@ fn judged(path: &Path, recorded: Option<&Path>, call: &Call) -> StepResult<Verif
             ),
         );
     }
-    let own = beside.filter(|properties| properties.belong(call, &dump, path)).map(|_| Properties::path_of(path));
+    let own =
+        beside.filter(|properties| reason.is_none() && properties.belong(call, &dump, path)).map(|_| Properties::path_of(path));
     let verified = Verified::of(path, dump, recorded.or(own.as_deref()));
     match reason {
         None => Ok(verified),

@@ -1,9 +1,9 @@
 //! Which dump is restored, into which database, and who owns it.
 
 use clap::Args;
-use svc_pgdump::pg::given;
+use svc_pgdump::pg::{database_name, given};
 use svc_step::Failure;
-use svc_step::settings::{ServiceArg, default_of};
+use svc_step::settings::ServiceArg;
 
 use crate::admin::AdminArgs;
 use crate::input::InputArgs;
@@ -42,9 +42,9 @@ pub struct DatabaseArgs {
 }
 
 impl DatabaseArgs {
-    /// The database's name; `recorded` is that of the document.
-    pub(crate) fn name(&self, recorded: Option<&str>) -> String {
-        self.named().or(given(recorded)).map_or_else(|| default_of("SVC_DATABASE", &self.service.name), str::to_owned)
+    /// The database's name; `recorded` is that of the document. A connection string is refused (2).
+    pub(crate) fn name(&self, recorded: Option<&str>) -> Result<String, Failure> {
+        database_name(self.named().or(given(recorded)), &self.service.name)
     }
 
     /// The one that `--dbname` or `SVC_DATABASE` names.
@@ -54,6 +54,7 @@ impl DatabaseArgs {
 
     /// Refuses (2) an option that names another database than the document.
     pub(crate) fn check(&self, recorded: &str) -> Result<(), Failure> {
+        self.name(Some(recorded))?;
         match self.named() {
             Some(named) if named != recorded => Err(Failure::usage(
                 "other_database",
@@ -73,9 +74,13 @@ mod tests {
     fn the_flag_names_the_database_then_the_document_then_the_product() {
         let service = ServiceArg { name: "svc".to_owned() };
         let named = |dbname: Option<&str>| DatabaseArgs { dbname: dbname.map(str::to_owned), service: service.clone() };
-        assert_eq!(named(Some("a")).name(Some("b")), "a");
-        assert_eq!(named(None).name(Some("b")), "b");
-        assert_eq!(named(Some("")).name(None), "svc_db");
+        assert_eq!(named(Some("a")).name(Some("b")).unwrap(), "a");
+        assert_eq!(named(None).name(Some("b")).unwrap(), "b");
+        assert_eq!(named(Some("")).name(None).unwrap(), "svc_db");
+        let secret = named(Some("postgresql://u:s3cret@h/d"));
+        for refused in [secret.name(None).unwrap_err(), secret.check("b").unwrap_err()] {
+            assert!(refused.code == "dbname_is_connection_string" && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
+        }
         assert_eq!(named(Some("a")).check("b").unwrap_err().code, "other_database");
     }
 }

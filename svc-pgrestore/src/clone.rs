@@ -4,14 +4,14 @@
 use postgres::Client;
 use postgres::error::SqlState;
 use svc_pgdump::Properties;
-use svc_pgdump::pg::{self, database_name};
+use svc_pgdump::pg;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::progress::Unit;
-use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult, swaps};
 
 use crate::admin::{Admin, AdminArgs, databases, oid_of, session_pid, sessions};
+use crate::args::DatabaseArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Cloned, Named};
 use crate::names;
@@ -24,10 +24,8 @@ use crate::record::{SCHEMAS, run_id_taken};
   svc-pgrestore swap --from clone.json                back to what was cloned
   svc-pgrestore discard --from clone.json             it is not needed any more")]
 pub struct CloneArgs {
-    #[arg(long = "dbname", value_name = "DBNAME", env = "SVC_DATABASE")]
-    dbname: Option<String>,
     #[command(flatten)]
-    service: ServiceArg,
+    database: DatabaseArgs,
     /// Try although the server's disk has too little space for a second copy
     #[arg(long)]
     ignore_room: bool,
@@ -38,7 +36,7 @@ pub struct CloneArgs {
 }
 
 pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
-    let database = database_name(args.dbname.as_deref(), &args.service.name)?;
+    let database = args.database.name(None)?;
     names::of_the_service(&database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
     let _lock = admin.lock(call, &database, args.dry.dry_run)?;

@@ -122,8 +122,9 @@ fn for_a_copy(dump_bytes: u64, free_bytes: u64, folder: &str) -> Result<Room, Fa
         return Ok(Room { folder: folder.to_owned(), needed_bytes, free_bytes });
     }
     let message = format!("A second copy needs about {needed_bytes} bytes at {folder}, and {free_bytes} bytes are free.");
-    Err(Failure::refused("no_room", message)
-        .hint("Free disk space; --ignore-room if the estimate is wrong; --in-place restores without a second copy."))
+    Err(Failure::refused("no_room", message).hint(
+        "Free disk space; --ignore-room if the estimate is wrong; svc-pgrestore --in-place restores without a second copy.",
+    ))
 }
 
 /// The files of the live database are gone by then.

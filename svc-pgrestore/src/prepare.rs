@@ -37,7 +37,7 @@ pub(crate) struct Prepared {
 
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
     let mut input = args.input.open(call)?;
-    let database = args.database.name(input.recorded.as_ref().map(|recorded| recorded.database.as_str()));
+    let database = args.database.name(input.recorded.as_ref().map(|recorded| recorded.database.as_str()))?;
     names::of_the_service(&database)?;
     check_named(&input, &args.database, &database, aim, call)?;
     let mut admin = Admin::connect(&args.admin, call)?;

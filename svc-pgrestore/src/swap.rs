@@ -6,6 +6,7 @@ mod rename;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::from::{OtherServer, Received};
+use svc_step::people::shell_quoted;
 use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
@@ -85,7 +86,7 @@ fn exchange(received: &Received, back: bool) -> Result<Exchange, Failure> {
         "swap" => of_swap(received, &received.result()?, back),
         "clone" => {
             let clone: Cloned = received.result()?;
-            check_copy(back, clone.verified, &clone.clone.name, "Clone the database again: svc-pgrestore clone")?;
+            check_copy(back, clone.verified, &clone.clone.name, "svc-pgrestore clone")?;
             Exchange::of_clone(&clone)
         }
         _ => {
@@ -103,7 +104,7 @@ fn exchange(received: &Received, back: bool) -> Result<Exchange, Failure> {
 }
 
 fn of_stage(received: &Received, staged: &Staged, back: bool) -> Result<Exchange, Failure> {
-    check_copy(back, staged.verified, &staged.staged.name, "Stage the dump again: svc-pgrestore stage FILE")?;
+    check_copy(back, staged.verified, &staged.staged.name, &shell_quoted(&["svc-pgrestore", "stage", &staged.dump.path]))?;
     Ok(Exchange::of_staged(staged, run_of(received.run_id())?))
 }
 
@@ -117,7 +118,7 @@ fn check_copy(back: bool, verified: bool, copy: &str, again: &str) -> Result<(),
         return Ok(());
     }
     Err(Failure::refused("not_verified", format!("The copy {copy} is incomplete."))
-        .hint(format!("{again}. That removes what is left of this one.")))
+        .hint(format!("Do it again, which removes what is left of this one:\n  {again}")))
 }
 
 /// An unfinished swap is finished, and so is a recorded one; the document of a finished swap goes back.
@@ -215,7 +216,7 @@ fn drop_previous(admin: &mut Admin, call: &Call, previous: &Named, known: bool) 
 pub(crate) fn with_hint(mut failure: Failure, run: &RunId) -> Failure {
     let resume = format!("svc-pgrestore swap --run {run} resumes it.");
     failure.hint = Some(match failure.hint {
-        Some(hint) if hint.contains("--run") => hint,
+        Some(hint) if hint.contains("--run ") => hint,
         Some(hint) => format!("{hint} {resume}"),
         None => resume,
     });

@@ -491,6 +491,12 @@ fn why(failure: &Failure) -> String {
 #[derive(Debug)]
 pub(crate) struct Left<'a>(Vec<(Note, Found<'a>)>);
 
+/// Whether a swap was interrupted after its exchange: clients are kept from creating indices of its names until it is finished.
+fn is_swapping(server: &Server) -> bool {
+    let marked = server.find("/_alias/svc-swapping-*?expand_wildcards=all");
+    marked.is_ok_and(|marked| marked.and_then(|marked| marked.as_object().cloned()).is_some_and(|marked| !marked.is_empty()))
+}
+
 impl<'a> Left<'a> {
     /// Finds the notes of dead runs, on the cluster and on a repository; what cannot be read is passed over. A note whose run may be
     /// running is left alone, with a warning (`rate_left_changed`) that has the command which puts the setting back.
@@ -500,6 +506,7 @@ impl<'a> Left<'a> {
         let cluster = Target::Cluster.get(|path| looks.get(path)).ok();
         // One answer has both.
         let auto_create = cluster.as_ref().map(|found| Target::AutoCreate.read(found.definition.clone()));
+        let auto_create = auto_create.filter(|found| found.note.is_none() || !is_swapping(server));
         call.check()?;
         let mut left = Vec::new();
         for found in [repository, cluster, auto_create].into_iter().flatten() {

@@ -33,7 +33,8 @@ pub struct LoaderArgs {
     /// What loads the dump
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     loader: Loader,
-    /// Over how many connections the fast loader works; default: as many as the server has free, at most 8
+    /// Over how many connections the fast loader works, never more than the server has free; default: 8, on the server's own host as
+    /// many as it has cores if those are fewer
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
 }

@@ -36,7 +36,7 @@ impl Exchange {
         let named = |name: &str| catalog.iter().find(|one| one.name == name);
         let incoming = catalog.iter().find(|one| one.oid.is_some() && one.oid == self.incoming.oid).ok_or_else(|| {
             Failure::not_found("staged_not_found", format!("The database {} is not on the server any more.", self.incoming.name))
-                .hint("Stage the dump again: svc-pgrestore stage FILE.")
+                .hint("Restore the dump again: svc-pgrestore FILE")
         })?;
         if incoming.name == self.database {
             // Somebody may have given the name to another database.
@@ -65,8 +65,8 @@ impl Exchange {
             let name = &self.previous_name;
             let message = format!("The live database cannot be renamed to {name}: there is a database of that name.");
             return Err(Failure::refused("name_taken", message).hint(format!(
-                "Check it; if it is not needed, DROP DATABASE {} removes it. Or pass another --run-id.",
-                escape_identifier(name)
+                "Check it; if it is not needed, {} drops it; then run the same command again.",
+                drop_statement(name)
             )));
         }
         Ok(Standing::Ready { previous: Some(Named { name: self.previous_name.clone(), oid: live.oid }) })

@@ -105,7 +105,7 @@ const RULES: &[Rule] = &[
         "svc-snap configure --location DIR adds it; then restart the server.")
         .on(&["repository_exception"], &["path.repo"]),
     Rule::new(Status::Refused, "repository_readonly", "The repository is registered read-only.",
-        "svc-snap register --location DIR registers it for writing; two clusters must never write to one folder.")
+        "svc-snap register --location DIR --replace registers it for writing; two clusters must never write to one folder.")
         .on(&["repository_exception"], &["readonly", "read-only"]),
     Rule::new(Status::Refused, "repository_newer_than_server", "A newer server than this one has written to the repository.",
         "Register another folder for this server, or the old one with --readonly.")

@@ -193,6 +193,11 @@ impl Todo {
         }
         if todo.make.is_empty() {
             todo.find_others(location, user)?;
+            let is_others = todo.chown.iter().any(|path| path != location && !path.ends_with("lost+found"));
+            if is_others && !is_repository(location) {
+                let hint = "Name the repository's own folder, which need not exist: its owner becomes the server's user, with all that is in it.";
+                return Err(unusable(format!("{} holds other files than a repository.", location.display()), hint.to_owned()));
+            }
         } else {
             todo.chown.push(location.to_owned());
         }
@@ -234,6 +239,12 @@ impl Todo {
         }
         Ok(())
     }
+}
+
+/// Whether a server has written snapshots there.
+fn is_repository(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("index-") || name == "index.latest"))
 }
 
 /// The rights that the kernel would find, by the permission bits.

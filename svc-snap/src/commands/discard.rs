@@ -83,7 +83,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
         args.other.check(given.cluster_uuid(), &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
     }
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
-    let recorded = record::find(call, &run)?;
+    let recorded = record::find(call, &run)?.filter(|one| one.cluster_uuid() == server.cluster_uuid);
     for one in [&given, &recorded].into_iter().flatten() {
         if let Begun::Swapped(swapped) = one {
             undo::refuse_unfinished(&server, swapped)?;

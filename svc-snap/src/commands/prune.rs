@@ -29,7 +29,7 @@ const BUSY: Duration = Duration::from_secs(600);
 /// Arguments of `svc-snap prune`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  svc-snap prune --dry-run | jq -r '.result.snapshots[] | [.name, .state, .reason] | @tsv'
+  svc-snap prune --dry-run | jq -r '.result.snapshots[] | [.name, .outcome, .reason] | @tsv'
   svc-snap prune --max-age 30d --max-count 30 --min-count 7
   svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 --keep-from /var/backups/svc/*/
 

@@ -56,7 +56,9 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     guard::refuse_blocked_live(server, &names)?;
     let earlier = Earlier::find(call, &chosen)?;
     // What a killed call had asked the server to restore directly is live when that is done, and treated so.
-    verify::until_idle(call, server, &earlier.direct.iter().map(String::as_str).collect::<Vec<_>>())?;
+    if !args.dry.dry_run {
+        verify::until_idle(call, server, &earlier.direct.iter().map(String::as_str).collect::<Vec<_>>())?;
+    }
     let mut rates = chosen.rates(call)?;
     let mut staged = match &earlier.verified {
         Some(copies) => Staged::of(&chosen, copies.clone()),
@@ -121,7 +123,9 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
 fn unfinished_swap(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> {
     match record::find(call, call.run_id())? {
         Some(Begun::Swapped(swapped))
-            if !swapped.back && swapped.snapshot_uuid.as_deref() == Some(&chosen.origin.snapshot_uuid) =>
+            if !swapped.back
+                && swapped.cluster_uuid == chosen.origin.cluster_uuid
+                && swapped.snapshot_uuid.as_deref() == Some(&chosen.origin.snapshot_uuid) =>
         {
             let wanted: BTreeSet<&str> = chosen.names().into_iter().collect();
             if swapped.restored_names() == wanted { Ok(Some(swapped)) } else { Err(record::in_use(call.run_id())) }

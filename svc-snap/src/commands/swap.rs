@@ -73,6 +73,10 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     }
     let names = swapped.live_names();
     guard::refuse_outside(&args.scope.scope, &names)?;
+    if let Kind::Undo(before) = &kind {
+        let names = before.live_names().into_iter().chain(before.direct.iter().map(|one| one.index.as_str()));
+        guard::refuse_outside(&args.scope.scope, &names.collect::<Vec<_>>())?;
+    }
     if matches!(kind, Kind::Resume) && swapped.finished {
         return Ok(swapped);
     }

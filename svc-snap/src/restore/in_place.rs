@@ -16,7 +16,7 @@ use crate::client::path::path;
 use crate::guard;
 use crate::index::count::counts;
 use crate::index::look;
-use crate::index::select;
+use crate::index::select::{self, Names};
 use crate::index::shape::in_place_ignored;
 use crate::index::stream;
 
@@ -56,15 +56,19 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         };
     }
     let live = look(server, &names)?;
-    let streams = if chosen.streams.is_empty() { Vec::new() } else { select::names(server)?.streams };
-    let live_streams: Vec<&String> = chosen.streams.iter().filter(|stream| streams.contains(stream)).collect();
+    let there = if chosen.streams.is_empty() { Names::default() } else { select::names(server)? };
+    let live_streams: Vec<&String> = chosen.streams.iter().filter(|stream| there.streams.contains(stream)).collect();
     let conflicts: Vec<&str> = live.keys().chain(live_streams.iter().copied()).map(String::as_str).collect();
     if on_conflict == OnConflict::Fail {
         let hint = "Without --in-place what is live of indices is kept; --on-conflict close or delete gives all of it up.";
         guard::refuse_any("index_in_the_way", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
     }
     // What was closed or deleted could not be restored, so the disk space is checked before.
-    capacity::refuse_without_in_place(call, chosen, &names, &live.keys().map(String::as_str).collect::<Vec<_>>())?;
+    let wanted: Vec<String> =
+        chosen.indices.iter().cloned().chain(chosen.streams.iter().flat_map(|one| chosen.backing(one))).collect();
+    let backing = live_streams.iter().filter_map(|stream| there.backing.get(*stream)).flatten();
+    let given_up: Vec<&str> = live.keys().chain(backing).map(String::as_str).collect();
+    capacity::refuse_without_in_place(call, chosen, &wanted.iter().map(String::as_str).collect::<Vec<_>>(), &given_up)?;
     // Data streams first: where the server does not delete them, nothing is changed. It restores over a closed index by itself,
     // whatever is in it; only a deletion need not leave it.
     let streams = live_streams.iter().map(|name| (String::clone(name), "DELETE", path(&["_data_stream", name])));

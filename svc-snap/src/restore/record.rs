@@ -146,7 +146,7 @@ pub(crate) fn write_end<T: Serialize>(call: &Call, run: &str, step: &str, result
 /// The refusal to begin again under a run that has copies of something else.
 pub(crate) fn in_use(run: &RunId) -> Failure {
     Failure::refused("run_in_use", format!("The run {run} has staged, swapped or restored something else already.")).hint(format!(
-        "svc-snap discard --run {run} removes its copies; svc-snap swap --run {run} goes on with it; --run-id names another run."
+        "Pass another --run-id. What that run has staged or cloned, svc-snap discard --run {run} removes; svc-snap swap --run {run} resumes its swap."
     ))
 }
 

@@ -54,7 +54,9 @@ struct Swap<'a> {
 
 /// Records the plan, carries it out, and records how it ended. A signal does not interrupt it; the time limit does, before the exchange.
 pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> Ended {
-    if let Err(failure) = record::write(call, &swapped.run, "swap", swapped) {
+    if let Err(failure) = record::write(call, &swapped.run, "swap", swapped)
+        && !matches!(phase(server, swapped), Ok(Phase::Exchanged))
+    {
         return Ended::Undone(failure);
     }
     let ended = Swap { call, server }.run(swapped);
