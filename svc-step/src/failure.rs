@@ -182,6 +182,17 @@ impl<T> Stopped<T> {
     pub fn with(failure: Failure, result: T) -> Self {
         Self { failure, result: Some(result) }
     }
+
+    /// The end of a step whose `result` is known, however it ended.
+    ///
+    /// # Errors
+    /// That of `ended`, with the result.
+    pub fn ended(ended: Result<(), Failure>, result: T) -> StepResult<T> {
+        match ended {
+            Ok(()) => Ok(result),
+            Err(failure) => Err(Self::with(failure, result)),
+        }
+    }
 }
 
 impl<T> From<Failure> for Stopped<T> {

@@ -64,10 +64,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     if args.dry.dry_run {
         return Ok(cloned);
     }
-    match act(call, &server, &mut cloned, &leftovers, blocked) {
-        Ok(()) => Ok(cloned),
-        Err(failure) => Err(Stopped::with(failure, cloned)),
-    }
+    Stopped::ended(act(call, &server, &mut cloned, &leftovers, blocked), cloned)
 }
 
 /// Refuses a run that has cloned other indices, or whose copies have gone: what they held is not what is live now.

@@ -233,10 +233,7 @@ fn finish(
             Err(failure)
         }
     };
-    match verdict {
-        Ok(()) => Ok(created),
-        Err(failure) => Err(Stopped::with(failure, created)),
-    }
+    Stopped::ended(verdict, created)
 }
 
 /// A snapshot being taken.

@@ -136,10 +136,7 @@ fn clear(
         .try_for_each(|act| act.send(call, server))
         .and_then(|()| removals.iter().try_for_each(|act| remove(call, server, act, &mut discarded)))
         .and_then(|()| if recorded.is_some() { swaps::remove(call, run) } else { Ok(()) });
-    match ended {
-        Ok(()) => Ok(discarded),
-        Err(failure) => Err(Stopped::with(failure, discarded)),
-    }
+    Stopped::ended(ended, discarded)
 }
 
 fn remove(call: &Call, server: &Server, act: &Act, discarded: &mut Discarded) -> Result<(), Failure> {

@@ -148,10 +148,7 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
         })
     };
     report_swap(&mut restored, swapped, &CopySet::default());
-    match ended {
-        Ok(()) => Ok(restored),
-        Err(failure) => Err(Stopped::with(failure, restored)),
-    }
+    Stopped::ended(ended, restored)
 }
 
 /// Which indices are restored directly: what is not live, unless another index has one of its aliases, which would count double until the

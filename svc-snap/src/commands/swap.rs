@@ -90,10 +90,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     if let Kind::Undo(before) = &kind {
         let ended = undo::take_back(call, &server, before, &mut swapped);
         left.put_back(call, &server);
-        return match ended {
-            Ok(()) => Ok(swapped),
-            Err(failure) => Err(Stopped::with(failure, swapped)),
-        };
+        return Stopped::ended(ended, swapped);
     }
     let ended = swap::execute(call, &server, &mut swapped);
     // Not before: clients would create indices of the live names of a swap that was interrupted after its exchange.

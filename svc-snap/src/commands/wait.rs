@@ -91,8 +91,5 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
     {
         left.put_back_alone(call, &server, repository);
     }
-    match verdict {
-        Ok(()) => Ok(waited),
-        Err(failure) => Err(Stopped::with(failure, waited)),
-    }
+    Stopped::ended(verdict, waited)
 }

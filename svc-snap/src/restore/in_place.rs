@@ -50,10 +50,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         let verified = verify(call, chosen, &mut restored);
         // The killed call may have left the throttle changed.
         chosen.rates(call)?.clear(call, server);
-        return match verified {
-            Ok(()) => Ok(restored),
-            Err(failure) => Err(Stopped::with(failure, restored)),
-        };
+        return Stopped::ended(verified, restored);
     }
     let live = look(server, &names)?;
     let there = if chosen.streams.is_empty() { Names::default() } else { select::names(server)? };
@@ -95,10 +92,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         .during(call, server, || act(call, chosen, &clearing, &mut restored).and_then(|()| verify(call, chosen, &mut restored)));
     restored.throttle = rates.used();
     rates.account(call);
-    match ended {
-        Ok(()) => Ok(restored),
-        Err(failure) => Err(Stopped::with(failure, restored)),
-    }
+    Stopped::ended(ended, restored)
 }
 
 /// What an earlier call of this run has recorded of the same restore.

@@ -195,17 +195,11 @@ fn empty(server: &Server, scope: &Scope, run: &str, back: bool, how: HowArgs) ->
     Swapped {
         cluster_uuid: server.cluster_uuid.clone(),
         run: run.to_owned(),
-        snapshot_uuid: None,
         back,
         exact: how.exact,
         drop_old: how.drop_old,
         alone: scope.is_everything(),
-        finished: false,
-        indices: Vec::new(),
-        direct: Vec::new(),
-        discarded: Vec::new(),
-        skipped: Vec::new(),
-        plan: Vec::new(),
+        ..Swapped::default()
     }
 }
 
@@ -296,21 +290,7 @@ mod tests {
     use super::*;
 
     fn swapped(back: bool) -> Swapped {
-        Swapped {
-            cluster_uuid: "c".to_owned(),
-            run: "20261120t020003z-hand".to_owned(),
-            snapshot_uuid: None,
-            back,
-            exact: false,
-            drop_old: false,
-            alone: false,
-            finished: false,
-            indices: Vec::new(),
-            direct: Vec::new(),
-            discarded: Vec::new(),
-            skipped: Vec::new(),
-            plan: Vec::new(),
-        }
+        Swapped { run: "20261120t020003z-hand".to_owned(), back, ..Swapped::default() }
     }
 
     fn laid_out(back: bool, targets: Vec<SwapTarget>, found: &Found) -> (Vec<SwapIndex>, MissingMetadata) {

@@ -141,21 +141,8 @@ mod tests {
             source,
         };
         let source = Source { name: copies::staged(RUN, "a"), uuid: "staged".to_owned(), docs_count: 1 };
-        Swapped {
-            cluster_uuid: "c".to_owned(),
-            run: RUN.to_owned(),
-            snapshot_uuid: None,
-            back: false,
-            exact: true,
-            drop_old: false,
-            alone: false,
-            finished: false,
-            indices: vec![item("a", Some(source)), item("b", None)],
-            direct: Vec::new(),
-            discarded: Vec::new(),
-            skipped: Vec::new(),
-            plan: Vec::new(),
-        }
+        let indices = vec![item("a", Some(source)), item("b", None)];
+        Swapped { run: RUN.to_owned(), exact: true, indices, ..Swapped::default() }
     }
 
     fn found(indices: &[(&str, Index)]) -> Found {

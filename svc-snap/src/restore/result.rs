@@ -92,7 +92,7 @@ pub struct Cloned {
 }
 
 /// A swap: what had been staged, cloned or replaced is live now.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Swapped {
     pub cluster_uuid: String,
     /// The run whose copies these are; their names hold it, and `--run` takes it.
