@@ -783,12 +783,6 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
     product.install("1.15.5", 5).unwrap();
     let elsewhere = server.repo_root.join("elsewhere/backup_repo");
     let asked = || setup().env("SVC_BACKUP_REPO", &elsewhere).env("SVC_REPOSITORY", "scsetup_other");
-    // The operator adds it to path.repo, by the line that the refusal has.
-    let refused = asked().run().fails(3, "search_config_not_understood");
-    let line = refused.doc()["error"]["hint"].as_str().unwrap().lines().last().unwrap().trim().to_owned();
-    let config = fs::read_to_string(&server.config_file).unwrap();
-    let others: Vec<&str> = config.lines().filter(|line| !line.starts_with("path.repo:")).collect();
-    fs::write(&server.config_file, format!("{}\n{line}\n", others.join("\n"))).unwrap();
     asked().run().fails(3, "service_active");
     let planned = asked().args(["--restart", "--dry-run"]).talks().run().ok().unchanged();
     assert!(planned.result()["plan"].to_string().contains("svc-unit restart "), "{planned}");

@@ -192,7 +192,7 @@ const FILES: [(&str, &str, &str); 9] = [
         "",
         "path.repo: [\"{}\"]",
     ),
-    // As this tool writes it: an operator adds a second folder.
+    // As this tool writes it: it adds a second folder.
     ("node.name: a\n", "path.repo: [\"/mnt/a\"]  # mine\n", "path.repo: [\"/mnt/a\", \"{}\"]"),
     // Windows' line ends, and a tab before a comment.
     ("# edited elsewhere\r\nname: x\t# tab\r\n", "path.repo: [\"/mnt/a\"]\t# mine\r\n", "path.repo: [\"/mnt/a\", \"{}\"]"),
@@ -232,8 +232,9 @@ fn configuration_files_get_a_line_or_are_refused_with_the_line_to_write_and_noth
         let text = format!("{before}{setting}");
         let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let gap = if before.ends_with('\n') { "" } else { end };
-        if setting.is_empty() {
-            cases.push((text, format!("{before}{gap}{line}{end}")));
+        if setting.is_empty() || setting.contains("[\"/mnt/a\"]") {
+            let own = setting.replace("path.repo: [\"/mnt/a\"]", &line);
+            cases.push((text, if setting.is_empty() { format!("{before}{gap}{line}{end}") } else { format!("{before}{own}") }));
             continue;
         }
         fs::write(&config, &text).unwrap();

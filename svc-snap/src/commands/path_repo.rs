@@ -1,6 +1,6 @@
 //! The setting `path.repo` in the configuration file of Elasticsearch or OpenSearch: a line is appended, or the exact line to write is told.
 //!
-//! The file is an operator's, so nothing else in it changes. A YAML parser reads the file before and after, and compares all other settings.
+//! The file is an operator's, so nothing else in it changes; the line as it is written here is extended (a second folder). A YAML parser reads the file before and after, and compares all other settings.
 
 use saphyr_parser::{Event, Parser};
 use serde_json::json;
@@ -24,32 +24,41 @@ pub(super) struct Refused {
     pub line: String,
 }
 
-/// Appends the setting with `location`, unless that is covered already.
+/// Adds `location` to the setting, unless that is covered already.
 pub(super) fn add(text: &str, location: &str) -> Result<Edited, Refused> {
     let before = settings(text);
     let mut folders = before.as_deref().map(folders).unwrap_or_default();
     if covers(&folders, location) {
         return Ok(Edited { text: text.to_owned(), folders });
     }
+    let own = line_of(&folders);
     folders.push(location.to_owned());
-    // A JSON list is a YAML list.
-    let quoted: Vec<String> = folders.iter().map(|folder| json!(folder).to_string()).collect();
-    let line = format!("{NAME}: [{}]", quoted.join(", "));
-    let mut wanted = match before {
+    let line = line_of(&folders);
+    let before = match before {
         Err(why) => return Err(Refused { why, line }),
-        Ok(before) if before.iter().any(|(name, _)| name == NAME) => {
-            return Err(Refused { why: "it has a path.repo without this folder".to_owned(), line });
-        }
         Ok(before) => before,
     };
-    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
-    let gap = if text.is_empty() || text.ends_with('\n') { "" } else { end };
-    let text = format!("{text}{gap}{line}{end}");
-    wanted.extend([(NAME.to_owned(), String::new()), (NAME.to_owned(), location.to_owned())]);
-    if settings(&text).as_ref() == Ok(&wanted) {
-        return Ok(Edited { text, folders });
+    let (edited, why) = if before.iter().all(|(name, _)| name != NAME) {
+        let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { end };
+        (format!("{text}{gap}{line}{end}"), "a line at its end would not be read as a setting")
+    } else {
+        let is_own = text.lines().filter(|line| line.starts_with(NAME)).map(|line| line.starts_with(&own)).eq([true]);
+        (if is_own { text.replacen(&own, &line, 1) } else { text.to_owned() }, "it has a path.repo without this folder")
+    };
+    let others = |all: &[(String, String)]| all.iter().filter(|(name, _)| name != NAME).cloned().collect::<Vec<_>>();
+    match settings(&edited) {
+        Ok(after) if others(&after) == others(&before) && self::folders(&after) == folders => {
+            Ok(Edited { text: edited, folders })
+        }
+        _ => Err(Refused { why: why.to_owned(), line }),
     }
-    Err(Refused { why: "a line at its end would not be read as a setting".to_owned(), line })
+}
+
+/// A JSON list is a YAML list.
+fn line_of(folders: &[String]) -> String {
+    let quoted: Vec<String> = folders.iter().map(|folder| json!(folder).to_string()).collect();
+    format!("{NAME}: [{}]", quoted.join(", "))
 }
 
 /// Whether a server whose `path.repo` names `folders` may have a repository at `location`.
@@ -120,6 +129,8 @@ mod tests {
                 "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\n",
                 "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\npath.repo: [\"/new\"]\n",
             ),
+            ("path.repo: [\"/a\"] # ours\r\nb: 2\r\n", "path.repo: [\"/a\", \"/new\"] # ours\r\nb: 2\r\n"),
+            ("path.repo: []\n", "path.repo: [\"/new\"]\n"),
             ("path.repo: /\n", "path.repo: /\n"),
             ("path:\n  repo: [/a,\n    /new]\n", "path:\n  repo: [/a,\n    /new]\n"),
         ] {
@@ -135,7 +146,6 @@ mod tests {
     fn a_file_with_the_setting_is_refused_with_the_line_to_write() {
         for bad in [
             "path.repo: /a\n",
-            "path.repo: [\"/a\"] # ours\r\nb: 2\r\n",
             "path.repo:\n  - /a\n",
             "path:\n  repo: ['/a']\n",
             "path.repo: [\"/a\"]\npath.repo: []\n",
@@ -146,7 +156,6 @@ mod tests {
         for bad in [
             "path.repo: ~\n",
             "path.repo:\n",
-            "path.repo: []\n",
             "a: 1\n...\n",
             "{a: 1}\n",
             "- a\n",
