@@ -8,7 +8,8 @@
 #   --bin DIR       where the built programs are (default: bin or target/release beside this folder)
 #
 # Example: sudo ./install.sh --prefix /usr/local
-# Settings that are there stay as they are. Nothing is started or enabled: `systemctl enable --now svc-nightly.timer` does that.
+# Settings that are there stay as they are. Nothing is started or enabled: `systemctl enable --now svc-nightly.timer svc-rehearse.timer`
+# does that.
 
 set -euo pipefail
 umask 022
@@ -36,7 +37,7 @@ if [[ -z $bin ]]; then
   [[ -d $bin ]] || bin=$root/target/release
 fi
 programs=(svc-snap svc-pgdump svc-pgrestore svc-version svc-unit svc-confsave svc-run svc-point)
-scripts=(svc-setup-snapshots svc-backup svc-nightly svc-upgrade svc-rollback svc-rehearse)
+scripts=(svc-setup-snapshots svc-backup svc-nightly svc-offsite svc-upgrade svc-rollback svc-rehearse)
 to=$destdir$prefix share=$destdir$prefix/share
 
 # copy MODE FOLDER FILE...: each file, as it is for this prefix.
@@ -44,16 +45,16 @@ copy() {
   local mode=$1 folder=$2 file
   mkdir -p "$folder"
   for file in "${@:3}"; do
-    sed "s|/usr/sbin/svc-|$prefix/sbin/svc-|g; s|/usr/lib/svc-tools|$prefix/lib/svc-tools|g" "$file" >"$folder/${file##*/}.new"
+    sed "s|/usr/sbin/svc-|$prefix/sbin/svc-|g; s|/usr/bin/svc-|$prefix/bin/svc-|g; s|/usr/lib/svc-tools|$prefix/lib/svc-tools|g" "$file" >"$folder/${file##*/}.new"
     chmod "$mode" "$folder/${file##*/}.new"
     mv -f "$folder/${file##*/}.new" "$folder/${file##*/}"
   done
 }
 
-# The man page of a script, from the comment that is its help.
+# The man page of a script, from its help.
 page_of() {
   printf '.TH %s 8 "" svc-tools\n.SH NAME\n' "${1##*/}"
-  sed -n '2,/^$/s/^# \{0,1\}//p' "$1" | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/; 1s/\\- /\\- /; 1a .SH SYNOPSIS AND OPTIONS\n.nf'
+  bash "$1" --help | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/; 1s/\\- /\\- /; 1a .SH SYNOPSIS AND OPTIONS\n.nf'
 }
 
 install -D -t "$to/bin" -- "${programs[@]/#/$bin/}"
@@ -61,7 +62,8 @@ copy 755 "$to/lib/svc-tools" "${scripts[@]/#/$root/scripts/}"
 copy 644 "$to/lib/svc-tools/lib" "$root"/scripts/lib/*.sh
 mkdir -p "$to/sbin"
 for script in "${scripts[@]}"; do ln -sfn "../lib/svc-tools/$script" "$to/sbin/$script"; done
-copy 644 "$to/lib/systemd/system" "$root"/scripts/systemd/*
+copy 644 "$to/lib/systemd/system" "$root"/scripts/systemd/svc-*
+for unit in svc-nightly svc-rehearse; do copy 644 "$to/lib/systemd/system/$unit.service.d" "$root/scripts/systemd/sandbox.conf"; done
 
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
@@ -75,7 +77,7 @@ cp "$pages"/fish/* "$share/fish/vendor_completions.d/"
 
 # The pages with their folders, so that their links lead somewhere.
 cd -- "$root"
-for file in README.md docs/*.md scripts/README.md scripts/examples/* svc-*/*.md svc-*/schema/*; do
+for file in README.md docs/*.md docs/benchmarks/*.md scripts/README.md scripts/examples/* svc-*/*.md schema/*; do
   copy 644 "$share/doc/svc-tools/${file%"${file##*/}"}" "$file"
 done
 

@@ -61,7 +61,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
     let before = process();
     let odd = product.tool("svc-upgrade").arg(product.installer("2.0.1")).arg(product.installer("1.15.5")).run();
-    odd.refused("path_not_higher");
+    odd.refused("path_unsupported");
     assert_eq!(process(), before);
 }
 
@@ -76,7 +76,7 @@ fn to_a_version_goes_by_all_hops_and_the_hooks_are_run_alone_when_that_is_asked_
     assert_eq!(ran.result()["version"], "2.0.1");
     assert_eq!(ran.result()["hops"].as_array().unwrap().len(), 2, "{ran}");
     assert_eq!(product.marker(), "2.0.1");
-    to().run().refused("path_not_higher");
+    to().run().refused("path_unsupported");
 
     // As where it is killed between the end of the last hop, and the moment at which it keeps what that hop has said.
     let run = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());

@@ -71,7 +71,7 @@ fn cron_makes_a_restore_point_every_night_and_rehearses_without_a_word() {
         assert_eq!(fs::read_dir(product.backup_dir()).unwrap().count(), nights.len(), "{nights:#?}");
     };
 
-    let page = "/usr/local/share/doc/svc-tools/scripts/README.md";
+    let page = "/usr/local/share/doc/svc-tools/docs/backups.md";
     let ran = installed.by_cron(page, "svc-nightly").unwrap();
     assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
     all_is_well(&nights(&product));

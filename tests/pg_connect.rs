@@ -124,30 +124,25 @@ fn tls_proves_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_sentence
 
     // Another name leads there too.
     let other = |mode: &str| door.by(mode).env("PGHOST", "localhost");
-    assert!(hint(&other("verify-full").run().refused("postgres_certificate_other_name")).contains("verify-ca"));
+    assert!(hint(&other("verify-full").run().refused("postgres_tls")).contains("verify-ca"));
     other("verify-ca").run().ok();
     // As in libpq, an authority at hand makes `require` look at the certificate.
     let stranger = Authority::new().unwrap();
     for mode in ["verify-full", "verify-ca", "require"] {
-        let ran = door.by(mode).env("PGSSLROOTCERT", stranger.file("ca.pem")).run().refused("postgres_not_trusted");
+        let ran = door.by(mode).env("PGSSLROOTCERT", stranger.file("ca.pem")).run().refused("postgres_tls");
         assert!(hint(&ran).contains("PGSSLROOTCERT"), "{ran}");
     }
     door.by("prefer").env("PGSSLROOTCERT", stranger.file("ca.pem")).run().ok();
     door.by("require").env_remove("PGSSLROOTCERT").run().ok();
-    door.by("verify-ca").env_remove("PGSSLROOTCERT").run().fails(2, "sslrootcert_missing").unchanged();
+    door.by("verify-ca").env_remove("PGSSLROOTCERT").run().fails(2, "environment_invalid").unchanged();
     door.by("verify-ca").env("PGSSLROOTCERT", door.path("nothing")).run().fails(4, "file_not_found").unchanged();
-    door.by("verify-ca").env("PGSSLROOTCERT", door.path("pgpass")).run().fails(7, "sslrootcert_invalid").unchanged();
-    let with_list = |path: &Path| door.by("verify-full").env("PGSSLCRL", path);
-    with_list(&door.authority.revoked(None).unwrap()).run().ok();
-    let ran = with_list(&door.authority.revoked(Some("server")).unwrap()).run().refused("postgres_not_trusted");
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("revoked"), "{ran}");
-    with_list(&stranger.revoked(None).unwrap()).run().refused("postgres_not_trusted");
-    with_list(&door.path("pgpass")).run().fails(7, "sslcrl_invalid").unchanged();
+    door.by("verify-ca").env("PGSSLROOTCERT", door.path("pgpass")).run().fails(7, "certificate_invalid").unchanged();
+    door.by("verify-full").env("PGSSLCRL", door.path("list")).run().fails(2, "environment_invalid").unchanged();
     // libpq's own place of it.
     let own_place = door.path("home").join(".postgresql");
     fs::create_dir(&own_place).unwrap();
     fs::copy(stranger.file("ca.pem"), own_place.join("root.crt")).unwrap();
-    door.by("verify-full").env_remove("PGSSLROOTCERT").run().refused("postgres_not_trusted");
+    door.by("verify-full").env_remove("PGSSLROOTCERT").run().refused("postgres_tls");
     fs::copy(door.authority.file("ca.pem"), own_place.join("root.crt")).unwrap();
     door.by("verify-full").env_remove("PGSSLROOTCERT").run().ok();
 
@@ -165,7 +160,7 @@ fn tls_proves_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_sentence
     };
     door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -1).unwrap();
     serves("expired.pem");
-    assert!(hint(&comes_to("postgres_certificate_expired")).contains("clock"));
+    assert!(hint(&comes_to("postgres_tls")).contains("clock"));
     serves("server.pem");
     wait::until("the good certificate", SOON, || (door.by("verify-full").run().status == 0).then_some(())).unwrap();
 
@@ -239,37 +234,30 @@ fn certificates_of_version_1_and_such_as_are_their_own_authority_are_accepted_wh
         }
         by("require", root).env_remove("PGSSLROOTCERT").run().ok();
         let other = by("verify-full", root).env("PGHOST", "localhost").run();
-        other.refused("postgres_certificate_other_name");
+        other.refused("postgres_tls");
         by("verify-ca", root).env("PGHOST", "localhost").run().ok();
         for stranger in ["impostor.pem", "between.pem"] {
-            let ran = by("verify-ca", stranger).run().refused("postgres_not_trusted");
+            let ran = by("verify-ca", stranger).run().refused("postgres_tls");
             assert!(hint(&ran).contains("PGSSLROOTCERT"), "{certificate}: {ran}");
         }
     }
     serves("chain-nobody.pem", "server.key");
-    comes_to("signed by nobody", &|| by("verify-ca", "ca.pem"), Some("postgres_not_trusted"));
+    comes_to("signed by nobody", &|| by("verify-ca", "ca.pem"), Some("postgres_tls"));
     serves("old1.pem", "server.key");
-    comes_to("expired", &|| by("verify-ca", "ca.pem"), Some("postgres_certificate_expired"));
+    comes_to("expired", &|| by("verify-ca", "ca.pem"), Some("postgres_tls"));
     serves("leaf1.pem", "server.key");
-    let none = ours.revoked(None).unwrap();
-    comes_to("a list that revokes nothing", &|| by("verify-full", "ca.pem").env("PGSSLCRL", &none), None);
-    let list = ours.revoked(Some("leaf1")).unwrap();
-    let ran = by("verify-full", "ca.pem").env("PGSSLCRL", &list).run().refused("postgres_not_trusted");
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("revoked"), "{ran}");
 }
 
 #[test]
 fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     let door = Door::new();
-    let bound = || door.by("verify-full").env("PGCHANNELBINDING", "require");
-    bound().run().ok();
+    door.by("verify-full").env("PGCHANNELBINDING", "require").run().fails(2, "environment_invalid").unchanged();
     door.by("verify-full").env("PGCHANNELBINDING", "disable").run().ok();
-    // A password that is kept in the old way cannot be bound.
+    // A password that is stored as MD5 cannot be bound.
     door.sql(&format!("SET password_encryption = 'md5'; ALTER ROLE svc PASSWORD '{}'", PASSWORD.replace('\'', "''")));
     door.lay_text("pg_hba.conf", &HBA.replace("all all all scram-sha-256", "all all all md5"));
     door.sql("SELECT pg_reload_conf()");
     wait::until("the old way", SOON, || (door.by("verify-full").run().status == 0).then_some(())).unwrap();
-    assert!(hint(&bound().run().refused("channel_binding_missing")).contains("SCRAM"));
 
     let authority = &door.authority;
     authority.issue("client", "certified", "DNS:client.test").unwrap();
@@ -288,17 +276,20 @@ fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     let stranger = Authority::new().unwrap();
     stranger.issue("client", "certified", "DNS:client.test").unwrap();
     os::file(&stranger.file("client.key"), &fs::read_to_string(stranger.file("client.key")).unwrap(), 0o600, None).unwrap();
-    shown(&stranger.file("client.pem"), &stranger.file("client.key")).run().refused("postgres_client_certificate");
-    shown(&certificate, &stranger.file("client.key")).run().fails(7, "client_certificate_invalid").unchanged();
-    shown(&door.path("pgpass"), &key).run().fails(7, "client_certificate_invalid").unchanged();
+    // With TLS 1.3 the server's alert comes after the handshake, and is lost where the server's reset is quicker.
+    let stranger_shown = || shown(&stranger.file("client.pem"), &stranger.file("client.key")).run();
+    let ran = wait::until("the server's alert", wait::HANG, || Some(stranger_shown()).filter(|ran| ran.status != 5)).unwrap();
+    ran.refused("postgres_tls");
+    shown(&certificate, &stranger.file("client.key")).run().fails(7, "certificate_invalid").unchanged();
+    shown(&door.path("pgpass"), &key).run().fails(7, "certificate_invalid").unchanged();
     os::file(&key, &fs::read_to_string(&key).unwrap(), 0o644, None).unwrap();
-    shown(&certificate, &key).run().refused("secret_file_open");
-    door.by("verify-full").env("PGSSLCERT", &certificate).run().fails(2, "sslkey_missing").unchanged();
-    door.by("verify-full").env("PGSSLKEY", &key).run().fails(2, "sslcert_missing").unchanged();
+    shown(&certificate, &key).run().refused("secret_file_unusable");
+    door.by("verify-full").env("PGSSLCERT", &certificate).run().fails(2, "environment_invalid").unchanged();
+    door.by("verify-full").env("PGSSLKEY", &key).run().fails(2, "environment_invalid").unchanged();
 }
 
 #[test]
-fn a_service_file_and_ipv6_lead_to_the_same_server_for_the_tool_and_for_pg_dump() {
+fn ipv6_leads_to_the_same_server_for_the_tool_and_for_pg_dump() {
     let door = Door::new();
     let port = door.own.port;
     let ca = door.authority.path("ca.pem");
@@ -311,46 +302,18 @@ fn a_service_file_and_ipv6_lead_to_the_same_server_for_the_tool_and_for_pg_dump(
         svc_tests::skip("a dump over IPv6: this host has no ::1");
     }
 
-    let file = door.path("services");
-    let service = format!(
-        "[other]\nhost=no.such.host.invalid\n[svc]\nhost={NAME}\nhostaddr=127.0.0.1\nport={port}\nuser=svc\npassword={PASSWORD}\n\
-         sslmode=verify-full\nsslrootcert={ca}\nchannel_binding=require\n[elsewhere]\ndbname=their_db\nhost=/nowhere\n"
-    );
-    fs::write(&file, &service).unwrap();
-    let by = |name: &str| door.bare().env_remove("PGPASSFILE").env("PGSERVICE", name);
-    let named = |name: &str| by(name).env("PGSERVICEFILE", &file);
-    // What it says wins over the environment, and a flag wins over it.
-    let ran = named("svc").env("PGHOST", "no.such.host.invalid").env("PGPORT", "1").env("PGUSER", "nobody").run().ok();
-    assert_eq!((ran.result()["server_host"].as_str(), ran.result()["row_count"].as_u64()), (Some(NAME), Some(7)));
-    assert!(!ran.text().contains("s3cret"));
-    named("svc").args(["--port", "1"]).run().fails(5, "postgres_unreachable").unchanged();
-    named("svc").args(["--username", "nobody"]).run().refused("postgres_access_denied");
-    // Its own places: the caller's home, and the host's folder.
-    fs::copy(&file, door.path("home").join(".pg_service.conf")).unwrap();
-    by("svc").run().ok();
-    fs::remove_file(door.path("home").join(".pg_service.conf")).unwrap();
-    by("svc").run().fails(4, "service_not_found").unchanged();
-    fs::copy(&file, door.path("pg_service.conf")).unwrap();
-    by("svc").env("PGSYSCONFDIR", door.dir.path()).run().ok();
-
-    named("nobody").run().fails(4, "service_not_found").unchanged();
-    let ran = named("elsewhere").run().fails(2, "service_other_database").unchanged();
-    assert!(hint(&ran).contains("--dbname their_db"), "{ran}");
-    fs::write(&file, "[svc]\nhost = db1\n").unwrap();
-    named("svc").run().fails(2, "service_invalid").unchanged();
-    named("svc").env("PGSERVICEFILE", door.path("nothing")).run().fails(4, "file_not_found").unchanged();
-    // Who connects as a user of the host has no use for it.
-    let socket = named("svc").args(["--as", "postgres", "--port", &port.to_string(), "--host"]).arg(&door.own.socket_dir);
-    socket.run().ok();
-
-    // The administrator's steps and their psql go the same way.
+    // The administrator's steps go the same way.
+    door.by("verify-full").run().ok();
     door.own.sql("postgres", &format!("CREATE ROLE dba SUPERUSER LOGIN PASSWORD '{PASSWORD}'")).unwrap();
-    fs::write(&file, service).unwrap();
     let ran = Tool::new("svc-pgrestore")
         .env("SVC_STATE_DIR", door.path("state"))
-        .env("PGSERVICE", "svc")
-        .env("PGSERVICEFILE", &file)
-        .args(["--username", "dba", "--loader", "psql"])
+        .env("PGHOST", NAME)
+        .env("PGHOSTADDR", "127.0.0.1")
+        .env("PGPORT", port.to_string())
+        .env("PGSSLMODE", "verify-full")
+        .env("PGSSLROOTCERT", &ca)
+        .env("PGPASSWORD", PASSWORD)
+        .args(["--username", "dba"])
         .arg(door.path("dump.sql"))
         .run()
         .ok();

@@ -82,7 +82,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     case.wait_for("the next call", "query LIKE '%pg_try_advisory_lock%'");
     own.sql("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_database IN SHARE%' AND pid <> pg_backend_pid()").unwrap();
     holder.wait().unwrap();
-    let next = next.wait().ok().warns("leftover_removed");
+    let next = next.wait().ok().warns("unfinished_copy_removed");
     assert_eq!(case.copies(), next.result()["staged"]["name"].as_str().unwrap());
     case.tool().args(["discard", "--run", "20300101t000000z-next"]).run().ok().changed();
     witness.is_let_in("after a kill at the creation");
@@ -94,9 +94,9 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     let ran = ran.changed();
     assert!(ran.result()["verified"] == false && hint(&ran).contains("discard --run 20300101t000000z-load"), "{ran}");
     witness.is_let_in("after a stop at the load");
-    case.tool().args(["swap", "--run", "20300101t000000z-load"]).run().refused("not_verified");
+    case.tool().args(["swap", "--run", "20300101t000000z-load"]).run().refused("not_swappable");
     let run = "20300101t000000z-swap";
-    let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().warns("leftover_removed");
+    let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().warns("unfinished_copy_removed");
     assert_eq!(case.copies(), staged.result()["staged"]["name"].as_str().unwrap());
 
     // While the names are exchanged.
@@ -166,20 +166,12 @@ fn go_back_without_an_answer(case: &Case, own: &OwnPostgres, run: &str) {
 
 #[test]
 fn a_program_that_is_killed_is_a_failure_and_leaves_nothing() {
-    let (case, dump) = Case::filled("pgc_child");
-    let (spawned, holder) = standing_dump(&case, "killed.sql");
+    let (case, _) = Case::filled("pgc_child");
+    let (spawned, _holder) = standing_dump(&case, "killed.sql");
     kill(spawned.child("pg_dump"), Signal::SIGKILL).unwrap();
     let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("signal: 9"), "{ran}");
     assert!(!case.dir.path().join("killed.sql").exists() && !case.dir.path().join("killed.sql.partial").exists());
-
-    case.release(holder);
-    let witness = Witness::of(&case);
-    let spawned = case.sleeping_stage(&dump, &["--loader", "psql"]);
-    kill(spawned.child("psql"), Signal::SIGKILL).unwrap();
-    let ran = spawned.wait().fails(1, "load_failed").unchanged();
-    assert!(ran.text().contains("ended by a signal"), "{ran}");
-    witness.sees_nothing("after a psql that was killed");
 }
 
 #[test]

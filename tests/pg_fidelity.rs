@@ -58,7 +58,6 @@ fn names_and_rows_in_another_encoding_come_back() {
              GRANT SELECT ON {word}.{word} TO :\"owner\"; COMMENT ON TABLE {word}.{word} IS '{word}'"
         ));
         let ran = comes_back(&case);
-        assert_eq!(ran.result()["stage"]["loader"], "psql");
         assert_eq!(ran.result()["stage"]["verification"]["rows_count"], 2);
     }
 }
@@ -67,8 +66,7 @@ fn names_and_rows_in_another_encoding_come_back() {
 fn bytes_of_no_encoding_come_back() {
     let case = made("pgf_ascii", "TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'");
     case.sql("CREATE TABLE t (x text); INSERT INTO t VALUES (E'\\xff\\xfe'), ('\u{fc}'), (E'\\x80\\\\.')");
-    let ran = comes_back(&case);
-    assert_eq!(ran.result()["stage"]["loader"], "psql");
+    comes_back(&case);
 }
 
 #[test]
@@ -107,15 +105,8 @@ fn settings_that_decide_what_is_in_it_hold_while_it_is_loaded() {
          CREATE MATERIALIZED VIEW days AS SELECT at::date AS day, current_setting('app.tenant') AS tenant, to_tsvector(body) AS words FROM t",
     );
     let days = case.sql("SELECT * FROM days");
-    for loader in ["fast", "psql"] {
-        case.tool()
-            .args(["--drop-old", "--loader", loader, "--run-id", &format!("20300101t000000z-{loader}")])
-            .arg(case.dump())
-            .run()
-            .ok()
-            .changed();
-        assert_eq!(case.sql("SELECT * FROM days"), days, "{loader}");
-    }
+    case.tool().arg("--drop-old").arg(case.dump()).run().ok().changed();
+    assert_eq!(case.sql("SELECT * FROM days"), days);
 }
 
 /// What a database can be set to that changes what is read from a dump, or what a materialized view is filled with.
@@ -202,14 +193,10 @@ fn every_setting_that_changes_what_is_loaded_holds_while_it_is_loaded() {
         let (content, properties_before) = (sql(CONTENT), properties(&case));
         assert!(content.contains("\"day\": \"2020-02-03\""), "{content}");
         let document = case.backup();
-        for loader in ["fast", "psql"] {
-            let run = format!("20300101t000000z-{loader}");
-            let ran = case.tool().args(["--drop-old", "--loader", loader, "--run-id", &run, "--from"]).arg(&document).run();
-            ran.ok().changed();
-            assert_eq!(sql(CONTENT), content, "{loader}, {} settings", settings.len());
-            assert_eq!(case.text(), before, "{loader}, {} settings", settings.len());
-            assert_eq!(properties(&case), properties_before, "{loader}");
-        }
+        case.tool().args(["--drop-old", "--from"]).arg(&document).run().ok().changed();
+        assert_eq!(sql(CONTENT), content, "{} settings", settings.len());
+        assert_eq!(case.text(), before, "{} settings", settings.len());
+        assert_eq!(properties(&case), properties_before);
     }
 }
 
@@ -221,8 +208,7 @@ fn strings_in_which_a_backslash_escapes_come_back() {
         "SET escape_string_warning = off; CREATE TABLE t (a text DEFAULT 'it\\'s; \\\\.', CHECK (a <> '\\\\')); INSERT INTO t DEFAULT VALUES; \
          CREATE FUNCTION f() RETURNS text LANGUAGE sql AS 'SELECT \\'\\\\\\\\\\''; COMMENT ON TABLE t IS 'a\\\\\\'; COPY t FROM stdin;\\n\\\\.\\n'",
     );
-    let ran = comes_back(&case);
-    assert_eq!(ran.result()["stage"]["loader"], "fast");
+    comes_back(&case);
 }
 
 #[test]
@@ -263,14 +249,11 @@ fn a_subscription_is_not_brought_back_and_so_what_was_staged_can_be_dropped() {
     let dump = case.dump();
     case.sql("ALTER SUBSCRIPTION pgf_sub SET (slot_name = NONE); DROP SUBSCRIPTION pgf_sub");
     let before = case.bytes();
-    for loader in ["fast", "psql"] {
-        let run = format!("20300101t000000z-{loader}");
-        let ran = case.tool().args(["stage", "--loader", loader, "--run-id", &run]).arg(&dump).run().ok();
-        let ran = ran.warns("subscriptions_left_out");
-        let name = ran.result()["staged"]["name"].as_str().unwrap();
-        same(&before, &of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap());
-        case.tool().args(["discard", "--run", &run]).run().ok().changed();
-    }
+    let run = "20300101t000000z-sub";
+    let ran = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().warns("subscriptions_left_out");
+    let name = ran.result()["staged"]["name"].as_str().unwrap();
+    same(&before, &of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap());
+    case.tool().args(["discard", "--run", run]).run().ok().changed();
     assert_eq!(case.copies(), "");
 }
 
@@ -290,25 +273,22 @@ fn the_regression_database_of_postgresql_itself_comes_back() {
     case.pg.drop_database("regression").unwrap();
     let scripts = regression::build(&server, &fetched, &host.dir.join("own").join("regression")).unwrap();
     assert!(scripts > 150, "{scripts} scripts");
-    let staged = |generation: &[u8], loader: &str, run: &str| {
+    let staged = |generation: &[u8], run: &str| {
         let dump = case.dir.path().join(run);
         fs::write(&dump, generation).unwrap();
         let run = format!("20300101t000000z-{run}");
-        let ran = case.tool().args(["stage", "--loader", loader, "--run-id", &run]).arg(dump).run().ok().changed();
-        assert_eq!(ran.result()["loader"], loader);
+        let ran = case.tool().args(["stage", "--run-id", &run]).arg(dump).run().ok().changed();
         let name = ran.result()["staged"]["name"].as_str().unwrap();
         let bytes = of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap();
         case.pg.drop_database(name).unwrap();
         bytes
     };
     let before = case.bytes();
-    let by_psql = staged(&before, "psql", "psql");
-    let by_fast = staged(&before, "fast", "fast");
+    let first = staged(&before, "first");
     // Where a table inherits columns that it was also made with, no dump tells in which order they were: PostgreSQL's own tests
-    // of pg_dump allow for that too. And psql's rows, unlike ours, go wherever pages of their table have room.
-    assert!(unordered(&before) == unordered(&by_fast), "by ourselves");
-    assert!(unordered(&before) == unordered(&by_psql), "by psql");
-    same(&by_fast, &staged(&by_fast, "fast", "again"));
+    // of pg_dump allow for that too.
+    assert!(unordered(&before) == unordered(&first));
+    same(&first, &staged(&first, "again"));
 }
 
 /// The lines of a dump, whatever the order of the words in each and of the lines themselves.

@@ -91,14 +91,15 @@ fn clone_at_its_copy() {
     assert_eq!(frozen.case.copies(), "");
 }
 
-fn stage_in_its_proof() {
-    let frozen = Frozen::at("pgz_proof", "SELECT count(*) FROM ONLY");
+/// There it is our own queries that wait, or pg_dump.
+fn stage_in_its_verification(name: &str, statement: &'static str) {
+    let frozen = Frozen::at(name, statement);
     let witness = Witness::of(&frozen.case);
     let ran = frozen.term(frozen.through(frozen.case.tool().arg("stage")).arg(&frozen.dump).spawn()).changed();
     let left = frozen.case.oid(&frozen.case.copies());
     assert!(ran.result()["verified"] == false && ran.result()["staged"]["oid"] == left.parse::<u32>().unwrap(), "{ran}");
     frozen.go_on(&ran, "discard").ok().changed();
-    witness.sees_nothing("after a proof without an answer");
+    witness.sees_nothing("after a verification without an answer");
 }
 
 /// Processes of a server that are stopped until this is dropped, also by a test that fails.
@@ -188,7 +189,8 @@ fn a_server_that_says_nothing_any_more_is_given_up_at_the_time_limit_or_the_firs
         scope.spawn(dump_in_its_rows);
         scope.spawn(clone_at_its_copy);
         scope.spawn(stage_in_its_rows);
-        scope.spawn(stage_in_its_proof);
+        scope.spawn(|| stage_in_its_verification("pgz_verify", "ANALYZE"));
+        scope.spawn(|| stage_in_its_verification("pgz_schema", "SET TRANSACTION ISOLATION LEVEL"));
         scope.spawn(swap_at_its_names);
         scope.spawn(swap_at_its_commit);
     });

@@ -359,7 +359,7 @@ fn an_in_place_restore_killed_at_any_moment_is_closed_or_whole_and_the_same_agai
     case.admin(&format!("ALTER DATABASE {name} SET work_mem = '13MB'"));
     let backed_up = case.text();
     // Without a record beside the dump, that of the live database must outlive it.
-    let kept = case.dir.path().join("svc_db.backup.sql.kept.properties.json");
+    let kept = case.dir.path().join("svc_db.backup.sql.saved.properties.json");
     let prepare = |_: usize| drop(case.sql("DELETE FROM notes WHERE item > 100"));
     let old_or_new = |when: &str| {
         noticed(&case);

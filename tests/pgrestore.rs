@@ -36,7 +36,6 @@ fn what_was_dumped_comes_back_and_what_was_replaced_is_kept() {
     let kept = name_of(&result["swap"]["previous"]);
     assert_eq!(case.copies(), kept);
     assert_eq!(postgres_dump(&case.pg, kept).unwrap(), upgraded);
-    assert!(result["swap"]["drop_command"].as_str().unwrap().contains(kept));
 }
 
 #[test]
@@ -89,7 +88,7 @@ fn rights_of_a_role_that_is_gone_are_left_out_with_a_warning() {
     case.admin(&format!("CREATE ROLE {gone}; ALTER ROLE {gone} IN DATABASE {} SET work_mem = '5MB'", identifier(&case.database)));
     let document = case.backup();
     case.admin(&format!("DROP ROLE {gone}"));
-    let ran = case.tool().arg("--from").arg(document).run().ok().warns("roles_gone");
+    let ran = case.tool().arg("--from").arg(document).run().ok().warns("roles_missing");
     assert!(ran.doc()["warnings"].to_string().contains(&gone), "{ran}");
 }
 
@@ -99,7 +98,7 @@ fn properties_that_were_altered_are_refused() {
     let document = case.backup();
     let properties = case.dir.path().join("backup.sql.properties.json");
     fs::write(&properties, fs::read_to_string(&properties).unwrap().replace("-1", "-2")).unwrap();
-    case.tool().arg("--from").arg(document).run().fails(7, "properties_altered").unchanged();
+    case.tool().arg("--from").arg(document).run().fails(7, "properties_invalid").unchanged();
 }
 
 #[test]
@@ -151,7 +150,7 @@ fn a_newer_pg_dumps_header_is_no_obstacle() {
         1,
     );
     fs::write(&dump, newer).unwrap();
-    case.tool().arg(&dump).run().ok().warns("header_passed_over");
+    case.tool().arg(&dump).run().ok();
     assert_eq!(case.text(), before);
     let unknown = case.dump_with(&dump, "CREATE TABLE heir (NOT NULL item) INHERITS (public.notes);");
     let ran =
@@ -184,7 +183,7 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back() {
         (ran, gone)
     });
     gone.unwrap();
-    let ran = ran.ok();
+    ran.ok();
     for mut bystander in bystanders {
         assert!(bystander.try_wait().unwrap().is_none(), "a session in another database was ended");
         bystander.kill().unwrap();
@@ -194,7 +193,6 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back() {
     case.admin(&format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE {like} AND pid <> pg_backend_pid()"
     ));
-    assert!(ran.result()["swap"]["sessions_ended_count"].as_u64().unwrap() >= 1, "{ran}");
     assert_eq!(case.text(), before);
 }
 
@@ -212,9 +210,9 @@ fn term_during_the_staging_leaves_nothing() {
 }
 
 #[test]
-fn an_interrupt_from_the_terminal_reaches_psql_too_and_is_told_as_what_it_is() {
+fn an_interrupt_from_the_terminal_is_told_as_what_it_is() {
     let (case, dump) = Case::filled("pgr_int");
-    let spawned = case.sleeping_stage(&dump, &["--loader", "psql"]);
+    let spawned = case.sleeping_stage(&dump, &[]);
     spawned.signal_group(Signal::SIGINT);
     let ran = spawned.wait();
     assert_eq!((ran.status, &ran.doc()["error"]["code"]), (128 + 2, &Value::from("interrupted")), "{ran}");
@@ -273,7 +271,7 @@ fn what_was_staged_only_in_part_is_never_swapped_in() {
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
     let before = case.oid(&case.database);
-    case.tool().args(["swap", "--run", run]).run().refused("not_verified");
+    case.tool().args(["swap", "--run", run]).run().refused("not_swappable");
     assert_eq!(case.oid(&case.database), before);
     case.tool().args(["discard", "--run", run]).run().ok().changed();
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
@@ -287,6 +285,19 @@ fn the_same_staging_again_is_already_so() {
     let second = stage().unchanged();
     assert_eq!(first.result()["staged"], second.result()["staged"]);
     assert_eq!(second.result()["verified"], true);
+}
+
+#[test]
+fn a_run_that_has_swapped_stages_nothing_more_and_still_leads_back() {
+    let (case, dump) = Case::filled("pgr_taken");
+    let run = "20300101t000000z-taken";
+    let before = case.oid(&case.database);
+    let stage = || case.tool().args(["stage", "--run-id", run]).arg(&dump).run();
+    stage().ok().changed();
+    case.tool().args(["swap", "--run", run]).run().ok().changed();
+    stage().refused("run_id_taken").unchanged();
+    case.tool().args(["swap", "--run", run, "--back"]).run().ok().changed();
+    assert_eq!(case.oid(&case.database), before);
 }
 
 #[test]
@@ -546,7 +557,7 @@ fn one_run_is_about_one_database() {
     let other = format!("{}_two", case.database);
     let ran = case.tool().args(["stage", "--run-id", run, "--dbname", &other]).arg(&dump).run();
     ran.refused("run_id_taken");
-    case.tool().args(["swap", "--run", run, "--dbname", &other]).run().fails(2, "other_database").unchanged();
+    case.tool().args(["swap", "--run", run, "--dbname", &other]).run().fails(2, "dbname_invalid").unchanged();
     case.tool().args(["swap", "--run", "20300101t000000z-none"]).run().fails(4, "swap_not_found").unchanged();
 }
 
@@ -564,7 +575,7 @@ fn discard_drops_what_is_named_and_never_the_live_database() {
     assert_eq!(ran.result()["dropped"].as_array().unwrap().len(), 1);
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", live));
     case.tool().arg("discard").arg("--from").arg(&swapped).run().ok().unchanged();
-    case.tool().arg("swap").arg("--from").arg(&swapped).run().fails(4, "staged_not_found").unchanged();
+    case.tool().arg("swap").arg("--from").arg(&swapped).run().fails(4, "copy_not_found").unchanged();
 }
 
 #[test]
@@ -574,7 +585,7 @@ fn drop_old_keeps_nothing_and_then_there_is_no_way_back() {
     assert_eq!(case.copies(), "");
     assert_eq!(ran.result()["swap"]["previous_dropped"], true);
     let document = case.keep("restored.json", &ran);
-    case.tool().arg("swap").arg("--from").arg(document).run().fails(4, "previous_not_found").unchanged();
+    case.tool().arg("swap").arg("--from").arg(document).run().fails(4, "copy_not_found").unchanged();
 }
 
 #[test]
@@ -663,7 +674,7 @@ fn in_place_drops_first_and_loads_into_the_same_name() {
     assert!(plan.result()["plan"][3]["sql"].as_str().unwrap().starts_with("DROP DATABASE"), "{plan}");
     let ran = case.tool().arg("--in-place").arg(&dump).run().ok().changed().warns("in_place");
     let document = case.keep("placed.json", &ran);
-    case.tool().arg("swap").arg("--from").arg(&document).run().refused("restored_in_place");
+    case.tool().arg("swap").arg("--from").arg(&document).run().refused("not_swappable");
     session.wait().unwrap();
     assert_eq!(case.text(), before);
     assert_ne!(case.oid(&case.database), oid);
@@ -688,7 +699,7 @@ fn an_in_place_load_that_fails_says_that_the_database_is_not_whole() {
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
     let again = &hint[hint.find("svc-pgrestore --in-place").unwrap()..];
     let shell = Tool::program("/bin/sh").args(["-c", again]).env("SVC_STATE_DIR", case.dir.path().join("state"));
-    let ran = shell.run().ok().changed().warns("properties_kept");
+    let ran = shell.run().ok().changed().warns("properties_saved");
     assert_eq!((&ran.result()["database"], &ran.result()["stage"]["owner"]), (&json!(case.database), &json!(case.owner)));
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
 }
@@ -719,13 +730,13 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
     case.sql("CREATE TABLE checked (n int CHECK (few())); INSERT INTO checked VALUES (1)");
     let bad = case.backup();
     let properties = case.dir.path().join("backup.sql.properties.json");
-    let kept = case.dir.path().join("backup.sql.kept.properties.json");
+    let kept = case.dir.path().join("backup.sql.saved.properties.json");
     fs::remove_file(&properties).unwrap();
     let place = |document: &Path| case.tool().arg("--in-place").arg("--from").arg(document).run();
     place(&bad).fails(1, "load_failed").changed().warns("properties_from_live");
     assert!(kept.exists() && !properties.exists());
     // The same again is the same failure, and has forgotten nothing.
-    let ran = place(&bad).fails(1, "load_failed").changed().warns("properties_kept");
+    let ran = place(&bad).fails(1, "load_failed").changed().warns("properties_saved");
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.contains(&format!("--dbname {} --owner {}", case.database, case.owner)), "{hint}");
 
@@ -733,7 +744,7 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
     case.pg.create_database(&case.database, &case.owner).unwrap();
     let good = case.backup();
     fs::remove_file(&properties).unwrap();
-    place(&good).ok().changed().warns("properties_kept");
+    place(&good).ok().changed().warns("properties_saved");
     assert_eq!(case.sql("SHOW work_mem"), "12MB");
     assert!(!kept.exists());
     place(&good).ok().changed().warns("properties_from_live");
@@ -752,10 +763,12 @@ fn what_an_in_place_restore_removed_stays_in_its_account() {
     let template = |is: bool| case.admin(&format!("ALTER DATABASE {} IS_TEMPLATE {is}", identifier(&case.database)));
     template(true);
     let place = || case.tool().arg("--in-place").arg(case.dir.path().join("backup.sql")).run();
+    fs::remove_file(case.dir.path().join("backup.sql.properties.json")).unwrap();
     let (first, second) = (place(), place());
     template(false);
-    first.fails(1, "postgres_refused").changed().warns("leftover_removed");
+    first.fails(1, "postgres_refused").changed().warns("unfinished_copy_removed");
     second.fails(1, "postgres_refused").unchanged();
+    assert!(!case.dir.path().join("backup.sql.saved.properties.json").exists());
     assert_eq!(case.copies(), "");
 }
 
@@ -776,7 +789,7 @@ fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
     assert_eq!(case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database))), "0");
     // The same name again, with the cause mended; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();
-    let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("properties_kept");
+    let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("properties_saved");
     assert_eq!(ran.result()["stage"]["properties_from"], "live");
     assert_eq!((case.text(), case.sql("SHOW work_mem")), (before, "11MB".to_owned()));
     let limit = format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database));
@@ -792,18 +805,12 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     for part in ["CREATE DATABASE", "GRANT ALL PRIVILEGES", "2 COPY", "RENAME TO", "COMMIT"] {
         assert!(plan.contains(part), "{part} is not in {plan}");
     }
-    let psql = case.tool().args(["--dry-run", "--loader", "psql"]).arg(&dump).run().ok().unchanged();
-    assert!(psql.result()["plan"].to_string().contains("\"psql\""), "{psql}");
-    let of_host = psql.result()["plan"].as_array().unwrap().iter().find(|action| action["kind"] == "command").unwrap();
-    let run = of_host["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" ");
-    assert!(run.starts_with("runuser -u postgres -- prlimit --nproc=0 -- psql -X "), "{run}");
-    assert!(psql.result()["plan"].to_string().contains("restrict"), "{psql}");
     case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
     // Neither leaves a trace of itself, a state folder for example.
     assert!(!case.dir.path().join("state").exists());
     let document = case.keep("dry.json", &ran);
-    case.tool().arg("swap").arg("--from").arg(document).run().fails(2, "from_dry_run").unchanged();
+    case.tool().arg("swap").arg("--from").arg(document).run().fails(2, "from_invalid").unchanged();
 }
 
 #[test]
@@ -811,10 +818,8 @@ fn a_server_that_is_not_there_and_a_file_that_is_not_there_are_told_apart() {
     let (case, dump) = Case::filled("pgr_away");
     case.tool().args(["--port", "1"]).arg(&dump).run().fails(5, "postgres_unreachable").unchanged();
     case.tool().arg(case.dir.path().join("nothing.sql")).run().fails(4, "file_not_found").unchanged();
-    // psql is needed only where it is to load.
-    let without = || case.tool().arg("stage").env("PATH", case.dir.path());
-    without().args(["--loader", "psql"]).arg(&dump).run().fails(4, "program_not_found").unchanged();
-    without().arg(&dump).run().ok();
+    // No other program is needed.
+    case.tool().arg("stage").env("PATH", case.dir.path()).arg(&dump).run().ok();
 }
 
 #[test]
@@ -855,10 +860,10 @@ fn a_dump_that_failed_never_touches_a_database() {
     case.tool().args(["--from", "-"]).stdin(failed.text()).run().fails(2, &code).unchanged();
     let good = fs::read_to_string(case.backup()).unwrap();
     for (input, code) in [
-        (String::new(), "from_empty"),
+        (String::new(), "from_damaged"),
         (good[..good.len() / 2].to_owned(), "from_damaged"),
-        (format!("{good}{good}"), "from_several"),
-        (good.replace("svc-pgdump.", "svc-snap."), "from_wrong_schema"),
+        (format!("{good}{good}"), "from_invalid"),
+        (good.replace("svc-pgdump.", "svc-snap."), "from_invalid"),
     ] {
         for step in [&["--from", "-"][..], &["stage", "--from", "-"]] {
             case.tool().args(step).stdin(input.clone()).run().fails(2, code).unchanged();
@@ -936,7 +941,6 @@ fn partitions_generated_columns_and_constraints_that_are_not_validated_come_back
     let dump = case.dump();
     let ran = case.tool().arg(dump).run().ok();
     assert_eq!(ran.result()["stage"]["verification"]["rows_count"], 223);
-    assert!(ran.result()["stage"]["verification"]["not_validated"][0].as_str().unwrap().contains("small"), "{ran}");
     // Enumerations have new numbers, so rows may rightly be in another hash partition than before.
     let sorted = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

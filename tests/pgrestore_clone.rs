@@ -70,8 +70,14 @@ fn what_was_cloned_is_swapped_in_and_back_and_removed() {
             assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
         }
     }
-    fs::write(&record, text).unwrap();
     let again = case.keep("back.json", &back);
+    // One that cannot be understood is not written over, even if the document is there: it may be all that leads back.
+    let other = text.replace("\"incoming\"", "\"coming\"");
+    assert_ne!(other, text);
+    fs::write(&record, &other).unwrap();
+    case.tool().args(["swap", "--from"]).arg(&again).run().fails(2, "from_damaged").unchanged();
+    assert_eq!(fs::read_to_string(&record).unwrap(), other);
+    fs::write(&record, text).unwrap();
     case.tool().args(["swap", "--from"]).arg(&again).run().ok().changed();
     assert_eq!(case.text(), before.0);
     case.tool().args(["discard", "--run", &run]).run().ok().changed();
@@ -97,7 +103,7 @@ fn the_connections_own_settings_win_over_libpqs_and_lead_the_administrator_to_th
     elsewhere(case.tool()).args(["discard", "--run", &run]).run().ok().changed();
     // An OS user's way is the socket: another host is an error, not another server.
     let remote = dump().env("SVC_DB_AS", "postgres").env("SVC_DB_HOST", "127.0.0.1").run();
-    remote.fails(2, "as_needs_socket").unchanged();
+    remote.fails(2, "environment_invalid").unchanged();
     let wrong = dump().env("SVC_DB_PORT", "x").run();
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_DB_PORT in the environment"), "{wrong}");
 }
@@ -111,7 +117,7 @@ fn a_copy_is_swapped_in_and_dropped_by_its_run_when_its_document_was_lost() {
     case.sql("DROP TABLE public.notes");
     case.tool().args(["swap", "--run", run]).run().ok().changed();
     assert_eq!(case.text(), before);
-    let ran = tool(&case).args(["--run-id", run]).run().refused("copy_missing");
+    let ran = tool(&case).args(["--run-id", run]).run().refused("run_id_taken");
     ran.unchanged();
     case.tool().args(["swap", "--run", run, "--back"]).run().ok().changed();
     assert_eq!(case.copies(), copy);
@@ -171,7 +177,7 @@ fn killed_or_stopped_in_the_middle_nothing_stays() {
     let left = case.copies();
     let ran = tool(&case).run().ok().changed();
     if !left.is_empty() {
-        assert!(ran.doc()["warnings"].to_string().contains("leftover_removed"), "{ran}");
+        assert!(ran.doc()["warnings"].to_string().contains("unfinished_copy_removed"), "{ran}");
     }
     assert_eq!(case.copies(), name(&ran));
     assert_eq!((case.text(), case.oid(&case.database)), before);
@@ -187,15 +193,15 @@ fn an_unfinished_copy_is_never_swapped_in_and_the_next_call_removes_it() {
     let text = std::fs::read_to_string(&note).unwrap();
     assert!(text.contains("\"verified\":true"));
     std::fs::write(&note, text.replace("\"verified\":true", "\"verified\":false")).unwrap();
-    case.tool().args(["swap", "--run", run]).run().refused("not_verified").unchanged();
-    let ran = tool(&case).run().ok().changed().warns("leftover_removed");
+    case.tool().args(["swap", "--run", run]).run().refused("not_swappable").unchanged();
+    let ran = tool(&case).run().ok().changed().warns("unfinished_copy_removed");
     assert!(case.copies() == name(&ran) && name(&ran) != copy, "{ran}");
 }
 
 #[test]
 fn the_servers_own_databases_and_a_missing_one_are_refused() {
     let case = Case::new("pga_none");
-    tool(&case).args(["--dbname", "template1"]).run().refused("database_of_the_server");
+    tool(&case).args(["--dbname", "template1"]).run().fails(2, "dbname_invalid");
     tool(&case).args(["--dbname", "not_there_at_all"]).run().fails(4, "database_not_found");
-    tool(&case).args(["--dbname", "host=x password=y"]).run().fails(2, "dbname_is_connection_string");
+    tool(&case).args(["--dbname", "host=x password=y"]).run().fails(2, "dbname_invalid");
 }

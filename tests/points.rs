@@ -263,6 +263,70 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
     assert!(old.status == 7 && old.stdout.ends_with(" min old.\n") && old.stderr.contains("hint: "), "{old}");
 }
 
+/// Whether Prometheus's own checker takes the file.
+fn check_metrics(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    let checked = std::process::Command::new("promtool").args(["check", "metrics"]).stdin(fs::File::open(file).unwrap()).output();
+    let checked = checked.unwrap();
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}\n{text}");
+    text
+}
+
+#[test]
+fn a_night_and_a_rehearsal_write_the_metrics_also_where_they_fail() {
+    let (product, _) = installed("ptmetrics");
+    let folder = product.path("collector");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("svc.prom");
+    let metrics = [("SVC_METRICS_FILE", file.to_str().unwrap())];
+    let night = |changed: &[(&str, &str)]| nightly(&product, changed).env("SVC_METRICS_FILE", &file);
+    let value = |text: &str, name: &str| -> Option<f64> {
+        let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")))?;
+        line.rsplit_once(' ').unwrap().1.parse().ok()
+    };
+    // Of a night that fails before there is any point.
+    let ran = night(&[("SVC_SEARCH_URL", "http://127.0.0.1:9")]).run();
+    assert_eq!(ran.status, 5, "{ran}");
+    assert_eq!(value(&check_metrics(&file), "svc_restore_point_age_seconds"), None);
+
+    let ran = night(&[]).run();
+    assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
+    let text = check_metrics(&file);
+    assert!(
+        value(&text, "svc_restore_point_age_seconds").unwrap() < 600.0 && text.contains("kind=\"nightly\",quiesced="),
+        "{text}"
+    );
+    assert_eq!((value(&text, "svc_unfinished_runs"), value(&text, "svc_rehearsal_verified")), (Some(0.0), None), "{text}");
+
+    // A rehearsal changes nothing, and has its verdict at its end.
+    let rehearse = || product.tool("svc-rehearse").envs(metrics);
+    rehearse().run().ok().unchanged();
+    let text = check_metrics(&file);
+    assert!(value(&text, "svc_rehearsal_verified") == Some(1.0), "{text}");
+    assert!((0.1..600.0).contains(&value(&text, "svc_rehearsal_duration_seconds").unwrap()), "{text}");
+    let list = backup(&product, &["--list"]).run().ok();
+    assert_eq!(list.result()["last_rehearsal"]["verdict"], "verified", "{list}");
+    // One that fails is told; what cannot be written is a warning, and the night is as good as ever.
+    let point = fs::read_dir(product.backup_dir()).unwrap().map(|one| one.unwrap().path()).max().unwrap();
+    damage::flip_a_byte(&point.join("version.json")).unwrap();
+    rehearse().arg(&point).run().fails(7, "point_damaged").unchanged();
+    let text = check_metrics(&file);
+    assert!(value(&text, "svc_rehearsal_verified") == Some(0.0), "{text}");
+    let ran = nightly(&product, &[]).env("SVC_METRICS_FILE", "/nowhere/svc.prom").run();
+    assert!(ran.status == 9 && ran.stdout.is_empty(), "{ran}");
+    let night = fs::read_to_string(newest_nightly(&product).join("document.json")).unwrap();
+    assert!(night.contains("metrics_not_written") && night.contains("\"ok\":true"), "{night}");
+    // A dry run writes none.
+    fs::remove_file(&file).unwrap();
+    rehearse().arg("--dry-run").talks().run();
+    assert!(!file.exists());
+}
+
+/// The run of the newest night.
+fn newest_nightly(product: &Product) -> PathBuf {
+    runs(product).into_iter().filter(|run| run.to_string_lossy().ends_with("z-nightly")).max().unwrap()
+}
+
 /// A run's directory as if nothing had been written to it for a hundred days.
 fn age(run: &Path) {
     let touched = std::process::Command::new("touch").args(["-d", "100 days ago"]).arg(run).status().unwrap();

@@ -1,4 +1,4 @@
-//! The recipes of `scripts/README.md` that one host is enough for, run as they stand there. (The others: `snap_lines.rs`.)
+//! The recipes of `docs/recipes.md` that one host is enough for, run as they stand there. (The others: `snap_lines.rs`.)
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
     let path = search_path([root().join("scripts")]).into_string().unwrap();
     let more = more.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
     let env: Vec<(String, String)> = product.env().into_iter().chain([("PATH".to_owned(), path)]).chain(more).collect();
-    let commands = page::recipe("scripts/README.md", name).unwrap();
+    let commands = page::recipe("docs/recipes.md", name).unwrap();
     page::bash(&commands, &env, &dir).unwrap_or_else(|error| panic!("{name}: {error:#}"))
 }
 

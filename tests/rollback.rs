@@ -296,7 +296,7 @@ fn standing_copies_bring_everything_back_without_the_restore_point() {
     let again = rollback().arg(point_of(&upgrade).join("")).run().ok().changed();
     assert_eq!(again.result()["clones"], false, "{again}");
     // Which upgrade that takes back is known, however the point is named.
-    assert!(again.result()["swap_back"].to_string().contains("svc-version forget"), "{again}");
+    assert!(again.result()["swap_back"].to_string().contains("svc-version clear"), "{again}");
     assert_back(&product, &before);
     for command in [&ran, &again].into_iter().flat_map(|ran| ran.result()["discard_previous"].as_array().unwrap()) {
         product.typed(command.as_str().unwrap());
@@ -395,6 +395,32 @@ fn a_configuration_that_no_yaml_parser_takes_is_restored_byte_for_byte_with_its_
     // At an interval of 0 the service adds nothing, which the shipped file would have it do, and it listens where it was told to.
     wait::until("the service to listen", A_WHILE, || TcpStream::connect(("127.0.0.1", port)).ok()).unwrap();
     assert_content_back(&product, &before);
+}
+
+#[test]
+fn what_was_changed_after_the_upgrade_is_carried_over_by_the_command_of_the_last_document() {
+    let product = Product::new("rbcarry").unwrap();
+    product.take_yaml_release().unwrap();
+    product.run(&product.installer("1.15.5")).unwrap();
+    let (yaml, change) = (product.yaml(), |from: &str, to: &str| {
+        let text = fs::read_to_string(product.yaml()).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(product.yaml(), text.replace(from, to)).unwrap();
+    });
+    change("interval_ms: 25", "interval_ms: 0");
+    let mine = fs::read_to_string(&yaml).unwrap();
+    product.seed(100).unwrap();
+    product.tool("svc-setup-snapshots").run().ok();
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
+    change("Sample service", "Our service");
+
+    let ran = product.tool("svc-rollback").run().review("configuration_changed_since");
+    assert_eq!(fs::read_to_string(&yaml).unwrap(), mine, "the configuration of the restore point comes back byte for byte");
+    let commands = ran.result()["carry_configuration"].as_array().unwrap_or_else(|| panic!("{ran}"));
+    assert_eq!(commands.len(), 1, "{ran}");
+    product.typed(commands[0].as_str().unwrap());
+    assert_eq!(fs::read_to_string(&yaml).unwrap(), mine.replace("Sample service", "Our service"));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_restore_point_that_is_damaged_half_or_of_another_version_is_refused_before_
     let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
     let running = process();
     let rollback = || product.tool("svc-rollback");
-    let other = rollback().arg("--installer").arg(product.installer("1.14.2")).run().refused("installer_version");
+    let other = rollback().arg("--installer").arg(product.installer("1.14.2")).run().refused("installer_invalid");
     let steps = other.result()["steps"].as_array().unwrap();
     assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{other}");
     let sums = point_of(&upgrade).join("SHA256SUMS");
@@ -229,7 +229,7 @@ fn what_cannot_be_kept_is_given_up_only_when_that_is_said_and_the_question_comes
     product.host.search.ask("PUT", "/rbred-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
     let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
     let running = process();
-    let refused = product.tool("svc-rollback").run().refused("live_index_red");
+    let refused = product.tool("svc-rollback").run().refused("indices_red");
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("--discard-current"), "{refused}");
     let steps = refused.result()["steps"].as_array().unwrap();
     assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{refused}");

@@ -5,7 +5,7 @@ use serde_json::json;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::{Ran, Spawned};
+use svc_tests::tool::Spawned;
 use svc_tests::wait;
 
 /// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
@@ -24,11 +24,6 @@ fn killed(gate: &Gate, tool: Spawned, number: usize) {
     assert!(gate.is_closed(), "it did not come to its request {number}: {:?}", gate.seen());
     tool.signal(Signal::SIGKILL);
     assert_eq!(tool.wait().status, 137);
-}
-
-fn warned(ran: &Ran, code: &str) -> Vec<String> {
-    let warnings = ran.doc()["warnings"].as_array().unwrap().iter().filter(|one| one["code"] == code);
-    warnings.map(|one| one["message"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -68,7 +63,7 @@ fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
     unused().refused("clones_used").unchanged();
     let back = sandbox.from(&["swap"], &swapped).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
-    unused().refused("swap_taken_back").unchanged();
+    unused().refused("name_in_use").unchanged();
     sandbox.from(&["discard"], &back).ok().changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), upgraded));
 }
@@ -81,13 +76,13 @@ fn a_clone_that_is_not_needed_is_removed_by_its_document_or_its_run() {
     let clone = sandbox.run(&["clone", "--run-id", &run_id(1)]).ok();
     sandbox.run(&["clone", "--run-id", &run_id(1)]).ok().unchanged();
     sandbox.simple("c", 1);
-    sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("run_in_use");
-    sandbox.from(&["swap", "--back"], &clone).fails(2, "not_swapped").unchanged();
+    sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("name_in_use");
+    sandbox.from(&["swap", "--back"], &clone).fails(2, "options_invalid").unchanged();
     sandbox.ask("DELETE", &format!("/{}", sandbox.name("c")), None);
     // What is left of it is the only way back to what was live then.
     sandbox.ask("DELETE", &format!("/{}", clone.result()["indices"][0]["copy"].as_str().unwrap()), None);
     let rest = sandbox.copies();
-    sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("copy_missing").unchanged();
+    sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("not_verified").unchanged();
     assert_eq!((sandbox.copies(), rest.len()), (rest, 1));
     sandbox.from(&["discard"], &clone).ok().changed();
     sandbox.run(&["clone", "--run-id", &run_id(2)]).ok();
@@ -108,7 +103,6 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
         let blocked = sandbox.settings(&a)["block"] == "true";
         // The next call, of whatever run, takes the block off; the same run begins anew.
         let again = sandbox.run(&["clone", "--run-id", &run_id(if n % 2 == 0 { n } else { n + 100 })]).ok().changed();
-        assert_eq!(warned(&again, "block_taken_off").len(), usize::from(blocked), "{side:?} {number} {again}");
         assert_eq!(again.result()["released"], if blocked { json!([a]) } else { json!([]) });
         assert_eq!(sandbox.content(), content, "{side:?} {number}");
         for run in [n, n + 100] {
@@ -146,16 +140,35 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
 }
 
 #[test]
+fn a_clone_takes_off_no_block_outside_its_scope() {
+    let sandbox = Sandbox::new("clone-scope");
+    let [a, b] = ["a", "b"].map(|name| sandbox.simple(name, 3));
+    let clone = |scope: &str, run: usize| sandbox.tool(&["clone", "--run-id", &run_id(run)]).env("SVC_INDICES", scope);
+    let blocked = || [&a, &b].map(|name| sandbox.settings(name)["block"] == "true");
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
+    killed(&gate, clone(&format!("{a},{b}"), 70).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
+    assert_eq!(blocked(), [true, true]);
+
+    clone(&b, 70).run().refused("name_in_use").unchanged();
+    let other = clone(&b, 71).run().ok().changed();
+    assert_eq!((&other.result()["released"], blocked()), (&json!([b]), [true, false]), "{other}");
+    // What somebody blocks later is theirs.
+    sandbox.ask("PUT", &format!("/{b}/_settings"), Some(json!({"index.blocks.write": true})));
+    let own = clone(&format!("{a},{b}"), 72).run().ok().changed();
+    assert_eq!((&own.result()["released"], blocked()), (&json!([a]), [false, true]), "{own}");
+}
+
+#[test]
 fn what_cannot_be_cloned_is_refused_by_all_its_names() {
     let sandbox = Sandbox::new("clone-no");
     sandbox.simple("a", 3);
     let closed = sandbox.simple("closed", 3);
     sandbox.ask("POST", &format!("/{closed}/_close"), None);
-    let refused = sandbox.run(&["clone"]).refused("index_closed");
+    let refused = sandbox.run(&["clone"]).refused("index_blocked");
     assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&closed));
     sandbox.ask("DELETE", &format!("/{closed}"), None);
     let red = sandbox.red("red");
-    sandbox.run(&["clone"]).refused("live_index_red");
+    sandbox.run(&["clone"]).refused("indices_red");
     sandbox.run(&["clone", "--indices", &format!("*,-{red}")]).ok().changed();
     sandbox.run(&["clone", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
 }
@@ -169,7 +182,7 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
     killed(&gate, sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
     assert_eq!(sandbox.copies().len(), 1);
-    let health = sandbox.run(&["health"]).ok().warns("copies_staged");
+    let health = sandbox.run(&["health"]).ok();
     let copy = health.result()["copies"][0].clone();
     assert_eq!(copy["name"].as_str(), sandbox.copies().first().map(String::as_str));
     let run = copy["run"].as_str().unwrap();
@@ -197,7 +210,7 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
     sandbox.ask("DELETE", &format!("/{live}"), None);
     for n in 61..=63 {
-        sandbox.run(&["discard", "--run", &run_id(n)]).refused("copy_may_be_the_last");
+        sandbox.run(&["discard", "--run", &run_id(n)]).refused("copy_in_use");
     }
     sandbox.simple("docs", 1);
     for n in 61..=63 {

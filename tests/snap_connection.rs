@@ -139,7 +139,7 @@ impl<'a> Client<'a> {
             silent(tool.stdin(created.text()).run())
         };
         write();
-        let restored = restore().ok().changed().warns("nothing_kept");
+        let restored = restore().ok().changed().warns("restored_in_place");
         assert_eq!(
             (&restored.result()["indices"][0]["state"], self.count("content-logs")),
             (&json!("restored"), 1),
@@ -211,10 +211,10 @@ impl<'a> Client<'a> {
         silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("nothing")).run()).fails(4, "file_not_found");
 
         let insecure = || known(&["health"]).env_remove("SVC_SEARCH_CA");
-        silent(insecure().arg("--insecure").run()).ok().warns("search_not_verified");
-        let waited = silent(insecure().env("SVC_SEARCH_INSECURE", "yes").arg("--wait").run()).ok().warns("search_not_verified");
+        silent(insecure().arg("--insecure").run()).ok().warns("search_not_trusted");
+        let waited = silent(insecure().env("SVC_SEARCH_INSECURE", "yes").arg("--wait").run()).ok().warns("search_not_trusted");
         let warnings = waited.doc()["warnings"].as_array().unwrap();
-        assert_eq!(warnings.iter().filter(|warning| warning["code"] == "search_not_verified").count(), 1);
+        assert_eq!(warnings.iter().filter(|warning| warning["code"] == "search_not_trusted").count(), 1);
         let asked = known(&["health"]).env("SVC_SEARCH_INSECURE", "yes").run();
         assert!(asked.doc()["error"]["code"] == "connection_invalid", "{asked}");
         // An authority on the command line is meant for this call.
@@ -264,14 +264,14 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     client.goes_wrong(|args| client.with_certificate(args));
 
     let without = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
-    silent(without(&["create", "t"]).run()).refused("search_client_certificate_refused");
+    silent(without(&["create", "t"]).run()).refused("search_not_authenticated");
     let strangers = svc_tests::secured::Authority::new().unwrap();
     strangers.issue("strange", "svc", "DNS:strange.test").unwrap();
     let shown = |pem: &str, key: &str| without(&["list"]).args(["--client-cert", pem, "--client-key", key]).run();
-    silent(shown(&strangers.path("strange.pem"), &strangers.path("strange.key"))).refused("search_client_certificate_refused");
+    silent(shown(&strangers.path("strange.pem"), &strangers.path("strange.key"))).refused("search_not_authenticated");
     authority.sign("client", "expired", "DNS:client.test", -1).unwrap();
     let key = authority.path("client.key");
-    silent(shown(&authority.path("expired.pem"), &key)).refused("search_client_certificate_refused");
+    silent(shown(&authority.path("expired.pem"), &key)).refused("search_not_authenticated");
     // The key may stand in the file of the certificate.
     let both = fs::read_to_string(authority.file("client.pem")).unwrap() + &fs::read_to_string(&key).unwrap();
     let both = authority.secret("both.pem", &both);
@@ -306,7 +306,7 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     })
     .unwrap();
     silent(known(&["create", "t"]).run()).refused("search_not_trusted");
-    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_verified");
+    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_trusted");
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_certificate_of_opensearch_that_expires_at_work_is_named() {
     known(&["register", "--location", &location]).run().ok().changed();
     let expired = || Some(known(&["list"]).run()).filter(|ran| ran.status != 0);
     silent(wait::until("the end of the certificate", svc_tests::wait::HANG, expired).unwrap()).refused("search_not_trusted");
-    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_verified");
+    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_trusted");
 }
 
 /// `svc-snap` at another address than the shared server's.
@@ -401,7 +401,7 @@ fn an_api_key_is_sent_in_either_form_and_is_one_of_several_kinds_of_credentials(
     silent(by_flag.run()).ok();
 
     fs::set_permissions(&pair, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
-    let open = silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &pair]).run()).refused("secret_file_open");
+    let open = silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &pair]).run()).refused("secret_file_unusable");
     assert!(open.doc()["error"]["hint"].as_str().unwrap().contains(&format!("chmod 600 {pair}")), "{open}");
 }
 
@@ -419,7 +419,7 @@ fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent()
         ran
     };
     list("one.pem", Some("two.key")).fails(2, "connection_invalid").unchanged();
-    list("one.pem", Some("one.pem")).refused("secret_file_open");
+    list("one.pem", Some("one.pem")).refused("secret_file_unusable");
     list("one.key", Some("one.key")).fails(2, "connection_invalid");
     authority.secret("bare.pem", &fs::read_to_string(authority.file("one.pem")).unwrap());
     list("bare.pem", None).fails(2, "connection_invalid");
@@ -543,7 +543,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
         })
     };
     let json = endless("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"name\":\"", vec![b'x'; MB]);
-    narrow(&sandbox, &json, ROOM).fails(1, "answer_too_large").unchanged();
+    narrow(&sandbox, &json, ROOM).fails(1, "search_refused").unchanged();
     // What is no JSON is not read to an end that never comes.
     let html = endless("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>", vec![b'x'; MB]);
     narrow(&sandbox, &html, ROOM).refused("not_a_search_database");
@@ -559,7 +559,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
     .unwrap();
     let mut answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n\r\n".to_vec();
     answer.extend(fs::read(&packed).unwrap());
-    narrow(&sandbox, &StandIn::saying(answer), ROOM).fails(1, "answer_too_large").unchanged();
+    narrow(&sandbox, &StandIn::saying(answer), ROOM).fails(1, "search_refused").unchanged();
 }
 
 #[test]

@@ -312,14 +312,14 @@ fn a_swap_whose_time_is_over_before_its_exchange_is_undone_and_its_document_begi
     assert_eq!(cut.states(), ["old"; 6]);
     assert_eq!((sandbox.content(), sandbox.copies()), (upgraded.clone(), copies));
 
-    sandbox.from(&["swap", "--exact"], &cut).fails(2, "plan_differs").unchanged();
+    sandbox.from(&["swap", "--exact"], &cut).fails(2, "options_invalid").unchanged();
     let finished = sandbox.from(&["swap"], &cut).ok().changed();
     assert_eq!(sandbox.content(), before);
     sandbox.from(&["swap"], &cut).ok().unchanged();
     sandbox.run(&["swap", "--run", staged.result()["run"].as_str().unwrap()]).ok().unchanged();
     let back = sandbox.from(&["swap"], &finished).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
-    sandbox.from(&["swap"], &cut).refused("swap_taken_back");
+    sandbox.from(&["swap"], &cut).refused("name_in_use");
     sandbox.from(&["swap", "--back"], &cut).ok().unchanged();
     sandbox.from(&["discard"], &back).ok().changed();
     assert_eq!((sandbox.content(), sandbox.copies()), (upgraded, Vec::new()));
@@ -342,7 +342,7 @@ fn the_document_of_a_swap_that_failed_behind_its_exchange_finishes_it() {
     let cut = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().changed();
     assert_eq!(cut.doc()["ok"], false, "{cut}");
     assert_eq!(cut.states(), ["absent"; 6]);
-    sandbox.from(&["swap", "--exact"], &cut).fails(2, "plan_differs").unchanged();
+    sandbox.from(&["swap", "--exact"], &cut).fails(2, "options_invalid").unchanged();
     sandbox.from(&["stage", "--run-id", &run_id(9)], &created).refused("swap_unfinished");
     sandbox.from(&["discard"], &cut).refused("swap_unfinished");
     sandbox.from(&["swap"], &cut).ok().changed();

@@ -1,4 +1,4 @@
-//! Another or a newer search database: the recipes of scripts/README.md, run as they stand there, between each pair of
+//! Another or a newer search database: the recipes of docs/recipes.md, run as they stand there, between each pair of
 //! neighbouring lines of either product; and what an older server, or the other product, says of what it cannot restore.
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl Site {
 
     /// Runs a recipe of the page.
     fn recipe(&self, name: &str, more: &[(&str, &Path)], dir: &Path) {
-        let commands = page::recipe("scripts/README.md", name).unwrap();
+        let commands = page::recipe("docs/recipes.md", name).unwrap();
         let more = more.iter().map(|(name, path)| ((*name).to_owned(), path.display().to_string()));
         let env: Vec<(String, String)> = self.env.clone().into_iter().chain(more).collect();
         page::bash(&commands, &env, dir).unwrap_or_else(|error| panic!("{} {name}: {error:#}", self.search.key));
@@ -179,7 +179,7 @@ fn moves(old: &Site, new: &Site) {
     new.tool(&["restore", "--from", &from, "--repository", "old"]).refused("other_server");
     let name = restored["result"]["snapshot"].as_str().unwrap();
     // Without the document: restored, and what was not proven is said.
-    let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("counts_not_captured");
+    let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("not_recorded");
     assert_eq!(named.result()["indices"][0]["docs_expected"], Value::Null, "{named}");
     assert_eq!(new.documents(), before);
     new.tool(&["discard", "--run", named.result()["run"].as_str().unwrap()]).ok();
@@ -192,12 +192,12 @@ fn back(old: &Site, new: &Site) {
     new.tool(&["create", "by-the-newer", "--repository", "after-the-older"]).ok();
     let location = old.copy(Path::new(&mixed), "mixed");
 
-    old.tool(&["register", "--repository", "mixed", "--location", &location]).refused("repository_newer_than_server");
+    old.tool(&["register", "--repository", "mixed", "--location", &location]).refused("version_unsupported");
     assert_eq!(old.search.request("GET", "/_snapshot/mixed", None).unwrap().0, 404);
     let register = ["register", "--repository", "mixed", "--location", &location, "--readonly"];
-    old.tool(&register).ok().changed().warns("snapshot_newer_than_server");
+    old.tool(&register).ok().changed().warns("version_unsupported");
 
-    let listed = old.tool(&["list", "--repository", "mixed"]).ok().warns("snapshot_newer_than_server");
+    let listed = old.tool(&["list", "--repository", "mixed"]).ok().warns("version_unsupported");
     let snapshots = listed.result()["snapshots"].as_array().unwrap();
     let (newer, own): (Vec<&Value>, Vec<&Value>) = snapshots.iter().partition(|one| one["name"] == "by-the-newer");
     assert!(newer.len() == 1 && !own.is_empty(), "{listed}");
@@ -210,7 +210,7 @@ fn back(old: &Site, new: &Site) {
     }
     for step in [&["show"][..], &["stage"], &["restore"], &["restore", "--in-place", "--on-conflict", "close"]] {
         let args = [step, &["by-the-newer", "--repository", "mixed"]].concat();
-        old.tool(&args).refused("snapshot_newer_than_server");
+        old.tool(&args).refused("version_unsupported");
     }
     let name = own[0]["name"].as_str().unwrap();
     let staged = old.tool(&["stage", name, "--repository", "mixed"]).ok();
@@ -222,7 +222,7 @@ fn aged(middle: &Site, new: &Site) {
     let location = new.copy(&middle.setting("SVC_BACKUP_REPO"), "aged");
     new.tool(&["register", "--repository", "aged", "--location", &location, "--readonly"]).ok();
     for step in ["stage", "restore"] {
-        new.tool(&[step, "aged", "--repository", "aged", "--indices", "content"]).refused("snapshot_older_than_server");
+        new.tool(&[step, "aged", "--repository", "aged", "--indices", "content"]).refused("version_unsupported");
     }
 }
 
@@ -272,7 +272,7 @@ fn host_lost(lost: &Site) {
     assert_eq!(new.documents(), before);
     let restored = document(dir.path(), "restored.json");
     assert_proven(&restored, false);
-    assert_eq!(restored["warnings"][0]["code"], "counts_not_captured", "{restored}");
+    assert_eq!(restored["warnings"][0]["code"], "not_recorded", "{restored}");
 }
 
 /// Neither product restores what the other took, and neither is let write to the other's folder.
@@ -280,20 +280,20 @@ fn cross(opensearch: &Site, elasticsearch: &Site) {
     let location = opensearch.copy(&elasticsearch.setting("SVC_BACKUP_REPO"), "of-elasticsearch");
     for more in [&[][..], &["--readonly"]] {
         let args = [&["register", "--repository", "other", "--location", &location], more].concat();
-        opensearch.tool(&args).refused("repository_of_other_product");
+        opensearch.tool(&args).refused("version_unsupported");
     }
     assert_eq!(opensearch.search.request("GET", "/_snapshot/other", None).unwrap().0, 404);
 
     let location = elasticsearch.copy(&opensearch.setting("SVC_BACKUP_REPO"), "of-opensearch");
     let register = ["register", "--repository", "other", "--location", &location];
-    elasticsearch.tool(&register).refused("repository_of_other_product");
-    elasticsearch.tool(&[&register[..], &["--readonly"]].concat()).ok().warns("snapshot_of_other_product");
+    elasticsearch.tool(&register).refused("version_unsupported");
+    elasticsearch.tool(&[&register[..], &["--readonly"]].concat()).ok().warns("version_unsupported");
     let listed = elasticsearch.tool(&["list", "--repository", "other"]).ok();
     for one in listed.result()["snapshots"].as_array().unwrap() {
         assert_eq!((&one["version"], &one["restorable"]), (&Value::Null, &json!(false)), "{listed}");
         for step in ["show", "stage", "restore"] {
             let args = [step, one["name"].as_str().unwrap(), "--repository", "other"];
-            elasticsearch.tool(&args).refused("snapshot_of_other_product");
+            elasticsearch.tool(&args).refused("version_unsupported");
         }
     }
 }

@@ -71,17 +71,19 @@ fn every_command_of_the_page_works_in_the_order_of_the_page() {
 type Codes = BTreeMap<u8, std::collections::BTreeSet<String>>;
 
 /// What makes a failure or a warning with its code as the first literal.
-const MAKERS: [(&str, u8); 11] = [
+const MAKERS: [(&str, u8); 13] = [
     ("Failure::failed(", 1),
     ("Failure::usage(", 2),
     ("bad(", 2),
     ("Failure::refused(", 3),
+    ("refuse_any(", 3),
     ("Failure::not_found(", 4),
     ("Failure::unavailable(", 5),
     ("Failure::timeout(", 6),
     ("Failure::invalid(", 7),
     ("Failure::locked(", 8),
     (".warn(", 0),
+    ("warn_of(", 0),
     (".review(", 9),
 ];
 

@@ -110,8 +110,8 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
     let keep = file("first.json", &first.text());
     for (bad, code) in [
         (file("half.json", &first.text()[..50]), "from_damaged"),
-        (PathBuf::from("/nowhere/snapshot.json"), "from_unreadable"),
-        (file("listed.json", &sandbox.run(&["list"]).text()), "from_wrong_schema"),
+        (PathBuf::from("/nowhere/snapshot.json"), "from_invalid"),
+        (file("listed.json", &sandbox.run(&["list"]).text()), "from_invalid"),
     ] {
         sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).arg(bad).run().fails(2, code).unchanged();
     }
@@ -145,7 +145,7 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
     let busy = json!({"error": {"type": "illegal_state_exception", "reason":
         "Cannot cleanup [r] - a repository cleanup is already in-progress in [RepositoryCleanupInProgress[[r]]]"}, "status": 500});
     let gate = Gate::to(&server.url).unwrap().answering("POST /_snapshot", 1000, 500, &busy);
-    let late = sandbox.tool(&ALL_BUT_ONE).env("SVC_SEARCH_URL", gate.url()).run().ok().changed().warns("cleanup_busy");
+    let late = sandbox.tool(&ALL_BUT_ONE).env("SVC_SEARCH_URL", gate.url()).run().ok().changed().warns("search_busy");
     assert_eq!(late.result()["deleted_count"], 1);
     sandbox.run(&["verify"]).ok();
 }
@@ -234,7 +234,7 @@ fn nothing_goes_if_the_list_is_incomplete() {
     pruning(&sandbox, &gate).run().fails(4, "repository_not_found").unchanged();
     let some = json!({"snapshots": sandbox.snapshots()[..1], "total": 3, "remaining": 2});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&all, 1, 200, &some);
-    pruning(&sandbox, &gate).run().fails(1, "answer_not_understood").unchanged();
+    pruning(&sandbox, &gate).run().fails(1, "search_refused").unchanged();
     // One snapshot of which only the name is known any more.
     let location = sandbox.location();
     let is_snapshot = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snap-"));

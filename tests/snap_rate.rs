@@ -93,7 +93,7 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     assert_eq!((&rate(&term)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{term}");
 
     let lost = sandbox.red("lost");
-    let failed = sandbox.run(&["create", "s2", "--rate-limit", "none"]).fails(7, "shards_unassigned").unchanged();
+    let failed = sandbox.run(&["create", "s2", "--rate-limit", "none"]).fails(7, "indices_red").unchanged();
     assert_eq!((&rate(&failed)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{failed}");
     sandbox.ask("DELETE", &format!("/{lost}"), None);
 
@@ -101,7 +101,7 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     let late = sandbox
         .run(&["create", "s3", "--rate-limit", "100kb", "--timeout", "10s"])
         .fails(6, "timeout")
-        .warns("rate_not_put_back");
+        .warns("rate_left_changed");
     assert_eq!(rate(&late)["put_back"], false);
     sandbox.run(&["wait", "s3"]).ok();
     assert_eq!(settings(&sandbox), before);
@@ -146,6 +146,27 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     assert_eq!((&registered[SNAPSHOT], &registered["svc_tools_rate"]), (&json!("3mb"), &Value::Null));
     sandbox.run(&register).ok().unchanged();
     quiet(&sandbox);
+}
+
+#[test]
+fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
+    let sandbox = Sandbox::new("back-busy").registered(&[(SNAPSHOT, "3mb")]);
+    sandbox.noise("docs", 30);
+    let before = settings(&sandbox);
+    let spawned = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
+    changed(&sandbox, "s1");
+    spawned.signal(Signal::SIGKILL);
+    spawned.wait();
+    sandbox.ask("DELETE", &format!("/_snapshot/{}/s1", sandbox.prefix), None);
+    assert!(settings(&sandbox)["svc_tools_rate"].is_string());
+
+    // What a server says of a repository that was changed a moment ago.
+    let reason = format!("[{}] Found unexpected initialized repo metadata [RepositoryMetadata]", sandbox.prefix);
+    let busy = json!({"error": {"type": "repository_exception", "reason": reason}, "status": 500});
+    let take = format!("PUT /_snapshot/{}/s2?", sandbox.prefix);
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&take, 2, 500, &busy);
+    let created = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("rate_put_back");
+    assert_eq!((settings(&sandbox), sandbox.snapshots().len()), (before, 1), "{created}");
 }
 
 #[test]
@@ -256,7 +277,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
 
     // The server does it only when the call has ended: the next one puts it back.
     let (way, came) = unanswered(&sandbox, false);
-    let late = create("s1", &way).args(["--timeout", "8s"]).run().fails(6, "timeout").warns("rate_unknown");
+    let late = create("s1", &way).args(["--timeout", "8s"]).run().fails(6, "timeout").warns("rate_left_changed");
     assert_eq!((&rate(&late)["put_back"], &late.doc()["changed"]), (&Value::Null, &Value::Null), "{late}");
     sandbox.run(&["health"]).ok();
     let (path, body) = came.recv_timeout(LONG).unwrap();
@@ -323,7 +344,7 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
     assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("8mb"), &Value::Null));
     // And where we could write it only together with a secret, an operator does.
     let way = rewritten(&sandbox, &off, |settings| settings["address"] = json!("http://me:s3cret@far/"));
-    let secret = create("s4", &way).warns("rate_not_put_back");
+    let secret = create("s4", &way).warns("rate_left_changed");
     assert_eq!((&rate(&secret)["put_back"], &settings(&sandbox)[SNAPSHOT]), (&json!(false), &json!("0")), "{secret}");
     let health = sandbox.run(&["health"]).ok().warns("rate_left_changed");
     for ran in [&secret, &health] {
@@ -401,7 +422,7 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_at_wo
     assert_eq!(settings(&sandbox), left);
     lock.unlock().unwrap();
 
-    sandbox.run(&["wait", "part"]).fails(7, "snapshot_partial").changed().warns("rate_put_back");
+    sandbox.run(&["wait", "part"]).fails(7, "snapshot_invalid").changed().warns("rate_put_back");
     assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("7mb"), &Value::Null));
     let sandbox = left_by_a_dead_run(sandbox);
     sandbox.run(&["wait", "good"]).ok().changed().warns("rate_put_back");
@@ -570,7 +591,7 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
         restoring(&sandbox, from(&["stage", "--rate-limit", "400kb", "--run-id", run]).env("SVC_SEARCH_URL", proxy.url()));
     proxy.set(Mode::Stall);
     spawned.signal(Signal::SIGTERM);
-    let silent = spawned.wait().fails(143, "interrupted").changed().warns("rate_not_put_back");
+    let silent = spawned.wait().fails(143, "interrupted").changed().warns("rate_left_changed");
     assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["noted"]), (&json!(false), &json!(true)));
     tool(&["discard", "--run", run]).run().ok().changed().warns("rate_put_back");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));

@@ -38,7 +38,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
     set("cluster.max_shards_per_node", json!(shards + 1));
     let full = sandbox.from(&["restore", "--in-place"], &created);
     set("cluster.max_shards_per_node", Value::Null);
-    full.refused("shard_limit_reached");
+    full.refused("out_of_space");
 
     // A closed index is taken over only where it has as many shards.
     sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
@@ -58,6 +58,6 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
     if sandbox.search.key == "opensearch-3" {
         sandbox.run(&url).fails(7, "repository_unusable").changed();
     } else {
-        sandbox.run(&url).refused("repository_type_unknown");
+        sandbox.run(&url).refused("location_unusable");
     }
 }

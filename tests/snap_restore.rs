@@ -95,7 +95,7 @@ fn what_is_another_applications_or_the_securitys_never_changes() {
         assert_eq!(foreign(), untouched, "{args:?}");
     }
     for name in [&other, &security] {
-        restore(&["--indices", name]).refused("index_not_restorable");
+        restore(&["--indices", name]).refused("index_not_in_scope");
     }
     assert_eq!(foreign(), untouched);
 }
@@ -183,7 +183,7 @@ fn a_restore_that_is_ended_removes_what_it_brought_under_a_live_name_and_not_wha
 /// A server of the test's own, on a disk that nobody else fills: its limits are set, and it is the service's alone (the scope
 /// `*`).
 #[test]
-fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_passes_over_the_geoip_index() {
+fn what_the_disks_cannot_hold_is_refused_with_nothing_sent_and_the_procedures_pattern_passes_over_the_geoip_index() {
     let host = Host::shared().unwrap();
     let extra = [("cluster.routing.allocation.disk.threshold_enabled".to_owned(), "true".to_owned())];
     let settings = Settings { extra: extra.into(), ..Settings::default() };
@@ -256,18 +256,18 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
         for step in ["stage", "restore"] {
             let free = reach.map_or_else(|| available() + MB, |left| available() - left);
             watermarks(free, free);
-            refused(&[step], Some(&created), "no_room");
+            refused(&[step], Some(&created), "out_of_space");
         }
         // In place it would have the room of what it gives up, as long as that is not beyond the watermark as well.
         if reach.is_some() {
             would_fit();
         }
     }
-    refused(&["clone", "--indices", &docs], None, "no_room");
+    refused(&["clone", "--indices", &docs], None, "out_of_space");
     // So far past the watermark that not even that would do.
     watermarks(available() + 2 * bytes, available() + 2 * bytes);
     for way in ["close", "delete"] {
-        refused(&["restore", "--in-place", "--on-conflict", way], Some(&created), "no_room");
+        refused(&["restore", "--in-place", "--on-conflict", way], Some(&created), "out_of_space");
     }
     // It is just out of reach.
     watermarks(available() - bytes - MB, available() - bytes - MB);
@@ -282,13 +282,13 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
         swap.run().ok();
         sandbox.from(&["discard"], &staged).ok();
     } else {
-        swap.run().refused("no_room");
+        swap.run().refused("out_of_space");
         assert_eq!(gate.seen(), Vec::<String>::new());
         sandbox.from(&["discard"], &staged).ok();
         for step in ["stage", "restore"] {
-            refused(&[step], Some(&created), "no_room");
+            refused(&[step], Some(&created), "out_of_space");
         }
-        refused(&["clone", "--indices", &docs], None, "no_room");
+        refused(&["clone", "--indices", &docs], None, "out_of_space");
     }
     watermarks(1, 1);
 
@@ -299,10 +299,10 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
         .sum::<u64>();
     limits(json!({"cluster.max_shards_per_node": shards}));
     for step in ["stage", "restore"] {
-        refused(&[step], Some(&created), "too_many_shards");
+        refused(&[step], Some(&created), "out_of_space");
     }
     would_fit();
-    refused(&["clone", "--indices", &docs], None, "too_many_shards");
+    refused(&["clone", "--indices", &docs], None, "out_of_space");
     limits(json!({"cluster.max_shards_per_node": 1000}));
 
     // What the procedure's pattern leaves out stays as it is, whether the snapshot holds it or not.
@@ -331,7 +331,7 @@ fn what_has_no_room_is_refused_with_nothing_sent_and_the_procedures_pattern_pass
     assert_eq!(sandbox.count(&docs), 60);
     sandbox.forget();
     let named = sandbox.tool(&["restore", "s2", "--indices", ".geoip_databases"]).env("SVC_INDICES", "*").run();
-    named.warns("shape_from_live");
+    named.warns("not_recorded");
     assert_ne!(geoip(), uuid, "by its name it is restored");
 }
 

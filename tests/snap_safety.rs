@@ -30,7 +30,7 @@ fn a_staged_copy_that_is_not_as_it_was_proven_never_replaces_what_is_live() {
     set(json!({"index.blocks.write": null}));
     sandbox.ask("PUT", &format!("/{copy}/_doc/surplus?refresh=true"), Some(json!({"n": 1})));
     for args in [&["swap"][..], &["swap", "--drop-old"]] {
-        sandbox.from(args, &staged).fails(7, "copy_differs").unchanged();
+        sandbox.from(args, &staged).refused("not_verified").unchanged();
         assert_eq!(sandbox.count(&docs), 15, "{args:?}");
     }
     sandbox.ask("DELETE", &format!("/{copy}/_doc/surplus?refresh=true"), None);
@@ -46,10 +46,10 @@ fn a_closed_index_is_in_the_way_too() {
     let created = sandbox.create("s1");
     sandbox.fill(&docs, 10, 15);
     sandbox.ask("POST", &format!("/{docs}/_close"), None);
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("index_in_the_way");
+    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
     assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&docs), "{refused}");
     assert!(is_closed(&sandbox, &docs));
-    sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok().warns("nothing_kept");
+    sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok().warns("restored_in_place");
     assert_eq!(sandbox.count(&docs), 10);
 }
 
@@ -79,7 +79,7 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
     sandbox.fill(&docs, 10, 15);
     sandbox.tool(&resume).stdin(created.text()).run().ok().unchanged();
     assert_eq!(sandbox.count(&docs), 15);
-    sandbox.run(&["discard", "--run", run]).refused("restored_in_place");
+    sandbox.run(&["discard", "--run", run]).fails(4, "previous_missing");
     // The deletion before it.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After).hanging_up();
     let lost = restore("delete", &gate).fails(6, "answer_lost");
@@ -139,7 +139,7 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
     let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions", "root_cause": []}, "status": 403});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /", 1000, 403, &refusal);
     let tool = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());
-    let failed = tool.run().fails(7, "count_differs").changed();
+    let failed = tool.run().fails(7, "restore_failed").changed();
     assert_eq!(
         (state(&failed, "indices", "index", &gone), state(&failed, "indices", "index", &docs)),
         ("in_progress".to_owned(), "untouched".to_owned())
@@ -173,7 +173,7 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
         assert!(needed.as_u64().unwrap() > 0 && !proxy.seen().iter().any(|request| request.contains("/_status?")), "{staged}");
     } else {
         assert_eq!(*needed, Value::Null);
-        staged.warns("room_unknown");
+        staged.warns("not_checked");
     }
     assert_eq!((sandbox.copies().len(), sandbox.count(&docs)), (1, 10));
 }

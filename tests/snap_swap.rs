@@ -97,7 +97,7 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     sandbox.ask("POST", "/_aliases", Some(moved));
     let upgraded = sandbox.content();
 
-    sandbox.from(&["restore"], &created).refused("alias_has_write_index");
+    sandbox.from(&["restore"], &created).refused("conflicting_index");
     assert_eq!(sandbox.content(), upgraded);
     assert_eq!(sandbox.copies(), Vec::<String>::new());
 
@@ -125,7 +125,7 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
     sandbox.fill(&a, 5, 20);
     sandbox.ask("DELETE", &format!("/{b}/_doc/1?refresh=true"), None);
     let live = sandbox.content();
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("index_in_the_way");
+    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
     let message = refused.doc()["error"]["message"].as_str().unwrap();
     assert!(message.contains(&a) && message.contains(&b), "{message}");
     assert_eq!(sandbox.content(), live);
@@ -133,10 +133,10 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
         sandbox.fill(&a, 5, 20);
         sandbox.from(&["restore", "--in-place", "--on-conflict", how, "--dry-run"], &created).ok().unchanged();
         let restored =
-            sandbox.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("nothing_kept");
+            sandbox.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("restored_in_place");
         assert_eq!(restored.result()["indices"][0]["state"], "restored");
         assert_eq!(sandbox.content(), before, "{how}");
-        sandbox.from(&["swap"], &restored).refused("restored_in_place");
+        sandbox.from(&["swap"], &restored).fails(4, "previous_missing");
     }
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     for name in [&a, &b] {
@@ -213,7 +213,7 @@ fn a_dry_run_prints_the_requests_and_changes_nothing() {
     let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
     assert_eq!(paths(&dry).len(), 7, "{dry}");
     let dry_stage = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
-    sandbox.from(&["swap"], &dry_stage).fails(2, "from_dry_run").unchanged();
+    sandbox.from(&["swap"], &dry_stage).fails(2, "from_invalid").unchanged();
     let staged = sandbox.from(&["stage"], &created).ok();
     let planned = paths(&sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged());
     sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
@@ -232,7 +232,7 @@ fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
     let created = sandbox.create("s1");
     let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
     assert_eq!(sandbox.names(), [live]);
-    sandbox.from(&["swap"], &restored).fails(4, "nothing_kept").unchanged();
+    sandbox.from(&["swap"], &restored).fails(4, "previous_missing").unchanged();
 }
 
 #[test]
@@ -257,8 +257,8 @@ fn two_restores_under_one_run_id_are_one_only_where_they_want_the_same() {
     restore(&a).ok().changed();
     restore(&a).ok().unchanged();
     // What the run has done is not what is wanted now.
-    restore(&b).refused("run_in_use").unchanged();
-    restore(&format!("{a},{b}")).refused("run_in_use").unchanged();
+    restore(&b).refused("name_in_use").unchanged();
+    restore(&format!("{a},{b}")).refused("name_in_use").unchanged();
 }
 
 const BLOCKS: [&str; 3] = ["read_only", "read_only_allow_delete", "write"];
@@ -328,9 +328,9 @@ fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_witho
     let before = sandbox.content();
     sandbox.fill(&docs, 10, 15);
     let mut document = created.doc().clone();
-    document["result"]["captured"][0]["shape"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
+    document["result"]["captured"][0]["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
     sandbox.forget();
-    let restored = sandbox.from_text(&["restore"], &document.to_string()).review("policy_not_attached");
+    let restored = sandbox.from_text(&["restore"], &document.to_string()).review("metadata_differs");
     let warning = restored.doc()["warnings"][0]["message"].as_str().unwrap();
     assert!(warning.contains(&format!("{docs} (index.lifecycle.name=month)")), "{restored}");
     assert_eq!(sandbox.content(), before);
@@ -351,7 +351,7 @@ fn an_index_with_a_lifecycle_policy_is_given_the_date_of_its_creation_unless_it_
         let created = sandbox.tool(&["create", snapshot]).env("SVC_SEARCH_URL", gate.url()).run().ok();
         let gate = Gate::to(&sandbox.search.url).unwrap();
         let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
-        let restored = restore.run().review("policy_not_attached");
+        let restored = restore.run().review("metadata_differs");
         let bodies = gate.bodies(&format!("/{docs}/_settings"));
         let set = bodies
             .iter()
@@ -369,13 +369,13 @@ fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are
     let before = sandbox.content();
     let mut document = created.doc().clone();
     for noted in document["result"]["captured"].as_array_mut().unwrap() {
-        noted["shape"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
+        noted["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
     }
     sandbox.forget();
     let mishap = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("PUT /{a},{b}/_settings"), 1, 400, &mishap);
     let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());
-    let restored = restore.run().review("policy_not_attached");
+    let restored = restore.run().review("metadata_differs");
     // Each is tried alone, and the server itself says why it does not take the settings.
     for (index, warning) in [&a, &b].into_iter().zip(restored.doc()["warnings"].as_array().unwrap()) {
         let warning = warning["message"].as_str().unwrap();
@@ -404,7 +404,7 @@ fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
     let gate = |policy: Value| Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 200, &explained(policy));
     let through = |gate: &Gate, tool: Tool| tool.env("SVC_SEARCH_URL", gate.url()).run();
     let created = through(&gate(json!("month")), sandbox.tool(&["create", "s1"])).ok();
-    assert_eq!(created.result()["captured"][0]["shape"]["policy"], "month", "{created}");
+    assert_eq!(created.result()["captured"][0]["metadata"]["policy"], "month", "{created}");
     let restore = || sandbox.tool(&["restore", "--from", "-"]).stdin(created.text());
     let added = json!({"updated_indices": 1, "failures": false, "failed_indices": []});
     let why = "This index already has a policy, use the update policy API to update index policies";
@@ -417,18 +417,18 @@ fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
         let gate = gate(Value::Null).answering(add, 1, 200, answer);
         let restored = through(&gate, restore());
         assert_eq!(gate.bodies(&format!("/_plugins/_ism/add/{docs}")), [json!({"policy_id": "month"})], "{restored}");
-        let restored = if is_added { restored.ok() } else { restored.review("policy_not_attached") };
+        let restored = if is_added { restored.ok() } else { restored.review("metadata_differs") };
         assert_eq!(restored.doc()["warnings"].to_string().contains(why), !is_added, "{restored}");
     }
     // A plugin that fails is there, and people are told; one that is not there is no news.
     let error =
         json!({"error": {"type": "null_pointer_exception", "reason": "the plugin fails", "root_cause": []}, "status": 500});
     let failing = Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 500, &error);
-    let unseen = through(&failing, sandbox.tool(&["create", "s2"])).ok().warns("policies_not_seen");
+    let unseen = through(&failing, sandbox.tool(&["create", "s2"])).ok().warns("not_checked");
     assert!(unseen.text().contains("the plugin fails"), "{unseen}");
     assert_eq!(sandbox.run(&["create", "s3"]).ok().doc()["warnings"], json!([]));
     // A server that has lost the plugin.
-    restore().run().review("policy_not_attached");
+    restore().run().review("metadata_differs");
 }
 
 /// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of

@@ -25,7 +25,7 @@ fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
     sandbox.forget();
     let live = sandbox.content();
     for step in ["stage", "restore"] {
-        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "count_differs").unchanged();
+        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "restore_failed").unchanged();
         let message = failed.doc()["error"]["message"].as_str().unwrap();
         assert!(message.contains(" 10 ") && message.contains(" 11"), "{failed}");
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), live.clone()), "{step}");
@@ -33,7 +33,7 @@ fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
     // Direct: there is nothing live that it could spoil.
     sandbox.ask("DELETE", &format!("/{a}"), None);
     let others = sandbox.content();
-    sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "count_differs");
+    sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "restore_failed");
     assert_eq!((sandbox.copies(), &sandbox.content()[&b]), (Vec::new(), &others[&b]));
 }
 
@@ -66,9 +66,9 @@ fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_cha
     let content = sandbox.content();
     sandbox.run(&["stage", "nowhere"]).fails(4, "snapshot_not_found").unchanged();
     sandbox.tool(&["restore", "s1"]).env("SVC_REPOSITORY", "sw-nowhere").run().fails(4, "repository_not_found").unchanged();
-    sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "index_not_in_snapshot").unchanged();
-    sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("index_not_restorable");
-    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_INDICES", "other-*").run().refused("outside_scope");
+    sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
+    sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("index_not_in_scope");
+    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_INDICES", "other-*").run().refused("index_not_in_scope");
     sandbox.tool(&["restore", "s1"]).env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").unchanged();
     sandbox.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();
     // What a record said that a power cut has emptied is unknown.
@@ -96,8 +96,8 @@ fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_cha
     sandbox.tool(&["discard", "--from", "-"]).stdin(forged.to_string()).run().fails(2, "from_damaged").unchanged();
     assert_eq!(sandbox.content(), content);
     let gone = sandbox.from(&["discard"], &staged).ok();
-    sandbox.from(&["swap"], &staged).fails(4, "staged_copy_missing").unchanged();
-    sandbox.from(&["swap"], &gone).fails(2, "from_wrong_schema").unchanged();
+    sandbox.from(&["swap"], &staged).refused("not_verified").unchanged();
+    sandbox.from(&["swap"], &gone).fails(2, "from_invalid").unchanged();
 }
 
 #[test]
@@ -116,11 +116,11 @@ fn a_document_that_is_no_good_is_refused_by_every_step_that_goes_on_from_one() {
             json!({"code": "disk_full", "message": "The disk is full.", "hint": "Make room.", "retryable": false, "causes": []});
         let foreign = text.replacen("svc-snap.", "svc-pgdump.", 1);
         for (input, code) in [
-            (String::new(), "from_empty"),
+            (String::new(), "from_damaged"),
             (text[..text.len() / 2].to_owned(), "from_damaged"),
-            (format!("{text}{text}"), "from_several"),
+            (format!("{text}{text}"), "from_invalid"),
             (failed.to_string(), "disk_full"),
-            (foreign, "from_wrong_schema"),
+            (foreign, "from_invalid"),
         ] {
             sandbox.tool(&[step, "--from", "-"]).stdin(input).run().fails(2, code).unchanged();
         }
@@ -136,7 +136,7 @@ fn a_partial_snapshot_is_not_restored() {
     let body = json!({"indices": format!("{live},{lost}"), "partial": true, "include_global_state": false});
     sandbox.ask("PUT", &format!("/_snapshot/{}/s1?wait_for_completion=true", sandbox.prefix), Some(body));
     for step in ["stage", "restore"] {
-        sandbox.run(&[step, "s1"]).fails(7, "snapshot_partial").unchanged();
+        sandbox.run(&[step, "s1"]).fails(7, "snapshot_invalid").unchanged();
     }
     assert_eq!(sandbox.copies(), Vec::<String>::new());
 }
@@ -149,7 +149,7 @@ fn a_red_live_index_is_given_up_only_when_told_so() {
     let before = sandbox.content();
     sandbox.ask("DELETE", &format!("/{live}"), None);
     sandbox.red("docs");
-    sandbox.from(&["restore"], &created).refused("live_index_red");
+    sandbox.from(&["restore"], &created).refused("indices_red");
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     sandbox.from(&["restore", "--drop-old"], &created).ok();
     assert_eq!(sandbox.content(), before);
@@ -256,7 +256,7 @@ fn an_alias_of_the_backup_that_is_the_name_of_an_index_is_refused_before_anythin
     sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
     sandbox.simple("alias", 2);
     let refused =
-        |ran: Ran| assert!(ran.refused("alias_in_the_way").doc()["error"]["message"].as_str().unwrap().contains(&alias));
+        |ran: Ran| assert!(ran.refused("conflicting_index").doc()["error"]["message"].as_str().unwrap().contains(&alias));
     let content = sandbox.content();
     refused(sandbox.from(&["swap", "--dry-run"], &staged));
     refused(sandbox.from(&["swap"], &staged));
@@ -306,7 +306,7 @@ fn of_forty_indices_none_is_swapped_where_one_cannot_be() {
     sandbox.ask("DELETE", &format!("/{}/_alias/{}", indices[7], sandbox.name("seven")), None);
     let seven = sandbox.simple("seven", 1);
     for (step, document) in [("swap", &staged), ("restore", &created)] {
-        let refused = sandbox.from(&[step], document).refused("alias_in_the_way");
+        let refused = sandbox.from(&[step], document).refused("conflicting_index");
         assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&seven), "{refused}");
         assert_eq!(sandbox.copies(), copies);
     }
@@ -386,7 +386,7 @@ fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_c
     for room in [0, 2] {
         limit(used + room);
         for args in [&["swap", "--dry-run"][..], &["swap"]] {
-            sandbox.from(args, &staged).refused("too_many_shards").unchanged();
+            sandbox.from(args, &staged).refused("out_of_space").unchanged();
             assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()));
         }
     }

@@ -201,3 +201,16 @@ fn a_run_goes_on_where_the_end_of_the_login_session_ends_all_that_was_started_in
     assert_eq!(ended(&product, "upgrade")["ok"], true);
     assert_eq!(product.marker(), "2.0.1");
 }
+
+#[test]
+fn a_table_has_colour_for_its_verdict_on_a_terminal_unless_no_colour_is_asked_for() {
+    let product = Product::new("termtable").unwrap();
+    for (no_color, said) in [("", "svc-point list: \u{1b}[32mok\u{1b}[0m"), ("1", "svc-point list: ok")] {
+        let settings = [("TERM", "xterm"), ("NO_COLOR", no_color)];
+        let mut terminal = Terminal::open(&product, "svc-point list --table", &settings);
+        terminal.wait();
+        let screen = terminal.shows();
+        assert!(screen.contains(said), "{no_color}: {screen:?}");
+        assert_eq!(screen.matches("\u{1b}[").count(), if no_color.is_empty() { 2 } else { 0 }, "{screen:?}");
+    }
+}

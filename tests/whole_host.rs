@@ -15,7 +15,7 @@ use svc_tests::{download, java, os, page, search, wait};
 const LONG: std::time::Duration = svc_tests::wait::HANG;
 
 /// What such a host has installed.
-const PACKAGES: [&str; 7] = ["postgresql", "cron", "curl", "jq", "locales", "procps", "sudo"];
+const PACKAGES: [&str; 8] = ["postgresql", "cron", "curl", "jq", "locales", "procps", "restic", "sudo"];
 
 /// A product, and how it is called.
 struct Names {
@@ -77,15 +77,20 @@ struct Machine {
 impl Machine {
     /// Boots one, of which nothing is left afterwards; `None`, with a word of why, where this machine cannot.
     fn boot(product: &'static Names) -> Option<Self> {
-        Self::boot_of(product, false)
+        Self::boot_of(product, false, None)
+    }
+
+    /// The same with a folder of this machine in its `/mnt`.
+    fn boot_beside(product: &'static Names, folder: &Path) -> Option<Self> {
+        Self::boot_of(product, false, Some(folder))
     }
 
     /// Boots one on a disk that can lose its power.
     fn boot_on_disk(product: &'static Names) -> Option<Self> {
-        Self::boot_of(product, true)
+        Self::boot_of(product, true, None)
     }
 
-    fn boot_of(product: &'static Names, on_disk: bool) -> Option<Self> {
+    fn boot_of(product: &'static Names, on_disk: bool, folder: Option<&Path>) -> Option<Self> {
         if let Some(program) = Debian::missing() {
             svc_tests::skip(&format!("a whole host: there is no {program}"));
             return None;
@@ -112,6 +117,7 @@ impl Machine {
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };
         options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
+        options.extend(folder.map(|folder| format!("--bind={}:/mnt", folder.display())));
         // Debian's Java has its settings there.
         options.extend(fs::read_dir("/etc").unwrap().flatten().map(|entry| entry.path()).filter_map(|path| {
             let is_java = path.file_name()?.to_str()?.starts_with("java-");
@@ -245,7 +251,7 @@ impl Machine {
         refused("runuser -u bert -- svc-run status");
         refused("runuser -u bert -- svc-point list");
         self.typed("for file in svc.conf svc.yaml acme.yaml; do runuser -u anna -- sh -c \"echo theirs > /tmp/$file\"; done");
-        refused("svc-confsave save");
+        refused("svc-confsave save --to /tmp/svc.conf");
         let job = "systemd-run --quiet --wait --pipe --property=ProtectSystem=strict \
                    --property='ReadWritePaths=/var/lib/svc-tools /var/backups' svc-backup";
         assert_eq!(self.document(job)["ok"], true);
@@ -276,7 +282,8 @@ fn a_whole_life(product: &'static Names) {
     host.typed("apt-get install -y /srv/svc-tools_*.deb");
     assert_eq!(host.typed("env -i /usr/bin/svc-run setting"), host.typed("cat /etc/svc-tools/environment"));
     host.typed("zcat /usr/share/man/man1/svc-snap.1.gz /usr/share/man/man8/svc-upgrade.8.gz | grep -q svc-");
-    assert_eq!(host.debian.typed("systemctl is-enabled svc-nightly.timer").unwrap().stdout, b"disabled\n");
+    let timers = "systemctl is-enabled svc-nightly.timer svc-rehearse.timer";
+    assert_eq!(host.debian.typed(timers).unwrap().stdout, b"disabled\ndisabled\n");
     host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-{old}.run && systemctl start {unit}"));
     host.typed(&format!("/srv/svc-sample seed --items 300 --install-dir /opt/{name}"));
     // All that a newcomer types, as the page has it.
@@ -321,9 +328,11 @@ fn a_whole_life(product: &'static Names) {
     wait::until("the night of the timer", LONG, || (nights().len() > 1).then_some(())).unwrap();
     assert!(nights().iter().all(|night| night["ok"] == true), "{:#?}", nights());
     host.typed("svc-nightly --max-age 26h");
+    host.typed("systemctl start svc-rehearse.service && systemctl enable svc-rehearse.timer 2>&1");
+    host.typed("systemctl show --property NoNewPrivileges svc-nightly.service svc-rehearse.service | grep -c =yes | grep -x 2");
     // A night that fails is told in the journal.
     host.typed("systemctl stop postgresql@15-main.service && ! systemctl start svc-nightly.service 2>&1");
-    let told = || host.typed("journalctl --identifier svc-nightly").contains("The nightly backup has failed");
+    let told = || host.typed("journalctl --identifier svc-nightly").contains("svc-nightly has failed");
     wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
 
     let writable = "find /var/backups /var/lib/svc-tools /etc/svc-tools ! -type l -perm /o+w ! -path '/var/backups/opensearch*'";
@@ -335,8 +344,8 @@ fn a_whole_life(product: &'static Names) {
     let before = host.typed(kept);
     host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
     assert_eq!(host.typed(kept), before);
-    host.typed("! ls /etc/svc-tools /usr/bin/svc-run /lib/systemd/system/svc-nightly.timer 2>/dev/null");
-    host.typed("! systemctl is-active svc-nightly.timer && ! ls /etc/systemd/system/timers.target.wants/svc-nightly.timer 2>&1");
+    host.typed("! ls /etc/svc-tools /usr/bin/svc-run /lib/systemd/system/svc-{nightly,rehearse}.timer 2>/dev/null");
+    host.typed("! systemctl is-active svc-nightly.timer && ! ls /etc/systemd/system/timers.target.wants/svc-*.timer 2>&1");
 }
 
 #[test]
@@ -356,6 +365,48 @@ fn a_whole_host_from_the_package_to_an_upgrade_and_back_and_its_nights() {
 #[test]
 fn a_product_of_another_name_in_every_respect() {
     a_whole_life(&ACME);
+}
+
+#[test]
+fn a_lost_host_comes_back_on_another_one_from_its_copy_alone() {
+    let vault = tempfile::tempdir_in("/var/tmp").unwrap();
+    let pages = page::transcripts("docs/backups.md").unwrap();
+    let type_page = |host: &Machine, has: &str, id: &str| {
+        let lines = pages.iter().find(|lines| lines.contains(has)).unwrap();
+        for line in lines.lines().map(|line| line.split("  #").next().unwrap()) {
+            host.typed(&line.replace("20261121t021703z-backup-nightly", id));
+        }
+    };
+    let (id, before) = {
+        let Some(host) = Machine::boot_beside(&SVC, vault.path()) else { return };
+        host.typed("apt-get install -y /srv/svc-tools_*.deb");
+        host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
+        host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc && svc-setup-snapshots --guess --write");
+        host.typed("svc-unit stop && svc-setup-snapshots && svc-unit start");
+        host.typed("umask 077; echo 'correct horse' > /etc/svc-tools/offsite-password");
+        host.typed("systemctl stop svc.service");
+        let before = host.content();
+        // An ordinary night: the service runs, and so the point is not of one moment.
+        assert_eq!(host.typed("systemctl start svc.service && svc-nightly"), "");
+        host.file("/root/offsite", "SVC_OFFSITE=/mnt/restic\nSVC_OFFSITE_PASSWORD_FILE=/etc/svc-tools/offsite-password");
+        host.typed("cat /root/offsite >> /etc/svc-tools/environment");
+        type_page(&host, "svc-offsite push", "");
+        let id = host.typed("basename $(ls -d /var/backups/*/*z-*)").trim().to_owned();
+        // The next night is of one moment, by the unit that the package ships, and is copied by it.
+        host.typed("echo SVC_NIGHTLY_QUIESCE=yes >> /etc/svc-tools/environment && systemctl start svc-nightly.service");
+        let newest = host.document("svc-point choose --rehearse");
+        assert_eq!(newest["result"]["quiesced"], true, "{newest}");
+        assert_eq!(host.typed("systemctl is-active svc.service"), "active\n");
+        host.typed("svc-offsite list | grep \"$(svc-point choose --rehearse | jq -r .result.id)\"");
+        host.typed("cp -p /etc/svc-tools/environment /etc/svc-tools/offsite-password /mnt");
+        (id, before)
+    };
+    // Of the first one there are the restic repository, its password and the settings.
+    let host = Machine::boot_beside(&SVC, vault.path()).unwrap();
+    host.typed("apt-get install -y /srv/svc-tools_*.deb && cp -p /mnt/environment /mnt/offsite-password /etc/svc-tools");
+    type_page(&host, "svc-offsite fetch", &id);
+    assert_eq!((host.content(), host.typed("cat /opt/svc/current-version")), (before, "1.15.5\n".to_owned()));
+    assert_eq!(host.typed("systemctl is-active svc.service"), "active\n");
 }
 
 /// The steps of an upgrade and of a rollback at which the power is lost.

@@ -5,11 +5,9 @@
 
 set -euo pipefail
 shopt -s inherit_errexit nullglob
-export PATH
-
-script=$(basename -- "$0")
-PATH=$PATH:$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"):/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-arguments=("$@") common=() flags=() taken=1 hooks=''
+script=$(basename -- "$0") lib=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
+export PATH=$PATH:${lib%/*}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+arguments=("$@") common=() passed=() flags=() named=() options=() operands=0 hooks=''
 
 check() { svc-run step --reads "$@"; }         # reads only; --dry-run makes it too
 preflight() { svc-run step --preflight "$@"; } # likewise; what fails is told by `verdict`
@@ -26,20 +24,32 @@ document() { svc-run document "$@"; }
 is_done() { svc-run is-done "$@"; }
 dry() { [[ -n ${SVC_DRY_RUN-} ]]; }
 
-# parse ARGUMENT...: hands each to the script's own `option`; `taken` says how many it was. A resumed run knows all but what is of this call.
+# parse ARGUMENT...: by the script's `options`. A flag (--clone) is `given --clone`, and clone=(--clone); one with a value (--to=) is
+# to=(--to VALUE), the last counts; one that may be repeated (--kind+) is kind=(VALUE...). At most `operands` others go into `named`.
+# A resumed run knows all but what is of this call.
 parse() {
-  local joined known=''
+  local known='' joined word
   while (($#)); do
     taken=1 joined=false
+    [[ -n $1 ]] || usage_error 'An argument is empty.'
     if [[ $1 == --*=* ]]; then joined=true && set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
     [[ $1 =~ ^(--(resume|rerun-installer|installer|installer-arg|uninstall|attached|verbose|json|dry-run)|-v)$ ]] || known=${known:-$1}
-    option "$@"
+    word=${1#--}
+    case " ${options[*]} " in
+      *" $1 "* | *" $1= "* | *" $1+ "*) passed+=("$1") && local -n values=${word//-/_} ;;&
+      *" $1 "*) values=("$1") flags+=("$1") ;;
+      *" $1= "*) values=("$1" "${2-}") taken=2 ;;
+      *" $1+ "*) values+=("${2-}") taken=2 ;;
+      *) common_argument "$@" ;;
+    esac
     if $joined && ((taken == 1)); then usage_error "\`$1\` takes no value."; fi
     shift "$taken" 2>/dev/null || usage_error "\`$1\` needs a value."
   done
   if [[ -n $known && -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; then usage_error "--resume takes no \`$known\`: the run knows it."; fi
+  ((${#named[@]} <= operands)) || usage_error "\`${named[operands]}\` is one argument too many."
 }
-common_option() {
+given() { [[ " ${passed[*]} " == *" $1 "* ]]; }
+common_argument() {
   case $1 in
     --status) exec svc-run status --script "$script" "${@:2}" ;;
     --resume)
@@ -50,22 +60,29 @@ common_option() {
     --verbose) common+=(-v) ;;
     -h | --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
+      printf '%s\n' '' '  --status [RUN]         where a run stands, and what to run next' \
+        '  --dry-run, -v          make the checks, print the commands and change nothing; print each step' '' \
+        'Exit status: 0 done, 2 usage, 3 refused, 4 not found, 5 unavailable, 7 invalid, 8 another run holds the lock, 9 look at the' \
+        'warnings, 1 else. Settings: /etc/svc-tools/environment.'
       exit 0
       ;;
-    *) usage_error "There is no option \`$1\`." ;;
+    -*) usage_error "There is no option \`$1\`." ;;
+    *) named+=("$1") ;;
   esac
 }
-given() { [[ " ${flags[*]} " == *" $1 "* ]]; }
 usage_error() {
   printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2
   exit 2
 }
 
+# Also after a step that has failed.
+metrics_at_exit() {
+  [[ -z ${SVC_METRICS_FILE-} ]] || trap 'step --or-review metrics_not_written metrics -- svc-point metrics' EXIT
+}
+
 # in_run OPTION OF svc-run supervise...: continues as a child of svc-run, which holds the lock and owns the journal and the signals.
 in_run() {
-  if [[ ${SVC_SUPERVISOR-} != "$PPID" ]]; then
-    exec svc-run supervise "$@" "${common[@]}" -- "$(readlink -f -- "$0")" "${arguments[@]}"
-  fi
+  [[ ${SVC_SUPERVISOR-} == "$PPID" ]] || exec svc-run supervise "$@" "${common[@]}" -- "$(readlink -f -- "$0")" "${arguments[@]}"
 }
 
 # run_hooks VERSION [OPTION OF svc-run step...]: those in $hooks, in their order.

@@ -1,39 +1,35 @@
 //! `carry`: the saved copy's customisations onto the new configuration (procedure, 9.3 step 6).
 
-use std::path::{Path, PathBuf};
+use std::path::{Path as FilePath, PathBuf};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::file::{self, Previous};
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, StepResult};
 
-use crate::carried::{BaseUsed, Carried};
-use crate::config::Config;
-use crate::content::{Content, sha256};
-use crate::diff::side;
-use crate::key::{KeyReport, Outcome, Sides};
+use crate::content::{Content, replace, sha256, shipped};
 use crate::layout::ConfigArgs;
-use crate::merge::{Choice, Reason, three_way, two_way};
+use crate::merge::{Decision, Outcome, Reason, three_way, two_way};
 use crate::redact::Redactor;
-use crate::replace::replace;
 use crate::saved::SavedArgs;
-use crate::text::Format;
-use crate::tree::{Flat, names, render};
-use crate::write::{Written, write};
-use crate::{as_file, cross, text_diff};
+use crate::text::{Config, ConfigFile, Format, Written};
+use crate::tree::{Flat, Path, names, render};
 
 /// Arguments of `svc-confsave carry`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  svc-confsave carry --base svc.yaml.shipped --dry-run | jq -r '.result.keys[] | \"\\(.outcome) \\(.path)\"'"
+    after_help = "Example:\n  svc-confsave carry --from saved.json --base svc.yaml.shipped --dry-run | jq -r '.result.keys[] | \"\\(.outcome) \\(.path)\"'"
 )]
 pub struct CarryArgs {
     #[command(flatten)]
     saved: SavedArgs,
     #[command(flatten)]
     config: ConfigArgs,
-    /// What the saved version had shipped
+    /// The file that the saved version had shipped
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "all"])]
     base: Option<PathBuf>,
     /// Without a base: carry this key or group, a.b.c (may be repeated)
@@ -42,11 +38,46 @@ pub struct CarryArgs {
     /// Without a base: carry all that differs
     #[arg(long)]
     all: bool,
-    /// Show passwords, keys and tokens as they are
-    #[arg(long)]
-    show_secrets: bool,
     #[command(flatten)]
     pub(crate) dry: DryRun,
+}
+
+/// What became of every customised key.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Carried {
+    /// The saved copy.
+    pub saved: ConfigFile,
+    /// The new configuration, as it was before.
+    pub new: ConfigFile,
+    /// The base of the three-way merge; `null` without one.
+    pub base: Option<ConfigFile>,
+    /// Every customised key, each with one outcome.
+    pub keys: Vec<KeyReport>,
+    /// The SHA-256 of the configuration with the customisations in it.
+    pub sha256: String,
+    /// Where the previous file is kept; `null` where nothing had to be changed.
+    pub previous: Option<String>,
+    /// What is done; empty where nothing had to be changed.
+    pub plan: Vec<Action>,
+}
+
+/// A customised key, and what became of it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct KeyReport {
+    /// The keys that lead to it; empty for the whole file.
+    pub key: Vec<String>,
+    /// The same for people, `a.b.c`.
+    pub path: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why it was not carried; `null` where it was.
+    pub reason: Option<Reason>,
+    /// The operator's value, as it is written; `null` where the operator removed the key.
+    pub saved: Option<Value>,
+    /// The value of the base; `null` where there is no base, or no such key in it.
+    pub base: Option<Value>,
+    /// The value that the new configuration had before; `null` where it had none.
+    pub new: Option<Value>,
 }
 
 /// The files of a call.
@@ -56,42 +87,46 @@ struct Files {
     new: Config,
 }
 
-/// What is to be written, and what is said of it.
-struct Plan {
-    keys: Vec<KeyReport>,
-    /// The new content and where the present one is kept; `None`: nothing changes.
-    write: Option<(Vec<u8>, Previous)>,
-    plan: Vec<Action>,
-}
+/// The new content, and where the present one is kept; `None`: nothing changes.
+type Write = Option<(Vec<u8>, Previous)>;
 
 pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
-    let (saved, config) = args.saved.read(call, &args.config)?;
-    let (path, layout) = config.find(args.saved.decides().then_some(saved.text.layout()))?;
+    let (copy, config) = args.saved.copy(call, &args.config)?;
+    // The document's layout decides between two configuration files.
+    let (path, layout) = config.find(copy.saved.as_ref().map(|saved| saved.layout))?;
+    let saved = Config::read(copy.content, copy.layout)?;
     refuse_link(&path)?;
     let _lock = Lock::unless_dry(call, "file", &path.display().to_string(), args.dry.dry_run)?;
     let new = Config::read(Content::read_no_link("read the configuration", &path)?, layout)?;
     let files = Files { base: base(args, &saved)?, saved, new };
-    let known: Vec<&Flat> = [&files.saved, &files.new].into_iter().chain(&files.base).map(|file| file.text.flat()).collect();
-    let redactor = Redactor::new(args.show_secrets, &known);
-    let plan = plan(args, call, &files, &redactor)?;
-    let carried = report(args, &files, &plan, &redactor)?;
-    if let (Some((bytes, aside)), false) = (&plan.write, args.dry.dry_run) {
-        replace(call, &files.new.content, bytes, aside).map_err(|failure| call.stopped(failure, carried.clone()))?;
+    let mut carried = Carried {
+        saved: files.saved.report(),
+        new: files.new.report(),
+        base: files.base.as_ref().map(Config::report),
+        keys: Vec::new(),
+        sha256: files.new.content.sha256(),
+        previous: None,
+        plan: Vec::new(),
+    };
+    if let Some((bytes, previous)) = plan(args, call, &files, &mut carried)? {
+        carried.plan.insert(0, Action::file(&path, format!("keep as {}", previous.display())));
+        carried.sha256 = sha256(&bytes);
+        carried.previous = Some(previous.display());
+        if !args.dry.dry_run {
+            replace(call, &files.new.content, &bytes, &previous).map_err(|failure| call.stopped(failure, carried.clone()))?;
+        }
     }
-    carried.say(call);
+    warn(&carried, call);
     Ok(carried)
 }
 
-fn refuse_link(path: &Path) -> Result<(), Failure> {
+fn refuse_link(path: &FilePath) -> Result<(), Failure> {
     if !path.is_symlink() {
         return Ok(());
     }
     let target = std::fs::canonicalize(path).map_err(|error| Failure::io("follow the link", path, &error))?;
-    Err(Failure::refused(
-        "config_is_link",
-        format!("{} is a symbolic link, and a file put in its place would end it.", path.display()),
-    )
-    .hint(format!("Name the file itself: --config {}", target.display())))
+    Err(Failure::refused("config_is_link", format!("{} is a symbolic link, which a new file would replace.", path.display()))
+        .hint(format!("Name the file itself: --config {}", target.display())))
 }
 
 fn base(args: &CarryArgs, saved: &Config) -> Result<Option<Config>, Failure> {
@@ -100,100 +135,114 @@ fn base(args: &CarryArgs, saved: &Config) -> Result<Option<Config>, Failure> {
     Config::read(content, saved.text.layout()).map(Some)
 }
 
-fn plan(args: &CarryArgs, call: &Call, files: &Files, redactor: &Redactor) -> Result<Plan, Failure> {
-    let Files { saved, new, .. } = files;
-    let across = saved.text.layout() != new.text.layout();
-    let base = files.base.as_ref();
-    let sides = Sides { saved: saved.text.flat(), base: base.map(|base| base.text.flat()), new: new.text.flat() };
-    let as_text = [Some(saved), base, Some(new)].into_iter().flatten().any(|file| file.text.format() == Format::Text);
-    if across {
-        let keys = if as_text {
-            vec![KeyReport::of_whole_file(Outcome::NotCarried, Some(Reason::OtherLayout))]
-        } else {
-            cross::keys(sides, redactor)
-        };
-        return Ok(Plan { keys, write: None, plan: Vec::new() });
+fn plan(args: &CarryArgs, call: &Call, files: &Files, carried: &mut Carried) -> Result<Write, Failure> {
+    let Files { saved, base, new } = files;
+    if saved.text.layout() != new.text.layout() {
+        carried.keys.push(whole_file(Outcome::NotCarried, Some(Reason::OtherLayout)));
+        return Ok(None);
     }
-    if as_text {
-        return replaced_as_file(args, files, base);
+    if [Some(saved), base.as_ref(), Some(new)].into_iter().flatten().any(|file| file.text.format() == Format::Text) {
+        return as_text(args, files, carried);
     }
-    let merge = match sides.base {
-        Some(base) => three_way(new.text.layout(), base, sides.saved, sides.new),
-        None => two_way(new.text.layout(), sides.saved, sides.new, choice(args, sides.saved)?),
+    let merge = match base {
+        Some(base) => three_way(new.text.layout(), base.text.flat(), saved.text.flat(), new.text.flat()),
+        None => two_way(new.text.layout(), saved.text.flat(), new.text.flat(), named(args, saved.text.flat())?),
     };
-    let Written { decisions, values, text } = write(merge, &saved.text, &new.text, || call.check())?;
-    let keys = decisions.iter().map(|decision| KeyReport::of(decision, sides, redactor)).collect();
+    let Written { decisions, values, text } = new.text.write(merge, &saved.text, || call.check())?;
+    let known: Vec<&Flat> = [saved, new].into_iter().chain(base).map(|file| file.text.flat()).collect();
+    let redactor = Redactor::new(false, &known);
+    carried.keys = decisions.iter().map(|decision| key_report(decision, files, &redactor)).collect();
     if text.as_bytes() == new.content.bytes {
-        return Ok(Plan { keys, write: None, plan: Vec::new() });
+        return Ok(None);
     }
     let run = call.run_id();
-    let aside = Previous::plan(&new.content.path, &new.content.bytes, |number| match number {
+    let previous = Previous::plan(&new.content.path, &new.content.bytes, |number| match number {
         1 => format!(".before-{run}"),
         more => format!(".before-{run}.{more}"),
     })?;
-    let mut plan = vec![Action::file(&new.content.path, format!("keep as {}", aside.display()))];
-    plan.extend(new.text.differing(&values).iter().map(|path| {
+    carried.plan.extend(new.text.differing(&values).iter().map(|path| {
         let change = match values.get(path) {
             Some(value) => format!("set {} to {}", render(&redactor.path(path)), redactor.value(path, value)),
             None => format!("remove {}", render(&redactor.path(path))),
         };
         Action::file(&new.content.path, change)
     }));
-    Ok(Plan { keys, write: Some((text.into_bytes(), aside)), plan })
+    Ok(Some((text.into_bytes(), previous)))
 }
 
-/// What is carried without a base. Names that the saved copy does not know are told before anything is done.
-fn choice<'a>(args: &'a CarryArgs, saved: &Flat) -> Result<Choice<'a>, Failure> {
+/// The keys that are carried without a base; `None`: all. One that the saved copy does not have is an error before anything is done.
+fn named<'a>(args: &'a CarryArgs, saved: &Flat) -> Result<Option<&'a [String]>, Failure> {
     if let Some(unknown) = args.keys.iter().find(|name| !saved.keys().any(|path| names(name, path))) {
         return Err(Failure::not_found("key_not_found", format!("The saved copy has no key {unknown}."))
-            .hint("svc-confsave diff lists the keys that differ, each as --key wants it in `path`."));
+            .hint("svc-confsave diff lists the keys that differ, each as --key takes it in `path`."));
     }
-    Ok(match (args.all, args.keys.is_empty()) {
-        (true, _) => Choice::All,
-        (false, false) => Choice::Named(&args.keys),
-        (false, true) => Choice::Nothing,
-    })
+    Ok((!args.all).then_some(args.keys.as_slice()))
 }
 
-fn replaced_as_file(args: &CarryArgs, files: &Files, base: Option<&Config>) -> Result<Plan, Failure> {
-    let Files { saved, new, .. } = files;
-    let as_file::AsFile { keys, aside } = as_file::plan(saved, base, new, args.all)?;
-    let Some(aside) = aside else { return Ok(Plan { keys, write: None, plan: Vec::new() }) };
-    let plan = vec![
-        Action::file(&new.content.path, format!("keep as {}", aside.display())),
-        Action::file(&new.content.path, format!("replace by the whole of {}", saved.content.path.display())),
-    ];
-    Ok(Plan { keys, write: Some((saved.content.bytes.clone(), aside)), plan })
-}
-
-fn report(args: &CarryArgs, files: &Files, plan: &Plan, redactor: &Redactor) -> Result<Carried, Failure> {
+/// A `svc.conf` with lines that are not understood is never changed by key: with a base or `--all` the saved file takes its place as a
+/// whole, and the shipped one stays beside it, as package managers do.
+fn as_text(args: &CarryArgs, files: &Files, carried: &mut Carried) -> Result<Write, Failure> {
     let Files { saved, base, new } = files;
-    let count = |outcome| plan.keys.iter().filter(|key| key.outcome == outcome).count() as u64;
-    let (hash, text_diff) = match &plan.write {
-        Some((bytes, _)) => {
-            let Content { path, meta, rights, .. } = &new.content;
-            let content = Content { path: path.clone(), bytes: bytes.clone(), meta: meta.clone(), rights: rights.clone() };
-            let after = Config::read(content, new.text.layout())?;
-            (sha256(bytes), text_diff::unified(side(new), side(&after), redactor))
-        }
-        None => (new.content.sha256(), String::new()),
+    let base_text = base.as_ref().map(|base| base.text.as_str());
+    let (outcome, reason) = match base_text {
+        Some(base) if base == saved.text.as_str() => return Ok(None),
+        _ if saved.text.as_str() == new.text.as_str() => (Outcome::Same, None),
+        None if !args.all => (Outcome::NotCarried, Some(Reason::NotRecognised)),
+        Some(base) if base != new.text.as_str() => (Outcome::Conflict, None),
+        _ => (Outcome::Carried, None),
     };
-    Ok(Carried {
-        saved: saved.report(),
-        new: new.report(),
-        base: match base {
-            Some(base) => BaseUsed::File { file: base.report() },
-            None => BaseUsed::None,
-        },
-        carried_count: count(Outcome::Carried),
-        same_count: count(Outcome::Same),
-        conflict_count: count(Outcome::Conflict),
-        not_carried_count: count(Outcome::NotCarried),
-        keys: plan.keys.clone(),
-        sha256: hash,
-        kept_as: plan.write.as_ref().map(|(_, aside)| aside.display()),
-        text_diff,
-        secrets_shown: args.show_secrets,
-        plan: plan.plan.clone(),
-    })
+    carried.keys.push(whole_file(outcome, reason));
+    if matches!(outcome, Outcome::Same | Outcome::NotCarried) {
+        return Ok(None);
+    }
+    let change = format!("replace by the whole of {}", saved.content.path.display());
+    carried.plan.push(Action::file(&new.content.path, change));
+    Ok(Some((saved.content.bytes.clone(), shipped(&new.content)?)))
+}
+
+fn key_report(decision: &Decision, files: &Files, redactor: &Redactor) -> KeyReport {
+    let Decision { path, outcome, reason } = decision;
+    let value = |file: &Config| file.text.flat().get(path).map(|leaf| redactor.value(path, leaf));
+    let key = redactor.path(path);
+    KeyReport {
+        path: render(&key),
+        key,
+        outcome: *outcome,
+        reason: *reason,
+        saved: value(&files.saved),
+        base: files.base.as_ref().and_then(value),
+        new: value(&files.new),
+    }
+}
+
+/// The report of a file that is not read by key.
+fn whole_file(outcome: Outcome, reason: Option<Reason>) -> KeyReport {
+    KeyReport { key: Path::new(), path: "(the whole file)".to_owned(), outcome, reason, saved: None, base: None, new: None }
+}
+
+/// Warns of what a person must look at.
+fn warn(carried: &Carried, call: &Call) {
+    let list = |wanted: fn(&KeyReport) -> bool| list(carried.keys.iter().filter(|key| wanted(key)));
+    if let Some(keys) = list(|key| key.outcome == Outcome::Conflict) {
+        call.review("conflict", format!("Changed by the operator and by the vendor, the operator's value wins: {keys}."));
+    }
+    if let Some(keys) = list(|key| key.reason.is_some_and(|reason| reason != Reason::NotNamed)) {
+        call.review("not_carried", format!("Customised and not carried, for the reasons in result.keys: {keys}."));
+    }
+    if let Some(keys) = list(|key| key.reason == Some(Reason::NotNamed)) {
+        call.warn("not_named", format!("These differ too and were not named: {keys}."));
+    }
+    if let (Some(previous), true) = (&carried.previous, carried.keys.iter().any(|key| key.key.is_empty())) {
+        let message = format!("A line is not understood, so the whole saved file is in place and the shipped one is {previous}.");
+        call.review("carried_as_a_whole", message);
+    }
+}
+
+/// The first few keys, for a sentence.
+fn list<'a>(keys: impl Iterator<Item = &'a KeyReport>) -> Option<String> {
+    const SHOWN: usize = 10;
+    let paths: Vec<&str> = keys.map(|key| key.path.as_str()).collect();
+    let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
+    let first: Vec<&str> = paths.iter().take(SHOWN).copied().collect();
+    (!paths.is_empty()).then(|| first.join(", ") + &more)
 }

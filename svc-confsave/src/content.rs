@@ -1,16 +1,15 @@
-//! A file read once: its bytes, their hash, and whose it is. What was hashed is what is used.
+//! A file read once: its bytes, their hash, and whose it is. What was hashed is what is used. And a new content in its place:
+//! complete or not at all, its rights kept, what was there before kept beside it.
 
 use std::fs::{self, Metadata};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 use sha2::{Digest, Sha256};
-use svc_step::Failure;
-use svc_step::file::{self, Rights};
-
-use crate::planted;
+use svc_step::file::{self, Existing, Previous, Rights, WholeFile};
+use svc_step::{Call, Failure};
 
 /// No configuration is larger.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -54,18 +53,27 @@ impl Content {
     /// The same of a file whose values come into the configuration: one that somebody else may have planted is refused too (3).
     pub(crate) fn read_own(action: &str, path: &Path) -> Result<Self, Failure> {
         let content = Self::read_no_link(action, path)?;
-        planted::refuse_links(path)?;
-        if content.lies_in_shared_folder() { content.refuse_foreign() } else { Ok(content) }
+        let is_shared = fs::metadata(file::folder_of(path)).is_ok_and(|folder| folder.permissions().mode() & 0o002 != 0);
+        if is_shared && content.meta.uid() != 0 {
+            content.refuse_foreign()?;
+        }
+        Ok(content)
+    }
+
+    /// Refuses a file that somebody else may have planted.
+    pub(crate) fn refuse_foreign(&self) -> Result<(), Failure> {
+        let uid = self.meta.uid();
+        if uid == geteuid().as_raw() {
+            return Ok(());
+        }
+        let owner = self.owner().unwrap_or_else(|| format!("the user number {uid}"));
+        Err(Failure::refused("foreign_file", format!("{} belongs to {owner}.", self.path.display()))
+            .hint("Inspect it; remove it if nobody knows why it is there, or name a file in a folder of your own."))
     }
 
     /// Its hash, in hex.
     pub(crate) fn sha256(&self) -> String {
         sha256(&self.bytes)
-    }
-
-    /// The permission bits.
-    pub(crate) fn mode(&self) -> u32 {
-        self.meta.permissions().mode() & 0o7777
     }
 
     /// The owner's name, where the number has one.
@@ -77,28 +85,63 @@ impl Content {
     pub(crate) fn group(&self) -> Option<String> {
         Group::from_gid(Gid::from_raw(self.meta.gid())).ok().flatten().map(|group| group.name)
     }
-
-    /// Refuses a file that somebody else may have planted: it belongs neither to the caller nor to root.
-    fn refuse_foreign(self) -> Result<Self, Failure> {
-        let uid = self.meta.uid();
-        if uid == 0 || uid == geteuid().as_raw() {
-            return Ok(self);
-        }
-        let owner = self.owner().unwrap_or_else(|| format!("the user number {uid}"));
-        Err(Failure::refused(
-            "foreign_file",
-            format!("{} belongs to {owner} and lies where anybody can put a file.", self.path.display()),
-        )
-        .hint("Look at it; remove it if nobody can say why it is there, or copy it to a folder of your own and name it there."))
-    }
-
-    /// Whether anybody may put files beside it.
-    fn lies_in_shared_folder(&self) -> bool {
-        fs::metadata(file::folder_of(&self.path)).is_ok_and(|folder| folder.permissions().mode() & 0o002 != 0)
-    }
 }
 
 /// A hash in hex.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     file::hex(&Sha256::digest(bytes))
+}
+
+/// Puts `bytes` in the place of `old`, which is kept as `previous`. Nothing is changed on failure.
+pub(crate) fn replace(call: &Call, old: &Content, bytes: &[u8], previous: &Previous) -> Result<(), Failure> {
+    call.check()?;
+    let mut file = WholeFile::create(&old.path, 0o600)?;
+    file.write_all(bytes).map_err(|error| Failure::io("write the configuration", &old.path, &error))?;
+    put(call, &old.path, Some(old), Some(previous), || file.publish(Existing::ReplaceInUse))?;
+    let now = Content::read_no_link("read the configuration back", &old.path)?;
+    if now.bytes == bytes { Ok(()) } else { Err(not_as_written(&old.path)) }
+}
+
+/// Has `publish` put a file at `path`, where `old` is, or nothing, which must be so still. Nothing is changed on failure.
+pub(crate) fn put(
+    call: &Call,
+    path: &Path,
+    old: Option<&Content>,
+    previous: Option<&Previous>,
+    publish: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let untouched = || match old {
+        Some(old) => Content::read_no_link("read the configuration", path).map(|now| now.bytes == old.bytes),
+        None => Ok(!path.exists()),
+    };
+    if !untouched()? {
+        return Err(Failure::refused("config_changed_meanwhile", format!("{} was changed while this call ran.", path.display()))
+            .hint("Find out who writes to it, then run the same command again."));
+    }
+    if let (Some(previous), Some(old)) = (previous, old) {
+        previous.keep(path, &old.bytes)?;
+    }
+    // From here on there is a file more, at least.
+    call.effects().happened();
+    publish().inspect_err(|_| {
+        if untouched().unwrap_or(false) {
+            if let Some(previous) = previous {
+                previous.undo();
+            }
+            call.effects().undone();
+        }
+    })
+}
+
+/// Where a file is kept that the operator's takes the place of: beside it, as package managers do.
+pub(crate) fn shipped(old: &Content) -> Result<Previous, Failure> {
+    Previous::plan(&old.path, &old.bytes, |number| match number {
+        1 => ".svc-new".to_owned(),
+        more => format!(".svc-new.{more}"),
+    })
+}
+
+pub(crate) fn not_as_written(path: &Path) -> Failure {
+    Failure::failed("not_as_written", format!("{} is not as it was written a moment ago.", path.display()))
+        .hint("Find out who writes to it; the file before is beside it.")
 }

@@ -10,8 +10,6 @@ use serde::{Deserialize, Serialize};
 use svc_step::settings::Product;
 use svc_step::{Failure, file};
 
-use crate::save::Saved;
-
 /// How a configuration is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -23,14 +21,9 @@ pub enum Layout {
 }
 
 impl Layout {
-    const BOTH: [Self; 2] = [Self::Yaml, Self::Conf];
-
     /// `svc.yaml` or `svc.conf`.
     pub(crate) fn file_name(self, product: &str) -> String {
-        match self {
-            Self::Yaml => format!("{product}.yaml"),
-            Self::Conf => format!("{product}.conf"),
-        }
+        format!("{product}.{}", if self == Self::Yaml { "yaml" } else { "conf" })
     }
 
     /// Where the file is in an installation directory.
@@ -41,26 +34,14 @@ impl Layout {
         }
     }
 
-    /// The procedure's place for the saved copy.
-    pub(crate) fn saved_path(self, product: &str) -> PathBuf {
-        Path::new("/tmp").join(self.file_name(product))
-    }
-
-    /// What a file's name says, also that of a kept copy such as `svc.yaml.1`; a name that says nothing is of the older one.
-    pub(crate) fn by_name(path: &Path) -> Self {
-        Self::said_by(path).unwrap_or(Self::Conf)
-    }
-
-    /// The same; `None` where the name says nothing.
-    pub(crate) fn said_by(path: &Path) -> Option<Self> {
+    /// What a file's name tells, also that of a kept copy such as `svc.yaml.1`; `None` where it tells nothing.
+    pub(crate) fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        let mut said = name.split('.').skip(1).filter_map(|part| match part {
-            "yaml" | "yml" => Some(Self::Yaml),
-            "conf" => Some(Self::Conf),
-            _ => None,
-        });
-        let first = said.next();
-        if said.any(|other| other == Self::Yaml) { Some(Self::Yaml) } else { first }
+        let parts: Vec<&str> = name.split('.').skip(1).collect();
+        if parts.iter().any(|part| matches!(*part, "yaml" | "yml")) {
+            return Some(Self::Yaml);
+        }
+        parts.contains(&"conf").then_some(Self::Conf)
     }
 }
 
@@ -77,13 +58,12 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Where the configuration is that was saved, unless the caller says it: in the installation that it was saved from, or the very
-    /// file, where that was of neither layout.
-    pub(crate) fn of_saved(&self, saved: Option<&Saved>) -> Self {
+    /// Where the configuration is that was saved from `source`, unless the caller names it: in the same installation, or that very
+    /// file, where it was of neither layout.
+    pub(crate) fn of_saved(&self, source: &Path, layout: Layout) -> Self {
         let mut config = self.clone();
-        if let (Some(saved), None, None) = (saved, &self.config, &self.product.install_dir) {
-            let source = Path::new(&saved.source);
-            let inside = saved.layout.path_in(self.product.name());
+        if self.config.is_none() && self.product.install_dir.is_none() {
+            let inside = layout.path_in(self.product.name());
             if source.ends_with(&inside) {
                 config.product.install_dir = source.ancestors().nth(inside.components().count()).map(PathBuf::from);
             } else {
@@ -110,41 +90,30 @@ impl ConfigArgs {
     /// # Errors
     /// There is one of each layout and nothing to prefer (3), or none (4).
     pub(crate) fn find(&self, prefer: Option<Layout>) -> Result<(PathBuf, Layout), Failure> {
-        if let Some(config) = &self.config {
-            let path = file::absolute(config)?;
-            let layout = self.layout.unwrap_or_else(|| Layout::by_name(&path));
-            return if present(&path)? { Ok((path, layout)) } else { Err(no_config(&path.display().to_string())) };
-        }
-        let folder = file::absolute(&self.product.install_dir())?;
-        let name = self.product.name();
-        let mut found = Vec::new();
-        for layout in Layout::BOTH.into_iter().filter(|layout| self.layout.is_none_or(|wanted| wanted == *layout)) {
-            let path = folder.join(layout.path_in(name));
+        let layouts = match (self.layout, &self.config) {
+            (Some(layout), _) => vec![layout],
+            (None, Some(config)) => vec![Layout::of_name(config).unwrap_or(Layout::Conf)],
+            (None, None) => vec![Layout::Yaml, Layout::Conf],
+        };
+        let (mut places, mut found) = (Vec::new(), Vec::new());
+        for layout in layouts {
+            let path = self.place(layout)?;
+            places.push(path.display().to_string());
             if present(&path)? {
                 found.push((path, layout));
             }
         }
-        if let (2.., Some(prefer)) = (found.len(), prefer) {
-            found.retain(|(_, layout)| *layout == prefer);
+        if found.len() > 1 {
+            let message = format!("Both layouts of the configuration exist: {}.", places.join(" and "));
+            let both = Failure::refused("config_in_both_layouts", message)
+                .hint("Pass --layout yaml for the newer one or --layout conf for the older one.");
+            return found.into_iter().find(|(_, layout)| Some(*layout) == prefer).ok_or(both);
         }
-        match found.len() {
-            0 | 1 => found.pop().ok_or_else(|| {
-                let wanted = Layout::BOTH.into_iter().filter(|layout| self.layout.is_none_or(|wanted| wanted == *layout));
-                let paths: Vec<String> = wanted.map(|layout| folder.join(layout.path_in(name)).display().to_string()).collect();
-                no_config(&paths.join(" nor "))
-            }),
-            _ => Err(Failure::refused(
-                "config_in_both_layouts",
-                format!("{} has a configuration file of either layout, and nothing says which one is meant.", folder.display()),
-            )
-            .hint("Say --layout yaml for the newer one or --layout conf for the older one.")),
-        }
+        found.pop().ok_or_else(|| {
+            Failure::not_found("config_not_found", format!("There is no configuration file at {}.", places.join(" nor ")))
+                .hint("Name the installation with --install-dir (SVC_INSTALL_DIR), or the file with --config (SVC_CONFIG_FILE).")
+        })
     }
-}
-
-fn no_config(paths: &str) -> Failure {
-    Failure::not_found("config_not_found", format!("There is no configuration file at {paths}."))
-        .hint("Name the installation with --install-dir (SVC_INSTALL_DIR), or the file with --config (SVC_CONFIG_FILE).")
 }
 
 /// Whether something is there, a dangling link too. A folder that may not be searched is no answer.
@@ -153,31 +122,5 @@ pub(crate) fn present(path: &Path) -> Result<bool, Failure> {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
         Err(error) => Err(Failure::io("look for the configuration file", path, &error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_derive_from_the_products_name() {
-        assert_eq!(Layout::Yaml.path_in("acme"), Path::new("config/acme/acme.yaml"));
-        assert_eq!(Layout::Conf.path_in("acme"), Path::new("conf/acme.conf"));
-        assert_eq!(Layout::Yaml.saved_path("svc"), Path::new("/tmp/svc.yaml"));
-    }
-
-    #[test]
-    fn the_layout_of_a_named_file_is_what_its_name_says() {
-        for (name, layout) in [
-            ("/tmp/svc.yaml", Layout::Yaml),
-            ("svc.yaml.1", Layout::Yaml),
-            ("a/svc.YML", Layout::Yaml),
-            ("svc.conf", Layout::Conf),
-            ("svc.conf.before-20261120t020003z-hand", Layout::Conf),
-            ("yaml", Layout::Conf),
-        ] {
-            assert_eq!(Layout::by_name(Path::new(name)), layout, "{name}");
-        }
     }
 }

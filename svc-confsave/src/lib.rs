@@ -1,54 +1,39 @@
 //! The service's configuration: saved before its installation is replaced, compared with the new one, put
 //! back, or its customisations carried over (procedure, sections 2.5 and 9.3, steps 3 and 6).
 //!
-//! A configuration of either layout is read as a [`text`], flattened to leaves by key path ([`tree`]), merged as such ([`merge`]),
-//! and written back onto the new file's own text ([`mod@write`]), so that everything that no change touches keeps its bytes. These are
-//! pure functions, and their laws are held by `tests/laws`. What reads and writes files is around them: `layout`, `content`,
-//! `saved` find and read, `replace` and `restore` write; `redact` and `hidden` keep secrets out of what is shown.
+//! Each step is a file that reads from top to bottom: `save`, `restore`, `diff`, `carry`. A configuration of either layout is read as
+//! a [`text`] (`yaml` and `lines` read and edit one format each), flattened to leaves by key path ([`tree`]), merged as such
+//! ([`merge`]), and written onto the new file's own text, so that everything that no change touches keeps its bytes. These are pure
+//! functions, and their laws are held by `tests/laws`. `layout` finds the configuration, `saved` the saved copy, `content` reads and
+//! replaces files; `redact` keeps secrets out of what is shown.
 
-mod as_file;
-mod carried;
 mod carry;
-mod config;
 mod content;
-mod cross;
 mod diff;
-mod edit;
-mod edit_yaml;
-mod flow;
-mod hidden;
-mod key;
 mod layout;
 mod lines;
 pub mod merge;
-mod planted;
 mod redact;
-mod replace;
 mod restore;
 mod save;
 mod saved;
 pub mod text;
-mod text_diff;
-mod text_secrets;
 pub mod tree;
-pub mod write;
 mod yaml;
 
 use clap::{Parser, Subcommand};
-use schemars::Schema;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
+use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
-pub use carried::{BaseUsed, Carried};
-pub use carry::CarryArgs;
-pub use config::ConfigFile;
+pub use carry::{Carried, CarryArgs, KeyReport};
 pub use diff::{Diff, DiffArgs, Difference};
-pub use key::{KeyReport, Outcome};
 pub use layout::Layout;
 pub use restore::{RestoreArgs, Restored};
-pub use save::{SaveArgs, Saved};
-pub use text::Format;
+pub use save::SaveArgs;
+pub use saved::Saved;
+pub use text::{ConfigFile, Format};
 
 /// The service's configuration: save it, compare a new one with the saved copy, put it back, carry customisations over
 #[derive(Debug, Parser)]
@@ -88,6 +73,10 @@ impl Tool for Cli {
         &self.common
     }
 
+    fn schemas() -> Schemas {
+        Schemas::of(Self::NAME).step::<Saved>("save").step::<Diff>("diff").step::<Restored>("restore").step::<Carried>("carry")
+    }
+
     fn run(self, call: &Call) -> Finished {
         match self.step {
             Step::Save(args) => call.step("save", args.dry.dry_run, |call| save::run(&args, call)),
@@ -102,15 +91,4 @@ impl Tool for Cli {
 #[must_use]
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
-}
-
-/// The JSON Schema of each step's document, by the step's name.
-#[must_use]
-pub fn schemas() -> Vec<(String, Schema)> {
-    vec![
-        svc_step::schema::of::<Saved>(Cli::NAME, "save"),
-        svc_step::schema::of::<Diff>(Cli::NAME, "diff"),
-        svc_step::schema::of::<Restored>(Cli::NAME, "restore"),
-        svc_step::schema::of::<Carried>(Cli::NAME, "carry"),
-    ]
 }

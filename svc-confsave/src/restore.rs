@@ -15,12 +15,9 @@ use svc_step::file::{self, Existing, Previous, Rights, WholeFile};
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, StepResult};
 
-use crate::content::Content;
+use crate::content::{Content, not_as_written, put, shipped};
 use crate::layout::{ConfigArgs, Layout, present};
-use crate::planted;
-use crate::replace::{not_as_written, put, shipped};
-use crate::save::Saved;
-use crate::saved::{Copy, SavedArgs};
+use crate::saved::{Copy, Saved, SavedArgs};
 
 /// Arguments of `svc-confsave restore`.
 #[derive(Debug, clap::Args)]
@@ -48,34 +45,25 @@ pub struct Restored {
     /// The size of both.
     pub size_bytes: u64,
     /// Where the file of other content that was there before, the shipped one, is kept; `null` where there was none.
-    pub kept_as: Option<String>,
+    pub previous: Option<String>,
     /// What is done; empty where it was so already.
     pub plan: Vec<Action>,
 }
 
-/// What a save has recorded of the file: owner, group, mode and ACL. (Its other attributes come from the file in place.)
-#[derive(Debug)]
-struct Recorded {
-    uid: u32,
-    gid: u32,
-    mode: u32,
-    acl: Option<Vec<u8>>,
-}
+/// What a save has recorded of a file: owner, group, mode and ACL. (Its other attributes come from the file in place.)
+type Recorded = (u32, u32, u32, Option<Vec<u8>>);
 
-impl Recorded {
-    /// By name where this host has the name, since a service that is installed again may have another number.
-    fn of(saved: &Saved) -> Result<Self, Failure> {
-        let user = saved.owner.as_deref().and_then(|name| User::from_name(name).ok().flatten());
-        let group = saved.group.as_deref().and_then(|name| Group::from_name(name).ok().flatten());
-        let mode = u32::from_str_radix(&saved.mode, 8).ok().filter(|mode| *mode <= 0o7777);
-        let acl = saved.acl.as_deref().map(|acl| of_hex(acl).ok_or("acl")).transpose();
-        let (mode, acl) = mode.ok_or("mode").and_then(|mode| Ok((mode, acl?))).map_err(|field| {
-            Failure::invalid("saved_altered", format!("The --from document says nothing that is a file's {field}."))
-                .hint("Hand over the document as svc-confsave save has printed it.")
-        })?;
-        let (uid, gid) = (user.map_or(saved.uid, |user| user.uid.as_raw()), group.map_or(saved.gid, |group| group.gid.as_raw()));
-        Ok(Self { uid, gid, mode, acl })
-    }
+/// Owner and group by name where this host has the name, since a service that is installed again may have another number.
+fn recorded(saved: &Saved) -> Result<Recorded, Failure> {
+    let user = saved.owner.as_deref().and_then(|name| User::from_name(name).ok().flatten());
+    let group = saved.group.as_deref().and_then(|name| Group::from_name(name).ok().flatten());
+    let mode = u32::from_str_radix(&saved.mode, 8).ok().filter(|mode| *mode <= 0o7777);
+    let acl = saved.acl.as_deref().map_or(Some(None), |acl| of_hex(acl).map(Some));
+    let Some((mode, acl)) = mode.zip(acl) else {
+        return Err(Failure::invalid("saved_changed", "The --from document has a mode or an ACL that is none.")
+            .hint("Pass the document as svc-confsave save has printed it."));
+    };
+    Ok((user.map_or(saved.uid, |user| user.uid.as_raw()), group.map_or(saved.gid, |group| group.gid.as_raw()), mode, acl))
 }
 
 fn of_hex(text: &str) -> Option<Vec<u8>> {
@@ -83,12 +71,12 @@ fn of_hex(text: &str) -> Option<Vec<u8>> {
     if text.len().is_multiple_of(2) { pairs.collect() } else { None }
 }
 
-/// What a file is to have: what was recorded, else what the one in place has. One of which nobody knows is private. `new` is what a
-/// new file has of its folder.
+/// The rights that a file gets: those recorded, else those of the one in place, else it is private. `new` are what a new file gets
+/// from its folder.
 fn wanted(recorded: Option<&Recorded>, now: Option<&Rights>, new: &Rights) -> Rights {
     let base = now.unwrap_or(new).clone();
     match (recorded, now) {
-        (Some(Recorded { uid, gid, mode, acl }), _) => base.owned_by(*uid, *gid, *mode, acl.clone()),
+        (Some((uid, gid, mode, acl)), _) => base.owned_by(*uid, *gid, *mode, acl.clone()),
         (None, Some(_)) => base,
         (None, None) => base.owned_by(new.uid(), new.gid(), 0o600, None),
     }
@@ -110,10 +98,9 @@ struct Plan<'a> {
 }
 
 pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
-    let copy = args.saved.copy(call, &args.config)?;
+    let (copy, config) = args.saved.copy(call, &args.config)?;
     let layout = args.config.layout.unwrap_or(copy.layout);
-    let place = args.config.of_saved(copy.saved.as_ref()).place(layout)?;
-    planted::refuse_links(&place)?;
+    let place = config.place(layout)?;
     let _lock = Lock::unless_dry(call, "file", &place.display().to_string(), args.dry.dry_run)?;
     let plan = plan(&copy, &place)?;
     let restored = Restored {
@@ -122,29 +109,27 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
         path: place.display().to_string(),
         sha256: copy.content.sha256(),
         size_bytes: copy.content.bytes.len() as u64,
-        kept_as: plan.previous.as_ref().map(Previous::display),
+        previous: plan.previous.as_ref().map(Previous::display),
         plan: plan.actions.clone(),
     };
     if args.dry.dry_run {
-        plan.prove()?;
+        plan.try_to_write()?;
     } else if !plan.actions.is_empty() {
         call.check()?;
         plan.act(call, &place).map_err(|failure| call.stopped(failure, restored.clone()))?;
     }
     let was_link = copy.saved.as_ref().and_then(|saved| saved.link.as_deref());
     if let (Some(link), None, false) = (was_link, &plan.link, place.is_symlink()) {
-        let what = format!(
-            "{} was a link to {link}, which does not hold what was saved: it is a file with the saved bytes now.",
-            restored.path
-        );
-        call.review("link_not_restored", what);
+        let message =
+            format!("{} was a link to {link}, whose file has changed: it is a file with the saved bytes now.", restored.path);
+        call.review("link_not_restored", message);
     }
     Ok(restored)
 }
 
 fn plan<'a>(copy: &'a Copy, place: &Path) -> Result<Plan<'a>, Failure> {
-    let action = "look at the configuration";
-    let recorded = copy.saved.as_ref().map(Recorded::of).transpose()?;
+    let action = "read the configuration";
+    let recorded = copy.saved.as_ref().map(recorded).transpose()?;
     // A link that leads nowhere is no file, and one is put in its place.
     let path = if place.exists() && place.is_symlink() {
         fs::canonicalize(place).map_err(|error| Failure::io(action, place, &error))?
@@ -182,9 +167,8 @@ impl Plan<'_> {
         file.sync_all().map_err(fault)
     }
 
-    /// Shows in a dry run that the file can be written, by writing one without a name in its folder, or in that where its folder is to
-    /// be made.
-    fn prove(&self) -> Result<(), Failure> {
+    /// Writes a nameless file in the folder, or in that where the folder is to be made: a dry run finds what prevents it.
+    fn try_to_write(&self) -> Result<(), Failure> {
         let fault = |error: io::Error| Failure::io("write the configuration", &self.path, &error);
         let folder = self.path.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
         self.fill(&mut tempfile::tempfile_in(folder).map_err(fault)?)?;
@@ -198,19 +182,14 @@ impl Plan<'_> {
     fn act(&self, call: &Call, place: &Path) -> Result<(), Failure> {
         let folder = file::folder_of(&self.path);
         fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
-        let file = match &self.link {
-            Some(_) => None,
-            None => {
-                let mut file = WholeFile::create(&self.path, 0o600)?;
-                self.fill(file.file())?;
-                Some(file)
-            }
-        };
-        put(call, &self.path, self.old.as_ref(), self.previous.as_ref(), || match (file, &self.link) {
-            (Some(file), _) => file.publish(Existing::Replace),
-            (None, Some(link)) => make_link(link, &self.path),
-            (None, None) => Ok(()),
-        })?;
+        let (old, previous) = (self.old.as_ref(), self.previous.as_ref());
+        if let Some(link) = &self.link {
+            put(call, &self.path, old, previous, || make_link(link, &self.path))?;
+        } else {
+            let mut file = WholeFile::create(&self.path, 0o600)?;
+            self.fill(file.file())?;
+            put(call, &self.path, old, previous, || file.publish(Existing::Replace))?;
+        }
         let now = Content::read("read the configuration back", place)?;
         if now.bytes == self.copy.content.bytes { Ok(()) } else { Err(not_as_written(place)) }
     }

@@ -1,7 +1,5 @@
-//! A configuration as a tree of raw scalars, and as leaves by key path.
-//!
-//! Scalars are compared by their text and by whether a reader may take them for anything but a string, never by typed
-//! values: readers of YAML 1.1 and 1.2 disagree about `no` and `010`.
+//! A configuration as a tree of raw scalars, and as leaves by key path. Scalars are compared by their text and by whether a parser
+//! may take them for anything but a string, never by typed values: parsers of YAML 1.1 and 1.2 disagree about `no` and `010`.
 
 use std::collections::BTreeSet;
 
@@ -57,12 +55,6 @@ impl Tree {
         Self::Scalar(Scalar { text: text.to_owned(), typed: may_be_typed(text), tag: None })
     }
 
-    /// A value that is a string for every reader.
-    #[must_use]
-    pub fn string(text: &str) -> Self {
-        Self::Scalar(Scalar { text: text.to_owned(), typed: false, tag: None })
-    }
-
     /// A group without a tag.
     #[must_use]
     pub const fn group(entries: IndexMap<String, Self>) -> Self {
@@ -70,8 +62,7 @@ impl Tree {
     }
 
     /// The text of a single value.
-    #[must_use]
-    pub fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Scalar(scalar) => Some(&scalar.text),
             _ => None,
@@ -79,8 +70,7 @@ impl Tree {
     }
 
     /// As documents have it: text, lists and objects of text; `*a.b` for what refers to a group.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Scalar(scalar) => Value::String(scalar.text.clone()),
             Self::List { items, .. } => items.iter().map(Self::to_json).collect(),
@@ -90,53 +80,44 @@ impl Tree {
     }
 
     /// The count of its nodes, and how deep it goes.
-    #[must_use]
-    pub fn measure(&self) -> (usize, usize) {
-        let of = |inner: &mut dyn Iterator<Item = &Self>| {
-            let (nodes, depth) = inner
-                .map(Self::measure)
-                .fold((0_usize, 0), |(nodes, depth), (more, deep)| (nodes.saturating_add(more), depth.max(deep)));
-            (nodes.saturating_add(1), depth + 1)
+    pub(crate) fn measure(&self) -> (usize, usize) {
+        let add = |(nodes, depth): (usize, usize), inner: &Self| {
+            let (more, deep) = inner.measure();
+            (nodes.saturating_add(more), depth.max(deep + 1))
         };
         match self {
             Self::Scalar(_) | Self::Alias(_) => (1, 1),
-            Self::List { items, .. } => of(&mut items.iter()),
-            Self::Map { entries, .. } => of(&mut entries.values()),
+            Self::List { items, .. } => items.iter().fold((1, 1), add),
+            Self::Map { entries, .. } => entries.values().fold((1, 1), add),
         }
     }
 }
 
-/// Whether an unquoted scalar may be read as something else than a string, by a reader of YAML 1.1 or 1.2. In doubt, yes.
-#[must_use]
-pub fn may_be_typed(text: &str) -> bool {
+/// Whether an unquoted scalar may be read as something else than a string, by a reader of YAML 1.1 or 1.2. If unsure, yes.
+pub(crate) fn may_be_typed(text: &str) -> bool {
     let word = text.to_ascii_lowercase();
     text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.'))
         || matches!(word.as_str(), "" | "~" | "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n" | "=" | "<<")
 }
 
-/// The leaves of a tree: everything but groups that hold something and carry no tag.
+/// The leaves of a tree: everything but groups that hold something and carry no tag. An empty root has none.
 #[must_use]
 pub fn flatten(tree: &Tree) -> Flat {
     let mut flat = Flat::new();
-    match tree {
-        Tree::Map { tag: None, entries } if entries.is_empty() => {}
-        _ => walk(tree, &mut Vec::new(), &mut flat),
-    }
+    walk(tree, &mut Vec::new(), &mut flat);
     flat
 }
 
 fn walk(tree: &Tree, path: &mut Path, flat: &mut Flat) {
     match tree {
-        Tree::Map { tag: None, entries } if !entries.is_empty() => {
+        Tree::Map { tag: None, entries } if !entries.is_empty() || path.is_empty() => {
             for (key, value) in entries {
                 path.push(key.clone());
                 walk(value, path, flat);
                 path.pop();
             }
         }
-        leaf => {
-            flat.insert(path.clone(), leaf.clone());
-        }
+        leaf => drop(flat.insert(path.clone(), leaf.clone())),
     }
 }
 
@@ -146,16 +127,14 @@ pub(crate) fn above(path: &[String]) -> impl Iterator<Item = &[String]> {
 }
 
 /// A path for people: `a.b.c`, keys that would be misread in double quotes.
-#[must_use]
-pub fn render(path: &[String]) -> String {
+pub(crate) fn render(path: &[String]) -> String {
     let odd = |key: &str| key.is_empty() || key.contains(|c: char| c == '.' || c == '"' || c.is_whitespace() || c.is_control());
     let shown: Vec<String> = path.iter().map(|key| if odd(key) { format!("{key:?}") } else { key.clone() }).collect();
     shown.join(".")
 }
 
 /// Whether what an operator typed names this path, or a group that it is in. Quotes may be left out.
-#[must_use]
-pub fn names(typed: &str, path: &[String]) -> bool {
+pub(crate) fn names(typed: &str, path: &[String]) -> bool {
     (1..=path.len()).filter_map(|count| path.get(..count)).any(|head| render(head) == typed || head.join(".") == typed)
 }
 
@@ -176,8 +155,7 @@ impl Paths {
     }
 
     /// Whether a value stands where `path` needs a group.
-    #[must_use]
-    pub fn value_above(&self, path: &[String]) -> bool {
+    pub(crate) fn value_above(&self, path: &[String]) -> bool {
         self.has_groups && above(path).any(|head| self.paths.contains(head))
     }
 
@@ -190,54 +168,7 @@ impl Paths {
     }
 
     /// Whether `path` itself is there, as a value or a group.
-    #[must_use]
-    pub fn holds(&self, path: &Path) -> bool {
+    pub(crate) fn holds(&self, path: &Path) -> bool {
         self.paths.contains(path) || self.values_below(path)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn path(keys: &[&str]) -> Path {
-        keys.iter().map(|&key| key.to_owned()).collect()
-    }
-
-    #[test]
-    fn keys_with_dots_are_told_from_nested_ones() {
-        assert_eq!(render(&path(&["a", "b", "c"])), "a.b.c");
-        assert_eq!(render(&path(&["cluster.name", "x"])), "\"cluster.name\".x");
-        assert_eq!(render(&path(&[""])), "\"\"");
-    }
-
-    #[test]
-    fn a_typed_name_means_the_key_itself_or_its_group() {
-        let deep = path(&["log", "file", "path"]);
-        for yes in ["log", "log.file", "log.file.path"] {
-            assert!(names(yes, &deep), "{yes}");
-        }
-        for no in ["lo", "file", "log.file.path.x", "", "log."] {
-            assert!(!names(no, &deep), "{no}");
-        }
-        assert!(names("cluster.name", &path(&["cluster.name"])));
-    }
-
-    #[test]
-    fn what_stands_above_and_below_a_path_is_found() {
-        let flat: Flat = [(path(&["a", "b"]), Tree::plain("1")), (path(&["ab"]), Tree::plain("2"))].into_iter().collect();
-        let paths = Paths::of(Layout::Yaml, &flat);
-        assert!(paths.values_below(&path(&["a"])));
-        assert!(!paths.values_below(&path(&["ab"])));
-        assert!(paths.value_above(&path(&["a", "b", "c"])));
-        assert!(!paths.value_above(&path(&["a", "b"])));
-    }
-
-    #[test]
-    fn words_that_readers_disagree_about_are_not_the_strings_of_the_same_letters() {
-        for text in ["no", "010", "1_000", "~", "", "2026-11-20", ".inf", "-1", "On"] {
-            assert_ne!(Tree::plain(text), Tree::string(text), "{text}");
-        }
-        assert_eq!(Tree::plain("info"), Tree::string("info"));
     }
 }

@@ -3,7 +3,6 @@
 mod complete;
 mod encoding;
 pub mod lexer;
-mod sql;
 pub mod tokens;
 
-pub use self::complete::{Dump, Examiner, INTERNAL_OPTION, TableRows, incomplete, major};
+pub use self::complete::{Contents, Dump, Examiner, TableRows, incomplete, major};

@@ -1,6 +1,6 @@
 //! Compressed dumps: the methods, and how a file tells that it is compressed.
 //!
-//! What is written here is a row of frames (zstd) or members (gzip), each of so much text, whole in itself and with a checksum of
+//! What is written here is a row of frames (zstd) or members (gzip), each of so much text, complete in itself and with a checksum of
 //! its own. Both formats allow it, and every reader of them takes it for one file; but a dump that is made so can be read from
 //! any place on, which loading over several connections needs.
 
@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use svc_step::file;
 use zstd::stream::read::Decoder;
-use zstd::zstd_safe::{CParameter, compress_bound};
 
 /// How much text is compressed as one piece: enough that little of the compression is lost, and little enough that reading a
 /// small table in the middle of a dump costs a millisecond.
@@ -66,78 +65,72 @@ const ZSTD_LEVEL: i32 = 3;
 /// Less than its default, since it is the slow one of the two anyway, and pg_dump is not to wait for it.
 const GZIP_LEVEL: u32 = 3;
 
-/// Compresses what is written to it into `out`.
+/// Hashes SQL, and writes it into `out`: as it is, or compressed.
 pub(crate) struct Packer<W> {
     out: W,
-    compression: Compression,
-    encoder: Encoder,
+    compression: Option<Compression>,
+    text_hash: Sha256,
     text: Vec<u8>,
-    frame: Vec<u8>,
     hash: Sha256,
     size: u64,
 }
 
-enum Encoder {
-    Zstd(Box<zstd::bulk::Compressor<'static>>),
-    Gzip,
+pub(crate) struct Written {
+    /// The SHA-256 of the SQL, in hex.
+    pub(crate) text_sha256: String,
+    /// The file, if it is compressed; else it is the SQL.
+    pub(crate) packed: Option<Packed>,
 }
 
 impl<W: Write> Packer<W> {
-    pub(crate) fn new(compression: Compression, out: W) -> io::Result<Self> {
-        let encoder = match compression {
-            Compression::Zstd => {
-                let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL)?;
-                compressor.set_parameter(CParameter::ChecksumFlag(true))?;
-                Encoder::Zstd(Box::new(compressor))
+    pub(crate) fn new(compression: Option<Compression>, out: W) -> Self {
+        Self { out, compression, text_hash: Sha256::new(), text: Vec::new(), hash: Sha256::new(), size: 0 }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.text_hash.update(bytes);
+        let Some(compression) = self.compression else { return self.out.write_all(bytes) };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (taken, after) = rest.split_at_checked(FRAME - self.text.len()).unwrap_or((rest, &[]));
+            self.text.extend_from_slice(taken);
+            if self.text.len() == FRAME {
+                self.frame(compression)?;
             }
-            Compression::Gzip => Encoder::Gzip,
-        };
-        let text = Vec::with_capacity(FRAME);
-        Ok(Self { out, compression, encoder, text, frame: Vec::new(), hash: Sha256::new(), size: 0 })
+            rest = after;
+        }
+        Ok(())
     }
 
     /// All text was written; the last frame goes out.
-    pub(crate) fn finish(mut self) -> io::Result<Packed> {
-        self.frame()?;
-        self.out.flush()?;
-        Ok(Packed { compression: self.compression, size_bytes: self.size, sha256: file::hex(&self.hash.finalize()) })
+    pub(crate) fn finish(mut self) -> io::Result<Written> {
+        if let Some(compression) = self.compression.filter(|_| !self.text.is_empty()) {
+            self.frame(compression)?;
+        }
+        let sha256 = file::hex(&self.hash.finalize());
+        let packed = self.compression.map(|compression| Packed { compression, size_bytes: self.size, sha256 });
+        Ok(Written { text_sha256: file::hex(&self.text_hash.finalize()), packed })
     }
 
-    fn frame(&mut self) -> io::Result<()> {
-        if self.text.is_empty() {
-            return Ok(());
-        }
-        self.frame.clear();
-        match &mut self.encoder {
-            Encoder::Zstd(compressor) => {
-                self.frame.reserve(compress_bound(self.text.len()));
-                compressor.compress_to_buffer(&self.text, &mut self.frame)?;
-            }
-            Encoder::Gzip => {
-                let mut encoder = GzEncoder::new(std::mem::take(&mut self.frame), flate2::Compression::new(GZIP_LEVEL));
+    fn frame(&mut self, compression: Compression) -> io::Result<()> {
+        let frame = match compression {
+            Compression::Zstd => {
+                let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
+                encoder.include_checksum(true)?;
+                encoder.set_pledged_src_size(Some(self.text.len() as u64))?;
                 encoder.write_all(&self.text)?;
-                self.frame = encoder.finish()?;
+                encoder.finish()?
             }
-        }
+            Compression::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::new(GZIP_LEVEL));
+                encoder.write_all(&self.text)?;
+                encoder.finish()?
+            }
+        };
         self.text.clear();
-        self.hash.update(&self.frame);
-        self.size += self.frame.len() as u64;
-        self.out.write_all(&self.frame)
-    }
-}
-
-impl<W: Write> Write for Packer<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let (taken, _) = bytes.split_at_checked(FRAME - self.text.len()).unwrap_or((bytes, &[]));
-        self.text.extend_from_slice(taken);
-        if self.text.len() == FRAME {
-            self.frame()?;
-        }
-        Ok(taken.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.hash.update(&frame);
+        self.size += frame.len() as u64;
+        self.out.write_all(&frame)
     }
 }
 
@@ -147,52 +140,22 @@ const CHUNK: usize = 256 * 1024;
 /// their places.
 const SMALLEST: u64 = 256 * 1024;
 
-/// A file from some place on, whoever else reads it.
+/// A file from some place on, whoever else reads it; it is hashed on the way where that is wanted.
 #[derive(Debug)]
-pub(crate) struct Onward<'a> {
+struct Onward<'a> {
     file: &'a File,
     at: u64,
-}
-
-impl<'a> Onward<'a> {
-    pub(crate) const fn from(file: &'a File, at: u64) -> Self {
-        Self { file, at }
-    }
+    hash: Option<Sha256>,
 }
 
 impl Read for Onward<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.file.read_at(buffer, self.at)?;
         self.at += size as u64;
-        Ok(size)
-    }
-}
-
-struct Tally<'a> {
-    input: BufReader<Onward<'a>>,
-    hash: Option<Sha256>,
-    at: u64,
-}
-
-impl Read for Tally<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let size = self.fill_buf()?.read(buffer)?;
-        self.consume(size);
-        Ok(size)
-    }
-}
-
-impl BufRead for Tally<'_> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.input.fill_buf()
-    }
-
-    fn consume(&mut self, size: usize) {
         if let Some(hash) = &mut self.hash {
-            hash.update(self.input.buffer().get(..size).unwrap_or_default());
+            hash.update(buffer.get(..size).unwrap_or_default());
         }
-        self.at += size as u64;
-        self.input.consume(size);
+        Ok(size)
     }
 }
 
@@ -203,78 +166,83 @@ pub(crate) struct Start {
     pub(crate) file: u64,
 }
 
+/// The text of a file.
 pub(crate) struct Frames<'a> {
-    compression: Compression,
+    /// `None`: it is plain.
+    compression: Option<Compression>,
     state: State<'a>,
     text: u64,
     starts: Vec<Start>,
 }
 
+type Input<'a> = BufReader<Onward<'a>>;
+
 enum State<'a> {
-    Between(Tally<'a>),
-    Zstd(Decoder<'static, Tally<'a>>),
-    Gzip(Box<GzDecoder<Tally<'a>>>),
+    Between(Input<'a>),
+    Zstd(Decoder<'static, Input<'a>>),
+    Gzip(Box<GzDecoder<Input<'a>>>),
     Lost,
 }
 
 impl<'a> Frames<'a> {
-    /// The text of the frames from that place of the file on; the file is hashed on the way where that is wanted.
-    pub(crate) fn from(compression: Compression, file: &'a File, at: u64, hashed: bool) -> Self {
-        let input = BufReader::with_capacity(CHUNK, Onward::from(file, at));
-        let tally = Tally { input, hash: hashed.then(Sha256::new), at };
-        Self { compression, state: State::Between(tally), text: 0, starts: Vec::new() }
+    /// The text of the frames from that place of the file on.
+    pub(crate) fn from(compression: Option<Compression>, file: &'a File, at: u64, hashed: bool) -> Self {
+        let onward = Onward { file, at, hash: hashed.then(Sha256::new) };
+        let state = State::Between(BufReader::with_capacity(CHUNK, onward));
+        Self { compression, state, text: 0, starts: Vec::new() }
     }
 
     /// Reads the rest of the file, whatever it holds; its size, its hash and where its frames begin.
     pub(crate) fn finish(self) -> io::Result<(u64, String, Vec<Start>)> {
-        let mut tally = match self.state {
-            State::Between(tally) => tally,
+        let input = match self.state {
+            State::Between(input) => input,
             State::Zstd(decoder) => decoder.finish(),
             State::Gzip(decoder) => decoder.into_inner(),
             State::Lost => return Err(io::ErrorKind::OutOfMemory.into()),
         };
-        io::copy(&mut tally, &mut io::sink())?;
-        let hash = tally.hash.map(|hash| file::hex(&hash.finalize()));
-        Ok((tally.at, hash.unwrap_or_default(), self.starts))
+        let mut rest = input.into_inner();
+        io::copy(&mut rest, &mut io::sink())?;
+        let hash = rest.hash.map(|hash| file::hex(&hash.finalize()));
+        Ok((rest.at, hash.unwrap_or_default(), self.starts))
     }
 
-    fn begin(&mut self, tally: Tally<'a>) -> io::Result<()> {
-        let start = Start { text: self.text, file: tally.at };
+    fn begin(&mut self, compression: Compression, input: Input<'a>) -> io::Result<State<'a>> {
+        let start = Start { text: self.text, file: input.get_ref().at - input.buffer().len() as u64 };
         if self.starts.last().is_none_or(|last| start.text - last.text >= SMALLEST) {
             self.starts.push(start);
         }
-        self.state = match self.compression {
-            Compression::Zstd => State::Zstd(Decoder::with_buffer(tally)?.single_frame()),
-            Compression::Gzip => State::Gzip(Box::new(GzDecoder::new(tally))),
-        };
-        Ok(())
+        Ok(match compression {
+            Compression::Zstd => State::Zstd(Decoder::with_buffer(input)?.single_frame()),
+            Compression::Gzip => State::Gzip(Box::new(GzDecoder::new(input))),
+        })
     }
 }
 
 impl Read for Frames<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let size = match &mut self.state {
-                State::Between(tally) => {
-                    if tally.fill_buf()?.is_empty() {
+            let size = match (&mut self.state, self.compression) {
+                (State::Between(input), None) => return input.read(buffer),
+                (State::Between(input), Some(_)) => {
+                    if input.fill_buf()?.is_empty() {
                         return Ok(0);
                     }
                     0
                 }
-                State::Zstd(decoder) => decoder.read(buffer)?,
-                State::Gzip(decoder) => decoder.read(buffer)?,
-                State::Lost => return Err(io::ErrorKind::OutOfMemory.into()),
+                (State::Zstd(decoder), _) => decoder.read(buffer)?,
+                (State::Gzip(decoder), _) => decoder.read(buffer)?,
+                (State::Lost, _) => return Err(io::ErrorKind::OutOfMemory.into()),
             };
             if size > 0 || buffer.is_empty() {
                 self.text += size as u64;
                 return Ok(size);
             }
-            match std::mem::replace(&mut self.state, State::Lost) {
-                State::Between(tally) => self.begin(tally)?,
-                State::Zstd(decoder) => self.state = State::Between(decoder.finish()),
-                State::Gzip(decoder) => self.state = State::Between(decoder.into_inner()),
-                State::Lost => {}
-            }
+            self.state = match (std::mem::replace(&mut self.state, State::Lost), self.compression) {
+                (State::Between(input), Some(compression)) => self.begin(compression, input)?,
+                (State::Zstd(decoder), _) => State::Between(decoder.finish()),
+                (State::Gzip(decoder), _) => State::Between(decoder.into_inner()),
+                (other, _) => other,
+            };
         }
     }
 }
@@ -291,13 +259,11 @@ pub(crate) struct Segments {
     starts: Vec<Start>,
     size: u64,
     cached: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
-    room: usize,
 }
 
 impl Segments {
     pub(crate) fn new(compression: Compression, starts: Vec<Start>, size: u64) -> Self {
-        let room = std::thread::available_parallelism().map_or(1, usize::from) + CACHED;
-        Self { compression, starts, size, cached: Mutex::default(), room }
+        Self { compression, starts, size, cached: Mutex::default() }
     }
 
     /// Whether no frame is longer than what is worth being decompressed for one place in it.
@@ -327,11 +293,11 @@ impl Segments {
         // Two threads may decompress the same one, which is better than one of them waiting for another frame's.
         let end = self.starts.get(number + 1).map_or(self.size, |next| next.text);
         let mut text = vec![0; usize::try_from(end - start.text).unwrap_or_default()];
-        Frames::from(self.compression, file, start.file, false).read_exact(&mut text)?;
+        Frames::from(Some(self.compression), file, start.file, false).read_exact(&mut text)?;
         let text = Arc::new(text);
         let mut cached = self.cached();
         cached.push_back((number, Arc::clone(&text)));
-        if cached.len() > self.room {
+        if cached.len() > CACHED + std::thread::available_parallelism().map_or(1, usize::from) {
             cached.pop_front();
         }
         Ok(text)

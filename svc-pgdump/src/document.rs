@@ -8,11 +8,11 @@ use svc_step::action::Action;
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, file};
 
-use crate::check::TableRows;
+use crate::check::Contents;
 use crate::compression::Compression;
 
 /// A complete dump.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Dumped {
     /// The dump's absolute path.
     pub path: String,
@@ -44,16 +44,8 @@ pub struct Dumped {
     pub properties_path: String,
     /// Its SHA-256; `null` in a dry run.
     pub properties_sha256: Option<String>,
-    /// The rows of each COPY block, in the order of the dump; empty in a dry run.
-    pub tables: Vec<TableRows>,
-    /// All their rows.
-    pub row_count: u64,
-    /// Roles that must be there before it is restored.
-    pub roles: Vec<String>,
-    /// Extensions that it creates.
-    pub extensions: Vec<String>,
-    /// Whether it holds large objects.
-    pub has_large_objects: bool,
+    #[serde(flatten)]
+    pub contents: Contents,
     /// About how large it was expected to be: as the last dump of that name, else as the tables.
     pub expected_bytes: Option<u64>,
     /// What is done.
@@ -83,19 +75,11 @@ pub struct Verified {
     pub server_version: Option<String>,
     /// The version of the pg_dump that wrote it.
     pub pg_dump_version: Option<String>,
-    /// The rows of each COPY block.
-    pub tables: Vec<TableRows>,
-    /// All their rows.
-    pub row_count: u64,
-    /// Roles that must be there before it is restored.
-    pub roles: Vec<String>,
-    /// Extensions that it creates, which the server must have.
-    pub extensions: Vec<String>,
-    /// Whether it holds large objects.
-    pub has_large_objects: bool,
+    #[serde(flatten)]
+    pub contents: Contents,
     /// Commands to psql, such as `\connect`; a dump by svc-pgdump has none.
     pub commands: Vec<String>,
-    /// The file of the database's own properties; `null` where none is beside the dump.
+    /// The file of the database's own properties; `null` if the dump has none.
     pub properties_path: Option<String>,
 }
 
@@ -114,7 +98,7 @@ impl DumpArg {
     /// document, those beside it. Neither is opened.
     ///
     /// # Errors
-    /// The document is no good (2).
+    /// The document is invalid (2).
     pub fn read(&self, call: &Call) -> Result<(PathBuf, Option<(Dumped, PathBuf)>), Failure> {
         if let Some(named) = &self.file {
             return Ok((file::absolute(named)?, None));

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -14,14 +16,17 @@ use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, Stopped, deadline};
 
-use crate::check::{Dump, Examiner, incomplete};
+use crate::check::{Dump, Examiner};
 use crate::compression::Compression;
 use crate::document::Dumped;
-use crate::pg::{self, ConnectionArgs, DatabaseArg, Server, Target, identify};
+use crate::pg::{self, ConnectionArgs, DatabaseArg, Target, identify};
 use crate::pg_dump::{self, PgDump};
 use crate::properties::Properties;
 use crate::space;
-use crate::writer::Writer;
+use crate::writer;
+
+/// How many pieces wait for the writer at most: memory does not grow where the disk is slow.
+const WAITING: usize = 8;
 
 /// Arguments of the dump.
 #[derive(Debug, clap::Args)]
@@ -42,9 +47,6 @@ pub struct DumpArgs {
     /// The pg_dump to run; default: the one on the PATH, or of the server's own version where that is another one
     #[arg(long, value_name = "PROGRAM")]
     pg_dump: Option<PathBuf>,
-    /// Try although the disk surely has too little room
-    #[arg(long)]
-    ignore_room: bool,
     #[command(flatten)]
     pub(crate) dry: DryRun,
     #[command(flatten)]
@@ -57,26 +59,41 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let database = args.database.name()?;
     let path = output(args.output.as_deref(), &database, args.compress)?;
     existing(&path, args.force)?;
-    let target = args.connection.resolve(call, &args.database.owner())?;
-    target.check_service(&database)?;
+    let target = args.connection.resolve(call, Some(&args.database.owner()))?;
     let mut client = target.connect(call, &database)?;
     // Nothing here is to wait for others; pg_dump has its own limit.
     client
         .batch_execute("SET lock_timeout = '5s'; SET statement_timeout = '60s'")
         .map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
     let server = identify(&mut client)?;
-    let mut properties = Properties::read(&mut client, server.major())?;
+    let mut properties = Properties::read(&mut client)?;
     let program = PgDump::find(call, args.pg_dump.as_deref(), &server)?;
     let estimate = space::estimate(&mut client, &path, args.compress)?;
-    if !args.ignore_room {
-        space::check(call, &path, estimate)?;
-    }
     drop(client);
-    let mut result = planned(&path, &database, &target, &program, server, args);
-    result.expected_bytes = Some(estimate.bytes);
+    let properties_path = Properties::path_of(&path);
+    let result = Dumped {
+        path: path.display().to_string(),
+        compression: args.compress,
+        database: database.clone(),
+        server_host: target.host.clone(),
+        server_port: target.port,
+        server_version: server.version,
+        server_version_num: server.version_num,
+        system_identifier: server.system_identifier,
+        pg_dump_version: program.version.clone(),
+        properties_path: properties_path.display().to_string(),
+        expected_bytes: Some(estimate.bytes),
+        plan: vec![
+            Action::command(program.typed(args.lock_wait_timeout, &target, &database)),
+            Action::file(&properties_path, "write the database's own properties"),
+            Action::file(&path, format!("write the dump of {database}")),
+        ],
+        ..Dumped::default()
+    };
     if args.dry.dry_run {
         return Ok(result);
     }
+    space::check(call, &path, estimate);
     let _lock = Lock::take(call, "file", &path.display().to_string())?;
     // Another run may have written it while this one asked for a password or waited for the server.
     let existing = existing(&path, args.force)?;
@@ -84,22 +101,15 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     // What is counted is SQL, and of a compressed dump only the size of the file is known.
     let progress_total = if estimate.from_last && args.compress.is_none() { estimate.bytes } else { 0 };
     let dump = write(call, args, &program, &target, &database, &mut partial, &path, progress_total)?;
-    if dump.sets_internal_option {
-        call.warn("internal_option_dumped", program.internal_option(&result.server_version, result.server_version_num / 10_000));
-    }
     properties.text_sha256 = Some(dump.sha256.clone());
     let text = properties.to_text()?;
     let result = Dumped {
-        row_count: dump.row_count(),
         size_bytes: Some(dump.file_size_bytes()),
         sha256: Some(dump.file_sha256().to_owned()),
         text_size_bytes: Some(dump.size_bytes),
         text_sha256: Some(dump.sha256),
         properties_sha256: Some(file::hex(&Sha256::digest(&text))),
-        tables: dump.tables,
-        roles: dump.roles,
-        extensions: dump.extensions,
-        has_large_objects: dump.has_large_objects,
+        contents: dump.contents,
         ..result
     };
     publish(call, partial, &path, existing, &text, result)
@@ -114,7 +124,7 @@ fn output(named: Option<&Path>, database: &str, compression: Option<Compression>
     };
     let folder = file::folder_of(&path);
     let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its folder", folder, &error))?;
-    if !meta.is_dir() || path.file_name().is_none() {
+    if !meta.is_dir() || path.file_name().is_none() || path.is_dir() {
         return Err(Failure::usage("output_invalid", format!("{} is no name for a file.", path.display()))
             .hint("Name a file in a folder that is there, with --output."));
     }
@@ -125,42 +135,11 @@ fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
     match std::fs::symlink_metadata(path) {
         Err(_) => Ok(Existing::Keep),
         Ok(meta) if force && !meta.is_dir() => Ok(Existing::Replace),
-        Ok(meta) if meta.is_dir() => Err(Failure::refused("output_is_folder", format!("{} is a folder.", path.display()))
-            .hint("Name a file in it with --output.")),
+        Ok(meta) if meta.is_dir() => {
+            Err(Failure::usage("output_invalid", format!("{} is a folder.", path.display()))
+                .hint("Name a file in it with --output."))
+        }
         Ok(_) => Err(file::exists(path)),
-    }
-}
-
-/// The result as far as it is known before pg_dump runs.
-fn planned(path: &Path, database: &str, target: &Target, program: &PgDump, server: Server, args: &DumpArgs) -> Dumped {
-    let properties_path = Properties::path_of(path);
-    Dumped {
-        path: path.display().to_string(),
-        size_bytes: None,
-        sha256: None,
-        compression: args.compress,
-        text_size_bytes: None,
-        text_sha256: None,
-        database: database.to_owned(),
-        server_host: target.host(),
-        server_port: target.port,
-        server_version: server.version,
-        server_version_num: server.version_num,
-        system_identifier: server.system_identifier,
-        pg_dump_version: program.version.clone(),
-        properties_path: properties_path.display().to_string(),
-        properties_sha256: None,
-        tables: Vec::new(),
-        row_count: 0,
-        roles: Vec::new(),
-        extensions: Vec::new(),
-        has_large_objects: false,
-        expected_bytes: None,
-        plan: vec![
-            Action::command(program.typed(args.lock_wait_timeout, target, database)),
-            Action::file(&properties_path, "write the database's own properties"),
-            Action::file(path, format!("write the dump of {database}")),
-        ],
     }
 }
 
@@ -181,26 +160,31 @@ fn write(
     let mut tables_count = 0;
     let mut running = Running::start(&mut program.command(args.lock_wait_timeout, target, database))?;
     let fault = |error: std::io::Error| Failure::io("write the dump", path, &error);
-    let writer = Writer::start(partial.file(), args.compress).map_err(fault)?;
-    let mut stuck = false;
-    let passed = running.pieces(call, |piece| {
-        examiner.feed(&piece, &mut |_| ());
-        if !writer.take(piece) {
-            stuck = true;
-            return Err(Failure::failed("internal", "The dump's file takes no more."));
+    let (send, pieces) = sync_channel(WAITING);
+    let file = partial.file();
+    let (running, written) = thread::scope(|scope| {
+        let writer = scope.spawn(move || writer::write(pieces, file, args.compress));
+        let passed = running.pieces(call, |piece| {
+            examiner.feed(&piece, &mut |_| ());
+            send.send(piece).map_err(|_| Failure::failed("internal", "The dump's file takes no more."))?;
+            progress.set(examiner.size_bytes(), total);
+            if examiner.tables().len() != tables_count {
+                tables_count = examiner.tables().len();
+                progress.at(&examiner.tables().last().map(ToString::to_string).unwrap_or_default());
+            }
+            Ok(())
+        });
+        // Where it failed, pg_dump is ended before the writer is waited for.
+        let passed = passed.map(|()| running);
+        drop(send);
+        let written = writer.join().map_err(|_| Failure::failed("internal", "A thread panicked."))?.map_err(fault);
+        match passed {
+            // Of a signal or the time limit that is the reason; else a file that takes no more.
+            Err(failure) if failure.code != "internal" => Err(failure),
+            Err(failure) => Err(written.err().unwrap_or(failure)),
+            Ok(running) => Ok((running, written?)),
         }
-        progress.set(examiner.size_bytes(), total);
-        if examiner.tables_count() != tables_count {
-            tables_count = examiner.tables_count();
-            progress.at(&examiner.last_table().map(ToString::to_string).unwrap_or_default());
-        }
-        Ok(())
-    });
-    if let Err(failure) = passed {
-        drop(running);
-        // A file that takes no more is the reason then.
-        return Err(if stuck { writer.finish().err().map_or(failure, fault) } else { failure });
-    }
+    })?;
     let ended = running.wait(call)?;
     if !ended.status.success() {
         // ^C goes to both of us, and pg_dump may be the first to end of it.
@@ -211,14 +195,11 @@ fn write(
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
         call.warn("pg_dump_said", line.to_owned());
     }
-    let written = writer.finish().map_err(fault)?;
     let mut dump = examiner.finish(written.text_sha256);
     dump.packed = written.packed;
-    match &dump.reason {
-        None => Ok(dump),
-        Some(reason) => Err(incomplete(path, reason)
-            .hint("pg_dump said that it succeeded: look at the disk and the server's log, then run the same command again.")),
-    }
+    dump.require_complete(path).map_err(|failure| {
+        failure.hint("pg_dump said that it succeeded: check the disk and the server's log, then run the same command again.")
+    })
 }
 
 /// Gives both files their names. A first dump comes after its properties, which are nothing without it; one that replaces another

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::SystemTime;
 
@@ -15,7 +15,7 @@ use svc_step::{Call, Failure, file};
 
 use crate::check::lexer::Piece;
 use crate::check::{Dump, Examiner};
-use crate::compression::{Compression, Frames, Onward, Packed, Segments};
+use crate::compression::{Compression, Frames, Packed, Segments};
 
 /// How much of a dump's text is examined at once.
 const CHUNK: usize = 256 * 1024;
@@ -54,36 +54,20 @@ impl DumpFile {
         &self.path
     }
 
-    /// How it is compressed; `None` where it is plain.
-    pub const fn compression(&self) -> Option<Compression> {
-        self.compression
+    /// Its text, once it was examined.
+    pub fn text(&self) -> DumpText<'_> {
+        let stream = (!self.is_read_anywhere()).then(|| Mutex::new((0, Frames::from(self.compression, &self.file, 0, false))));
+        DumpText { file: self, stream }
     }
 
-    /// Its text from the beginning on, decompressed where it is compressed.
-    pub fn text(&self) -> Box<dyn Read + '_> {
-        match self.compression {
-            None => Box::new(Onward::from(&self.file, 0)),
-            Some(compression) => Box::new(Frames::from(compression, &self.file, 0, false)),
-        }
-    }
-
-    /// Reads text at a place, as much as is at hand there; 0 at the end.
-    pub fn read_text_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        match (self.compression, self.segments.get()) {
-            (None, _) => self.file.read_at(buffer, at),
-            (Some(_), Some(segments)) => segments.read_at(&self.file, buffer, at),
-            (Some(_), None) => Err(ErrorKind::Unsupported.into()),
-        }
-    }
-
-    /// Whether [`DumpFile::read_text_at`] is quick at any place; a dump that is compressed in one piece is read from its beginning on.
+    /// Whether its text is read at any place; that of a dump which is compressed in one piece is read from its beginning on.
     pub fn is_read_anywhere(&self) -> bool {
         self.compression.is_none() || self.segments.get().is_some_and(Segments::are_short)
     }
 
-    /// Reads it through, once; `beside` is given the pieces too. Reading with decompressing has its own thread, and so has hashing. An
+    /// Reads it through, once; `take` is given the pieces too. Reading with decompressing has its own thread, and so has hashing. An
     /// incomplete dump is no failure here: [`Dump::reason`] tells.
-    pub fn examine(&self, call: &Call, beside: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
+    pub fn examine(&self, call: &Call, take: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
         let (size, _) = self.opened;
         // The size of the SQL in a compressed file is not known yet.
         let total = if self.compression.is_some() { 0 } else { size };
@@ -95,10 +79,10 @@ impl DumpFile {
             let (hash, hashed) = sync_channel::<Piecemeal>(WAITING);
             let hasher = scope.spawn(move || sha256(hashed));
             let reader = scope.spawn(move || self.read_through(&[send, hash]));
-            // If this ends early, so does the reader, whose pieces nobody takes.
+            // If this ends early, so does the reader, whose pieces are not taken.
             for piece in pieces {
                 call.check()?;
-                examiner.feed(&piece, beside);
+                examiner.feed(&piece, take);
                 progress.set(examiner.size_bytes(), total);
             }
             Ok::<_, Failure>((reader.join().map_err(fault)?, hasher.join().map_err(fault)?))
@@ -114,35 +98,31 @@ impl DumpFile {
 
     /// What is wrong with its compression, as a clause; and the compressed file.
     fn read_through(&self, takers: &[SyncSender<Piecemeal>]) -> io::Result<(Option<String>, Option<Packed>)> {
-        let hand_over = |piece: Vec<u8>| {
-            let piece = Arc::new(piece);
-            takers.iter().try_for_each(|taker| taker.send(Arc::clone(&piece))).map_err(|_| io::Error::from(ErrorKind::BrokenPipe))
-        };
-        let Some(compression) = self.compression else {
-            let mut text = self.text();
-            while let Some(piece) = next(&mut text)? {
-                hand_over(piece)?;
+        let mut text = Frames::from(self.compression, &self.file, 0, self.compression.is_some());
+        let mut size = 0;
+        let damage = loop {
+            let mut piece = Vec::with_capacity(CHUNK);
+            let read = text.by_ref().take(CHUNK as u64).read_to_end(&mut piece);
+            // What comes before a fault counts too.
+            if !piece.is_empty() {
+                size += piece.len() as u64;
+                let piece = Arc::new(piece);
+                let taken = takers.iter().try_for_each(|taker| taker.send(Arc::clone(&piece)));
+                taken.map_err(|_| io::Error::from(ErrorKind::BrokenPipe))?;
             }
-            return Ok((None, None));
-        };
-        let mut frames = Frames::from(compression, &self.file, 0, true);
-        let (mut size, mut damage) = (0, None);
-        loop {
-            match next(&mut frames) {
-                Ok(None) => break,
-                Ok(Some(piece)) => {
-                    size += piece.len() as u64;
-                    hand_over(piece)?;
-                }
+            match read {
+                Ok(0) => break None,
+                Ok(_) => {}
                 // The disk, not the compression.
                 Err(error) if error.raw_os_error().is_some() => return Err(error),
-                Err(error) => {
-                    damage = Some(damaged(&error));
-                    break;
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    break Some("it is cut: its compressed data ends too early".to_owned());
                 }
+                Err(error) => break Some(format!("its compressed data is damaged ({error})")),
             }
-        }
-        let (size_bytes, sha256, starts) = frames.finish()?;
+        };
+        let Some(compression) = self.compression else { return Ok((None, None)) };
+        let (size_bytes, sha256, starts) = text.finish()?;
         let _ = self.segments.set(Segments::new(compression, starts, size));
         Ok((damage, Some(Packed { compression, size_bytes, sha256 })))
     }
@@ -153,39 +133,54 @@ impl DumpFile {
             return Ok(());
         }
         Err(Failure::invalid("dump_altered", format!("{} was written to while it was loaded.", self.path.display()))
-            .hint("Let nobody write to the dump, and run the same command again."))
+            .hint("Stop what writes to the dump, and run the same command again."))
     }
 }
 
-/// A piece of text, which several threads look at.
+/// The text of a dump.
+pub struct DumpText<'a> {
+    file: &'a DumpFile,
+    /// Of a dump that is compressed in one piece: how much was read, and the rest.
+    stream: Option<Mutex<(u64, Frames<'a>)>>,
+}
+
+impl DumpText<'_> {
+    /// Fills the buffer from that place on; of a dump that is not read anywhere, in ascending order.
+    pub fn read_exact_at(&self, mut buffer: &mut [u8], at: u64) -> io::Result<()> {
+        if let Some(stream) = &self.stream {
+            let (begun, text) = &mut *stream.lock().unwrap_or_else(PoisonError::into_inner);
+            let skipped = at.checked_sub(*begun).ok_or(ErrorKind::Unsupported)?;
+            io::copy(&mut text.take(skipped), &mut io::sink())?;
+            *begun = at + buffer.len() as u64;
+            return text.read_exact(buffer);
+        }
+        let mut at = at;
+        while !buffer.is_empty() {
+            let read = match self.file.segments.get() {
+                Some(segments) => segments.read_at(&self.file.file, buffer, at),
+                None => self.file.file.read_at(buffer, at),
+            };
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    buffer = buffer.get_mut(read..).unwrap_or_default();
+                    at += read as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A piece of text for several threads.
 type Piecemeal = Arc<Vec<u8>>;
 
 fn sha256(pieces: Receiver<Piecemeal>) -> String {
     let mut hash = Sha256::new();
     pieces.into_iter().for_each(|piece| hash.update(&*piece));
     file::hex(&hash.finalize())
-}
-
-fn next(text: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
-    let mut piece = vec![0; CHUNK];
-    loop {
-        match text.read(&mut piece) {
-            Ok(0) => return Ok(None),
-            Ok(size) => {
-                piece.truncate(size);
-                return Ok(Some(piece));
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn damaged(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::UnexpectedEof => "it is cut: its compressed data ends too early".to_owned(),
-        _ => format!("its compressed data is damaged ({error})"),
-    }
 }
 
 fn stamp(file: &File) -> io::Result<Stamp> {
@@ -200,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_that_nobody_takes_any_more_is_not_read_to_its_end() {
+    fn a_dump_that_is_not_taken_any_more_is_not_read_to_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let text = "-- many words\n".repeat(100_000);
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -214,5 +209,19 @@ mod tests {
             let read = DumpFile::open(&path).unwrap().read_through(&[send]).map(|_| ()).unwrap_err();
             assert_eq!(read.kind(), ErrorKind::BrokenPipe);
         }
+    }
+
+    #[test]
+    fn the_text_before_a_damage_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("dump");
+        let line = "-- a line of many words\n";
+        let mut bytes = zstd::encode_all(line.repeat(20_000).as_bytes(), 1).unwrap();
+        bytes.extend_from_slice(b"no frame");
+        std::fs::write(&path, bytes).unwrap();
+        let (send, pieces) = sync_channel(WAITING);
+        let (damage, _) = DumpFile::open(&path).unwrap().read_through(&[send]).unwrap();
+        assert!(damage.unwrap().contains("damaged"));
+        assert_eq!(pieces.into_iter().map(|piece| piece.len()).sum::<usize>(), 20_000 * line.len());
     }
 }

@@ -1,33 +1,31 @@
 //! The backup of the PostgreSQL database (procedure, 4.2): a complete plain dump, or nothing. `svc-pgrestore` uses the client ([`pg`]) and
 //! the reader of dumps too.
 
-#[allow(missing_docs, reason = "for the two tools only")]
+#![allow(missing_docs, reason = "for the two tools only")]
+
 pub mod check;
-#[allow(missing_docs)]
 mod compression;
 mod document;
 mod dump;
-#[allow(missing_docs)]
 mod dump_file;
-#[allow(missing_docs)]
 pub mod pg;
 mod pg_dump;
-#[allow(missing_docs)]
 pub mod properties;
 mod space;
 mod verify;
 mod writer;
 
 use clap::{ArgAction, Parser, Subcommand};
-use schemars::Schema;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
+use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
 pub use check::{Dump, TableRows};
 pub use compression::Compression;
 pub use document::{DumpArg, Dumped};
-pub use dump_file::DumpFile;
+pub use dump_file::{DumpFile, DumpText};
+pub use pg_dump::PgDump;
 pub use properties::Properties;
 
 /// A complete plain dump of one PostgreSQL database, or nothing
@@ -68,6 +66,10 @@ impl Tool for Cli {
         &self.common
     }
 
+    fn schemas() -> Schemas {
+        Schemas::of(Self::NAME).step::<Dumped>("dump").step::<document::Verified>("verify")
+    }
+
     fn run(self, call: &Call) -> Finished {
         match self.step {
             None => call.step("dump", self.dump.dry.dry_run, |call| pg::timed(call, dump::run(&self.dump, call))),
@@ -79,9 +81,4 @@ impl Tool for Cli {
 /// The command line's definition, for man pages and completions.
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
-}
-
-/// The JSON Schema of each step's document, by the step's name.
-pub fn schemas() -> Vec<(String, Schema)> {
-    vec![svc_step::schema::of::<Dumped>(Cli::NAME, "dump"), svc_step::schema::of::<document::Verified>(Cli::NAME, "verify")]
 }

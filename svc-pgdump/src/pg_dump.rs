@@ -8,7 +8,7 @@ use postgres::error::SqlState;
 use svc_step::child::{self, Ended};
 use svc_step::{Call, Failure};
 
-use crate::check::{INTERNAL_OPTION, major};
+use crate::check::major;
 use crate::pg::{self, Server, Target};
 
 /// The one that the PATH finds.
@@ -16,7 +16,7 @@ const ON_PATH: &str = "pg_dump";
 
 /// A `pg_dump` that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PgDump {
+pub struct PgDump {
     path: PathBuf,
     /// Such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub(crate) version: String,
@@ -27,18 +27,29 @@ impl PgDump {
     /// put the server's own somewhere: what a newer one writes may not load into that server again.
     pub(crate) fn find(call: &Call, named: Option<&Path>, server: &Server) -> Result<Self, Failure> {
         let program = match named {
-            Some(path) => Self::ask(call, path, server)?,
+            Some(path) => Self::ask(call, path, server.major())?,
             None => {
-                let on_path = Self::ask(call, Path::new(ON_PATH), server);
+                let on_path = Self::ask(call, Path::new(ON_PATH), server.major());
                 let fits = on_path.as_ref().is_ok_and(|program| major(&program.version) == Some(server.major()));
                 match packaged(server.major()).filter(|_| !fits) {
-                    Some(path) => Self::ask(call, &path, server)?,
+                    Some(path) => Self::ask(call, &path, server.major())?,
                     None => on_path?,
                 }
             }
         };
-        program.check(server)?;
-        if major(&program.version).is_some_and(|own| own > server.major()) {
+        let own = major(&program.version).unwrap_or_default();
+        // pg_dump refuses newer servers itself, after it has connected.
+        if own < server.major() {
+            return Err(Failure::refused(
+                "pg_dump_too_old",
+                format!("pg_dump {} cannot dump the server, which is {}.", program.version, server.version),
+            )
+            .hint(format!(
+                "Install a newer one: apt install postgresql-client-{0} (from apt.postgresql.org where Debian has none), or name it with --pg-dump /usr/lib/postgresql/{0}/bin/pg_dump.",
+                server.major()
+            )));
+        }
+        if own > server.major() {
             call.warn(
                 "pg_dump_newer",
                 format!(
@@ -54,10 +65,10 @@ impl PgDump {
     }
 
     /// Asks a `pg_dump` for its version.
-    fn ask(call: &Call, path: &Path, server: &Server) -> Result<Self, Failure> {
+    fn ask(call: &Call, path: &Path, server_major: u32) -> Result<Self, Failure> {
         let mut command = Command::new(path);
         command.arg("--version").env("LC_ALL", "C");
-        let package = format!("Install the package that has it: apt install postgresql-client-{}.", server.major());
+        let package = format!("Install the package that has it: apt install postgresql-client-{server_major}.");
         let asked = child::capture(call, &mut command).map_err(|failure| match failure.code.as_str() {
             "program_not_found" => failure.hint(&package),
             _ => failure,
@@ -66,34 +77,10 @@ impl PgDump {
         let text = String::from_utf8_lossy(&asked.stdout);
         match text.trim().strip_prefix("pg_dump (PostgreSQL) ") {
             Some(version) if asked.status.success() => Ok(Self { path: path.to_owned(), version: version.to_owned() }),
-            _ => Err(Failure::failed("pg_dump_unusable", format!("{} does not say which pg_dump it is.", path.display()))
+            _ => Err(Failure::failed("pg_dump_failed", format!("{} does not say which pg_dump it is.", path.display()))
                 .hint(package)
                 .cause(if asked.stderr.is_empty() { text.into_owned() } else { asked.stderr })),
         }
-    }
-
-    /// Whether it can dump that server: pg_dump refuses newer ones, after it has connected.
-    fn check(&self, server: &Server) -> Result<(), Failure> {
-        if major(&self.version).is_some_and(|own| own >= server.major()) {
-            return Ok(());
-        }
-        Err(Failure::refused(
-            "pg_dump_too_old",
-            format!("pg_dump {} cannot dump the server, which is {}.", self.version, server.version),
-        )
-        .hint(format!(
-            "Install a newer one: apt install postgresql-client-{0} (from apt.postgresql.org where Debian has none), or name it with --pg-dump /usr/lib/postgresql/{0}/bin/pg_dump.",
-            server.major()
-        )))
-    }
-
-    /// What is said of a dump that sets [`INTERNAL_OPTION`].
-    pub(crate) fn internal_option(&self, server: &str, major: u32) -> String {
-        format!(
-            "pg_dump {} has written the column option {INTERNAL_OPTION}, which the server ({server}) keeps for itself and another one \
-             may refuse. The server's own pg_dump leaves it out: install the newest postgresql-client-{major}, and pass it with --pg-dump.",
-            self.version
-        )
     }
 
     fn args(lock_wait: Duration, target: &Target, database: &str) -> Vec<String> {
@@ -101,7 +88,7 @@ impl PgDump {
             "--format=plain".to_owned(),
             "--no-password".to_owned(),
             format!("--lock-wait-timeout={}", lock_wait.as_millis()),
-            format!("--host={}", target.host()),
+            format!("--host={}", target.host),
             format!("--port={}", target.port),
             format!("--username={}", target.user),
             format!("--dbname={database}"),
@@ -123,6 +110,37 @@ impl PgDump {
         // Messages are parsed below; nothing in a dump depends on it.
         command.env("LC_ALL", "C");
         command
+    }
+
+    /// The one that writes what is in a database besides its rows: of the version that wrote a dump (`writer`) or, if that is newer, of
+    /// the server's; else the one on the PATH. `None` if there is none that can dump that server.
+    pub fn for_schema(call: &Call, server_major: u32, writer: &str) -> Option<Self> {
+        let path = [major(writer).unwrap_or_default().max(server_major), server_major]
+            .into_iter()
+            .find_map(packaged)
+            .unwrap_or_else(|| ON_PATH.into());
+        let program = Self::ask(call, &path, server_major).ok()?;
+        (major(&program.version)? >= server_major).then_some(program)
+    }
+
+    /// Hands over what is in a database besides its rows, piece by piece.
+    ///
+    /// # Errors
+    /// It cannot be run, does not come to its end, or a signal or the time limit ends it.
+    pub fn schema(
+        &self,
+        call: &Call,
+        target: &Target,
+        database: &str,
+        encoding: Option<&str>,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut command = self.command(Duration::from_secs(60), target, database);
+        command.arg("--schema-only").args(encoding.map(|name| format!("--encoding={name}")));
+        let mut running = child::Running::start(&mut command)?;
+        running.pieces(call, |piece| take(&piece))?;
+        let ended = running.wait(call)?;
+        if ended.status.success() { Ok(()) } else { Err(failure(call, &ended, target, database)) }
     }
 }
 
@@ -157,6 +175,12 @@ pub(crate) fn own_words(stderr: &str) -> impl Iterator<Item = &str> {
 /// What a pg_dump that did not end well says.
 pub(crate) fn failure(call: &Call, ended: &Ended, target: &Target, database: &str) -> Failure {
     const OF_SERVER: [&str; 4] = [": detail: ", "Error message from server", "ommand was: ", "uery was: "];
+    const LOST: [&str; 4] = [
+        "server closed the connection unexpectedly",
+        "terminating connection",
+        "could not receive data from server",
+        "SSL SYSCALL error",
+    ];
     let is_own = |line: &&str| !OF_SERVER.iter().any(|mark| line.contains(mark));
     let said = own_words(&ended.stderr).filter(is_own).collect::<Vec<_>>().join("\n");
     let refused = ended.status.code().and_then(|_| refused(call, target, database));
@@ -166,7 +190,7 @@ pub(crate) fn failure(call: &Call, ended: &Ended, target: &Target, database: &st
     });
     let failure = failure.cause(format!("pg_dump ended with {}", ended.status)).cause(said);
     // libpq's own words, which are English in pg_dump's environment.
-    match ended.stderr.contains("server closed the connection unexpectedly") {
+    match LOST.iter().any(|words| ended.stderr.contains(words)) {
         true => failure.cause("the server terminated the connection"),
         false => failure,
     }

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use postgres::{Client, Row};
+use postgres::Client;
+use postgres::types::Json;
 use serde::{Deserialize, Serialize};
 use svc_step::{Call, Failure, file};
 
@@ -12,8 +13,28 @@ use crate::pg;
 
 /// A file of properties larger than this is another file.
 const LONGEST: u64 = 16 * 1024 * 1024;
-/// What the queries here are for, as the end of "Cannot …".
-const WHAT: &str = "read the database's own properties";
+/// Columns that not every server has are taken from the row as JSON.
+const READ: &str = "
+SELECT pg_catalog.json_build_object(
+    'database', d.datname, 'owner', pg_catalog.pg_get_userbyid(d.datdba), 'encoding', pg_catalog.pg_encoding_to_char(d.encoding),
+    'locale_provider', CASE own->>'datlocprovider' WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END,
+    'collate', d.datcollate, 'ctype', d.datctype,
+    'locale', COALESCE(own->>'datlocale', own->>'daticulocale'), 'icu_rules', own->>'daticurules',
+    'connection_limit', d.datconnlimit, 'tablespace', t.spcname, 'comment', pg_catalog.shobj_description(d.oid, 'pg_database'),
+    'acl', CASE WHEN d.datacl IS NOT NULL THEN (
+        SELECT COALESCE(pg_catalog.json_agg(pg_catalog.json_build_object('grantee', grantee, 'privilege', privilege_type, 'grantable', is_grantable)
+            ORDER BY grantee NULLS FIRST, privilege_type), '[]')
+        FROM pg_catalog.aclexplode(d.datacl) AS a(grantor, id, privilege_type, is_grantable)
+        CROSS JOIN LATERAL (SELECT CASE WHEN id <> 0 THEN pg_catalog.pg_get_userbyid(id)::text END) AS g(grantee)) END,
+    'settings', (
+        SELECT COALESCE(pg_catalog.json_agg(pg_catalog.json_build_object('role', role, 'name', pg_catalog.split_part(pair, '=', 1),
+            'value', pg_catalog.substr(pair, pg_catalog.strpos(pair, '=') + 1)) ORDER BY role NULLS FIRST, place), '[]')
+        FROM pg_catalog.pg_db_role_setting s CROSS JOIN LATERAL pg_catalog.unnest(s.setconfig) WITH ORDINALITY AS c(pair, place)
+        CROSS JOIN LATERAL (SELECT CASE WHEN s.setrole <> 0 THEN pg_catalog.pg_get_userbyid(s.setrole)::text END) AS r(role)
+        WHERE s.setdatabase = d.oid))
+FROM pg_catalog.pg_database d JOIN pg_catalog.pg_tablespace t ON t.oid = d.dattablespace
+CROSS JOIN LATERAL pg_catalog.to_jsonb(d) AS own
+WHERE d.datname = pg_catalog.current_database()";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Properties {
@@ -34,7 +55,7 @@ pub struct Properties {
     pub connection_limit: i32,
     pub tablespace: String,
     pub comment: Option<String>,
-    /// Its rights; `null` where nobody ever changed them, so that the server's defaults hold.
+    /// Its rights; `null` if they were never changed, so that the server's defaults hold.
     pub acl: Option<Vec<Grant>>,
     /// Its settings by ALTER DATABASE … SET and ALTER ROLE … IN DATABASE … SET.
     pub settings: Vec<Setting>,
@@ -69,39 +90,10 @@ pub struct Setting {
 }
 
 impl Properties {
-    pub fn read(client: &mut Client, server_major: u32) -> Result<Self, Failure> {
-        let (provider, locale, rules) = columns(server_major);
-        let sql = format!(
-            "SELECT d.datname::text, pg_catalog.pg_get_userbyid(d.datdba)::text, pg_catalog.pg_encoding_to_char(d.encoding)::text, \
-             {provider}, d.datcollate::text, d.datctype::text, {locale}, {rules}, d.datconnlimit, t.spcname::text, \
-             pg_catalog.shobj_description(d.oid, 'pg_database'), d.datacl IS NULL \
-             FROM pg_catalog.pg_database d JOIN pg_catalog.pg_tablespace t ON t.oid = d.dattablespace \
-             WHERE d.datname = pg_catalog.current_database()"
-        );
-        let row = client.query_one(&sql, &[]).map_err(|error| pg::of_query(&error, WHAT))?;
-        let provider: String = get(&row, 3)?;
-        let default_acl: bool = get(&row, 11)?;
-        let acl = if default_acl { None } else { Some(grants(client)?) };
-        Ok(Self {
-            database: get(&row, 0)?,
-            text_sha256: None,
-            owner: get(&row, 1)?,
-            encoding: get(&row, 2)?,
-            locale_provider: match provider.as_str() {
-                "i" => LocaleProvider::Icu,
-                "b" => LocaleProvider::Builtin,
-                _ => LocaleProvider::Libc,
-            },
-            collate: get(&row, 4)?,
-            ctype: get(&row, 5)?,
-            locale: get(&row, 6)?,
-            icu_rules: get(&row, 7)?,
-            connection_limit: get(&row, 8)?,
-            tablespace: get(&row, 9)?,
-            comment: get(&row, 10)?,
-            acl,
-            settings: settings(client)?,
-        })
+    pub fn read(client: &mut Client) -> Result<Self, Failure> {
+        let read = client.query_one(READ, &[]).and_then(|row| row.try_get(0));
+        let Json(properties) = read.map_err(|error| pg::of_query(&error, "read the database's own properties"))?;
+        Ok(properties)
     }
 
     /// Whether they were written with that dump, with a warning if not: a kill or a copy may leave those of another one beside it.
@@ -119,17 +111,15 @@ impl Properties {
         file::beside(dump, ".properties.json")
     }
 
-    /// Those beside a dump; `None` if there are none.
+    /// Those of a dump by its name; `None` if there are none.
     pub fn beside(dump: &Path) -> Result<Option<Self>, Failure> {
         let path = Self::path_of(dump);
         path.exists().then(|| Self::load(&path)).transpose()
     }
 
     pub fn to_text(&self) -> Result<String, Failure> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| {
-            Failure::failed("properties_not_json", "The database's properties cannot be written as JSON.")
-                .cause(error.to_string())
-        })
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|error| Failure::failed("internal", error.to_string()))
     }
 
     /// # Errors
@@ -142,43 +132,4 @@ impl Properties {
                 .cause(error.to_string())
         })
     }
-}
-
-/// The columns of `pg_database` that differ between servers: provider, locale, ICU rules.
-const fn columns(major: u32) -> (&'static str, &'static str, &'static str) {
-    match major {
-        0..=14 => ("'c'::text", "NULL::text", "NULL::text"),
-        15 => ("d.datlocprovider::text", "d.daticulocale::text", "NULL::text"),
-        16 => ("d.datlocprovider::text", "d.daticulocale::text", "d.daticurules::text"),
-        _ => ("d.datlocprovider::text", "d.datlocale::text", "d.daticurules::text"),
-    }
-}
-
-fn grants(client: &mut Client) -> Result<Vec<Grant>, Failure> {
-    let sql = "SELECT CASE WHEN a.grantee = 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(a.grantee)::text END, \
-               a.privilege_type::text, a.is_grantable \
-               FROM pg_catalog.pg_database d CROSS JOIN LATERAL pg_catalog.aclexplode(d.datacl) a \
-               WHERE d.datname = pg_catalog.current_database() ORDER BY 1 NULLS FIRST, 2";
-    let rows = client.query(sql, &[]).map_err(|error| pg::of_query(&error, WHAT))?;
-    rows.iter().map(|row| Ok(Grant { grantee: get(row, 0)?, privilege: get(row, 1)?, grantable: get(row, 2)? })).collect()
-}
-
-fn settings(client: &mut Client) -> Result<Vec<Setting>, Failure> {
-    let sql = "SELECT CASE WHEN s.setrole = 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(s.setrole)::text END, c.setting \
-               FROM pg_catalog.pg_db_role_setting s CROSS JOIN LATERAL unnest(s.setconfig) WITH ORDINALITY AS c(setting, place) \
-               JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase \
-               WHERE d.datname = pg_catalog.current_database() ORDER BY 1 NULLS FIRST, c.place";
-    let rows = client.query(sql, &[]).map_err(|error| pg::of_query(&error, WHAT))?;
-    let mut found = Vec::new();
-    for row in &rows {
-        let pair: String = get(row, 1)?;
-        if let Some((name, value)) = pair.split_once('=') {
-            found.push(Setting { role: get(row, 0)?, name: name.to_owned(), value: value.to_owned() });
-        }
-    }
-    Ok(found)
-}
-
-fn get<'a, T: postgres::types::FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, Failure> {
-    row.try_get(at).map_err(|error| pg::of_query(&error, WHAT))
 }

@@ -1,18 +1,15 @@
-//! Whether the disk has room for a dump, as far as that can be known before.
+//! Whether the disk has space for a dump, as far as that can be known before.
 
 use std::fs::Metadata;
 use std::path::Path;
 
 use postgres::Client;
-use svc_step::people::bytes;
+use svc_step::reporter::bytes;
 use svc_step::{Call, Failure, file};
 
 use crate::compression::Compression;
 use crate::pg;
 
-/// A dump's size was between 0.63 and 4.6 times the database's (seen), and tables may be mostly empty pages: only where not
-/// even this part of the estimate fits is a dump surely hopeless.
-const HOPELESS: u64 = 10;
 /// A compressed dump takes about this part of a plain one; it was a sixth (seen).
 const COMPRESSED: u64 = 4;
 
@@ -42,35 +39,26 @@ pub(crate) fn estimate(client: &mut Client, path: &Path, compression: Option<Com
 }
 
 fn last(path: &Path) -> Option<u64> {
+    let newest_beside = || {
+        let (folder, name) = (path.parent()?, path.file_name()?);
+        let folders = std::fs::read_dir(folder.parent()?).ok()?.flatten();
+        let dumps =
+            folders.filter_map(|folder| std::fs::symlink_metadata(folder.path().join(name)).ok().filter(Metadata::is_file));
+        dumps.max_by_key(|meta| meta.modified().ok())
+    };
     let own = std::fs::metadata(path).ok().filter(Metadata::is_file);
-    own.or_else(|| newest(path)).map(|meta| meta.len())
+    own.or_else(newest_beside).map(|meta| meta.len())
 }
 
-/// The newest file of that name in the folders beside.
-fn newest(path: &Path) -> Option<Metadata> {
-    let (folder, name) = (path.parent()?, path.file_name()?);
-    let folders = std::fs::read_dir(folder.parent()?).ok()?.flatten();
-    let dumps = folders.filter_map(|folder| std::fs::symlink_metadata(folder.path().join(name)).ok().filter(Metadata::is_file));
-    dumps.max_by_key(|meta| meta.modified().ok())
-}
-
-/// Holds the estimate against the disk: too little is a warning, hopelessly little is refused (3).
-pub(crate) fn check(call: &Call, path: &Path, estimate: Estimate) -> Result<(), Failure> {
-    // A disk that does not tell is none that is known to be too small.
-    let Some(free) = file::free_bytes(file::folder_of(path)) else { return Ok(()) };
-    let folder = file::folder_of(path).display();
+/// Warns if the disk has less space than the estimate, which is no more than that: a dump's size was between 0.63 and 4.6 times the
+/// database's (seen), and tables may be mostly empty pages. A dump that runs out of disk space leaves nothing; `svc-point space`
+/// refuses before.
+pub(crate) fn check(call: &Call, path: &Path, estimate: Estimate) {
+    let folder = file::folder_of(path);
+    let Some(free) = file::free_bytes(folder).filter(|free| *free < estimate.bytes) else { return };
     let source = if estimate.from_last { "the last dump took" } else { "a dump of the tables takes about" };
-    if free < estimate.bytes / HOPELESS {
-        return Err(Failure::refused(
-            "no_room",
-            format!("{folder} has {} free, and {source} {}.", bytes(free), bytes(estimate.bytes)),
-        )
-        .hint("Free disk space there, or pass a file on another disk with --output; --ignore-room tries anyway."));
-    }
-    if free < estimate.bytes {
-        call.warn("little_room", format!("{folder} has {} free, and {source} {}.", bytes(free), bytes(estimate.bytes)));
-    }
-    Ok(())
+    let message = format!("{} has {} free, and {source} {}.", folder.display(), bytes(free), bytes(estimate.bytes));
+    call.warn("little_space", message);
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
-//! The administrator's sessions, and what he does with them: locks, drops, closes, ends.
-
-mod args;
-mod catalog;
+//! The administrator's sessions, what he does with them (locks, drops, closes, ends), and what the server says about itself and its
+//! databases.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use postgres::Client;
-use svc_pgdump::pg::{self, MAINTENANCE, Target};
+use postgres::types::{FromSqlOwned, ToSql};
+use postgres::{Client, Row};
+use svc_pgdump::pg::{self, MAINTENANCE, Target, identify};
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
+use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, Status};
 
-pub(crate) use self::args::AdminArgs;
-pub(crate) use self::catalog::*;
+use crate::args::AdminArgs;
 use crate::create::Creation;
 use crate::document::Named;
 use crate::names::drop_if_exists;
@@ -22,6 +21,8 @@ use crate::names::drop_if_exists;
 const POLL: Duration = Duration::from_millis(50);
 /// A lock of the session, which the server gives back when it ends it.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
+/// The sessions of others in a database; the server's own processes have no user.
+const OTHERS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = $1 AND usesysid IS NOT NULL AND pid <> ALL ($2)";
 /// How often the server is told again to end sessions, if it could not be told.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long sessions that are ended may take.
@@ -31,9 +32,11 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Admin {
     pub(crate) target: Target,
-    /// A connection to the maintenance database for the whole step, so that it can clean up after a signal too.
+    /// A connection to the maintenance database for all of the step, so that it can clean up after a signal too.
     pub(crate) client: Client,
     pub(crate) server: Server,
+    /// The options that lead to this server, if they were given on the command line.
+    options: Vec<String>,
 }
 
 impl Admin {
@@ -41,7 +44,14 @@ impl Admin {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
         let server = server(&mut client)?;
-        Ok(Self { target, client, server })
+        let options = if args.names_server() { args.options(&target) } else { Vec::new() };
+        Ok(Self { target, client, server, options })
+    }
+
+    /// The command for a run on the same server, as it is typed.
+    pub(crate) fn command(&self, step: &str, run: &str) -> String {
+        let words = ["svc-pgrestore", step, "--run", run].map(str::to_owned);
+        shell_quoted(&words.into_iter().chain(self.options.iter().cloned()).collect::<Vec<_>>())
     }
 
     /// Refuses (3) another server than that of a document, unless `--other-server` is given.
@@ -50,30 +60,20 @@ impl Admin {
         other.check(documented, &self.server.system_identifier, &place, "--host and --port (SVC_DB_HOST, SVC_DB_PORT)")
     }
 
-    /// The lock of one database of this server, on this host and on the server; none in a dry run.
+    /// The lock of one database of this server, on this host and on the server; none in a dry run. The host's lock dies with the process
+    /// that held it, but a server ends its statement before it notices: a database that a killed call was about to create would
+    /// appear after the next call has listed them.
     pub(crate) fn lock(&mut self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
         let lock = Lock::unless_dry(call, "database", &format!("{}/{database}", self.server.system_identifier), dry_run)?;
-        if lock.is_some() {
-            self.lock_on_server(call, database)?;
-        }
-        Ok(lock)
-    }
-
-    /// The host's lock dies with the process that held it, but a server ends its statement before it notices: a database that a
-    /// killed call was about to create would appear after the next call has listed them.
-    fn lock_on_server(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
-        let until = Instant::now() + LOCK_TIMEOUT;
-        loop {
-            let locked = self.client.query_one(LOCK, &[&format!("svc-tools/{database}")]).and_then(|row| row.try_get(0));
-            if locked.map_err(|error| pg::of_query(&error, "lock the database"))? {
-                return Ok(());
-            }
+        let (key, until) = (format!("svc-tools/{database}"), Instant::now() + LOCK_TIMEOUT);
+        while lock.is_some() && !query_one::<bool>(&mut self.client, "lock the database", LOCK, &[&key])? {
             if Instant::now() >= until {
                 return Err(Failure::locked("locked", format!("A session of another call holds the lock of the database {database}."))
                     .hint("Wait until it has ended, here or on another host (pg_stat_activity shows it as svc-tools), then run the same command again."));
             }
             call.pause(POLL)?;
         }
+        Ok(lock)
     }
 
     /// Connects again after the connection was lost or given up, even if the step is to end.
@@ -115,35 +115,29 @@ impl Admin {
         }
     }
 
-    /// Closes a copy to everybody, if its swap opens it, and ends all sessions in it but these `own` ones: nobody else changes it
+    /// Closes a copy to all users, if its swap opens it, and ends all sessions in it but these `own` ones: no other client changes it
     /// from then on.
     pub(crate) fn close(&mut self, call: &Call, creation: &Creation, copy: &Named, own: &[i32]) -> Result<(), Failure> {
         let (Some(close), Some(oid)) = (creation.close(), copy.oid) else { return Ok(()) };
         self.alter(call, &close.sql, "close the copy")?;
         let until = Instant::now() + END_TIMEOUT;
-        while !self.others_ended(oid, own)? {
+        loop {
+            let others = query(&mut self.client, "list the sessions", OTHERS, &[&oid, &own])?;
+            if others.is_empty() {
+                return Ok(());
+            }
+            for row in &others {
+                // One that may not be ended, or has ended, is listed again or not.
+                let _ = self.client.execute("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]);
+            }
             if Instant::now() >= until {
-                let message = format!("Sessions stay in the copy {}, which nobody else may change.", copy.name);
-                let mut failure = Failure::unavailable("database_in_use", message)
+                let message = format!("Sessions stay in the copy {}, which no other client may change.", copy.name);
+                let failure = Failure::unavailable("database_in_use", message)
                     .hint("Stop what is connected to it (the causes name it), then run the same command again.");
-                failure.causes = sessions(&mut self.client, &[oid]);
-                return Err(failure);
+                return Err(sessions(&mut self.client, &[oid]).into_iter().fold(failure, Failure::cause));
             }
             call.pause(POLL)?;
         }
-        Ok(())
-    }
-
-    /// Ends the sessions of others in a database; `true` once there are none.
-    fn others_ended(&mut self, oid: u32, own: &[i32]) -> Result<bool, Failure> {
-        // The server's own processes have no user.
-        let others = "SELECT pid FROM pg_stat_activity WHERE datid = $1 AND usesysid IS NOT NULL AND pid <> ALL ($2)";
-        let found = self.client.query(others, &[&oid, &own]).map_err(|error| pg::of_query(&error, "list the sessions"))?;
-        for row in &found {
-            // One that may not be ended, or has ended, is listed again or not.
-            let _ = self.client.execute("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]);
-        }
-        Ok(found.is_empty())
     }
 
     fn end(&mut self, call: &Call, pids: &[i32]) -> bool {
@@ -153,17 +147,6 @@ impl Admin {
             self.client = client;
         }
         self.client.execute("SELECT pg_terminate_backend(pid) FROM unnest($1::int4[]) pid", &[&pids]).is_ok()
-    }
-
-    /// Lets `work` use connections; a signal or the time limit ends their sessions.
-    pub(crate) fn interruptible<T: Send>(
-        &mut self,
-        call: &Call,
-        clients: &mut [Client],
-        work: impl FnOnce(&mut [Client]) -> Result<T, Failure> + Send,
-    ) -> Result<T, Failure> {
-        let pids: Vec<i32> = clients.iter_mut().map(session_pid).collect::<Result<_, _>>()?;
-        self.supervised(call, &pids, &|| false, || work(clients))
     }
 
     /// Lets `work` run; a signal, the time limit, or that it has `failed` ends these sessions.
@@ -181,15 +164,13 @@ impl Admin {
                 let _ = ended.send(());
                 result
             });
-            let (mut stopped, mut cut, mut asked) = (None, false, None::<Instant>);
+            let (mut stopped, mut due) = (None, Some(Instant::now()));
             while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(POLL) {
                 if stopped.is_none() {
                     stopped = call.check().err();
                 }
-                let due = asked.is_none_or(|asked| asked.elapsed() >= RETRY);
-                if !cut && due && (stopped.is_some() || failed()) {
-                    asked = Some(Instant::now());
-                    cut = self.end(call, pids);
+                if due.is_some_and(|due| Instant::now() >= due) && (stopped.is_some() || failed()) {
+                    due = if self.end(call, pids) { None } else { Some(Instant::now() + RETRY) };
                 }
             }
             let result = worker.join().map_err(|_| Failure::failed("internal", "A thread panicked."));
@@ -202,8 +183,7 @@ impl Admin {
 }
 
 pub(crate) fn session_pid(client: &mut Client) -> Result<i32, Failure> {
-    let row = client.query_one("SELECT pg_backend_pid()", &[]).and_then(|row| row.try_get(0));
-    row.map_err(|error| pg::of_query(&error, "get the process of the session"))
+    query_one(client, "get the process of the session", "SELECT pg_backend_pid()", &[])
 }
 
 /// Up to so many connections, and at least one: fewer if the server has no more.
@@ -218,4 +198,123 @@ pub(crate) fn up_to(wanted: usize, connect: impl Fn() -> Result<Client, Failure>
         }
     }
     Ok((first, others))
+}
+
+/// The server, and what the administrator may do on it.
+pub(crate) struct Server {
+    /// `server_version_num`, such as 150018.
+    pub(crate) version_num: u32,
+    pub(crate) version: String,
+    pub(crate) system_identifier: String,
+    pub(crate) superuser: bool,
+    pub(crate) data_directory: Option<String>,
+}
+
+const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rolcreatedb, \
+    CASE WHEN r.rolsuper OR pg_has_role('pg_read_all_settings', 'member') THEN current_setting('data_directory') END \
+    FROM pg_roles r WHERE r.rolname = current_user";
+
+const SESSIONS: &str = "SELECT format('process %s of %s (%s), %s', pid, usename, application_name, state) FROM pg_stat_activity \
+    WHERE datid = ANY($1) AND pid <> pg_backend_pid() ORDER BY pid LIMIT 10";
+
+fn server(client: &mut Client) -> Result<Server, Failure> {
+    let identity = identify(client)?;
+    let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
+    let user: String = row.get(0);
+    let refused = |what: &str| Failure::refused("not_administrator", format!("The database user {user} may not {what}."));
+    if !row.get::<_, bool>(2) {
+        return Err(refused("create databases")
+            .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));
+    }
+    let system_identifier = identity.system_identifier.ok_or_else(|| {
+        refused("get the server's identifier")
+            .hint("Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_control_system() to that user.")
+    })?;
+    Ok(Server {
+        version_num: identity.version_num,
+        version: identity.version,
+        system_identifier,
+        superuser: row.get(1),
+        data_directory: row.get(3),
+    })
+}
+
+type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// `action` completes the sentence "Cannot …".
+pub(crate) fn query(client: &mut Client, action: &str, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
+    client.query(sql, parameters).map_err(|error| pg::of_query(&error, action))
+}
+
+/// The first column of the only row.
+pub(crate) fn query_one<T: FromSqlOwned>(
+    client: &mut Client,
+    action: &str,
+    sql: &str,
+    parameters: Parameters<'_>,
+) -> Result<T, Failure> {
+    client.query_one(sql, parameters).and_then(|row| row.try_get(0)).map_err(|error| pg::of_query(&error, action))
+}
+
+/// The first column, which has names.
+pub(crate) fn names(client: &mut Client, action: &str, sql: &str, parameters: Parameters<'_>) -> Result<Vec<String>, Failure> {
+    Ok(query(client, action, sql, parameters)?.iter().map(|row| row.get(0)).collect())
+}
+
+pub(crate) fn databases(client: &mut Client) -> Result<Vec<Named>, Failure> {
+    let rows = query(client, "list the databases", "SELECT datname::text, oid FROM pg_database ORDER BY 1", &[])?;
+    Ok(rows.iter().map(|row| Named { name: row.get(0), oid: Some(row.get(1)) }).collect())
+}
+
+pub(crate) fn oid_of(client: &mut Client, database: &str) -> Result<Option<u32>, Failure> {
+    Ok(databases(client)?.into_iter().find(|one| one.name == database).and_then(|one| one.oid))
+}
+
+/// The sessions of others in these databases, as text; none if the server does not tell.
+pub(crate) fn sessions(client: &mut Client, oids: &[u32]) -> Vec<String> {
+    names(client, "list the sessions", SESSIONS, &[&oids]).unwrap_or_default()
+}
+
+/// What a restore cannot carry over of the live database.
+pub(crate) struct Live {
+    pub(crate) prepared: Vec<String>,
+    pub(crate) subscriptions: Vec<String>,
+    pub(crate) slots: Vec<String>,
+}
+
+const LIVE: &str = "SELECT ARRAY(SELECT gid FROM pg_prepared_xacts WHERE database = d.datname ORDER BY gid), \
+    ARRAY(SELECT subname::text FROM pg_subscription WHERE subdbid = d.oid ORDER BY 1), \
+    ARRAY(SELECT slot_name::text FROM pg_replication_slots WHERE database = d.datname ORDER BY 1) \
+    FROM pg_database d WHERE d.datname = $1";
+
+pub(crate) fn live(client: &mut Client, database: &str) -> Result<Option<Live>, Failure> {
+    let rows = query(client, "get the live database", LIVE, &[&database])?;
+    Ok(rows.first().map(|row| Live { prepared: row.get(0), subscriptions: row.get(1), slots: row.get(2) }))
+}
+
+/// The folder of a tablespace; empty for the server's own folder.
+pub(crate) fn tablespace(client: &mut Client, name: &str) -> Result<Option<String>, Failure> {
+    let sql = "SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE spcname = $1";
+    Ok(names(client, "get the tablespace", sql, &[&name])?.pop())
+}
+
+/// The folder of a database's tablespace (empty for the server's own), and the size of its files if the administrator may know it.
+pub(crate) fn files(client: &mut Client, database: &str) -> Result<Option<(String, Option<u64>)>, Failure> {
+    let sql = "SELECT pg_tablespace_location(dattablespace), CASE WHEN has_database_privilege(oid, 'CONNECT') \
+               OR pg_has_role('pg_read_all_stats', 'member') THEN pg_database_size(oid) END FROM pg_database WHERE datname = $1";
+    let size = |row: &Row| row.get::<_, Option<i64>>(1).and_then(|size| u64::try_from(size).ok());
+    Ok(query(client, "get the size of the database", sql, &[&database])?.first().map(|row| (row.get(0), size(row))))
+}
+
+const ROLES: &str = "SELECT n FROM unnest($1::text[]) n WHERE n NOT IN (SELECT rolname::text FROM pg_roles)";
+
+pub(crate) fn missing_roles(client: &mut Client, roles: &[String]) -> Result<Vec<String>, Failure> {
+    names(client, "find the roles that the dump needs", ROLES, &[&roles])
+}
+
+const EXTENSIONS: &str = "SELECT n FROM unnest($1::text[]) n WHERE n NOT IN (SELECT name::text FROM pg_available_extensions)";
+
+/// Those that are not installed on the server's host.
+pub(crate) fn missing_extensions(client: &mut Client, extensions: &[String]) -> Result<Vec<String>, Failure> {
+    names(client, "find the extensions that the dump needs", EXTENSIONS, &[&extensions])
 }

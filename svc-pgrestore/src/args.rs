@@ -1,13 +1,14 @@
-//! Which dump is restored, into which database, and who owns it.
+//! Which dump is restored, into which database, who owns it, and who the administrator is.
 
-use clap::Args;
-use svc_pgdump::pg::{database_name, given};
-use svc_step::Failure;
+use std::path::PathBuf;
+
+use clap::{Args, value_parser};
+use svc_pgdump::pg::{ConnectionArgs, Target, database_name, given};
 use svc_step::settings::ServiceArg;
+use svc_step::user::OsUser;
+use svc_step::{Call, Failure};
 
-use crate::admin::AdminArgs;
-use crate::input::InputArgs;
-use crate::load::LoaderArgs;
+use crate::prepare::InputArgs;
 
 /// What staging and restoring need to know.
 #[derive(Debug, Args)]
@@ -19,8 +20,10 @@ pub struct RestoreArgs {
     /// The database's owner; default: SVC_DB_USER, else NAME
     #[arg(long, value_name = "ROLE", env = "SVC_DB_USER")]
     owner: Option<String>,
-    #[command(flatten)]
-    pub(crate) loader: LoaderArgs,
+    /// Over how many connections the dump is loaded, never more than the server has free; default: 8, on the server's own host as
+    /// many as it has cores if those are fewer
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: Option<u16>,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
 }
@@ -57,12 +60,80 @@ impl DatabaseArgs {
         self.name(Some(recorded))?;
         match self.named() {
             Some(named) if named != recorded => Err(Failure::usage(
-                "other_database",
+                "dbname_invalid",
                 format!("The document is about the database {recorded}, not about {named}."),
             )
             .hint(format!("Omit --dbname (SVC_DATABASE), or pass --dbname {recorded}."))),
             _ => Ok(()),
         }
+    }
+}
+
+/// The variable that names the OS user to become.
+const ADMIN: &str = "SVC_PG_ADMIN";
+/// Who administers a packaged PostgreSQL.
+const POSTGRES: &str = "postgres";
+
+/// The administrator's connection.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection options")]
+pub struct AdminArgs {
+    /// The server's host, or the folder of its socket; default: SVC_DB_HOST, else PGHOST, else /var/run/postgresql
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Its port; default: SVC_DB_PORT, else PGPORT, else 5432
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Become this user of the host, and connect over the socket; default: SVC_PG_ADMIN, else postgres when root
+    #[arg(long = "as", value_name = "USER")]
+    as_user: Option<String>,
+    #[arg(long, value_name = "ROLE", env = "SVC_PG_ADMIN_USER")]
+    username: Option<String>,
+    #[arg(long, value_name = "FILE", env = "SVC_PG_ADMIN_PASSWORD_FILE")]
+    password_file: Option<PathBuf>,
+}
+
+impl AdminArgs {
+    /// Works out server and administrator; nothing is connected yet.
+    pub(crate) fn resolve(&self, call: &Call) -> Result<Target, Failure> {
+        let current = OsUser::current();
+        let root = current.as_ref().is_some_and(|user| user.uid.is_root());
+        let as_user = self.acting(std::env::var(ADMIN).ok().as_deref(), root);
+        let user = given(self.username.as_deref()).map(str::to_owned);
+        let connection = ConnectionArgs {
+            host: self.host.clone(),
+            port: self.port,
+            // PGUSER is the service's user, not the administrator.
+            username: user.or_else(|| as_user.clone()).or_else(|| current.map(|user| user.name)),
+            as_user,
+            password_file: self.password_file.clone(),
+            ..ConnectionArgs::default()
+        };
+        connection.resolve(call, None)
+    }
+
+    pub(crate) const fn names_server(&self) -> bool {
+        self.host.is_some() || self.port.is_some()
+    }
+
+    /// The options that lead to the same server as the same administrator from any shell.
+    pub(crate) fn options(&self, target: &Target) -> Vec<String> {
+        let mut options = vec!["--host".to_owned(), target.host.clone(), "--port".to_owned(), target.port.to_string()];
+        let mut add =
+            |flag: &str, value: Option<String>| options.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+        add("--as", target.os_user.as_ref().map(|user| user.name.clone()));
+        add("--username", given(self.username.as_deref()).map(str::to_owned));
+        add("--password-file", self.password_file.as_ref().map(|path| path.display().to_string()));
+        options
+    }
+
+    /// The OS user to become: the flag; none where an administrator with a password is named; the variable; postgres when root.
+    fn acting(&self, variable: Option<&str>, root: bool) -> Option<String> {
+        let named = given(self.as_user.as_deref());
+        if named.is_none() && given(self.username.as_deref()).is_some() {
+            return None;
+        }
+        named.or_else(|| given(variable)).or_else(|| root.then_some(POSTGRES)).map(str::to_owned)
     }
 }
 
@@ -79,8 +150,32 @@ mod tests {
         assert_eq!(named(Some("")).name(None).unwrap(), "svc_db");
         let secret = named(Some("postgresql://u:s3cret@h/d"));
         for refused in [secret.name(None).unwrap_err(), secret.check("b").unwrap_err()] {
-            assert!(refused.code == "dbname_is_connection_string" && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
+            assert!(refused.code == "dbname_invalid" && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
         }
-        assert_eq!(named(Some("a")).check("b").unwrap_err().code, "other_database");
+        assert_eq!(named(Some("a")).check("b").unwrap_err().code, "dbname_invalid");
+    }
+
+    fn admin(as_user: Option<&str>, username: Option<&str>) -> AdminArgs {
+        AdminArgs {
+            host: None,
+            port: None,
+            as_user: as_user.map(str::to_owned),
+            username: username.map(str::to_owned),
+            password_file: None,
+        }
+    }
+
+    #[test]
+    fn root_becomes_postgres_unless_somebody_is_named() {
+        assert_eq!(admin(None, None).acting(None, true).as_deref(), Some("postgres"));
+        assert_eq!(admin(None, None).acting(None, false), None);
+        assert_eq!(admin(None, None).acting(Some("pgadmin"), true).as_deref(), Some("pgadmin"));
+        assert_eq!(admin(Some("dba"), None).acting(Some("pgadmin"), true).as_deref(), Some("dba"));
+    }
+
+    #[test]
+    fn an_administrator_with_a_password_is_connected_as_such() {
+        assert_eq!(admin(None, Some("admin")).acting(Some("postgres"), true), None);
+        assert_eq!(admin(Some("postgres"), Some("admin")).acting(None, true).as_deref(), Some("postgres"));
     }
 }

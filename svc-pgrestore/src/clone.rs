@@ -4,14 +4,13 @@
 use postgres::Client;
 use postgres::error::SqlState;
 use svc_pgdump::Properties;
-use svc_pgdump::pg;
-use svc_step::action::Action;
+use svc_pgdump::pg::{self, MAINTENANCE};
 use svc_step::common::DryRun;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, swaps};
 
-use crate::admin::{Admin, AdminArgs, databases, oid_of, session_pid, sessions};
-use crate::args::DatabaseArgs;
+use crate::admin::{Admin, databases, oid_of, query_one, session_pid, sessions};
+use crate::args::{AdminArgs, DatabaseArgs};
 use crate::create::{Creation, Statement};
 use crate::document::{Cloned, Named};
 use crate::names;
@@ -28,7 +27,7 @@ pub struct CloneArgs {
     database: DatabaseArgs,
     /// Try although the server's disk has too little space for a second copy
     #[arg(long)]
-    ignore_room: bool,
+    ignore_disk_space: bool,
     #[command(flatten)]
     pub(crate) dry: DryRun,
     #[command(flatten)]
@@ -44,8 +43,8 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     if let Some(done) = done(&mut admin, call, &clone)? {
         return Ok(done);
     }
-    if !args.ignore_room {
-        disk_space(&admin, clone.size_bytes)?;
+    if !args.ignore_disk_space {
+        check_disk_space(&admin, clone.size_bytes)?;
     }
     if args.dry.dry_run {
         return Ok(clone);
@@ -56,24 +55,22 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     }
 }
 
-const SIZE_AND_TABLES: &str = "SELECT pg_catalog.pg_database_size(pg_catalog.current_database()), \
-    (SELECT count(*) FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 'm'))";
-
-/// Reads the live database and disconnects from it: nobody may be connected when it is cloned.
+/// Reads the live database and disconnects from it: no session may be connected when it is cloned.
 fn plan(admin: &Admin, call: &Call, database: &str) -> Result<(Cloned, Creation), Failure> {
     let mut client = admin.target.connect(call, database)?;
-    let properties = Properties::read(&mut client, admin.server.version_num / 10_000)?;
+    let properties = Properties::read(&mut client)?;
     let (size_bytes, tables_count) = size_and_tables(&mut client)?;
     let creation = Creation {
-        name: names::clone(database, call.run_id()),
+        name: names::copy_name(database, "clone", call.run_id()),
         owner: properties.owner.clone(),
         properties: Some(properties),
         server: admin.server.version_num,
-        // Nobody may write to it before it is complete. Who is no superuser would lock himself out too.
+        // No client may write to it before it is complete. An administrator who is no superuser would lock himself out too.
         closed: admin.server.superuser,
         opened_by_swap: true,
     };
-    let copy = creation.copy_of(database);
+    let closed = creation.close().into_iter().collect();
+    let statements = [vec![creation.copy_of(database)], creation.before_load(), closed, creation.after_load()].concat();
     let clone = Cloned {
         run: call.run_id().to_string(),
         database: database.to_owned(),
@@ -84,76 +81,58 @@ fn plan(admin: &Admin, call: &Call, database: &str) -> Result<(Cloned, Creation)
         verified: false,
         size_bytes,
         tables_count,
-        plan: [copy].iter().chain(&creation.close()).chain(&creation.finish()).map(Statement::action).collect::<Vec<Action>>(),
+        plan: statements.iter().map(Statement::action).collect(),
     };
     Ok((clone, creation))
 }
 
 fn size_and_tables(client: &mut Client) -> Result<(u64, u64), Failure> {
-    let row = client.query_one(SIZE_AND_TABLES, &[]);
-    let row = row.map_err(|error| pg::of_query(&error, "get the size of the database"))?;
-    let number = |at| u64::try_from(row.get::<_, i64>(at)).unwrap_or_default();
-    Ok((number(0), number(1)))
+    let get = |client: &mut Client, sql| query_one::<i64>(client, "get the size of the database", sql, &[]);
+    let size = get(client, "SELECT pg_catalog.pg_database_size(pg_catalog.current_database())")?;
+    let tables = get(client, "SELECT count(*) FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 'm')")?;
+    Ok((u64::try_from(size).unwrap_or_default(), u64::try_from(tables).unwrap_or_default()))
 }
 
+/// The clone that this run has made already.
 fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned>, Failure> {
-    let recorded = swaps::find(call, call.run_id(), &SCHEMAS)?;
     let catalog = databases(&mut admin.client)?;
-    let Some(received) = recorded else {
-        if !catalog.iter().any(|one| one.name == wanted.clone.name) {
-            return Ok(None);
+    let taken = Err(run_id_taken(call.run_id()));
+    let clone: Option<Cloned> = match swaps::find(call, call.run_id(), &SCHEMAS)? {
+        None if catalog.iter().any(|one| one.name == wanted.clone.name) => return taken,
+        None => return Ok(None),
+        Some(received) if received.step() == "clone" => Some(received.result()?),
+        Some(received) if received.step() == "swap" => None,
+        Some(_) => return taken,
+    };
+    match clone {
+        Some(clone) if clone.database != wanted.database || clone.system_identifier != wanted.system_identifier => taken,
+        Some(clone) if !clone.verified => Ok(None),
+        Some(clone) if catalog.contains(&clone.clone) => Ok(Some(clone)),
+        _ => {
+            let message =
+                format!("The run {} has cloned the database already, and that clone is gone or was swapped in.", wanted.run);
+            Err(Failure::refused("run_id_taken", message)
+                .hint("Pass another run ID: --run-id or SVC_RUN_ID; without, run the command again."))
         }
-        return Err(Failure::refused(
-            "clone_exists",
-            format!("There is a database {} already, and no record of it here.", wanted.clone.name),
-        )
-        .hint("Check it; or pass another run ID: --run-id or SVC_RUN_ID."));
-    };
-    let gone = || {
-        let message =
-            format!("The run {} has cloned the database already, and that clone is gone or was swapped in.", wanted.run);
-        Failure::refused("copy_missing", message)
-            .hint("Pass another run ID: --run-id or SVC_RUN_ID; without, run the command again.")
-    };
-    match received.step() {
-        "clone" => {}
-        "swap" => return Err(gone()),
-        _ => return Err(run_id_taken(call.run_id())),
-    }
-    let clone: Cloned = received.result()?;
-    if clone.database != wanted.database || clone.system_identifier != wanted.system_identifier {
-        return Err(run_id_taken(call.run_id()));
-    }
-    match clone.verified {
-        false => Ok(None),
-        true if catalog.contains(&clone.clone) => Ok(Some(clone)),
-        true => Err(gone()),
     }
 }
 
-fn disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
-    let Some(folder) = admin.server.data_directory.as_deref() else { return Ok(()) };
-    match admin.target.free_bytes(folder) {
-        Some(free) if free < needed => {
-            Err(Failure::refused("no_room", format!("A clone takes {needed} bytes at {folder}, and {free} bytes are free."))
-                .hint(
-                    "Free disk space; --ignore-room if the tables are elsewhere. A dump is smaller, and can lie on another disk.",
-                ))
-        }
-        _ => Ok(()),
-    }
+fn check_disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
+    let free = admin.server.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
+    let Some((folder, free)) = free.filter(|(_, free)| *free < needed) else { return Ok(()) };
+    Err(Failure::refused("out_of_space", format!("A clone takes {needed} bytes at {folder}, and {free} bytes are free.")).hint(
+        "Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and can lie on another disk.",
+    ))
 }
 
 /// Records the clone before it makes it, so that the next call finds what a killed one left; a failure or a signal leaves nothing.
 fn act(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned) -> Result<(), Failure> {
     call.check()?;
-    admin.remove_leftovers(call, &clone.database)?;
+    admin.remove_unfinished(call, &clone.database)?;
     let record = |clone: &Cloned| swaps::write(call, call.run_id(), "clone", clone);
     record(clone)?;
-    match copy(admin, call, creation, clone).and_then(|()| record(clone)) {
-        Ok(()) => Ok(()),
-        Err(failure) => Err(admin.undo(call, &clone.clone.name, failure)),
-    }
+    let made = copy(admin, call, creation, clone).and_then(|()| record(clone));
+    made.map_err(|failure| admin.undo(call, &clone.clone.name, failure))
 }
 
 fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned) -> Result<(), Failure> {
@@ -161,17 +140,12 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned)
     progress.at(&format!("{} of {} bytes", creation.name, clone.size_bytes));
     // The session that holds the lock of the database makes the clone: if this call is killed, the next one waits until the server
     // has ended that statement.
-    let mut maker = admin.target.connect(call, svc_pgdump::pg::MAINTENANCE)?;
+    let mut maker = admin.target.connect(call, MAINTENANCE)?;
     std::mem::swap(&mut admin.client, &mut maker);
-    let sql = creation.copy_of(&clone.database).sql;
+    let pid = session_pid(&mut maker)?;
     let attempt = call.effects().attempt();
-    let made = admin.interruptible(call, std::slice::from_mut(&mut maker), |maker| {
-        maker.iter_mut().try_for_each(|maker| maker.batch_execute(&sql)).map_err(|error| match error.code() {
-            Some(code) if *code == SqlState::OBJECT_IN_USE => in_use(&error, &clone.database),
-            _ => pg::of_query(&error, "clone the database"),
-        })
-    });
-    if let Err(mut failure) = made {
+    let create = || maker.batch_execute(&creation.copy_of(&clone.database).sql).map_err(|error| failed(&error, &clone.database));
+    if let Err(mut failure) = admin.supervised(call, &[pid], &|| false, create) {
         if failure.code == IN_USE
             && let Ok(Some(live)) = oid_of(&mut admin.client, &clone.database)
         {
@@ -184,31 +158,34 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned)
     attempt.happened();
     clone.clone.oid = oid_of(&mut admin.client, &clone.clone.name)?;
     call.check()?;
+    let give = |admin: &mut Admin, statements: Vec<Statement>| {
+        statements.iter().try_for_each(|one| admin.alter(call, &one.sql, "give the clone the properties of the database"))
+    };
+    give(admin, creation.before_load())?;
     let mut client = admin.target.connect(call, &clone.clone.name)?;
     let own = session_pid(&mut client)?;
     admin.close(call, creation, &clone.clone, &[own])?;
     let (_, tables) = size_and_tables(&mut client)?;
     if tables != clone.tables_count {
-        return Err(Failure::invalid("copy_differs", "The clone does not have the tables of the database.")
-            .hint("Somebody changed the database meanwhile: stop what is connected to it, then run the same command again.")
+        return Err(Failure::invalid("content_differs", "The clone does not have the tables of the database.")
+            .hint("A client changed the database meanwhile: stop what is connected to it, then run the same command again.")
             .cause(format!("the database has {} tables, the clone {tables}", clone.tables_count)));
     }
-    for statement in creation.finish() {
-        admin.alter(call, &statement.sql, "give the clone the properties of the database")?;
-    }
+    give(admin, creation.after_load())?;
     clone.verified = true;
     Ok(())
 }
 
 const IN_USE: &str = "database_in_use";
 
-fn in_use(error: &postgres::Error, database: &str) -> Failure {
-    let failure = Failure::unavailable(IN_USE, format!("The database {database} is in use, and cannot be cloned meanwhile."))
-        .hint(
-            "Stop the service (svc-unit stop) and what else is connected, then run the same command again; the causes name them.",
-        );
+fn failed(error: &postgres::Error, database: &str) -> Failure {
     match error.as_db_error() {
-        Some(said) => failure.cause(pg::words(said)),
-        None => failure,
+        Some(said) if *said.code() == SqlState::OBJECT_IN_USE => {
+            let message = format!("The database {database} is in use, and cannot be cloned meanwhile.");
+            Failure::unavailable(IN_USE, message)
+                .hint("Stop the service (svc-unit stop) and what else is connected, then run the same command again; the causes name them.")
+                .cause(pg::words(said))
+        }
+        _ => pg::of_query(error, "clone the database"),
     }
 }

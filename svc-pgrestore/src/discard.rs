@@ -2,17 +2,16 @@
 
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::from::{OtherServer, Received};
+use svc_step::from::OtherServer;
 use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::admin::{Admin, AdminArgs, databases};
-use crate::args::DatabaseArgs;
-use crate::document::{Cloned, Discarded, Named, Restored, Staged, Swapped};
-use crate::names::{self, drop_statement};
-use crate::record::SCHEMAS;
-use crate::swap::run_of;
+use crate::admin::{Admin, databases};
+use crate::args::{AdminArgs, DatabaseArgs};
+use crate::document::{Discarded, Named};
+use crate::names::{drop_statement, is_before};
+use crate::record::{Recorded, SCHEMAS};
 
 /// Arguments of `svc-pgrestore discard`.
 #[derive(Debug, clap::Args)]
@@ -32,27 +31,19 @@ pub struct DiscardArgs {
     admin: AdminArgs,
 }
 
-struct Copies {
-    run: RunId,
-    database: String,
-    system_identifier: String,
-    copies: Vec<Named>,
-}
-
 pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
-    let copies = Copies::of(&args.given.read(call, &SCHEMAS)?)?;
-    args.database.check(&copies.database)?;
+    let recorded = Recorded::of(&args.given.read(call, &SCHEMAS)?)?;
+    args.database.check(&recorded.database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
-    admin.check_server(args.other, &copies.system_identifier)?;
-    let _lock = admin.lock(call, &copies.database, args.dry.dry_run)?;
-    let (drop, absent) = copies.sort(&databases(&mut admin.client)?)?;
-    let plan: Vec<Action> = drop.iter().map(|one| Action::statement(drop_statement(&one.name))).collect();
+    admin.check_server(args.other, &recorded.system_identifier)?;
+    let _lock = admin.lock(call, &recorded.database, args.dry.dry_run)?;
+    let (drop, absent) = sort(&recorded.database, &copies(&recorded), &databases(&mut admin.client)?)?;
     let mut discarded = Discarded {
-        database: copies.database,
+        database: recorded.database,
         system_identifier: admin.server.system_identifier.clone(),
         dropped: if args.dry.dry_run { drop.clone() } else { Vec::new() },
         absent,
-        plan,
+        plan: drop.iter().map(|one| Action::statement(drop_statement(&one.name))).collect(),
     };
     if args.dry.dry_run {
         return Ok(discarded);
@@ -64,98 +55,68 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
         }
         discarded.dropped.push(one);
     }
-    remove_record(&mut admin, &copies.run, call).map_err(|failure| call.stopped(failure, discarded.clone()))?;
+    remove_record(&mut admin, &recorded.run, call).map_err(|failure| call.stopped(failure, discarded.clone()))?;
     Ok(discarded)
 }
 
 /// Removes the record of the run, unless a copy that it names is still there: that of a swap names more than the document of the
-/// staging before it. A damaged record stays, since nobody knows which copies it named.
+/// staging before it. A damaged record stays, since it is unknown which copies it named.
 fn remove_record(admin: &mut Admin, run: &RunId, call: &Call) -> Result<(), Failure> {
-    let Ok(recorded) = swaps::read(call, run, &SCHEMAS).and_then(|received| Copies::of(&received)) else { return Ok(()) };
-    let (left, _) = recorded.sort(&databases(&mut admin.client)?)?;
+    let Ok(recorded) = swaps::read(call, run, &SCHEMAS).and_then(|received| Recorded::of(&received)) else { return Ok(()) };
+    let (left, _) = sort(&recorded.database, &copies(&recorded), &databases(&mut admin.client)?)?;
     if left.is_empty() { swaps::remove(call, run) } else { Ok(()) }
 }
 
-impl Copies {
-    fn of(received: &Received) -> Result<Self, Failure> {
-        match received.step() {
-            "stage" => Self::of_stage(received, received.result()?),
-            "swap" => Self::of_swap(received.result()?),
-            "clone" => {
-                let Cloned { run, database, system_identifier, clone, .. } = received.result()?;
-                Ok(Self { run: run_of(&run)?, database, system_identifier, copies: vec![clone] })
-            }
-            _ => {
-                let restored: Restored = received.result()?;
-                restored.swap.map_or_else(|| Self::of_stage(received, restored.stage), Self::of_swap)
-            }
-        }
-    }
+fn copies(recorded: &Recorded) -> Vec<Named> {
+    let previous = recorded.swapped.as_ref().and_then(|swapped| swapped.previous.clone());
+    std::iter::once(recorded.copy.clone()).chain(previous).collect()
+}
 
-    fn of_stage(received: &Received, staged: Staged) -> Result<Self, Failure> {
-        let Staged { database, system_identifier, staged, .. } = staged;
-        Ok(Self { run: run_of(received.run_id())?, database, system_identifier, copies: vec![staged] })
-    }
-
-    fn of_swap(swapped: Swapped) -> Result<Self, Failure> {
-        let Swapped { run, database, system_identifier, incoming, previous, .. } = swapped;
-        let copies = std::iter::once(incoming).chain(previous).collect();
-        Ok(Self { run: run_of(&run)?, database, system_identifier, copies })
-    }
-
-    /// Which copies are to be dropped, and which are not there any more. The live database is neither.
-    fn sort(&self, catalog: &[Named]) -> Result<(Vec<Named>, Vec<Named>), Failure> {
-        let (mut drop, mut absent) = (Vec::new(), Vec::new());
-        for copy in &self.copies {
-            let found = catalog.iter().find(|one| if copy.oid.is_some() { one.oid == copy.oid } else { one.name == copy.name });
-            match found {
-                None => absent.push(copy.clone()),
-                Some(found) if found.name == self.database => {}
-                Some(found) if self.copies.iter().any(|known| known.name == found.name) => drop.push(found.clone()),
-                // A later swap replaced it and named it after its own run, which may discard it.
-                Some(found) if names::is_before(&self.database, &found.name) => absent.push(copy.clone()),
-                Some(found) => {
-                    return Err(Failure::refused(
-                        "staged_renamed",
-                        format!("Somebody has renamed the database {} to {}.", copy.name, found.name),
-                    )
+/// Which copies are to be dropped, and which are not there any more. The live database is neither.
+fn sort(database: &str, copies: &[Named], catalog: &[Named]) -> Result<(Vec<Named>, Vec<Named>), Failure> {
+    let (mut drop, mut absent) = (Vec::new(), Vec::new());
+    for copy in copies {
+        let found = catalog.iter().find(|one| if copy.oid.is_some() { one.oid == copy.oid } else { one.name == copy.name });
+        match found {
+            None => absent.push(copy.clone()),
+            Some(found) if found.name == database => {}
+            Some(found) if copies.iter().any(|known| known.name == found.name) => drop.push(found.clone()),
+            // A later swap replaced it and named it after its own run, which may discard it.
+            Some(found) if is_before(database, &found.name) => absent.push(copy.clone()),
+            Some(found) => {
+                let message = format!("The database {} was renamed to {}.", copy.name, found.name);
+                return Err(Failure::refused("name_conflict", message)
                     .hint(format!("Check it; if it is not needed, {} drops it.", drop_statement(&found.name))));
-                }
             }
         }
-        Ok((drop, absent))
     }
+    Ok((drop, absent))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(name: &str, oid: u32) -> Named {
-        Named { name: name.to_owned(), oid: Some(oid) }
-    }
-
-    fn copies() -> Copies {
-        let copies = vec![named("svc_db_staged_r", 20), named("svc_db_before_r", 10)];
-        let run = "20300101t000000z-r".parse().unwrap();
-        Copies { run, database: "svc_db".to_owned(), system_identifier: "7".to_owned(), copies }
-    }
-
     #[test]
-    fn the_live_database_is_never_dropped_whichever_copy_it_was() {
-        let after = [named("svc_db", 20), named("svc_db_before_r", 10)];
-        assert_eq!(copies().sort(&after).unwrap(), (vec![named("svc_db_before_r", 10)], vec![]));
-        let back = [named("svc_db", 10), named("svc_db_staged_r", 20)];
-        assert_eq!(copies().sort(&back).unwrap(), (vec![named("svc_db_staged_r", 20)], vec![]));
-    }
-
-    #[test]
-    fn another_database_of_that_name_is_not_ours_and_one_that_was_renamed_is_refused() {
-        let other = [named("svc_db", 20), named("svc_db_before_r", 11)];
-        assert_eq!(copies().sort(&other).unwrap(), (vec![], vec![named("svc_db_before_r", 10)]));
-        let later = [named("svc_db", 30), named("svc_db_before_r", 10), named("svc_db_before_s", 20)];
-        assert_eq!(copies().sort(&later).unwrap(), (vec![named("svc_db_before_r", 10)], vec![named("svc_db_staged_r", 20)]));
+    fn what_is_not_a_copy_of_ours_under_its_own_name_is_never_dropped() {
+        let named = |name: &str, oid: u32| Named { name: name.to_owned(), oid: Some(oid) };
+        let (staged, before) = (named("svc_db_staged_r", 20), named("svc_db_before_r", 10));
+        let copies = [staged.clone(), before.clone()];
+        for (catalog, drop, absent) in [
+            // The live database, whichever copy it was.
+            (vec![named("svc_db", 20), before.clone()], vec![before.clone()], vec![]),
+            (vec![named("svc_db", 10), staged.clone()], vec![staged], vec![]),
+            // Another database of that name; and one that a later swap has replaced.
+            (vec![named("svc_db", 20), named("svc_db_before_r", 11)], vec![], vec![before.clone()]),
+            (
+                vec![named("svc_db", 30), before.clone(), named("svc_db_before_s", 20)],
+                vec![before],
+                vec![named("svc_db_staged_r", 20)],
+            ),
+        ] {
+            assert_eq!(sort("svc_db", &copies, &catalog).unwrap(), (drop, absent), "{catalog:?}");
+        }
         let renamed = [named("svc_db", 20), named("mine", 10)];
-        assert_eq!(copies().sort(&renamed).unwrap_err().code, "staged_renamed");
+        assert_eq!(sort("svc_db", &copies, &renamed).unwrap_err().code, "name_conflict");
     }
 }

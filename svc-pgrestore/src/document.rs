@@ -37,9 +37,9 @@ pub struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PropertiesFrom {
-    /// The properties file of `svc-pgdump` beside the dump.
+    /// The properties file that `svc-pgdump` wrote.
     Recorded,
-    /// The live database; or what `--in-place` kept of it before a load that failed.
+    /// The live database; or what `--in-place` saved of it before a load that failed.
     Live,
     /// The server's defaults.
     Defaults,
@@ -48,24 +48,24 @@ pub enum PropertiesFrom {
 /// What was compared after the load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
-    /// Tables whose rows were counted and compared with the dump.
+    /// Tables of which the dump has rows, or an empty COPY block.
     pub tables_count: u64,
-    /// Rows in them.
+    /// Rows in them: as many arrived at the server as the dump has.
     pub rows_count: u64,
-    /// Large objects; if the dump holds any, there must be some, else none.
+    /// Objects (tables, indexes, functions, …) that the dump and the copy have; `null` if there is no pg_dump that could tell.
+    pub objects_count: Option<u64>,
+    /// Large objects: as many as in the dump.
     pub large_objects_count: u64,
-    /// Constraints that the dump left unvalidated.
-    pub not_validated: Vec<String>,
 }
 
 /// The disk space for a copy of the database, before the load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Room {
-    /// The folder of the server that it will lie in.
+pub struct DiskSpace {
+    /// The folder of the server for it.
     pub folder: String,
-    /// About what it takes, by the size of the dump.
+    /// About what the copy takes, by the size of the dump.
     pub needed_bytes: u64,
-    /// What is free there.
+    /// What is free in that folder.
     pub free_bytes: u64,
 }
 
@@ -90,14 +90,10 @@ pub struct Staged {
     pub dump: Source,
     /// Where the properties come from that a dump does not hold.
     pub properties_from: PropertiesFrom,
-    /// What loads the dump: `fast` (this tool, over several connections) or `psql`.
-    pub loader: String,
-    /// Why it is that one, as a sentence.
-    pub loader_because: String,
     /// Over how many connections it loads.
     pub jobs_count: usize,
-    /// The disk space; `null` if the server's disk is not this host's, or with `--in-place` and `--ignore-room`.
-    pub room: Option<Room>,
+    /// The disk space; `null` if the server's disk is not this host's, or with `--in-place` and `--ignore-disk-space`.
+    pub disk_space: Option<DiskSpace>,
     /// What is done.
     pub plan: Vec<Action>,
 }
@@ -147,10 +143,6 @@ pub struct Swapped {
     pub swapped: bool,
     /// Whether `previous` has been dropped (`--drop-old`).
     pub previous_dropped: bool,
-    /// How many sessions were ended for it.
-    pub sessions_ended_count: u64,
-    /// The command that drops `previous`; `null` if there is none.
-    pub drop_command: Option<String>,
     /// What is done.
     pub plan: Vec<Action>,
 }

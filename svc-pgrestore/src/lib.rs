@@ -6,9 +6,6 @@ mod clone;
 mod create;
 mod discard;
 mod document;
-mod fill;
-mod input;
-#[allow(missing_docs, reason = "for the fuzz test only")]
 mod load;
 mod names;
 mod preflight;
@@ -20,13 +17,11 @@ mod swap;
 mod verify;
 
 use clap::{Parser, Subcommand};
-use schemars::Schema;
 use svc_pgdump::pg::timed;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
+use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
-
-pub use load::Filter;
 
 /// The restore of the PostgreSQL database: staged beside the live one, verified, and swapped in
 #[derive(Debug, Parser)]
@@ -41,7 +36,7 @@ pub use load::Filter;
 )]
 pub struct Cli {
     #[command(flatten)]
-    restore: restore::WholeArgs,
+    restore: restore::Args,
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
@@ -68,6 +63,15 @@ impl Tool for Cli {
         &self.common
     }
 
+    fn schemas() -> Schemas {
+        Schemas::of(Self::NAME)
+            .step::<document::Restored>("restore")
+            .step::<document::Staged>("stage")
+            .step::<document::Swapped>("swap")
+            .step::<document::Cloned>("clone")
+            .step::<document::Discarded>("discard")
+    }
+
     fn run(self, call: &Call) -> Finished {
         match self.step {
             None => call.step("restore", self.restore.dry.dry_run, |call| timed(call, restore::run(&self.restore, call))),
@@ -82,15 +86,4 @@ impl Tool for Cli {
 /// The command line's definition, for man pages and completions.
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
-}
-
-/// The JSON Schema of each step's document, by the step's name.
-pub fn schemas() -> Vec<(String, Schema)> {
-    vec![
-        svc_step::schema::of::<document::Restored>(Cli::NAME, "restore"),
-        svc_step::schema::of::<document::Staged>(Cli::NAME, "stage"),
-        svc_step::schema::of::<document::Swapped>(Cli::NAME, "swap"),
-        svc_step::schema::of::<document::Cloned>(Cli::NAME, "clone"),
-        svc_step::schema::of::<document::Discarded>(Cli::NAME, "discard"),
-    ]
 }

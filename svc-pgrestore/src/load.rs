@@ -1,75 +1,59 @@
-//! Loading a plain dump into a fresh database: by ourselves over several connections, or by psql.
+//! Loading a plain dump into a fresh database, over several connections.
 
-mod choice;
 mod errors;
-mod filter;
 mod parallel;
 mod plan;
-mod psql;
 mod statement;
 
-use crate::admin::Admin;
-use svc_pgdump::pg::Target;
 use svc_pgdump::{Dump, DumpFile};
+use svc_step::Failure;
 use svc_step::action::Action;
-use svc_step::{Call, Failure};
 
-pub(crate) use choice::{Chosen, Loader, LoaderArgs};
-pub use filter::Filter;
+use crate::admin::{Admin, query_one};
+
+pub(crate) use parallel::load;
+use plan::Group;
 pub(crate) use plan::{Plan, Planner};
-
-/// pg_dump writes an element of an array that is null as the word NULL, whatever the database is set to.
-const ARRAY_NULLS: &str = "SET array_nulls = on";
-/// How many of a load's warnings are told.
-const WARNINGS: usize = 5;
 
 pub(crate) struct Load<'a> {
     /// `server_version_num`.
     pub(crate) server: u32,
     pub(crate) database: &'a str,
-    /// The dump, opened with the rights of whoever called the tool.
-    pub(crate) dump: &'a DumpFile,
-    pub(crate) size_bytes: u64,
+    /// The dump's file, opened with the rights of whoever called the tool.
+    pub(crate) file: &'a DumpFile,
+    pub(crate) dump: &'a Dump,
 }
 
 /// What the load does, as an operator would type it.
-pub(crate) fn actions(chosen: &Chosen, plan: &Plan, target: &Target, database: &str, path: &str) -> Vec<Action> {
-    match chosen.loader {
-        Loader::Psql => vec![
-            Action::statement(format!(
-                "-- the statements of {path} in {database}, in order, behind \\restrict and a key of the call, sent to the stdin of:"
-            )),
-            Action::command(psql::command_line(target, database)),
-        ],
-        Loader::Auto | Loader::Fast => {
-            let counts = plan.counts();
-            vec![Action::statement(format!(
-                "-- the statements of {path} in {database}, in order; of these over {} connections in parallel: {} COPY (into \
-                 fresh ordinary tables as BEGIN; TRUNCATE ONLY t; COPY t FROM stdin WITH (FREEZE); COMMIT), then {} indexes and \
-                 keys, then {} foreign keys",
-                chosen.jobs, counts.copies, counts.indexes, counts.foreign_keys
-            ))]
-        }
-    }
-}
-
-/// Loads the dump completely, or fails; what is in the database after a failure is of no use.
-pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, chosen: &Chosen, plan: &Plan) -> Result<(), Failure> {
-    match chosen.loader {
-        Loader::Psql => psql::load(call, &admin.target, load),
-        Loader::Auto | Loader::Fast => parallel::load(call, admin, load, plan, chosen.jobs),
-    }
-}
-
-/// What of a dump is passed over, as a sentence; `None` where nothing is.
-pub(crate) fn left_out(dump: &Dump, server: u32) -> Option<&'static str> {
-    (dump.sets_transaction_timeout && filter::leaves_timeout_out(server)).then_some(
-        "The dump is by a pg_dump that is newer than the server: its line `SET transaction_timeout = 0;`, which changes nothing, is skipped.",
-    )
+pub(crate) fn action(jobs: usize, plan: &Plan, database: &str, path: &str) -> Action {
+    let count = |of: fn(&Group) -> usize| plan.groups().map(of).sum::<usize>();
+    Action::statement(format!(
+        "-- the statements of {path} in {database}, in order; of these over {jobs} connections in parallel: {} COPY (into fresh \
+         ordinary tables as BEGIN; TRUNCATE ONLY t; COPY t FROM stdin WITH (FREEZE); COMMIT), then {} indexes and keys, then {} foreign keys",
+        count(|group| group.copies.len()),
+        count(|group| group.indexes.len()),
+        count(|group| group.foreign_keys.len())
+    ))
 }
 
 fn unreadable(error: &std::io::Error) -> Failure {
     Failure::failed("dump_unreadable", "The dump cannot be read to its end and sent to the server.")
         .hint("Check its disk; another copy of the dump may be intact.")
         .cause(error.to_string())
+}
+
+/// More of them gain little, and take memory of the server.
+const MOST_JOBS: usize = 8;
+const FREE: &str = "SELECT (current_setting('max_connections')::int4 - current_setting('superuser_reserved_connections')::int4 \
+    - coalesce(current_setting('reserved_connections', true)::int4, 0) \
+    - (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL))::int4";
+
+/// Over how many connections the dump is loaded.
+pub(crate) fn jobs(asked: Option<u16>, plan: &Plan, admin: &mut Admin) -> Result<usize, Failure> {
+    // The cores of a server on another host are not known.
+    let cores = if admin.target.is_local() { std::thread::available_parallelism().map_or(1, usize::from) } else { MOST_JOBS };
+    let jobs = asked.map_or(cores.min(MOST_JOBS), usize::from).min(plan.widest());
+    // Without those that are reserved, and without the last one.
+    let free: i32 = query_one(&mut admin.client, "count the free connections", FREE, &[])?;
+    Ok(jobs.min(usize::try_from(free - 1).unwrap_or_default().max(1)))
 }

@@ -7,20 +7,9 @@ use svc_step::run_id::{RunId, fit};
 /// PostgreSQL cuts longer names without an error.
 const LONGEST: usize = 63;
 
-fn copy_name(database: &str, what: &str, run: &RunId) -> String {
-    fit(&format!("{database}_{what}_{run}"), LONGEST)
-}
-
-pub(crate) fn staged(database: &str, run: &RunId) -> String {
-    copy_name(database, "staged", run)
-}
-
-pub(crate) fn before(database: &str, run: &RunId) -> String {
-    copy_name(database, "before", run)
-}
-
-pub(crate) fn clone(database: &str, run: &RunId) -> String {
-    copy_name(database, "clone", run)
+/// What the copy of a database in a run is called: `staged`, `clone`, or `before` for what its swap replaces.
+pub(crate) fn copy_name(database: &str, kind: &str, run: &RunId) -> String {
+    fit(&format!("{database}_{kind}_{run}"), LONGEST)
 }
 
 /// Whether the swap of some run has replaced it.
@@ -28,12 +17,12 @@ pub(crate) fn is_before(database: &str, name: &str) -> bool {
     name.strip_prefix(database).is_some_and(|rest| rest.starts_with("_before_"))
 }
 
-/// Refuses (3) a database that the server itself relies on.
+/// Refuses (2) a database that the server itself relies on.
 pub(crate) fn of_the_service(database: &str) -> Result<(), Failure> {
     if !matches!(database, "postgres" | "template0" | "template1") {
         return Ok(());
     }
-    Err(Failure::refused("database_of_the_server", format!("The database {database} belongs to the server itself."))
+    Err(Failure::usage("dbname_invalid", format!("The database {database} belongs to the server itself."))
         .hint("Pass the service's own database with --dbname or SVC_DATABASE."))
 }
 
@@ -53,11 +42,11 @@ mod tests {
     #[test]
     fn names_fit_and_two_long_ones_stay_apart() {
         let run: RunId = "20261120t020003z-upgrade-2.0.1".parse().unwrap();
-        assert_eq!(staged("svc_db", &run), "svc_db_staged_20261120t020003z-upgrade-2.0.1");
+        assert_eq!(copy_name("svc_db", "staged", &run), "svc_db_staged_20261120t020003z-upgrade-2.0.1");
         let long = "a_database_whose_name_is_as_long_as_names_may_be_in_postgresql_";
-        let names = [staged(long, &run), before(long, &run)];
+        let names = ["staged", "before"].map(|kind| copy_name(long, kind, &run));
         assert!(names.iter().all(|name| name.len() <= LONGEST), "{names:?}");
         assert_ne!(names[0], names[1]);
-        assert_eq!(of_the_service("postgres").unwrap_err().code, "database_of_the_server");
+        assert_eq!(of_the_service("postgres").unwrap_err().code, "dbname_invalid");
     }
 }

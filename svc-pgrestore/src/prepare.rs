@@ -1,19 +1,123 @@
 //! The plan of a staging or a restore: everything that is found out before anything is changed.
 
-use svc_pgdump::{Dump, Properties};
+use std::path::{Path, PathBuf};
+
+use svc_pgdump::check::lexer::Piece;
+use svc_pgdump::{Dump, DumpArg, DumpFile, Dumped, Properties};
 use svc_step::action::Action;
+use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
-use svc_step::people::shell_quoted;
-use svc_step::{Call, Failure};
+use svc_step::reporter::shell_quoted;
+use svc_step::{Call, Failure, file};
 
 use crate::admin::{self, Admin};
-use crate::args::{DatabaseArgs, RestoreArgs};
+use crate::args::RestoreArgs;
 use crate::create::{Creation, Statement};
-use crate::document::{Named, PropertiesFrom, Staged};
-use crate::input::{Input, kept_of};
-use crate::load::{self, Chosen, Plan};
-use crate::verify::Expected;
+use crate::document::{Named, PropertiesFrom, Source, Staged};
+use crate::load::{self, Plan, Planner};
+use crate::verify::Objects;
 use crate::{names, preflight};
+
+/// Which dump.
+#[derive(Debug, Clone, clap::Args)]
+pub struct InputArgs {
+    #[command(flatten)]
+    dump: DumpArg,
+    #[command(flatten)]
+    other: OtherServer,
+    /// Try although the disk has too little space for a second copy
+    #[arg(long)]
+    pub(crate) ignore_disk_space: bool,
+}
+
+/// The dump, opened with the rights of the caller.
+pub(crate) struct Input {
+    pub(crate) dump: DumpFile,
+    /// The document of the dump, if it was given.
+    recorded: Option<Dumped>,
+    properties: Option<Properties>,
+    /// Those of the database that an `--in-place` which failed has dropped.
+    pub(crate) saved: Option<Properties>,
+}
+
+/// Where `--in-place` saves the properties of the database that it drops, until the new one has them.
+pub(crate) fn saved_properties(dump: &Path) -> PathBuf {
+    file::beside(dump, ".saved.properties.json")
+}
+
+impl Input {
+    fn open(args: &InputArgs, call: &Call) -> Result<Self, Failure> {
+        let (path, documented) = args.dump.read(call)?;
+        let dump = DumpFile::open(&path)?;
+        let (recorded, properties) = match documented {
+            Some((dumped, properties)) => {
+                check_properties(&dumped, &properties)?;
+                (Some(dumped), properties)
+            }
+            None => (None, Properties::path_of(&path)),
+        };
+        let load = |path: &Path| path.exists().then(|| Properties::load(path)).transpose();
+        Ok(Self { dump, recorded, properties: load(&properties)?, saved: load(&saved_properties(&path))? })
+    }
+
+    /// Reads the dump through: is it complete, is it that of the document, and in which order is it loaded?
+    fn examine(&mut self, call: &Call) -> Result<(Dump, Plan, Objects), Failure> {
+        let path = self.dump.path();
+        let (mut planner, mut objects) = (Planner::default(), Objects::default());
+        let mut take = |piece: Piece<'_>| {
+            planner.piece(piece);
+            objects.piece(piece);
+        };
+        let dump = self.dump.examine(call, &mut take)?.require_complete(path)?;
+        match &self.recorded {
+            Some(recorded) => check_dump(path, recorded, &dump)?,
+            None => self.properties = self.properties.take().filter(|properties| properties.belong(call, &dump, path)),
+        }
+        if let Some(command) = dump.commands.first() {
+            let message = format!("The dump has commands for psql, which could do anything: {command}.");
+            return Err(
+                Failure::refused("dump_has_commands", message).hint("Dump one database without --create: svc-pgdump does.")
+            );
+        }
+        let plan = planner.finish();
+        let plan = if self.dump.is_read_anywhere() { plan } else { plan.in_order() };
+        Ok((dump, plan, objects))
+    }
+
+    fn source(&self, dump: &Dump) -> Source {
+        let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
+        Source {
+            path: self.dump.path().display().to_string(),
+            size_bytes: dump.file_size_bytes(),
+            sha256: dump.file_sha256().to_owned(),
+            compression: dump.packed.as_ref().map(|packed| packed.compression),
+            text_size_bytes: dump.size_bytes,
+            server_version: version(&dump.server_version),
+            pg_dump_version: version(&dump.pg_dump_version),
+        }
+    }
+}
+
+/// Whether the file of the properties is that of the document, if it still exists.
+fn check_properties(dump: &Dumped, path: &Path) -> Result<(), Failure> {
+    let Some(wanted) = dump.properties_sha256.as_ref().filter(|_| path.exists()) else { return Ok(()) };
+    let (_, sha256) = file::digest(path)?;
+    if *wanted == sha256 {
+        return Ok(());
+    }
+    Err(Failure::invalid("properties_invalid", format!("{} is not what the document says.", path.display()))
+        .hint("Put the original file back; or restore by the name of the dump alone: svc-pgrestore FILE."))
+}
+
+fn check_dump(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure> {
+    let sha256 = dump.file_sha256();
+    if recorded.sha256.as_deref() == Some(sha256) && recorded.size_bytes == Some(dump.file_size_bytes()) {
+        return Ok(());
+    }
+    Err(Failure::invalid("dump_altered", format!("{} is not the dump of the document.", path.display()))
+        .hint("Use the dump of the document; another copy of it may be intact.")
+        .cause(format!("the document says {}, the file has {sha256}", recorded.sha256.as_deref().unwrap_or("nothing"))))
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
@@ -26,45 +130,49 @@ pub(crate) struct Prepared {
     pub(crate) admin: Admin,
     pub(crate) input: Input,
     pub(crate) creation: Creation,
-    pub(crate) expected: Expected,
-    pub(crate) chosen: Chosen,
+    pub(crate) dump: Dump,
+    pub(crate) objects: Objects,
     pub(crate) plan: Plan,
     pub(crate) staged: Staged,
-    /// Whether the dump sets an option that its server keeps for itself.
-    pub(crate) sets_internal_option: bool,
     _lock: Option<Lock>,
 }
 
+impl Prepared {
+    /// Where the properties are recorded.
+    pub(crate) fn properties_place(&self) -> String {
+        let dump = self.input.dump.path();
+        match (self.staged.properties_from, &self.input.saved) {
+            (PropertiesFrom::Recorded, _) => Properties::path_of(dump).display().to_string(),
+            (_, Some(_)) => saved_properties(dump).display().to_string(),
+            (_, None) => "the live database".to_owned(),
+        }
+    }
+}
+
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
-    let mut input = args.input.open(call)?;
+    let mut input = Input::open(&args.input, call)?;
     let database = args.database.name(input.recorded.as_ref().map(|recorded| recorded.database.as_str()))?;
     names::of_the_service(&database)?;
-    check_named(&input, &args.database, &database, aim, call)?;
+    if input.recorded.is_none() && args.database.named().is_none() {
+        check_database(&input, &database, aim, call)?;
+    }
     let mut admin = Admin::connect(&args.admin, call)?;
     if let Some(identifier) = input.recorded.as_ref().and_then(|recorded| recorded.system_identifier.as_deref()) {
         admin.check_server(args.input.other, identifier)?;
     }
     let lock = admin.lock(call, &database, dry_run)?;
-    let (dump, plan) = input.examine(call)?;
-    let chosen = args.loader.choose(&plan, &mut admin, call)?;
+    let (dump, plan, objects) = input.examine(call)?;
+    let jobs_count = load::jobs(args.jobs, &plan, &mut admin)?;
     let owner = args.owner();
     preflight::needs(&mut admin, &dump, &owner)?;
-    let live = admin::live(&mut admin.client, &database)?;
-    if let Some(live) = &live {
-        match preflight::in_the_way(&database, live) {
-            Err(found) if aim == Aim::Copy => {
-                call.warn(&found.code, format!("{} As long as that is so, the copy cannot be swapped in.", found.message));
-            }
-            found => found?,
-        }
-    }
-    let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
+    let is_live = check_live(&mut admin, call, &database, aim)?;
+    let (properties, properties_from) = properties(&admin, call, &input, &database, is_live)?;
     let folder = preflight::folder(&mut admin, properties.as_ref().map(|properties| properties.tablespace.as_str()))?;
-    let room = match args.input.ignore_room {
+    let disk_space = match args.input.ignore_disk_space {
         true => None,
         false => preflight::disk_space(&mut admin, &dump, folder.as_deref(), aim == Aim::Place, &database)?,
     };
-    let copy_name = names::staged(&database, call.run_id());
+    let copy_name = names::copy_name(&database, "staged", call.run_id());
     let mut creation = Creation {
         name: if aim == Aim::Place { database.clone() } else { copy_name.clone() },
         owner,
@@ -74,25 +182,28 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         closed: admin.server.superuser,
         opened_by_swap: aim != Aim::Place,
     };
-    leave_out_roles(&mut admin, call, &mut creation)?;
-    warn(call, &admin, &dump, &creation);
-    if live.is_some() {
+    let missing = admin::missing_roles(&mut admin.client, &Vec::from_iter(creation.roles()))?;
+    if !missing.is_empty() {
+        call.warn("roles_missing", format!("Rights and settings of missing roles are left out: {}.", missing.join(", ")));
+        creation.without_roles(&missing);
+    }
+    warn(call, &dump, &creation);
+    if is_live {
         preflight::warn_of_missing_tables(call, &admin, &dump, &database);
     }
     let mut actions = Vec::new();
-    if aim == Aim::Place && live.is_some() {
-        actions.extend(creation.tried_as(&copy_name));
-        if properties_from == PropertiesFrom::Live && input.kept.is_none() {
-            actions.push(Action::file(&kept_of(input.dump.path()), "write the live database's properties"));
+    if aim == Aim::Place && is_live {
+        actions = creation.tried_as(&copy_name);
+        if properties_from == PropertiesFrom::Live && input.saved.is_none() {
+            actions.push(Action::file(&saved_properties(input.dump.path()), "write the live database's properties"));
         }
-        actions.push(Action::statement(names::drop_statement(&database)));
+        actions.push(Action::statement(names::drop_statement(&creation.name)));
     }
-    let load = load::actions(&chosen, &plan, &admin.target, &creation.name, &input.dump.path().display().to_string());
-    actions.extend([creation.create().action(), creation.grant().action()]);
-    actions.extend(creation.before_load().iter().map(Statement::action).chain(load));
-    actions.extend(creation.close().iter().map(Statement::action));
-    actions.push(Action::statement("ANALYZE"));
-    actions.extend(creation.after_load().iter().map(Statement::action));
+    let shown = |statements: Vec<Statement>| statements.into_iter().map(|statement| statement.action());
+    actions.extend(shown(vec![creation.create(), creation.grant()]).chain(shown(creation.before_load())));
+    actions.push(load::action(jobs_count, &plan, &creation.name, &input.dump.path().display().to_string()));
+    actions.extend(shown(creation.close().into_iter().collect()).chain([Action::statement("ANALYZE")]));
+    actions.extend(shown(creation.after_load()));
     let staged = Staged {
         database,
         system_identifier: admin.server.system_identifier.clone(),
@@ -103,34 +214,36 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         verification: None,
         dump: input.source(&dump),
         properties_from,
-        loader: chosen.name().to_owned(),
-        loader_because: chosen.because.clone(),
-        jobs_count: chosen.jobs,
-        room,
+        jobs_count,
+        disk_space,
         plan: actions,
     };
-    let expected = Expected {
-        rows: dump.tables.iter().map(|table| (table.quoted(), table.row_count)).collect(),
-        has_large_objects: dump.has_large_objects,
-    };
-    let sets_internal_option = dump.sets_internal_option;
-    Ok(Prepared { admin, input, creation, expected, chosen, plan, staged, sets_internal_option, _lock: lock })
+    Ok(Prepared { admin, input, dump, objects, creation, plan, staged, _lock: lock })
+}
+
+/// Whether there is a live database; nothing of it may be lost or stop the swap.
+fn check_live(admin: &mut Admin, call: &Call, database: &str, aim: Aim) -> Result<bool, Failure> {
+    let Some(live) = admin::live(&mut admin.client, database)? else { return Ok(false) };
+    match preflight::in_the_way(database, &live) {
+        Err(found) if aim == Aim::Copy => {
+            call.warn(&found.code, format!("{} As long as that is so, the copy cannot be swapped in.", found.message));
+        }
+        found => found?,
+    }
+    Ok(true)
 }
 
 /// By its file name alone, a dump of another database may be restored by mistake: if neither an option nor a document names the
-/// database, the properties beside the dump tell.
-fn check_named(input: &Input, named: &DatabaseArgs, database: &str, aim: Aim, call: &Call) -> Result<(), Failure> {
-    let properties = input.properties.as_ref().or(input.kept.as_ref());
+/// database, its properties file tells.
+fn check_database(input: &Input, database: &str, aim: Aim, call: &Call) -> Result<(), Failure> {
+    let properties = input.properties.as_ref().or(input.saved.as_ref());
     let Some(other) = properties.map(|properties| &properties.database).filter(|other| *other != database) else { return Ok(()) };
-    if input.recorded.is_some() || named.named().is_some() {
-        return Ok(());
-    }
     let message = format!("The dump is of the database {other}, and no option names {database}, which it would replace.");
     if aim != Aim::Place {
         call.warn("database_not_named", message);
         return Ok(());
     }
-    let options = [other.as_str(), database].map(|name| shell_quoted(&["--dbname".to_owned(), name.to_owned()]));
+    let options = [other.as_str(), database].map(|name| shell_quoted(&["--dbname", name]));
     Err(Failure::refused("database_not_named", message)
         .hint(format!("Pass the database that is to be dropped and restored: {}.", options.join(", or "))))
 }
@@ -140,24 +253,24 @@ fn properties(
     call: &Call,
     input: &Input,
     database: &str,
-    live: bool,
+    is_live: bool,
 ) -> Result<(Option<Properties>, PropertiesFrom), Failure> {
     if let Some(properties) = &input.properties {
         return Ok((Some(properties.clone()), PropertiesFrom::Recorded));
     }
-    if let Some(kept) = &input.kept {
-        let (path, dropped) = (kept_of(input.dump.path()), &kept.database);
+    if let Some(saved) = &input.saved {
+        let (path, dropped) = (saved_properties(input.dump.path()), &saved.database);
         call.warn(
-            "properties_kept",
-            format!("The properties are those of {}, which --in-place kept of the database {dropped}.", path.display()),
+            "properties_saved",
+            format!("The properties are those of {}, which --in-place saved of the database {dropped}.", path.display()),
         );
-        return Ok((Some(kept.clone()), PropertiesFrom::Live));
+        return Ok((Some(saved.clone()), PropertiesFrom::Live));
     }
     let missing =
         "The dump has no properties file, and does not hold the database's encoding, locale, settings, rights and comment";
-    if live {
+    if is_live {
         let mut client = admin.target.connect(call, database)?;
-        let properties = Properties::read(&mut client, admin.server.version_num / 10_000)?;
+        let properties = Properties::read(&mut client)?;
         call.warn("properties_from_live", format!("{missing}: those of the live database {database} are used."));
         return Ok((Some(properties), PropertiesFrom::Live));
     }
@@ -165,19 +278,7 @@ fn properties(
     Ok((None, PropertiesFrom::Defaults))
 }
 
-fn leave_out_roles(admin: &mut Admin, call: &Call, creation: &mut Creation) -> Result<(), Failure> {
-    let gone = admin::missing_roles(&mut admin.client, &creation.roles())?;
-    if !gone.is_empty() {
-        call.warn("roles_gone", format!("Rights and settings of missing roles are left out: {}.", gone.join(", ")));
-        creation.without_roles(&gone);
-    }
-    Ok(())
-}
-
-fn warn(call: &Call, admin: &Admin, dump: &Dump, creation: &Creation) {
-    if let Some(sentence) = load::left_out(dump, admin.server.version_num) {
-        call.warn("header_passed_over", sentence);
-    }
+fn warn(call: &Call, dump: &Dump, creation: &Creation) {
     if dump.has_subscriptions {
         call.warn(
             "subscriptions_left_out",

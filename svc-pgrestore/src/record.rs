@@ -1,13 +1,14 @@
 //! What a run records on this host, so that `--run` resumes it when its document was lost, and the next call removes what a killed
 //! one left.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use svc_step::from::Received;
+use svc_step::reporter::shell_quoted;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
-use crate::admin::{Admin, databases};
-use crate::document::{Cloned, Named, Staged};
+use crate::admin::{Admin, oid_of};
+use crate::document::{Cloned, Named, Restored, Staged, Swapped};
 use crate::names::drop_statement;
 
 /// The documents and records that a swap or a discard takes.
@@ -16,17 +17,15 @@ pub(crate) const CLONE: &str = "svc-pgrestore.clone/1";
 pub(crate) const STAGE: &str = "svc-pgrestore.stage/1";
 pub(crate) const RESTORE: &str = "svc-pgrestore.restore/1";
 
-#[derive(Deserialize)]
-struct OfDatabase {
-    database: String,
-}
-
 /// Records what `step` plans or did with `database`.
 pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database: &str, result: &T) -> Result<(), Failure> {
     if let Ok(received) = swaps::read(call, run, &SCHEMAS) {
-        let cloned = received.step() == "clone" && !["clone", "swap"].contains(&step);
-        let other = received.result::<OfDatabase>().is_ok_and(|recorded| recorded.database != database);
-        if cloned || other {
+        // What cannot be understood is not written over: it may be all that leads back.
+        let recorded = Recorded::of(&received)?;
+        let is_cloned = received.step() == "clone" && !["clone", "swap"].contains(&step);
+        // The record of a swap is what leads back to what it replaced.
+        let is_swapped = step == "stage" && recorded.swapped.is_some_and(|swapped| swapped.swapped);
+        if is_cloned || is_swapped || recorded.database != database {
             return Err(run_id_taken(run));
         }
     }
@@ -38,47 +37,79 @@ pub(crate) fn run_id_taken(run: &RunId) -> Failure {
         .hint("Give this one another run ID: --run-id or SVC_RUN_ID; without, run the command again.")
 }
 
-/// The copy that a staging or a clone has recorded.
-struct Copy {
-    database: String,
-    system_identifier: String,
-    verified: bool,
-    copy: Named,
+/// What a document or a record is of: a copy that was staged or cloned, or its swap.
+pub(crate) struct Recorded {
+    pub(crate) run: RunId,
+    pub(crate) database: String,
+    pub(crate) system_identifier: String,
+    /// What was staged or cloned; of a swap, what comes in.
+    pub(crate) copy: Named,
+    pub(crate) verified: bool,
+    /// The command that makes it again.
+    pub(crate) again: String,
+    pub(crate) swapped: Option<Swapped>,
 }
 
-impl Copy {
-    fn of(received: &Received) -> Result<Self, Failure> {
-        if received.schema() == CLONE {
-            let Cloned { database, system_identifier, verified, clone, .. } = received.result()?;
-            return Ok(Self { database, system_identifier, verified, copy: clone });
+impl Recorded {
+    pub(crate) fn of(received: &Received) -> Result<Self, Failure> {
+        let (staged, swapped) = match received.step() {
+            "clone" => {
+                let Cloned { run, database, system_identifier, verified, clone: copy, .. } = received.result()?;
+                let (run, again) = (run_of(&run)?, "svc-pgrestore clone".to_owned());
+                return Ok(Self { run, database, system_identifier, copy, verified, again, swapped: None });
+            }
+            "stage" => (received.result()?, None),
+            "swap" => return Self::of_swap(received.result()?),
+            _ => {
+                let Restored { stage, swap, .. } = received.result()?;
+                (stage, swap)
+            }
+        };
+        if let Some(swapped) = swapped {
+            return Self::of_swap(swapped);
         }
-        let Staged { database, system_identifier, verified, staged, .. } = received.result()?;
-        Ok(Self { database, system_identifier, verified, copy: staged })
+        let Staged { database, system_identifier, verified, staged: copy, dump, .. } = staged;
+        let (run, again) = (run_of(received.run_id())?, shell_quoted(&["svc-pgrestore", "stage", &dump.path]));
+        Ok(Self { run, database, system_identifier, copy, verified, again, swapped: None })
     }
+
+    fn of_swap(swapped: Swapped) -> Result<Self, Failure> {
+        let Swapped { run, database, system_identifier, incoming: copy, .. } = swapped.clone();
+        let (run, again) = (run_of(&run)?, String::new());
+        Ok(Self { run, database, system_identifier, copy, verified: true, again, swapped: Some(swapped) })
+    }
+}
+
+pub(crate) fn run_of(text: &str) -> Result<RunId, Failure> {
+    text.parse().map_err(|_| {
+        Failure::usage("from_damaged", format!("The --from document has the invalid run ID `{text}`."))
+            .hint("Pass the document as the tool printed it.")
+    })
 }
 
 impl Admin {
     /// Drops every unfinished copy of this database that any run has recorded here. The caller holds the lock of the database, so
     /// those runs are dead.
-    pub(crate) fn remove_leftovers(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
+    pub(crate) fn remove_unfinished(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
         for received in swaps::all(call, &[STAGE, CLONE]) {
-            let Ok(left) = Copy::of(&received) else { continue };
-            let ours = left.database == database && left.system_identifier == self.server.system_identifier;
-            if ours && !left.verified && left.copy.name != database {
-                self.remove_leftover(call, received.run_id(), &left.copy.name)?;
+            let Ok(left) = Recorded::of(&received) else { continue };
+            let is_ours = left.database == database && left.system_identifier == self.server.system_identifier;
+            if is_ours && !left.verified && left.copy.name != database {
+                self.remove_unfinished_copy(call, &left)?;
             }
         }
         call.effects().stays();
         Ok(())
     }
 
-    fn remove_leftover(&mut self, call: &Call, run: &str, copy: &str) -> Result<(), Failure> {
+    fn remove_unfinished_copy(&mut self, call: &Call, left: &Recorded) -> Result<(), Failure> {
+        let copy = &left.copy.name;
         // It was recorded when no database had that name, so the name is enough.
-        if databases(&mut self.client)?.iter().any(|one| one.name == copy) {
+        if oid_of(&mut self.client, copy)?.is_some() {
             self.alter(call, &drop_statement(copy), &format!("drop {copy}, which a killed call left"))?;
-            call.warn("leftover_removed", format!("The unfinished copy {copy} of an earlier run was removed."));
+            call.warn("unfinished_copy_removed", format!("The unfinished copy {copy} of an earlier run was removed."));
         }
-        run.parse().map_or(Ok(()), |run| swaps::remove(call, &run))
+        swaps::remove(call, &left.run)
     }
 
     /// Drops a copy that failed; if that fails too, the document says what is left.
@@ -92,7 +123,7 @@ impl Admin {
             Err(error) => {
                 failure = failure.cause(error.message);
                 failure.causes.extend(error.causes);
-                failure.hint = Some(format!("svc-pgrestore discard --run {} removes what is left: {copy}.", call.run_id()));
+                failure.hint = Some(format!("{} removes what is left: {copy}.", self.command("discard", call.run_id().as_str())));
             }
         }
         failure

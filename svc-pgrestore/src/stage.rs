@@ -1,14 +1,20 @@
 //! `stage`: a copy of the database beside the live one, loaded and verified. The live database is not touched.
 
+use postgres::error::{DbError, SqlState};
+use svc_pgdump::check::major;
+use svc_pgdump::{Dump, pg};
 use svc_step::common::DryRun;
+use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, swaps};
 
-use crate::admin::databases;
+use crate::admin::{Admin, databases, oid_of, session_pid, up_to};
 use crate::args::RestoreArgs;
+use crate::create::{Creation, Statement};
 use crate::document::{Restored, Staged};
-use crate::fill::fill;
+use crate::load::{self, Load};
 use crate::prepare::{Aim, Prepared, prepare};
 use crate::record::{self, SCHEMAS};
+use crate::verify::verify;
 
 /// Arguments of `svc-pgrestore stage`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +39,7 @@ pub(crate) fn perform(prepared: &mut Prepared, call: &Call) -> StepResult<Staged
 }
 
 fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
-    prepared.admin.remove_leftovers(call, &prepared.staged.database)?;
+    prepared.admin.remove_unfinished(call, &prepared.staged.database)?;
     let catalog = databases(&mut prepared.admin.client)?;
     let name = prepared.staged.staged.name.clone();
     if catalog.iter().any(|one| one.name == name) {
@@ -41,8 +47,8 @@ fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
             Some(staged) if catalog.contains(&staged.staged) => Ok(staged),
             _ => {
                 let message = format!("There is a database {name} already, of another dump.");
-                Err(Failure::refused("staged_exists", message)
-                    .hint(format!("svc-pgrestore discard --run {} drops it, or pass another run ID.", call.run_id())))
+                let discard = prepared.admin.command("discard", call.run_id().as_str());
+                Err(Failure::refused("name_conflict", message).hint(format!("{discard} drops it, or pass another run ID.")))
             }
         };
     }
@@ -61,11 +67,99 @@ pub(crate) fn recorded(wanted: &Staged, call: &Call) -> Result<Option<Staged>, F
         "restore" => received.result::<Restored>().ok().filter(|restored| !restored.in_place).map(|restored| restored.stage),
         _ => return Err(record::run_id_taken(call.run_id())),
     };
-    Ok(staged.filter(|staged| {
-        staged.verified
-            && staged.database == wanted.database
-            && staged.system_identifier == wanted.system_identifier
-            && staged.dump.sha256 == wanted.dump.sha256
-            && staged.owner == wanted.owner
-    }))
+    let identity = |staged: &Staged| {
+        let Staged { database, system_identifier, owner, dump, .. } = staged.clone();
+        (database, system_identifier, owner, dump.sha256)
+    };
+    Ok(staged.filter(|staged| staged.verified && identity(staged) == identity(wanted)))
+}
+
+/// Creates the copy (with `--in-place` the database itself), loads, verifies, and gives the properties; `staged` tells how far it came.
+pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
+    let place = prepared.properties_place();
+    let Prepared { admin, input, dump, objects, creation, plan, staged, .. } = prepared;
+    call.check()?;
+    admin.alter(call, &creation.create().sql, &format!("create the database {}", creation.name))?;
+    staged.staged.oid = oid_of(&mut admin.client, &creation.name)?;
+    admin.alter(call, &creation.grant().sql, "grant the owner's rights")?;
+    try_properties(admin, call, creation, &place)?;
+    call.check()?;
+    let load = Load { server: admin.server.version_num, database: &creation.name, file: &input.dump, dump };
+    load::load(call, admin, &load, plan, staged.jobs_count)
+        .map_err(|failure| hint_of_client(failure, dump, load.server / 10_000))?;
+    input.dump.unaltered()?;
+    let progress = call.progress("verify", Unit::Items("tables"));
+    let objects_count = objects.compare(call, admin, &creation.name, &staged.dump.pg_dump_version)?;
+    let (first, mut clients) =
+        up_to(staged.jobs_count.min(dump.contents.tables.len()), || admin.target.connect(call, &creation.name))?;
+    clients.push(first);
+    let own = clients.iter_mut().map(session_pid).collect::<Result<Vec<_>, _>>()?;
+    admin.close(call, creation, &staged.staged, &own)?;
+    let verification =
+        admin.supervised(call, &own, &|| false, || verify(&mut clients, dump, objects, objects_count, &progress))?;
+    drop(clients);
+    for statement in creation.after_load() {
+        admin.alter(call, &statement.sql, "give the database its recorded properties")?;
+    }
+    call.check()?;
+    staged.verification = Some(verification);
+    staged.verified = true;
+    Ok(())
+}
+
+/// A pg_dump that is newer than the server may write what only another server understands.
+fn hint_of_client(failure: Failure, dump: &Dump, server: u32) -> Failure {
+    let writer = dump.pg_dump_version.as_deref().filter(|version| major(version).is_some_and(|client| client > server));
+    match writer {
+        Some(writer) if failure.code == "load_failed" => failure.hint(format!(
+            "Check that line and the causes. The dump is by pg_dump {writer}, which may write what only a server of that version understands: dump with one of version {server}, or restore on a newer server."
+        )),
+        _ => failure,
+    }
+}
+
+/// Tries each recorded property on the empty database, in a transaction that is rolled back. Then gives it those that hold during the
+/// load, and connects once: some of them only a new session reads. `place` is where they are recorded.
+pub(crate) fn try_properties(admin: &mut Admin, call: &Call, creation: &Creation, place: &str) -> Result<(), Failure> {
+    let told = |error: postgres::Error| pg::of_query(&error, "try the recorded properties of the database");
+    admin.client.batch_execute("BEGIN").map_err(told)?;
+    let tried = creation.before_load().into_iter().chain(creation.after_load()).try_for_each(|statement| {
+        admin.client.batch_execute(&statement.sql).map_err(|error| match error.as_db_error() {
+            Some(said) => rejected(&statement, said, place),
+            None => told(error),
+        })
+    });
+    let ended = admin.client.batch_execute("ROLLBACK").map_err(told);
+    tried.and(ended)?;
+    for statement in creation.before_load() {
+        admin.alter(call, &statement.sql, "give the database its recorded properties")?;
+    }
+    let Err(failure) = admin.target.connect(call, &creation.name) else { return Ok(()) };
+    match failure.code.as_str() {
+        // Everybody may connect to a new database, so a right that is lacking is one that a setting needs.
+        "postgres_refused" | "postgres_no_right" => {}
+        // pg_hba.conf may allow the live name and not that of the copy.
+        "postgres_access_denied" | "password_missing" => return Ok(()),
+        _ => return Err(failure),
+    }
+    let message = "The server refuses connections to a database with the recorded properties.";
+    let refused = Failure::refused("property_rejected", message).hint(format!(
+        "Fix the cause on the server; or remove the setting from {place}, and restore by the name of the dump: svc-pgrestore FILE"
+    ));
+    // The server repeats a value, which may be a secret.
+    let is_shown = creation.before_load().iter().all(Statement::is_shown);
+    Err(failure.causes.into_iter().filter(|_| is_shown).fold(refused, Failure::cause))
+}
+
+fn rejected(statement: &Statement, said: &DbError, place: &str) -> Failure {
+    let remove = format!("remove it from {place}, and restore by the name of the dump: svc-pgrestore FILE");
+    let hint = if *said.code() == SqlState::INSUFFICIENT_PRIVILEGE {
+        format!("Connect as a superuser (--as postgres), who may set it; or {remove}.")
+    } else {
+        format!("Fix the cause on the server; or {remove}.")
+    };
+    // The server repeats a value, which may be a secret.
+    let cause = if statement.is_shown() { pg::words(said) } else { said.code().code().to_owned() };
+    let message = format!("The server rejects a recorded property of the database: {}.", statement.shown());
+    Failure::refused("property_rejected", message).hint(hint).cause(cause)
 }

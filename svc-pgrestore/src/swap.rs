@@ -1,22 +1,20 @@
 //! `swap`: what was staged or cloned becomes the live database, or what a swap replaced becomes live again.
 
-mod plan;
 mod rename;
 
+use svc_pgdump::pg::escape_identifier;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::from::{OtherServer, Received};
-use svc_step::people::shell_quoted;
 use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-pub(crate) use self::plan::{Exchange, Standing, run_of};
-use crate::admin::{Admin, AdminArgs, databases, live};
-use crate::args::DatabaseArgs;
-use crate::document::{Cloned, Named, Restored, Staged, Swapped};
-use crate::names::drop_statement;
-use crate::record::SCHEMAS;
+use crate::admin::{Admin, databases, live};
+use crate::args::{AdminArgs, DatabaseArgs};
+use crate::document::{Named, Swapped};
+use crate::names::{copy_name, drop_statement};
+use crate::record::{Recorded, SCHEMAS, run_of};
 use crate::{preflight, record};
 
 /// Arguments of `svc-pgrestore swap`.
@@ -33,8 +31,9 @@ pub struct SwapArgs {
     /// Fail (3) if a swap has made the copy live before: clients have written to it
     #[arg(long, conflicts_with = "back")]
     unused: bool,
-    #[command(flatten)]
-    old: DropOld,
+    /// Drop what was replaced
+    #[arg(long)]
+    drop_old: bool,
     #[command(flatten)]
     other: OtherServer,
     #[command(flatten)]
@@ -45,180 +44,308 @@ pub struct SwapArgs {
     admin: AdminArgs,
 }
 
-/// What happens to the replaced database.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct DropOld {
-    /// Drop what was replaced
-    #[arg(long)]
-    pub(crate) drop_old: bool,
-}
-
 pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
-    let received = args.given.read(call, &SCHEMAS)?;
-    let mut exchange = exchange(&received, args.back)?;
-    args.database.check(&exchange.database)?;
+    let mut swap = swap_of(&args.given.read(call, &SCHEMAS)?, args.back)?;
+    args.database.check(&swap.database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
-    admin.check_server(args.other, &exchange.system_identifier)?;
-    exchange.system_identifier.clone_from(&admin.server.system_identifier);
-    let _lock = admin.lock(call, &exchange.database, args.dry.dry_run)?;
+    admin.check_server(args.other, &swap.system_identifier)?;
+    swap.system_identifier.clone_from(&admin.server.system_identifier);
+    let _lock = admin.lock(call, &swap.database, args.dry.dry_run)?;
     if args.unused {
-        check_unused(&mut admin, call, &exchange)?;
+        check_unused(&mut admin, call, &swap)?;
     }
-    let record = |swapped: &Swapped| record::write(call, &exchange.run, "swap", &swapped.database, swapped);
-    perform(&mut admin, call, &exchange, args.old.drop_old, args.dry.dry_run, &record)
+    let run = run_of(&swap.run)?;
+    let record = |swapped: &Swapped| record::write(call, &run, "swap", &swapped.database, swapped);
+    perform(&mut admin, call, swap, args.drop_old, args.dry.dry_run, &record)
 }
 
 /// By the server's databases, and by the record of a swap that has gone back since.
-fn check_unused(admin: &mut Admin, call: &Call, exchange: &Exchange) -> Result<(), Failure> {
-    let standing = exchange.standing(&databases(&mut admin.client)?)?;
-    let was_live = recorded(call, &exchange.run)?.is_some_and(|recorded| recorded.swapped || recorded.back);
-    if matches!(standing, Standing::Ready { .. }) && !was_live {
+fn check_unused(admin: &mut Admin, call: &Call, swap: &Swapped) -> Result<(), Failure> {
+    let is_live = swap.state(&databases(&mut admin.client)?)?.is_done;
+    if !is_live && !recorded(call, &swap.run)?.is_some_and(|recorded| recorded.swapped || recorded.back) {
         return Ok(());
     }
-    Err(Failure::refused("clones_used", format!("A swap has made the copy {} live before.", exchange.incoming.name))
+    Err(Failure::refused("clones_used", format!("A swap has made the copy {} live before.", swap.incoming.name))
         .hint("Restore the dump: svc-pgrestore stage --from DOCUMENT; or omit --unused, to take the copy as it is now."))
 }
 
-/// The swap that a document or a record asks for.
-fn exchange(received: &Received, back: bool) -> Result<Exchange, Failure> {
-    match received.step() {
-        "stage" => of_stage(received, &received.result()?, back),
-        "swap" => of_swap(received, &received.result()?, back),
-        "clone" => {
-            let clone: Cloned = received.result()?;
-            check_copy(back, clone.verified, &clone.clone.name, "svc-pgrestore clone")?;
-            Exchange::of_clone(&clone)
-        }
-        _ => {
-            let restored: Restored = received.result()?;
-            match &restored.swap {
-                _ if restored.in_place => {
-                    Err(Failure::refused("restored_in_place", "The database was restored in place, so there is nothing to swap.")
-                        .hint("Restore another dump: svc-pgrestore FILE."))
-                }
-                Some(swapped) => of_swap(received, swapped, back),
-                None => of_stage(received, &restored.stage, back),
-            }
-        }
+/// The swap that a document or a record asks for. Only what was loaded and verified is ever swapped in, and it cannot go back before.
+fn swap_of(received: &Received, back: bool) -> Result<Swapped, Failure> {
+    let Recorded { run, database, system_identifier, copy, verified, again, swapped } = Recorded::of(received)?;
+    if let Some(swapped) = swapped {
+        // A record is never ok. That of a way back is resumed, so that the same `--run RUN --back` again does not go forward. An
+        // unfinished swap is finished, and so is a recorded one; the document of a finished swap goes back.
+        let is_resumed = swapped.back && !received.is_ok();
+        let is_reversed = (back && !is_resumed) || (received.is_ok() && swapped.swapped);
+        return if is_reversed { swapped.reversed() } else { swapped.again() };
     }
-}
-
-fn of_stage(received: &Received, staged: &Staged, back: bool) -> Result<Exchange, Failure> {
-    check_copy(back, staged.verified, &staged.staged.name, &shell_quoted(&["svc-pgrestore", "stage", &staged.dump.path]))?;
-    Ok(Exchange::of_staged(staged, run_of(received.run_id())?))
-}
-
-/// Only what was loaded and verified is ever swapped in, and it cannot go back before.
-fn check_copy(back: bool, verified: bool, copy: &str, again: &str) -> Result<(), Failure> {
+    if copy.name == database {
+        return Err(Failure::refused("not_swappable", "The database was restored in place, so there is nothing to swap.")
+            .hint("Restore another dump: svc-pgrestore FILE."));
+    }
     if back {
         return Err(Failure::usage("not_swapped", "The document is of a copy that was not swapped in, so nothing can go back.")
             .hint("Pass the document of the swap, or omit --back."));
     }
-    if verified {
-        return Ok(());
+    if !verified {
+        return Err(Failure::refused("not_swappable", format!("The copy {} is incomplete.", copy.name))
+            .hint(format!("Do it again, which removes what is left of this one:\n  {again}")));
     }
-    Err(Failure::refused("not_verified", format!("The copy {copy} is incomplete."))
-        .hint(format!("Do it again, which removes what is left of this one:\n  {again}")))
-}
-
-/// An unfinished swap is finished, and so is a recorded one; the document of a finished swap goes back.
-fn of_swap(received: &Received, swapped: &Swapped, back: bool) -> Result<Exchange, Failure> {
-    // A record is never ok. That of a way back is resumed, so that the same `--run RUN --back` again does not go forward.
-    let going_back = swapped.back && !received.is_ok();
-    let reverse = (back && !going_back) || (received.is_ok() && swapped.swapped);
-    if reverse { Exchange::back(swapped) } else { Exchange::again(swapped) }
+    Ok(Swapped::new(&run, &database, &system_identifier, &copy))
 }
 
 /// Swaps, under a lock that the caller holds. `record` writes the plan for `--run`.
 pub(crate) fn perform(
     admin: &mut Admin,
     call: &Call,
-    exchange: &Exchange,
+    mut swap: Swapped,
     drop_old: bool,
     dry_run: bool,
     record: &dyn Fn(&Swapped) -> Result<(), Failure>,
 ) -> StepResult<Swapped> {
-    let catalog = databases(&mut admin.client)?;
-    let previous_oid = exchange.previous_oid.or_else(|| recorded_previous(call, exchange));
-    let exchange = &Exchange { previous_oid, ..exchange.clone() };
-    let (mut swapped, ready) = match exchange.standing(&catalog)? {
-        Standing::Done { previous } => {
-            let mut swapped = exchange.planned(previous.clone(), Vec::new());
-            swapped.swapped = true;
-            if let (true, Some(previous)) = (drop_old, previous) {
-                swapped.plan = vec![Action::statement(drop_statement(&previous.name))];
-            }
-            (swapped, false)
-        }
-        Standing::Ready { previous } => {
-            let plan = exchange.plan(previous.as_ref(), drop_old);
-            (exchange.planned(previous, plan), true)
-        }
-    };
-    if ready && let Some(live) = live(&mut admin.client, &exchange.database)? {
-        preflight::in_the_way(&exchange.database, &live)?;
+    let recorded_oid = recorded_previous(call, &swap);
+    if let Some(previous) = &mut swap.previous {
+        previous.oid = previous.oid.or(recorded_oid);
+    }
+    let is_known = swap.previous.as_ref().is_some_and(|previous| previous.oid.is_some());
+    let state = swap.state(&databases(&mut admin.client)?)?;
+    let is_new = !state.is_done;
+    let mut swapped = swap.planned(state, drop_old);
+    if is_new && let Some(live) = live(&mut admin.client, &swapped.database)? {
+        preflight::in_the_way(&swapped.database, &live)?;
     }
     if dry_run {
         return Ok(swapped);
     }
-    if ready {
+    if is_new {
         call.check()?;
         record(&swapped)?;
-        match rename::rename(admin, call, exchange, swapped.previous.as_ref()) {
-            Ok(ended) => swapped.sessions_ended_count = ended,
-            Err(failure) => return Err(Stopped::with(with_hint(failure, &exchange.run), swapped)),
+        if let Err(failure) = rename::rename(admin, call, &swapped) {
+            return Err(Stopped::with(with_hint(failure, admin, &swapped.run), swapped));
         }
         swapped.swapped = true;
     }
     if drop_old && let Some(previous) = swapped.previous.clone() {
-        if let Err(failure) = drop_previous(admin, call, &previous, ready || exchange.previous_oid.is_some()) {
+        if let Err(failure) = drop_previous(admin, call, &previous, is_new || is_known) {
             return Err(Stopped::with(failure, swapped));
         }
         swapped.previous_dropped = true;
-        swapped.drop_command = None;
     }
     // Without this record the next call finds out by the server's databases.
-    if (ready || swapped.previous_dropped)
+    if (is_new || swapped.previous_dropped)
         && let Err(failure) = record(&swapped)
     {
-        call.warn("not_noted", format!("The swap is done, and could not be recorded for --run: {}", failure.message));
+        call.warn("swap_not_recorded", format!("The swap is done, and could not be recorded for --run: {}", failure.message));
     }
     Ok(swapped)
 }
 
 /// The OID of what a swap that took place has replaced, by its record.
-fn recorded_previous(call: &Call, exchange: &Exchange) -> Option<u32> {
-    let recorded = recorded(call, &exchange.run).ok()??;
+fn recorded_previous(call: &Call, swap: &Swapped) -> Option<u32> {
+    let recorded = recorded(call, &swap.run).ok()??;
     // It may be that of the way back.
-    if recorded.incoming.oid == exchange.incoming.oid { recorded.previous?.oid } else { recorded.incoming.oid }
+    if recorded.incoming.oid == swap.incoming.oid { recorded.previous?.oid } else { recorded.incoming.oid }
 }
 
-fn recorded(call: &Call, run: &RunId) -> Result<Option<Swapped>, Failure> {
-    let Some(received) = swaps::find(call, run, &SCHEMAS)? else { return Ok(None) };
-    match received.step() {
-        "swap" => received.result().map(Some),
-        "restore" => received.result::<Restored>().map(|restored| restored.swap),
-        _ => Ok(None),
-    }
+/// What is recorded of the swap of a run.
+pub(crate) fn recorded(call: &Call, run: &str) -> Result<Option<Swapped>, Failure> {
+    let received = swaps::find(call, &run_of(run)?, &SCHEMAS)?;
+    Ok(received.map(|received| Recorded::of(&received)).transpose()?.and_then(|recorded| recorded.swapped))
 }
 
-/// `known`: it is the one that was replaced, not another of its name.
-fn drop_previous(admin: &mut Admin, call: &Call, previous: &Named, known: bool) -> Result<(), Failure> {
+/// `is_known`: it is the one that was replaced, not another of its name.
+fn drop_previous(admin: &mut Admin, call: &Call, previous: &Named, is_known: bool) -> Result<(), Failure> {
     let sql = drop_statement(&previous.name);
-    if known && databases(&mut admin.client)?.contains(previous) {
+    if is_known && databases(&mut admin.client)?.contains(previous) {
         return admin.alter(call, &sql, "drop the database that was replaced");
     }
     let message = format!("It is unknown whether the database {} is the one that was replaced.", previous.name);
-    Err(Failure::refused("previous_unknown", message).hint(format!("Check it; if it is not needed, {sql} drops it.")))
+    Err(Failure::refused("name_conflict", message).hint(format!("Check it; if it is not needed, {sql} drops it.")))
 }
 
 /// A failed swap names the command that resumes it.
-pub(crate) fn with_hint(mut failure: Failure, run: &RunId) -> Failure {
-    let resume = format!("svc-pgrestore swap --run {run} resumes it.");
+pub(crate) fn with_hint(mut failure: Failure, admin: &Admin, run: &str) -> Failure {
+    let resume = format!("{} resumes it.", admin.command("swap", run));
     failure.hint = Some(match failure.hint {
         Some(hint) if hint.contains("--run ") => hint,
         Some(hint) => format!("{hint} {resume}"),
         None => resume,
     });
     failure
+}
+
+/// Whether a swap has taken place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SwapState {
+    pub(crate) is_done: bool,
+    /// What was replaced, if it still exists; what would be, with the name that it is to have.
+    pub(crate) previous: Option<Named>,
+}
+
+/// Before its state is known, `previous` has the name that the live database is to have, and its OID only if that is known.
+impl Swapped {
+    pub(crate) fn new(run: &RunId, database: &str, system_identifier: &str, incoming: &Named) -> Self {
+        Self {
+            run: run.to_string(),
+            back: false,
+            database: database.to_owned(),
+            system_identifier: system_identifier.to_owned(),
+            incoming: incoming.clone(),
+            previous: Some(Named { name: copy_name(database, "before", run), oid: None }),
+            swapped: false,
+            previous_dropped: false,
+            plan: Vec::new(),
+        }
+    }
+
+    /// The same swap once more.
+    pub(crate) fn again(&self) -> Result<Self, Failure> {
+        let new = Self::new(&run_of(&self.run)?, &self.database, &self.system_identifier, &self.incoming);
+        Ok(Self { back: self.back, previous: self.previous.clone().or(new.previous), ..new })
+    }
+
+    /// The way back: what was replaced becomes live again, and what had come in gets its name back.
+    pub(crate) fn reversed(&self) -> Result<Self, Failure> {
+        let nothing = |why: &str| {
+            Failure::not_found("copy_not_found", format!("There is nothing to go back to: {why}."))
+                .hint("Restore another dump: svc-pgrestore FILE.")
+        };
+        if self.previous_dropped {
+            return Err(nothing("what the swap replaced was dropped"));
+        }
+        let previous = self.previous.clone().ok_or_else(|| nothing("the swap replaced no database"))?;
+        Ok(Self { back: !self.back, incoming: previous, previous: Some(self.incoming.clone()), ..self.again()? })
+    }
+
+    pub(crate) fn state(&self, catalog: &[Named]) -> Result<SwapState, Failure> {
+        let incoming = catalog.iter().find(|one| one.oid.is_some() && one.oid == self.incoming.oid).ok_or_else(|| {
+            Failure::not_found("copy_not_found", format!("The database {} is not on the server any more.", self.incoming.name))
+                .hint("Restore the dump again: svc-pgrestore FILE")
+        })?;
+        if incoming.name == self.database {
+            // Another database may have been given the name.
+            let is_previous = |one: &&Named| {
+                self.previous.as_ref().is_some_and(|p| p.name == one.name && (p.oid.is_none() || p.oid == one.oid))
+            };
+            return Ok(SwapState { is_done: true, previous: catalog.iter().find(is_previous).cloned() });
+        }
+        if incoming.name == self.incoming.name {
+            return self.ready(catalog);
+        }
+        let (from, to) = (&incoming.name, &self.incoming.name);
+        Err(Failure::refused("name_conflict", format!("The database {to} was renamed to {from}.")).hint(format!(
+            "If it is the right one: ALTER DATABASE {} RENAME TO {}.",
+            escape_identifier(from),
+            escape_identifier(to)
+        )))
+    }
+
+    /// The same if the copy surely exists under its own name.
+    pub(crate) fn ready(&self, catalog: &[Named]) -> Result<SwapState, Failure> {
+        let named = |name: &str| catalog.iter().find(|one| one.name == name);
+        let Some((live, previous)) = named(&self.database).zip(self.previous.as_ref()) else {
+            return Ok(SwapState { is_done: false, previous: None });
+        };
+        let name = &previous.name;
+        if named(name).is_some() {
+            let message = format!("The live database cannot be renamed to {name}: there is a database of that name.");
+            let drop = drop_statement(name);
+            return Err(Failure::refused("name_conflict", message)
+                .hint(format!("Check it; if it is not needed, {drop} drops it; then run the same command again.")));
+        }
+        Ok(SwapState { is_done: false, previous: Some(Named { name: name.clone(), oid: live.oid }) })
+    }
+
+    /// The same with its plan, when its state is known.
+    pub(crate) fn planned(self, state: SwapState, drop_old: bool) -> Self {
+        let drop = state.previous.as_ref().map(|previous| drop_statement(&previous.name));
+        let mut planned = Self { swapped: state.is_done, previous: state.previous, ..self };
+        if !state.is_done {
+            let statements = planned.statements();
+            let transaction = ["BEGIN".to_owned()].into_iter().chain(statements).chain(["COMMIT".to_owned()]);
+            planned.plan.extend(transaction.map(Action::statement));
+        }
+        planned.plan.extend(drop.filter(|_| drop_old).map(Action::statement));
+        planned
+    }
+
+    /// The statements of the transaction. It opens what comes in, to which no user could connect before.
+    fn statements(&self) -> Vec<String> {
+        let database = escape_identifier(&self.database);
+        let rename = |from: &str, to: &str| format!("ALTER DATABASE {from} RENAME TO {to}");
+        let replaced = self.previous.as_ref().map(|previous| rename(&database, &escape_identifier(&previous.name)));
+        let come_in = rename(&escape_identifier(&self.incoming.name), &database);
+        replaced.into_iter().chain([come_in, format!("ALTER DATABASE {database} ALLOW_CONNECTIONS true")]).collect()
+    }
+
+    /// The databases after the renames.
+    fn renamed(&self) -> Vec<Named> {
+        let live = Named { name: self.database.clone(), oid: self.incoming.oid };
+        self.previous.iter().cloned().chain([live]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str, oid: u32) -> Named {
+        Named { name: name.to_owned(), oid: Some(oid) }
+    }
+
+    fn swap() -> Swapped {
+        Swapped::new(&"20300101t000000z-r".parse().unwrap(), "svc_db", "7", &named("svc_db_staged_r", 20))
+    }
+
+    const BEFORE: &str = "svc_db_before_20300101t000000z-r";
+
+    #[test]
+    fn both_renames_are_in_one_transaction_with_the_live_one_first() {
+        let state = swap().state(&[named("svc_db", 10), named("svc_db_staged_r", 20)]).unwrap();
+        assert_eq!(state, SwapState { is_done: false, previous: Some(named(BEFORE, 10)) });
+        let planned = swap().planned(state, true);
+        assert_eq!(
+            planned.statements(),
+            [
+                &format!("ALTER DATABASE \"svc_db\" RENAME TO \"{BEFORE}\""),
+                "ALTER DATABASE \"svc_db_staged_r\" RENAME TO \"svc_db\"",
+                "ALTER DATABASE \"svc_db\" ALLOW_CONNECTIONS true"
+            ]
+        );
+        assert_eq!(planned.plan.len(), 6);
+    }
+
+    #[test]
+    fn a_missing_live_database_is_fine() {
+        let state = swap().state(&[named("svc_db_staged_r", 20)]).unwrap();
+        assert_eq!(state, SwapState { is_done: false, previous: None });
+        assert_eq!(swap().planned(state, true).plan.len(), 4);
+    }
+
+    #[test]
+    fn whether_it_is_done_is_told_by_oid_and_not_by_name() {
+        let done = swap().state(&[named("svc_db", 20), named(BEFORE, 10)]).unwrap();
+        assert_eq!(done, SwapState { is_done: true, previous: Some(named(BEFORE, 10)) });
+        let known = Swapped { previous: Some(named(BEFORE, 10)), ..swap() };
+        assert_eq!(known.state(&[named("svc_db", 20), named(BEFORE, 10)]).unwrap(), done);
+        let others = known.state(&[named("svc_db", 20), named(BEFORE, 11)]).unwrap();
+        assert_eq!(others, SwapState { is_done: true, previous: None });
+        for (catalog, code) in [
+            (vec![named("svc_db", 10), named("svc_db_staged_r", 21)], "copy_not_found"),
+            (vec![named("svc_db", 10), named("mine", 20)], "name_conflict"),
+            (vec![named("svc_db", 10), named("svc_db_staged_r", 20), named(BEFORE, 9)], "name_conflict"),
+        ] {
+            assert_eq!(swap().state(&catalog).unwrap_err().code, code);
+        }
+    }
+
+    #[test]
+    fn back_and_back_again_is_where_it_began() {
+        let swapped = Swapped { swapped: true, previous: Some(named(BEFORE, 10)), ..swap() };
+        let back = swapped.reversed().unwrap();
+        assert_eq!((&back.incoming, back.previous.as_ref(), back.back), (&named(BEFORE, 10), Some(&swapped.incoming), true));
+        assert_eq!(back.reversed().unwrap(), Swapped { swapped: false, ..swapped.clone() });
+        let dropped = Swapped { previous_dropped: true, ..swapped };
+        assert_eq!(dropped.reversed().unwrap_err().code, "copy_not_found");
+    }
 }

@@ -1,186 +1,35 @@
-//! The verification after the load: the rows of the dump are there, and nothing in the database is invalid. With the planner's
-//! statistics, without which the first queries of the service would be planned badly.
+//! The verification after the load: the rows of the dump have arrived, and its objects are there. With the planner's statistics, without which the first queries of the service would be planned badly.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use postgres::Client;
+use svc_pgdump::check::lexer::{Kind, Lexer, Piece};
 use svc_pgdump::pg;
-use svc_step::Failure;
+use svc_pgdump::{Dump, PgDump, TableRows};
 use svc_step::progress::Progress;
+use svc_step::{Call, Failure};
 
+use crate::admin::{Admin, names, query, query_one};
 use crate::document::Verification;
 
 /// How many differences are named.
 const NAMED: usize = 10;
-
-pub(crate) struct Expected {
-    /// The table of each COPY block, quoted for SQL, and its rows.
-    pub(crate) rows: Vec<(String, u64)>,
-    pub(crate) has_large_objects: bool,
-}
-
-const TABLES: &str = "SELECT t.name, c.oid, quote_ident(s.nspname) || '.' || quote_ident(c.relname), c.relkind::text, \
-    ARRAY(SELECT a.relid::oid FROM pg_partition_ancestors(c.oid) a WHERE a.relid <> c.oid), \
-    EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') \
-    FROM unnest($1::text[]) WITH ORDINALITY t(name, n) \
-    LEFT JOIN pg_class c ON c.oid = to_regclass(t.name) LEFT JOIN pg_namespace s ON s.oid = c.relnamespace ORDER BY t.n";
-
-/// A partitioned index may rightly be invalid: that of one partition is missing in the dump too.
-const INVALID_INDEXES: &str = "SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
-    WHERE c.relkind = 'i' AND NOT (i.indisvalid AND i.indisready AND i.indislive) ORDER BY 1";
-
-const NOT_VALIDATED: &str = "SELECT format('%s on %s', c.conname, coalesce(nullif(c.conrelid, 0)::regclass::text, \
-    nullif(c.contypid, 0)::regtype::text)) FROM pg_constraint c WHERE NOT c.convalidated ORDER BY 1";
+pub(crate) const ROWS: &str = "does not hold the rows of the dump";
 
 /// Each ANALYZE need not wait for the disk: [`ON_DISK`] does.
 const SETTINGS: &str = "SET search_path = ''; SET row_security = off; SET synchronous_commit = off";
 
-pub(crate) fn verify(clients: &mut [Client], expected: &Expected, progress: &Progress) -> Result<Verification, Failure> {
-    for client in clients.iter_mut() {
-        client.batch_execute(SETTINGS).map_err(|error| pg::of_query(&error, "prepare the verification"))?;
-    }
-    let Some((first, _)) = clients.split_first_mut() else {
-        return Err(Failure::failed("internal", "There is no connection to verify on."));
-    };
-    let mut counts = counts(&tables(first, expected)?);
-    let large_objects_count = large_objects(first, expected.has_large_objects)?;
-    let invalid = names(first, INVALID_INDEXES, "find invalid indexes")?;
-    if !invalid.is_empty() {
-        return Err(differs("indexes_invalid", "has invalid indexes", invalid));
-    }
-    let not_validated = names(first, NOT_VALIDATED, "find constraints that are not validated")?;
-    counts.sort_by_key(|count| std::cmp::Reverse(count.rows));
-    let rows_count = count_rows(clients, &counts, progress)?;
-    analyze(clients, progress)?;
-    let tables_count = u64::try_from(counts.len()).unwrap_or(u64::MAX);
-    Ok(Verification { tables_count, rows_count, large_objects_count, not_validated })
-}
-
-/// A table that a COPY block of the dump names.
-struct Table {
-    oid: u32,
-    /// Quoted for SQL.
-    name: String,
-    kind: char,
-    ancestors: Vec<u32>,
-    /// An extension may have put rows into it itself.
-    of_extension: bool,
-    rows: u64,
-}
-
-fn tables(client: &mut Client, expected: &Expected) -> Result<Vec<Table>, Failure> {
-    let named: Vec<&str> = expected.rows.iter().map(|(name, _)| name.as_str()).collect();
-    let found = client.query(TABLES, &[&named]).map_err(|error| pg::of_query(&error, "find the tables of the dump"))?;
-    let mut tables = Vec::new();
-    let mut missing = Vec::new();
-    for (row, (_, rows)) in found.iter().zip(&expected.rows) {
-        match row.get::<_, Option<u32>>(1) {
-            None => missing.push(format!("{} is missing", row.get::<_, String>(0))),
-            Some(oid) => tables.push(Table {
-                oid,
-                name: row.get(2),
-                kind: row.get::<_, String>(3).chars().next().unwrap_or('r'),
-                ancestors: row.get(4),
-                of_extension: row.get(5),
-                rows: *rows,
-            }),
-        }
-    }
-    if missing.is_empty() { Ok(tables) } else { Err(differs("tables_missing", "lacks tables of the dump", missing)) }
-}
-
-struct Count {
-    name: String,
-    sql: String,
-    rows: u64,
-    or_more: bool,
-}
-
-impl Count {
-    fn agrees(&self, counted: u64) -> bool {
-        counted == self.rows || (self.or_more && counted > self.rows)
-    }
-}
-
-/// One count a table. pg_dump names a partitioned table instead of its partitions if rows may have to go to another partition than
-/// before (hash partitions on an enumeration): several blocks name the root then, and its partitions are counted with it.
-fn counts(tables: &[Table]) -> Vec<Count> {
-    let mut rows: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut order = Vec::new();
-    for table in tables {
-        if !rows.contains_key(&table.oid) {
-            order.push(table);
-        }
-        *rows.entry(table.oid).or_default() += table.rows;
-    }
-    let under_a_root = |table: &Table| table.ancestors.iter().any(|root| rows.contains_key(root));
-    let mut sums = rows.clone();
-    for table in order.iter().filter(|table| under_a_root(table)) {
-        for root in table.ancestors.iter().filter(|root| rows.contains_key(root)) {
-            *sums.entry(*root).or_default() += rows.get(&table.oid).copied().unwrap_or_default();
-        }
-    }
-    // A foreign table's rows are on another server.
-    let counted = order.iter().filter(|table| !under_a_root(table) && table.kind != 'f');
-    counted
-        .map(|table| Count {
-            name: table.name.clone(),
-            // Without the rows of tables that inherit from it; a partitioned table has none of its own.
-            sql: format!("SELECT count(*) FROM {}{}", if table.kind == 'p' { "" } else { "ONLY " }, table.name),
-            rows: sums.get(&table.oid).copied().unwrap_or_default(),
-            or_more: table.of_extension,
-        })
-        .collect()
-}
-
-fn count_rows(clients: &mut [Client], counts: &[Count], progress: &Progress) -> Result<u64, Failure> {
-    let total = u64::try_from(counts.len()).unwrap_or(u64::MAX);
-    let done = AtomicU64::new(0);
-    let counted = share(clients, counts, |client, count| {
-        progress.at(&count.name);
-        let row = client.query_one(&count.sql, &[]);
-        let row = row.map_err(|error| pg::of_query(&error, &format!("count the rows of {}", count.name)))?;
-        progress.set(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-        Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default())
-    })?;
-    let differences: Vec<String> = counts
-        .iter()
-        .zip(&counted)
-        .filter(|(count, counted)| !count.agrees(**counted))
-        .map(|(count, counted)| format!("{}: {} rows in the dump, {counted} in the database", count.name, count.rows))
-        .collect();
-    if differences.is_empty() { Ok(counted.iter().sum()) } else { Err(rows_differ(differences)) }
-}
-
-fn large_objects(client: &mut Client, expected: bool) -> Result<u64, Failure> {
-    let row = client.query_one("SELECT count(*) FROM pg_largeobject_metadata", &[]);
-    let row = row.map_err(|error| pg::of_query(&error, "count the large objects"))?;
-    let counted = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
-    if expected == (counted > 0) {
-        return Ok(counted);
-    }
-    let held = if expected { "some" } else { "none" };
-    let difference = format!("{held} in the dump, {counted} in the database");
-    Err(differs("large_objects_differ", "does not hold the large objects of the dump", vec![difference]))
-}
-
-fn names(client: &mut Client, sql: &str, action: &str) -> Result<Vec<String>, Failure> {
-    let rows = client.query(sql, &[]).map_err(|error| pg::of_query(&error, action))?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
-}
-
-pub(crate) fn rows_differ(differences: Vec<String>) -> Failure {
-    differs("rows_differ", "does not hold the rows of the dump", differences)
-}
-
-fn differs(code: &str, how: &str, differences: Vec<String>) -> Failure {
-    let mut failure = Failure::invalid(code, format!("What was loaded {how}."))
-        .hint("Check the dump with svc-pgdump verify; if it is invalid, restore another one.");
-    failure.causes = differences.into_iter().take(NAMED).collect();
-    failure
-}
+/// The tables of COPY blocks, their rows in the dump, and whether there may be more (an extension may have put some into its own).
+/// Rows of a partition are counted with the topmost table of which a block names rows too; those of foreign tables lie elsewhere.
+const COPIED: &str = "
+    WITH named AS (SELECT to_regclass(name)::oid AS oid, sum(rows) AS rows FROM unnest($1::text[], $2::int8[]) t(name, rows) GROUP BY 1),
+    rooted AS (SELECT rows, coalesce((SELECT a.relid::oid FROM pg_partition_ancestors(named.oid) WITH ORDINALITY a(relid, n)
+        JOIN named above ON above.oid = a.relid ORDER BY a.n DESC LIMIT 1), named.oid) AS oid FROM named)
+    SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relkind = 'p', sum(r.rows)::int8,
+        EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+    FROM rooted r JOIN pg_class c ON c.oid = r.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind <> 'f' GROUP BY c.oid, n.nspname, c.relname, c.relkind";
 
 /// What ANALYZE would take, the largest first, except tables above foreign tables: to sample one with all below it, the server would
 /// ask other servers, and fail if one of them is down. A partitioned table includes its partitions.
@@ -202,76 +51,240 @@ const TOGETHER: usize = 50;
 /// A transaction that waits for the disk, and so for all that the server wrote before it.
 const ON_DISK: &str = "SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'svc-pgrestore', 'verified')";
 
-fn analyze(clients: &mut [Client], progress: &Progress) -> Result<(), Failure> {
-    let told = |error: postgres::Error| pg::of_query(&error, "gather statistics (ANALYZE)");
-    let Some((first, _)) = clients.split_first_mut() else { return Ok(()) };
-    let tables = names(first, ANALYZED, "list the tables to analyze")?;
-    let (large, small) = tables.split_at_checked(LARGE).unwrap_or((&tables, &[]));
-    let groups: Vec<&[String]> = large.chunks(1).chain(small.chunks(TOGETHER)).collect();
-    share(clients, &groups, |client, tables| {
-        progress.at(&format!("ANALYZE {}", tables.first().map_or("", String::as_str)));
-        client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).map_err(told)
-    })?;
-    let Some((first, _)) = clients.split_first_mut() else { return Ok(()) };
-    first.batch_execute(ON_DISK).map_err(|error| pg::of_query(&error, "wait for the server's disk"))
+/// The rows were compared when they were loaded.
+pub(crate) fn verify(
+    clients: &mut [Client],
+    dump: &Dump,
+    objects: &Objects,
+    objects_count: Option<u64>,
+    progress: &Progress,
+) -> Result<Verification, Failure> {
+    for client in clients.iter_mut() {
+        client.batch_execute(SETTINGS).map_err(|error| pg::of_query(&error, "prepare the verification"))?;
+    }
+    let [first, ..] = clients else { return Err(Failure::failed("internal", "There is no connection to verify on.")) };
+    if objects.may_change_rows {
+        count_rows(first, &dump.contents.tables)?;
+    }
+    let counted: i64 = query_one(first, "count the large objects", "SELECT count(*) FROM pg_largeobject_metadata", &[])?;
+    let large_objects_count = u64::try_from(counted).unwrap_or_default();
+    if large_objects_count != objects.large_objects_count {
+        let difference = format!("{} in the dump, {large_objects_count} in the database", objects.large_objects_count);
+        return Err(differs("does not hold the large objects of the dump", vec![difference]));
+    }
+    let analyzed = names(first, "list the tables to analyze", ANALYZED, &[])?;
+    analyze(clients, &analyzed, progress)?;
+    let tables: BTreeSet<String> = dump.contents.tables.iter().map(TableRows::quoted).collect();
+    Ok(Verification {
+        tables_count: u64::try_from(tables.len()).unwrap_or(u64::MAX),
+        rows_count: dump.contents.tables.iter().map(|table| table.row_count).sum(),
+        objects_count,
+        large_objects_count,
+    })
 }
 
-/// Lets each free connection take the next one of `all`; the results in the order of `all`, or the first failure.
-fn share<T: Sync, R: Send>(
-    clients: &mut [Client],
-    all: &[T],
-    act: impl Fn(&mut Client, &T) -> Result<R, Failure> + Sync,
-) -> Result<Vec<R>, Failure> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(all.len()));
-    let failed = AtomicBool::new(false);
-    let work = |client: &mut Client| {
-        while !failed.load(Ordering::Relaxed) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(one) = all.get(number) else { break };
-            let result = act(client, one);
-            if result.is_err() {
-                failed.store(true, Ordering::Relaxed);
-            }
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+/// Counts the rows once more if the dump has statements that may have changed them since their COPY.
+fn count_rows(client: &mut Client, tables: &[TableRows]) -> Result<(), Failure> {
+    let count = |table: &TableRows| (table.quoted(), i64::try_from(table.row_count).unwrap_or(i64::MAX));
+    let (names, counts): (Vec<String>, Vec<i64>) = tables.iter().map(count).unzip();
+    let mut differences = Vec::new();
+    for row in query(client, "count the rows", COPIED, &[&names, &counts])? {
+        let (table, is_partitioned, expected, or_more): (String, bool, i64, bool) =
+            (row.get(0), row.get(1), row.get(2), row.get(3));
+        // Without the rows of tables that inherit from it; a partitioned table has none of its own.
+        let only = if is_partitioned { "" } else { "ONLY " };
+        let counted: i64 = query_one(client, "count the rows", &format!("SELECT count(*) FROM {only}{table}"), &[])?;
+        if counted != expected && !(or_more && counted > expected) {
+            differences.push(format!("{table}: {expected} rows in the dump, {counted} in the database"));
         }
+    }
+    if differences.is_empty() { Ok(()) } else { Err(differs(ROWS, differences)) }
+}
+
+pub(crate) fn differs(how: &str, differences: Vec<String>) -> Failure {
+    let failure = Failure::invalid("content_differs", format!("What was loaded {how}."))
+        .hint("Check the dump with svc-pgdump verify; if it is invalid, restore another one.");
+    differences.into_iter().take(NAMED).fold(failure, Failure::cause)
+}
+
+fn analyze(clients: &mut [Client], tables: &[String], progress: &Progress) -> Result<(), Failure> {
+    let (large, small) = tables.split_at_checked(LARGE).unwrap_or((tables, &[]));
+    let groups = Mutex::new(large.chunks(1).chain(small.chunks(TOGETHER)));
+    let fault = || Failure::failed("internal", "A thread panicked.");
+    let next = || groups.lock().map_err(|_| fault()).map(|mut groups| groups.next());
+    let work = |client: &mut Client| {
+        while let Some(tables) = next()? {
+            progress.at(&format!("ANALYZE {}", tables.first().map_or("", String::as_str)));
+            if let Err(error) = client.batch_execute(&format!("ANALYZE {}", tables.join(", "))) {
+                // The others end too.
+                while next()?.is_some() {}
+                return Err(pg::of_query(&error, "gather statistics (ANALYZE)"));
+            }
+        }
+        client.batch_execute(ON_DISK).map_err(|error| pg::of_query(&error, "wait for the server's disk"))
     };
     std::thread::scope(|scope| {
-        for client in clients.iter_mut() {
-            scope.spawn(|| work(client));
+        let workers: Vec<_> = clients.iter_mut().map(|client| scope.spawn(|| work(client))).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| fault())?)
+    })
+}
+
+const HEADING: &[u8] = b"-- Name: ";
+/// Rows; what a database is given and not what is in it; what is left out; and what the server of another version may have already.
+const NOT_COMPARED: [&str; 12] = [
+    "ACL",
+    "BLOB",
+    "BLOB METADATA",
+    "BLOBS",
+    "DEFAULT ACL",
+    "MATERIALIZED VIEW DATA",
+    "SECURITY LABEL",
+    "SEQUENCE SET",
+    "STATISTICS DATA",
+    "SUBSCRIPTION",
+    "SUBSCRIPTION TABLE",
+    "TABLE DATA",
+];
+/// The comments of these.
+const NOT_COMMENTED: [&str; 5] = ["EXTENSION ", "SCHEMA public", "SUBSCRIPTION ", "LARGE OBJECT ", "DATABASE "];
+const LARGE_OBJECT: &[u8] = b"SELECT pg_catalog.lo_create('";
+/// Statements that pg_dump writes besides COPY, none of which changes how many rows a table has.
+const KEEP_ROWS: [&[u8]; 14] = [
+    b"ALTER ",
+    b"BEGIN;",
+    b"COMMENT ON ",
+    b"COMMIT;",
+    b"COPY ",
+    b"CREATE ",
+    b"GRANT ",
+    b"REFRESH MATERIALIZED VIEW ",
+    b"RESET ",
+    b"REVOKE ",
+    b"SECURITY LABEL ",
+    b"SELECT * FROM pg_catalog.",
+    b"SELECT pg_catalog.",
+    b"SET ",
+];
+
+/// What a dump holds besides rows, by pg_dump's own headings (`-- Name: …; Type: …; Schema: …`), as it passes by: each object of the dump
+/// is to be in a `pg_dump --schema-only` of the copy too.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Objects {
+    /// Name, type and schema of each, as they are compared.
+    headings: Vec<Box<[u8]>>,
+    pub(crate) large_objects_count: u64,
+    /// Whether a statement may have changed rows (DELETE, a function of the dump), so that those of COPY do not tell.
+    pub(crate) may_change_rows: bool,
+    encoding: Option<String>,
+    unit: Vec<u8>,
+}
+
+impl Objects {
+    pub(crate) fn piece(&mut self, piece: Piece<'_>) {
+        const LONGEST: usize = 4096;
+        if !matches!(piece.kind, Kind::Comment | Kind::Statement) {
+            return;
         }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
+        let free = LONGEST.saturating_sub(self.unit.len());
+        self.unit.extend(piece.bytes.iter().take(free));
+        if !piece.last {
+            return;
+        }
+        let unit = self.unit.as_slice();
+        if piece.kind == Kind::Comment {
+            self.headings.extend(compared(unit));
+        } else {
+            self.large_objects_count += u64::from(unit.starts_with(LARGE_OBJECT));
+            self.may_change_rows |= !KEEP_ROWS.iter().any(|start| unit.starts_with(start));
+            if self.encoding.is_none() {
+                let named = unit.strip_prefix(b"SET client_encoding = '").and_then(|rest| rest.strip_suffix(b"';"));
+                self.encoding = named.map(|name| String::from_utf8_lossy(name).into_owned());
+            }
+        }
+        self.unit.clear();
+    }
+
+    /// Compares with the copy; how many objects both have, `None` if there is no pg_dump that could tell.
+    pub(crate) fn compare(&mut self, call: &Call, admin: &Admin, copy: &str, writer: &str) -> Result<Option<u64>, Failure> {
+        let Some(program) = PgDump::for_schema(call, admin.server.version_num / 10_000, writer) else {
+            call.warn(
+                "objects_not_compared",
+                "The objects of the copy were not compared with those of the dump: there is no pg_dump of the server's version or newer.",
+            );
+            return Ok(None);
+        };
+        let (mut lexer, mut found) = (Lexer::default(), Self::default());
+        program.schema(call, &admin.target, copy, self.encoding.as_deref(), |bytes| {
+            lexer.feed(bytes, &mut |piece| {
+                found.piece(piece);
+                Ok(())
+            })
+        })?;
+        let missing = self.missing(found);
+        let count = u64::try_from(self.headings.len()).unwrap_or(u64::MAX);
+        if missing.is_empty() { Ok(Some(count)) } else { Err(differs("lacks objects of the dump", missing)) }
+    }
+
+    /// Those that are not in the other one as often.
+    fn missing(&mut self, mut other: Self) -> Vec<String> {
+        self.headings.sort_unstable();
+        other.headings.sort_unstable();
+        let mut there = other.headings.iter().map(AsRef::as_ref).peekable();
+        let is_missing = |heading: &&[u8]| {
+            while there.next_if(|one| one < heading).is_some() {}
+            there.next_if(|one| one == heading).is_none()
+        };
+        let headings = self.headings.iter().map(AsRef::as_ref);
+        headings.filter(is_missing).map(|heading| String::from_utf8_lossy(heading).into_owned()).collect()
+    }
+}
+
+/// A heading without the owner, if its object is compared.
+fn compared(comment: &[u8]) -> Option<Box<[u8]>> {
+    let heading = comment.strip_prefix(HEADING)?;
+    // A name may hold anything, so from the end.
+    let at = memchr::memmem::rfind(heading, b"; Owner: ")?;
+    let heading = heading.get(..at)?;
+    let at = memchr::memmem::rfind(heading, b"; Type: ")?;
+    let (name, rest) = heading.split_at_checked(at)?;
+    let kind = rest.strip_prefix(b"; Type: ")?.split(|byte| *byte == b';').next()?;
+    let left_out = NOT_COMPARED.iter().any(|left_out| left_out.as_bytes() == kind)
+        || (kind == b"COMMENT" && NOT_COMMENTED.iter().any(|start| name.starts_with(start.as_bytes())))
+        || (kind == b"SCHEMA" && name == b"public");
+    (!left_out).then(|| heading.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn table(oid: u32, kind: char, ancestors: &[u32], rows: u64) -> Table {
-        Table { oid, name: format!("public.t{oid}"), kind, ancestors: ancestors.to_vec(), of_extension: false, rows }
+    fn objects(dump: &str) -> Objects {
+        let (mut lexer, mut objects) = (Lexer::default(), Objects::default());
+        for chunk in dump.as_bytes().chunks(7) {
+            let mut take = |piece: Piece<'_>| {
+                objects.piece(piece);
+                Ok::<(), ()>(())
+            };
+            lexer.feed(chunk, &mut take).unwrap();
+        }
+        objects
     }
 
-    #[test]
-    fn each_table_is_counted_by_itself() {
-        let found = counts(&[table(1, 'r', &[], 5), table(2, 'r', &[9], 7)]);
-        assert_eq!(found.iter().map(|count| count.rows).collect::<Vec<_>>(), [5, 7]);
-        assert_eq!(found[0].sql, "SELECT count(*) FROM ONLY public.t1");
-    }
+    const DUMP: &str = "SET client_encoding = 'LATIN1';\n-- Name: a; Type: TABLE; Schema: public; Owner: svc\n\
+        -- Name: a; Type: TABLE; Schema: public; Owner: svc\n-- Name: we;ird; Type: TABLE; Type: INDEX; Schema: s; Owner: x; Tablespace: t\n\
+        -- Data for Name: a; Type: TABLE DATA; Schema: public; Owner: svc\n-- Name: EXTENSION e; Type: COMMENT; Schema: -; Owner: \n\
+        -- Name: TABLE a; Type: ACL; Schema: public; Owner: svc\nCOMMENT ON TABLE a IS '\n-- Name: x; Type: TABLE; Schema: p; Owner: o\n';\n\
+        SELECT pg_catalog.lo_create('7');\nSELECT pg_catalog.lo_create('8');\n";
 
     #[test]
-    fn blocks_that_name_the_root_are_one_count_and_take_their_partitions_with_them() {
-        let found = counts(&[table(9, 'p', &[], 3), table(2, 'r', &[9], 7), table(9, 'p', &[], 4)]);
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].sql.as_str(), found[0].rows), ("SELECT count(*) FROM public.t9", 14));
-    }
-
-    #[test]
-    fn an_extensions_own_rows_are_no_surplus_and_foreign_rows_are_not_counted() {
-        let found = counts(&[Table { of_extension: true, ..table(1, 'r', &[], 5) }, table(3, 'f', &[], 5)]);
-        assert_eq!(found.len(), 1);
-        assert!(found[0].agrees(6) && !found[0].agrees(4));
+    fn objects_are_told_by_name_type_and_schema_and_what_may_differ_is_left_out() {
+        let mut dump = objects(DUMP);
+        assert_eq!((dump.headings.len(), dump.large_objects_count, dump.encoding.as_deref()), (3, 2, Some("LATIN1")));
+        assert!(dump.missing(objects(DUMP)).is_empty());
+        let deletes = format!("{DUMP}DELETE FROM a;\n");
+        assert_eq!((dump.may_change_rows, objects(&deletes).may_change_rows), (false, true));
+        let once = DUMP.replacen("-- Name: a; Type: TABLE; Schema: public; Owner: svc\n", "", 1).replace("Owner: x", "Owner: y");
+        assert_eq!(dump.missing(objects(&once)), ["a; Type: TABLE; Schema: public"]);
+        assert!(objects(&once).missing(dump).is_empty());
     }
 }

@@ -8,34 +8,38 @@ pub(crate) mod path;
 mod server;
 mod tls;
 
+pub(crate) use self::auth::Connection;
+pub(crate) use self::busy::{MOMENT, is_busy, poll_pause, retry_while_busy};
+pub(crate) use self::json::{list, members, number, text, texts};
+pub(crate) use self::path::path;
+
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use svc_step::deadline::Deadline;
 use svc_step::effects::Attempt;
-use svc_step::secret::Secret;
 use svc_step::watch::Watch;
 use svc_step::work::{Lost, Work};
-use svc_step::{Call, Failure, Status};
+use svc_step::{Call, Failure, Secret, Status};
 use ureq::Body;
 use ureq::http::{HeaderValue, Request, Response, header};
 
 use self::auth::Settings;
-pub(crate) use self::server::{Product, Server, left_at_work, product_name};
+pub(crate) use self::server::{Product, Server, continues_by_itself};
 
 /// Answers are read up to this size, however they were packed; what a large cluster says of thousands of snapshots is some
 /// tens of MB.
 const ANSWER_LIMIT: u64 = 128 << 20;
 /// This much of an answer shows whether it is JSON at all.
 const BEGINNING: u64 = 512;
+const CONNECT: Duration = Duration::from_secs(5);
 /// Servers give up by themselves after 30 s of waiting for the cluster and 30 s more for its nodes.
 const ANSWER: Duration = Duration::from_secs(90);
 /// A step that has changed something finishes or undoes it after its time limit, and waits this much longer in all.
-const GRACE: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Every request is given this much even then: a server that answers is never interrupted between two of them.
 const LEAST: Duration = Duration::from_secs(1);
 /// How often signals and the time limit are checked while a request runs.
@@ -50,11 +54,16 @@ pub(crate) enum Effect {
     Unknown,
 }
 
-/// A request that failed.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestError {
     pub failure: Failure,
     pub effect: Effect,
+}
+
+impl RequestError {
+    pub(crate) const fn unknown(failure: Failure) -> Self {
+        Self { failure, effect: Effect::Unknown }
+    }
 }
 
 impl From<RequestError> for Failure {
@@ -63,7 +72,6 @@ impl From<RequestError> for Failure {
     }
 }
 
-/// The client of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     agent: ureq::Agent,
@@ -76,27 +84,19 @@ pub(crate) struct Client {
     acting: Arc<AtomicBool>,
 }
 
-/// An answer as it came: what begins as JSON does.
+/// An answer that begins as JSON does.
 #[derive(Debug)]
-struct Raw {
+struct Answer {
+    base: String,
     status: u16,
+    /// What the header `X-elastic-product` says.
     product: Option<String>,
     bytes: Vec<u8>,
 }
 
-/// An answer that is JSON.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub status: u16,
-    /// What the header `X-elastic-product` says.
-    pub product: Option<String>,
-    pub body: Value,
-}
-
-/// A request that is running.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    work: Work<Result<Raw, RequestError>>,
+    work: Work<Result<Answer, RequestError>>,
     base: String,
 }
 
@@ -106,10 +106,10 @@ impl Client {
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
-            // A kept connection may have been closed by the other side since, and a request on it would be lost.
+            // An idle connection may have been closed by the other side since, and a request on it would be lost.
             .max_idle_connections(0)
-            .timeout_resolve(Some(settings.connect_timeout))
-            .timeout_connect(Some(settings.connect_timeout))
+            .timeout_resolve(Some(CONNECT))
+            .timeout_connect(Some(CONNECT))
             .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")));
         let agent = config.tls_config(settings.tls).build().new_agent();
         let (deadline, watch) = (*call.deadline(), call.watch());
@@ -121,12 +121,8 @@ impl Client {
         &self.base
     }
 
-    fn for_looks(&self) -> Self {
+    fn interruptible(&self) -> Self {
         Self { acting: Arc::default(), ..self.clone() }
-    }
-
-    fn in_haste(&self) -> Self {
-        if self.deadline.passed() { self.clone() } else { Self { deadline: Deadline::new(Some(Duration::ZERO)), ..self.clone() } }
     }
 
     /// `wanted`, but no longer than a step may wait whose time is over.
@@ -134,23 +130,11 @@ impl Client {
         left(&self.deadline).map_or(wanted, |left| left.min(wanted))
     }
 
-    /// A `GET`.
-    ///
-    /// # Errors
-    /// As [`errors`] has them; no answer is 5. As long as this call has changed nothing, a signal, or the end of the time
-    /// limit (6), also ends the request.
+    /// A `GET`. No answer is 5; as long as this call has changed nothing, a signal, or the end of the time limit (6), also ends it.
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
-        Ok(self.send("GET", path, None).and_then(|raw| success(&self.base, raw))?)
+        Ok(self.send("GET", path, None)?.success()?)
     }
 
-    /// The same, parsed into `T`: a long answer as a tree would take many times the memory.
-    pub(crate) fn get_as<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        let raw = self.send("GET", path, None)?;
-        let refused = |answer: Answer| Err(errors::refusal(answer.status, &answer.body));
-        Ok(if is_success(raw.status) { parse(&self.base, &raw) } else { answer(&self.base, raw).and_then(refused) }?)
-    }
-
-    /// A `GET` of something that may not be there.
     pub(crate) fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
         match self.get(path) {
             Err(failure) if failure.status == Status::NotFound => Ok(None),
@@ -158,25 +142,20 @@ impl Client {
         }
     }
 
-    /// A `GET` whose answer is wanted whatever its HTTP status.
-    fn answer(&self, path: &str) -> Result<Answer, Failure> {
-        Ok(self.send("GET", path, None).and_then(|raw| answer(&self.base, raw))?)
-    }
-
     /// A `POST` without a lasting effect, such as a refresh or a verification.
     pub(crate) fn post(&self, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        Ok(self.send("POST", path, body).and_then(|raw| success(&self.base, raw))?)
+        Ok(self.send("POST", path, body)?.success()?)
     }
 
     /// A request that is not accounted for, ended by a signal or the end of the time limit.
     pub(crate) fn attempt(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, RequestError> {
-        self.for_looks().send(method, path, body).and_then(|raw| success(&self.base, raw))
+        self.interruptible().send(method, path, body)?.success()
     }
 
     /// A request that is given this time and no longer, whatever signal or time limit has come, and that is not accounted for: it
     /// undoes what must not be left.
     pub(crate) fn within(&self, time: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        Ok(self.fetch(method, path, body, Some(self.at_most(time))).and_then(|raw| success(&self.base, raw))?)
+        Ok(self.fetch(method, path, body, Some(self.at_most(time)))?.success()?)
     }
 
     /// A request that changes something, accounted for. Where the answer never comes, `changed` becomes unknown.
@@ -184,7 +163,7 @@ impl Client {
         let attempt = call.effects().attempt();
         self.acting.store(true, Ordering::SeqCst);
         let sent = self.fetch(method, path, body, Some(self.at_most(ANSWER)));
-        settle(attempt, sent.and_then(|raw| success(&self.base, raw)))
+        settle(attempt, sent.and_then(|answer| answer.success()))
     }
 
     /// Starts a request that changes something and may take hours. Whoever waits for it accounts for its effect.
@@ -216,7 +195,7 @@ impl Client {
     }
 
     /// A request that changes nothing, in a thread, so that signals and the time limit are heard.
-    fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Raw, RequestError> {
+    fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, RequestError> {
         let limit = Some(self.at_most(ANSWER));
         if self.acting.load(Ordering::SeqCst) {
             return self.fetch(method, path, body, limit);
@@ -227,7 +206,7 @@ impl Client {
                 return ended;
             }
             // It may have an effect all the same.
-            self.watch.check().map_err(|failure| RequestError { failure, effect: Effect::Unknown })?;
+            self.watch.check().map_err(RequestError::unknown)?;
         }
     }
 
@@ -236,15 +215,17 @@ impl Client {
         Pending { work: Work::begin(move || client.fetch(&method, &path, body.as_ref(), limit)), base: self.base.clone() }
     }
 
-    fn fetch(&self, method: &str, path: &str, body: Option<&Value>, limit: Option<Duration>) -> Result<Raw, RequestError> {
+    fn fetch(&self, method: &str, path: &str, body: Option<&Value>, limit: Option<Duration>) -> Result<Answer, RequestError> {
         let response = self.request(method, path, body, limit).map_err(|error| errors::no_answer(&self.base, &error))?;
         let status = response.status().as_u16();
         if (300..400).contains(&status) {
-            return Err(errors::redirected(&self.base));
+            let failure = errors::not_a_search_database(&self.base);
+            let failure = failure.cause("It redirects to another address: credentials would go along.");
+            return Err(RequestError { failure, effect: Effect::None });
         }
         let product = response.headers().get("x-elastic-product").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let bytes = self.read(response, status)?;
-        Ok(Raw { status, product, bytes })
+        Ok(Answer { base: self.base.clone(), status, product, bytes })
     }
 
     fn request(
@@ -260,11 +241,9 @@ impl Client {
             value.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, value);
         }
-        // The only body that is a string are lines of JSON, such as `_msearch` takes.
-        let text = body.map(|body| body.as_str().map_or_else(|| body.to_string(), str::to_owned));
-        match text {
-            Some(text) => {
-                let request = request.header(header::CONTENT_TYPE, "application/json").body(text)?;
+        match body {
+            Some(body) => {
+                let request = request.header(header::CONTENT_TYPE, "application/json").body(body.to_string())?;
                 self.agent.run(self.agent.configure_request(request).timeout_global(limit).build())
             }
             None => self.agent.run(self.agent.configure_request(request.body(())?).timeout_global(limit).build()),
@@ -290,50 +269,42 @@ impl Client {
 impl Pending {
     /// Waits for its end as long as `time`; `None` while it runs.
     pub(crate) fn wait(&self, time: Duration) -> Option<Result<Value, RequestError>> {
-        self.ended(time).map(|ended| ended.and_then(|raw| success(&self.base, raw)))
+        self.ended(time).map(|ended| ended.and_then(|answer| answer.success()))
     }
 
-    fn ended(&self, time: Duration) -> Option<Result<Raw, RequestError>> {
+    fn ended(&self, time: Duration) -> Option<Result<Answer, RequestError>> {
         self.work.ended(time).unwrap_or_else(|Lost| {
-            let failure = errors::unreachable(&self.base, "was not waited for: the thread has ended");
-            Some(Err(RequestError { failure, effect: Effect::Unknown }))
+            Some(Err(RequestError::unknown(errors::unreachable(&self.base, "was not waited for: the thread has ended"))))
         })
     }
 }
 
-/// What is left of the time limit and the grace behind it; `None` where there is no limit.
+/// What is left of the time limit and the shutdown timeout behind it; `None` where there is no limit.
 fn left(deadline: &Deadline) -> Option<Duration> {
-    deadline.remaining_with(GRACE).map(|left| left.max(LEAST))
+    deadline.remaining_with(SHUTDOWN_TIMEOUT).map(|left| left.max(LEAST))
 }
 
-fn parse<T: DeserializeOwned>(base: &str, raw: &Raw) -> Result<T, RequestError> {
-    serde_json::from_slice(&raw.bytes).map_err(|error| match error.is_eof() && !raw.bytes.is_empty() {
-        true => errors::incomplete(base, &error),
-        false => errors::not_json(base, raw.status),
-    })
-}
+impl Answer {
+    fn json(&self) -> Result<Value, RequestError> {
+        serde_json::from_slice(&self.bytes).map_err(|error| match error.is_eof() && !self.bytes.is_empty() {
+            true => errors::incomplete(&self.base, &error),
+            false => errors::not_json(&self.base, self.status),
+        })
+    }
 
-fn answer(base: &str, raw: Raw) -> Result<Answer, RequestError> {
-    let body = parse(base, &raw)?;
-    Ok(Answer { status: raw.status, product: raw.product, body })
-}
-
-fn success(base: &str, raw: Raw) -> Result<Value, RequestError> {
-    let answer = answer(base, raw)?;
-    if is_success(answer.status) { Ok(answer.body) } else { Err(errors::refusal(answer.status, &answer.body)) }
-}
-
-const fn is_success(status: u16) -> bool {
-    matches!(status, 200..300)
+    fn success(&self) -> Result<Value, RequestError> {
+        if matches!(self.status, 200..300) { self.json() } else { Err(errors::refusal(self.status, &self.json()?)) }
+    }
 }
 
 fn settle(attempt: Attempt<'_>, ended: Result<Value, RequestError>) -> Result<Value, Failure> {
-    let answer = match ended {
-        Ok(answer) => answer,
-        Err(error) => return Err(failed(attempt, error)),
-    };
-    attempt.happened();
-    Ok(answer)
+    match ended {
+        Ok(answer) => {
+            attempt.happened();
+            Ok(answer)
+        }
+        Err(error) => Err(failed(attempt, error)),
+    }
 }
 
 /// Accounts for an effect that failed, and says what a lost answer means.
@@ -353,10 +324,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_longer_than_the_time_limit_and_its_grace() {
+    fn no_request_takes_longer_than_the_time_limit_and_its_shutdown_timeout() {
         let long = Duration::from_secs(90);
         assert_eq!((left(&Deadline::new(None)), left(&Deadline::new(Some(long))) > Some(long)), (None, true));
         let over = left(&Deadline::new(Some(Duration::ZERO)));
-        assert!(over <= Some(GRACE) && over > Some(LEAST));
+        assert!(over <= Some(SHUTDOWN_TIMEOUT) && over > Some(LEAST));
     }
 }

@@ -8,7 +8,6 @@ pub(crate) mod delete;
 pub(crate) mod discard;
 pub(crate) mod health;
 pub(crate) mod list;
-mod path_repo;
 pub(crate) mod prune;
 pub(crate) mod register;
 pub(crate) mod restore;

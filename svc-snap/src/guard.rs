@@ -1,11 +1,9 @@
 //! What every step that restores or swaps checks before its first effect: the lock, the scope, names in use.
 
-use svc_step::lock::Lock;
-use svc_step::{Call, Failure};
+use svc_step::{Call, Failure, Lock};
 
-use crate::client::Server;
-use crate::client::json::members;
-use crate::index::select::Scope;
+use crate::client::{Server, members};
+use crate::index::{Scope, refuse_any};
 
 /// Blocks of indices by the servers' numbers for them. Beside these there is that of writes, which hinders no step.
 const BLOCKS: [(&str, &str); 4] = [("5", "read_only"), ("7", "read"), ("9", METADATA), ("12", "read_only_allow_delete")];
@@ -19,25 +17,14 @@ pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }
 
-/// Who holds it, as [`Lock::holder`].
 pub(crate) fn holder(call: &Call, server: &Server) -> Option<String> {
     Lock::holder(call, "indices", &format!("of {}", server.cluster_uuid))
 }
 
-/// Refuses (3) where there are such names, and names all of them.
-pub(crate) fn refuse_any<T: AsRef<str>>(code: &str, message: &str, names: &[T], hint: &str) -> Result<(), Failure> {
-    if names.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-    Err(Failure::refused(code, format!("{message}: {}.", names.join(", "))).hint(hint))
-}
-
-/// Refuses names outside the scope (3).
 pub(crate) fn refuse_outside(scope: &Scope, names: &[&str]) -> Result<(), Failure> {
     let outside: Vec<&str> = names.iter().copied().filter(|name| !scope.contains(name)).collect();
     let hint = "Widen the scope with --scope (SVC_INDICES) if they are.";
-    refuse_any("outside_scope", "Not the service's own indices", &outside, hint)
+    refuse_any("index_not_in_scope", "Not the service's own indices", &outside, hint)
 }
 
 /// Refuses names that are needed for `what` and that are there already (3).

@@ -3,53 +3,50 @@
 pub(crate) mod act;
 pub(crate) mod clone;
 pub(crate) mod copies;
-pub(crate) mod count;
+pub(crate) mod metadata;
 pub(crate) mod policy;
 pub(crate) mod select;
-pub(crate) mod shape;
 pub(crate) mod stream;
+
+pub(crate) use self::act::Act;
+pub(crate) use self::metadata::IndexMetadata;
+pub(crate) use self::select::{Patterns, Reason, Scope, ScopeArg, Selected, Skipped};
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-use svc_step::Failure;
+use serde_json::{Map, Value, json};
+use svc_step::{Failure, Status};
 
-use crate::client::Server;
-use crate::client::json::{members, number};
-use crate::client::path::path;
-use crate::index::shape::Shape;
+use crate::client::{Server, list, members, number, path};
 
 /// What the server shows of one index.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Index {
     pub uuid: String,
     pub closed: bool,
     /// Whether every primary shard is started.
-    pub whole: bool,
-    /// How many primary shards it has.
+    pub complete: bool,
     pub shards: u64,
     /// When it was created, in milliseconds since 1970; a restored index keeps that date.
     pub created_ms: Option<i64>,
-    /// What it has beside its documents.
-    pub shape: Shape,
+    pub metadata: IndexMetadata,
 }
 
 impl Index {
     /// A copy of ours that is not made yet.
     pub(crate) fn of_copy() -> Self {
-        Self { uuid: String::new(), closed: false, whole: true, shards: 0, created_ms: None, shape: Shape::of_copy() }
+        Self { complete: true, metadata: IndexMetadata::of_copy(), ..Self::default() }
     }
 }
 
 pub(crate) type Found = BTreeMap<String, Index>;
 
-/// Looks at the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name
+/// Gets the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name
 /// leads to.
-pub(crate) fn look(server: &Server, names: &[&str]) -> Result<Found, Failure> {
+pub(crate) fn get_indices(server: &Server, names: &[&str]) -> Result<Found, Failure> {
     let mut found = Found::new();
     for names in portions(names) {
-        let listed = names.join(",");
-        let shown = server.get(&format!("{}?{SHOWN}", path(&[&listed])))?;
+        let shown = server.get(&format!("{}?{SHOWN}", path(&[&names.join(",")])))?;
         let shown: Vec<(&String, &Value, &Map<String, Value>)> = members(&shown)
             .filter(|(name, _)| names.contains(&name.as_str()))
             .filter_map(|(name, index)| Some((name, index, index.get("settings")?.as_object()?)))
@@ -60,31 +57,83 @@ pub(crate) fn look(server: &Server, names: &[&str]) -> Result<Found, Failure> {
         let listed = shown.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(",");
         let health = server.get(&format!("{}?{HEALTH}", path(&["_cluster", "health", &listed])))?;
         for (name, shown, settings) in shown {
-            let aliases = shown.get("aliases").and_then(Value::as_object);
             let health = health.get("indices").and_then(|indices| indices.get(name));
-            let is_in_stream = shown.get("data_stream").is_some();
-            found.insert(name.clone(), index(settings, aliases, is_in_stream, health));
+            found.insert(name.clone(), index(shown, settings, health));
         }
     }
     Ok(found)
 }
 
+/// Refuses (3) where there are such names, and names all of them.
+pub(crate) fn refuse_any<T: AsRef<str>>(code: &str, message: &str, names: &[T], hint: &str) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    Err(Failure::refused(code, format!("{message}: {}.", names.join(", "))).hint(hint))
+}
+
 /// Those of these names that are there and lack a primary shard.
-pub(crate) fn unready<'a>(server: &Server, names: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
-    let found = look(server, names)?;
-    Ok(names.iter().copied().filter(|name| found.get(*name).is_some_and(|index| !index.whole)).collect())
+pub(crate) fn incomplete<'a>(server: &Server, names: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
+    let found = get_indices(server, names)?;
+    Ok(names.iter().copied().filter(|name| found.get(*name).is_some_and(|index| !index.complete)).collect())
+}
+
+/// How many documents an index holds, all of what was written counted, every shard asked.
+/// Errors: The server does not answer, or a shard does not (7).
+fn count(server: &Server, index: &str) -> Result<u64, Failure> {
+    let answer = server.get(&path(&[index, "_count"]))?;
+    counted(&answer).ok_or_else(|| {
+        let message = format!("Not every shard of {index} answered when its documents were counted.");
+        let hint = format!("GET /_cat/shards/{index} shows its shards.");
+        Failure::invalid("shards_failed", message).hint(hint).cause(answer.to_string())
+    })
+}
+
+/// The count, where every shard has its part in it: one that is nowhere is not counted, and not among the failed either.
+fn counted(answer: &Value) -> Option<u64> {
+    let shards = |pointer: &str| number(answer, pointer);
+    let complete = shards("/_shards/failed") == Some(0) && shards("/_shards/successful") == shards("/_shards/total");
+    number(answer, "/count").or(number(answer, "/hits/total")).filter(|_| complete)
+}
+
+/// The same of several indices in a few requests, since what is live may be blocked meanwhile. What was not counted so is counted by
+/// itself: then it shows why.
+pub(crate) fn counts<'a>(server: &Server, names: &[&'a str]) -> Result<BTreeMap<&'a str, u64>, Failure> {
+    let mut counts = BTreeMap::new();
+    for names in names.chunks(TOGETHER) {
+        let together = together(server, names)?.into_iter().chain(std::iter::repeat(None));
+        for (&name, count_of) in names.iter().zip(together) {
+            counts.insert(name, count_of.map_or_else(|| count(server, name), Ok)?);
+        }
+    }
+    Ok(counts)
+}
+
+/// So many indices are counted by one request.
+const TOGETHER: usize = 200;
+
+fn together(server: &Server, names: &[&str]) -> Result<Vec<Option<u64>>, Failure> {
+    let all = json!({"size": 0, "track_total_hits": true});
+    let lines: String = names.iter().map(|name| format!("{}\n{all}\n", json!({ "index": name }))).collect();
+    let request = "/_msearch?rest_total_hits_as_int=true&filter_path=responses.hits.total,responses._shards";
+    match server.post(request, Some(&Value::String(lines))) {
+        Ok(answer) => Ok(list(&answer, "/responses").map(counted).collect()),
+        // Servers may forbid requests that name their indices in the body.
+        Err(failure) if matches!(failure.status, Status::Failed | Status::Refused) => Ok(Vec::new()),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// An index without its mapping, which may be large.
 const SHOWN: &str =
     "flat_settings=true&ignore_unavailable=true&expand_wildcards=all&filter_path=*.settings,*.aliases,*.data_stream";
-/// What says whether an index is whole.
 const HEALTH: &str = "level=indices&timeout=1s&filter_path=indices.*.number_of_shards,indices.*.active_primary_shards";
 
 /// As many bytes of names as one request takes: the servers allow 4 KiB for its first line.
 const LINE: usize = 3000;
 
-/// Names in portions that each have room in one request's path.
+/// Names in portions that each fit into one request's path.
 pub(crate) fn portions<'a>(names: &'a [&'a str]) -> Vec<&'a [&'a str]> {
     let (mut portions, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, name) in names.iter().enumerate() {
@@ -100,29 +149,35 @@ pub(crate) fn portions<'a>(names: &'a [&'a str]) -> Vec<&'a [&'a str]> {
     portions
 }
 
-fn index(
-    settings: &Map<String, Value>,
-    aliases: Option<&Map<String, Value>>,
-    is_in_stream: bool,
-    health: Option<&Value>,
-) -> Index {
+fn index(shown: &Value, settings: &Map<String, Value>, health: Option<&Value>) -> Index {
     let text = |name: &str| settings.get(name).and_then(Value::as_str).unwrap_or_default();
     let shards = |pointer: &str| number(health?, pointer);
+    let aliases = shown.get("aliases").and_then(Value::as_object);
     // A yellow index may have no primary yet: a restore that has not begun is yellow.
-    let whole = shards("/number_of_shards").is_some_and(|all| shards("/active_primary_shards") == Some(all));
+    let complete = shards("/number_of_shards").is_some_and(|all| shards("/active_primary_shards") == Some(all));
     Index {
         uuid: text("index.uuid").to_owned(),
         closed: text("index.verified_before_close") == "true",
-        whole,
+        complete,
         shards: text("index.number_of_shards").parse().unwrap_or(0),
         created_ms: text("index.creation_date").parse().ok(),
-        shape: Shape::read(settings, aliases, is_in_stream),
+        metadata: IndexMetadata::read(settings, aliases, shown.get("data_stream").is_some()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_count_without_a_shard_is_none() {
+        let shards = |successful: u64, failed: u64| json!({"total": 3, "successful": successful, "skipped": 0, "failed": failed});
+        let told = |successful, failed| counted(&json!({"count": 7, "_shards": shards(successful, failed)}));
+        assert_eq!((told(3, 0), told(2, 0), told(2, 1)), (Some(7), None, None));
+        assert_eq!(counted(&Value::Null), None);
+    }
 
     #[test]
     fn short_names_share_a_request_and_long_ones_do_not() {

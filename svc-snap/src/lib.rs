@@ -2,10 +2,9 @@
 //! server's own answer.
 //!
 //! From the ground up; each imports only what stands above it: `client/` (requests, credentials, TLS, errors) · `index/` (names, scope,
-//! copies, clones) · `repository/` · `snapshot/` · `throttle` · `capacity` (disk space, shards) · `restore/` (stage, swap, records; `guard`:
-//! the lock that keeps two runs apart) · one file for each step, most of them in `commands/`. No step imports another.
+//! copies, clones) · `guard` (the lock that keeps two runs apart, blocks, the scope) · `repository` · `snapshot/` · `throttle` · `restore/`
+//! (stage, swap, records; disk space) · one file for each step, in `commands/`.
 
-mod capacity;
 mod client;
 mod commands;
 mod guard;
@@ -16,9 +15,9 @@ mod snapshot;
 mod throttle;
 
 use clap::{Parser, Subcommand};
-use schemars::Schema;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
+use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
 /// The steps by task.
@@ -100,6 +99,26 @@ impl Tool for Cli {
         &self.common
     }
 
+    fn schemas() -> Schemas {
+        Schemas::of(Self::NAME)
+            .step::<commands::configure::Configured>("configure")
+            .step::<commands::register::Registered>("register")
+            .step::<commands::verify::Verified>("verify")
+            .step::<commands::create::Created>("create")
+            .step::<commands::wait::Waited>("wait")
+            .step::<commands::show::Shown>("show")
+            .step::<commands::list::Listed>("list")
+            .step::<restore::result::Staged>("stage")
+            .step::<restore::result::Swapped>("swap")
+            .step::<commands::discard::Discarded>("discard")
+            .step::<restore::result::Restored>("restore")
+            .step::<restore::result::Cloned>("clone")
+            .step::<commands::cleanup::CleanedUp>("cleanup")
+            .step::<commands::delete::Deleted>("delete")
+            .step::<commands::prune::Pruned>("prune")
+            .step::<commands::health::Health>("health")
+    }
+
     fn run(self, call: &Call) -> Finished {
         match self.step {
             Step::Configure(args) => call.step("configure", args.dry.dry_run, |call| commands::configure::run(&args, call)),
@@ -126,29 +145,6 @@ impl Tool for Cli {
 #[must_use]
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
-}
-
-/// The JSON Schema of each step's document, by the step's name.
-#[must_use]
-pub fn schemas() -> Vec<(String, Schema)> {
-    vec![
-        svc_step::schema::of::<commands::configure::Configured>(Cli::NAME, "configure"),
-        svc_step::schema::of::<commands::register::Registered>(Cli::NAME, "register"),
-        svc_step::schema::of::<commands::verify::Verified>(Cli::NAME, "verify"),
-        svc_step::schema::of::<commands::create::Created>(Cli::NAME, "create"),
-        svc_step::schema::of::<commands::wait::Waited>(Cli::NAME, "wait"),
-        svc_step::schema::of::<commands::show::Shown>(Cli::NAME, "show"),
-        svc_step::schema::of::<commands::list::Listed>(Cli::NAME, "list"),
-        svc_step::schema::of::<restore::result::Staged>(Cli::NAME, "stage"),
-        svc_step::schema::of::<restore::result::Swapped>(Cli::NAME, "swap"),
-        svc_step::schema::of::<commands::discard::Discarded>(Cli::NAME, "discard"),
-        svc_step::schema::of::<restore::result::Restored>(Cli::NAME, "restore"),
-        svc_step::schema::of::<restore::result::Cloned>(Cli::NAME, "clone"),
-        svc_step::schema::of::<commands::cleanup::CleanedUp>(Cli::NAME, "cleanup"),
-        svc_step::schema::of::<commands::delete::Deleted>(Cli::NAME, "delete"),
-        svc_step::schema::of::<commands::prune::Pruned>(Cli::NAME, "prune"),
-        svc_step::schema::of::<commands::health::Health>(Cli::NAME, "health"),
-    ]
 }
 
 #[cfg(test)]

@@ -1,41 +1,26 @@
 //! The snapshot repository that a step works with.
 
-pub(crate) mod name;
-pub(crate) mod verdict;
-
 use clap::Args;
 use serde_json::Value;
-use svc_step::common::DryRun;
-use svc_step::lock::Lock;
-use svc_step::{Call, Failure};
+use svc_step::{Call, Failure, Lock};
 
-use crate::client::busy::{MOMENT, is_busy, patiently};
-use crate::client::json::number;
-use crate::client::path::path;
-use crate::client::{Server, left_at_work};
+use crate::client::{MOMENT, Server, continues_by_itself, is_busy, members, number, path, retry_while_busy, text};
 
-/// Types of repositories whose settings the server shows whole. Others may have secrets in them that are never shown, and that a
+/// Types of repositories whose settings the server shows completely. Others may have secrets in them that are never shown, and that a
 /// repository written again would lose.
-pub(crate) const SHOWN_WHOLE: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
+pub(crate) const SHOWN_COMPLETELY: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 
-/// Which repository.
 #[derive(Debug, Clone, Args)]
 pub struct RepositoryArg {
-    #[arg(long, value_name = "NAME", env = "SVC_REPOSITORY", default_value = "my_backup", value_parser = name::repository)]
+    #[arg(long, value_name = "NAME", env = "SVC_REPOSITORY", default_value = "my_backup", value_parser = repository_name)]
     pub repository: String,
 }
 
 /// One run at a time creates, deletes or registers in a repository of a cluster; a dry run does none of it.
-pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry: &DryRun) -> Result<Option<Lock>, Failure> {
-    if dry.dry_run { Ok(None) } else { hold(call, server, repository).map(Some) }
+pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
+    Lock::unless_dry(call, "repository", &format!("{}.{repository}", server.cluster_uuid), dry_run)
 }
 
-/// The same for whoever only puts something back there.
-pub(crate) fn hold(call: &Call, server: &Server, repository: &str) -> Result<Lock, Failure> {
-    Lock::take(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
-}
-
-/// Who holds it, as [`Lock::holder`].
 pub(crate) fn holder(call: &Call, server: &Server, repository: &str) -> Option<String> {
     Lock::holder(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
 }
@@ -46,7 +31,16 @@ pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Val
     Ok(found.and_then(|all| all.get(repository).cloned()))
 }
 
-/// The path of a cleanup.
+/// Lets every node write to the repository, and gives the names of the nodes.
+/// Errors: A node cannot (7 `repository_unusable`): the causes name it, as far as the server tells.
+pub(crate) fn verify(server: &Server, repository: &str) -> Result<Vec<String>, Failure> {
+    let answer = server.post(&path(&["_snapshot", repository, "_verify"]), None).map_err(|failure| named(failure, repository))?;
+    let nodes = answer.get("nodes").into_iter().flat_map(members);
+    let mut nodes: Vec<String> = nodes.map(|(id, node)| text(node, "/name").unwrap_or(id).to_owned()).collect();
+    nodes.sort();
+    Ok(nodes)
+}
+
 pub(crate) fn cleanup(repository: &str) -> String {
     path(&["_snapshot", repository, "_cleanup"])
 }
@@ -56,10 +50,10 @@ pub(crate) fn cleanup(repository: &str) -> String {
 pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result<Value, Failure> {
     let is_change = |answer: &Value| number(answer, "/results/deleted_blobs") != Some(0);
     let clean = || server.change_slowly(call, "POST", &cleanup(repository), is_change);
-    patiently(call, MOMENT, is_busy, clean).map_err(|failure| left_at_work(failure, "the cleanup of the repository"))
+    retry_while_busy(call, MOMENT, is_busy, clean)
+        .map_err(|failure| continues_by_itself(failure, "the cleanup of the repository"))
 }
 
-/// None of that name is registered.
 pub(crate) fn not_found(repository: &str) -> Failure {
     Failure::not_found("repository_not_found", format!("The server has no snapshot repository {repository}."))
         .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
@@ -75,4 +69,21 @@ pub(crate) fn named(mut failure: Failure, repository: &str) -> Failure {
         }
         _ => failure,
     }
+}
+
+pub(crate) fn repository_name(text: &str) -> Result<String, String> {
+    checked_name("repository", text, false)
+}
+
+/// Checks a name; `lower`: whether it may have no upper-case letters.
+pub(crate) fn checked_name(what: &str, text: &str, lower: bool) -> Result<String, String> {
+    const FORBIDDEN: &[char] = &['\\', '/', '*', '?', '"', '<', '>', '|', ',', '#', ':'];
+    let is_odd = |one: char| FORBIDDEN.contains(&one) || one.is_whitespace() || one.is_control() || lower && one.is_uppercase();
+    if matches!(text, "" | "." | "..") || text.starts_with(['_', '-']) || text.len() > 255 || text.chars().any(is_odd) {
+        let case = if lower { ", no upper-case letters" } else { "" };
+        return Err(format!(
+            "`{text}` is no {what} name: 1 to 255 bytes, no white space{case}, none of \\ / * ? \" < > | , # :, no _ or - first"
+        ));
+    }
+    Ok(text.to_owned())
 }

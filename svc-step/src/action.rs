@@ -18,7 +18,7 @@ pub enum Action {
         #[schemars(with = "Option<Value>")]
         body: Option<Body>,
     },
-    /// A statement to the relational database.
+    /// A statement to PostgreSQL.
     Statement {
         /// Its SQL; secrets are left out.
         sql: String,

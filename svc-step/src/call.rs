@@ -13,8 +13,8 @@ use crate::deadline::Deadline;
 use crate::document::{Document, ErrorPart, Warning, schema_name};
 use crate::effects::{Changed, Effects};
 use crate::failure::{Failure, StepResult, Stopped};
-use crate::people::People;
 use crate::progress::{Progress, Unit};
+use crate::reporter::Reporter;
 use crate::run_id::RunId;
 use crate::signals::Signals;
 use crate::status::Status;
@@ -30,7 +30,7 @@ pub struct Call {
     started: Instant,
     deadline: Deadline,
     signals: Signals,
-    people: People,
+    reporter: Reporter,
     effects: Effects,
     remarks: Mutex<Remarks>,
 }
@@ -47,7 +47,7 @@ pub struct Finished {
     /// The document as JSON, on one line. It is written straight from the result: a tree of a result of thousands of parts
     /// would be many times its size.
     pub document: String,
-    /// What is printed in the place of the document where a person has asked for that (`--table`).
+    /// What is printed in the place of the document (the metrics).
     pub text: Option<String>,
     /// The exit status.
     pub exit_code: u8,
@@ -67,7 +67,7 @@ impl Call {
             started: Instant::now(),
             deadline: Deadline::new(common.timeout),
             signals,
-            people: People::new(tool, common),
+            reporter: Reporter::new(tool, common),
             effects: Effects::default(),
             remarks: Mutex::default(),
         }
@@ -109,30 +109,30 @@ impl Call {
         &self.deadline
     }
 
-    /// The account of what was altered.
+    /// The account of what was changed.
     #[must_use]
     pub const fn effects(&self) -> &Effects {
         &self.effects
     }
 
-    /// The way to people.
+    /// The writer to stderr.
     #[must_use]
-    pub const fn people(&self) -> &People {
-        &self.people
+    pub const fn reporter(&self) -> &Reporter {
+        &self.reporter
     }
 
     /// Shows the progress of a piece of work, where it is wanted.
     #[must_use]
     pub fn progress(&self, what: &str, unit: Unit) -> Progress {
-        Progress::start(&self.people, what, unit)
+        Progress::start(&self.reporter, what, unit)
     }
 
-    /// Something that a person should know although the step goes on. The same said twice is said once.
+    /// Something that a person should know although the step continues. The same warning is given once.
     pub fn warn(&self, code: &str, message: impl Into<String>) {
         let warning = Warning { code: code.to_owned(), message: message.into() };
         let mut remarks = self.remarks();
         if !remarks.warnings.contains(&warning) {
-            self.people.warning(&warning.message);
+            self.reporter.warning(&warning.message);
             remarks.warnings.push(warning);
         }
     }
@@ -143,7 +143,7 @@ impl Call {
         self.remarks().review = true;
     }
 
-    /// Whether to go on: a signal or the end of the time limit says no.
+    /// Whether to continue: a signal or the end of the time limit says no.
     ///
     /// # Errors
     /// `interrupted`, or `timeout` (6).
@@ -166,7 +166,7 @@ impl Call {
         self.check()
     }
 
-    /// Stops with `failure`, and with `result` if something was altered by then or may have been.
+    /// Stops with `failure`, and with `result` if something was changed by then or may have been.
     pub fn stopped<T>(&self, failure: Failure, result: T) -> Stopped<T> {
         match self.effects.changed() {
             Changed::No => failure.into(),
@@ -222,8 +222,8 @@ impl Call {
     fn finished_all_the_same(&self, signal: i32) -> Failure {
         let mut failure = Failure::interrupted(signal);
         failure.message =
-            format!("{} came while the step was at work, and the step was finished all the same.", crate::signals::name(signal));
-        failure.hint = Some("Nothing is half done; result says how things stand.".to_owned());
+            format!("{} came while the step was running, and the step was finished all the same.", crate::signals::name(signal));
+        failure.hint = Some("Nothing is incomplete; result has the outcome.".to_owned());
         failure
     }
 
@@ -249,7 +249,7 @@ fn failed_after(signal: i32, failure: Failure) -> Failure {
     interrupted
 }
 
-/// Exit 3 promises that nothing was changed. A refusal that came after the first effect, or after one that nobody knows of, is a
+/// Exit 3 promises that nothing was changed. A refusal that came after the first effect, or after one whose outcome is unknown, is a
 /// failure (1) of the same code.
 fn no_refusal_after_effects(mut failure: Failure, changed: Changed) -> Failure {
     if failure.status == Status::Refused && changed != Changed::No {
@@ -267,7 +267,7 @@ mod tests {
         for (changed, status) in [(Changed::No, 3), (Changed::Yes, 1), (Changed::Unknown, 1)] {
             let failure = no_refusal_after_effects(Failure::refused("no_right", "You may not."), changed);
             assert_eq!((failure.exit_code(), failure.code.as_str()), (status, "no_right"), "{changed:?}");
-            let other = no_refusal_after_effects(Failure::invalid("no_good", "It is no good."), changed);
+            let other = no_refusal_after_effects(Failure::invalid("invalid", "It is invalid."), changed);
             assert_eq!(other.exit_code(), 7, "{changed:?}");
         }
     }

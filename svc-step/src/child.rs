@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ pub struct Captured {
     pub stderr: String,
 }
 
-/// A program at work. Dropped before it has ended, it is ended.
+/// A running program. Dropped before it has ended, it is ended.
 #[derive(Debug)]
 pub struct Running {
     name: String,
@@ -72,12 +72,6 @@ impl Running {
         })?;
         let stderr = child.stderr.take().map(|stream| std::thread::spawn(move || tail(stream)));
         Ok(Self { name, child, stderr })
-    }
-
-    /// The pipe to its stdin, once, where the command asked for one (`Stdio::piped()`). It is written by a thread of its own
-    /// beside [`Running::pieces`], since the program may wait until its output is read; dropping it ends the input.
-    pub fn stdin(&mut self) -> Option<ChildStdin> {
-        self.child.stdin.take()
     }
 
     /// Hands over stdout piece by piece until it ends.

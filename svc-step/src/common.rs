@@ -41,6 +41,9 @@ pub struct Common {
     /// Print the document over several lines, as on a terminal
     #[arg(long, global = true)]
     pub pretty: bool,
+    /// Print it for people: lines and tables in place of the document
+    #[arg(long, global = true, conflicts_with = "pretty")]
+    pub table: bool,
     /// The run that this call belongs to
     #[arg(long, global = true, value_name = "ID", env = "SVC_RUN_ID")]
     pub run_id: Option<RunId>,

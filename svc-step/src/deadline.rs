@@ -22,10 +22,10 @@ impl Deadline {
         self.limit.map(|limit| limit.saturating_sub(self.started.elapsed()))
     }
 
-    /// What is left of it and of `grace` behind it, `None` where there is no limit.
+    /// What is left of it and of `reserve` behind it, `None` where there is no limit.
     #[must_use]
-    pub fn remaining_with(&self, grace: Duration) -> Option<Duration> {
-        self.limit.map(|limit| limit.saturating_add(grace).saturating_sub(self.started.elapsed()))
+    pub fn remaining_with(&self, reserve: Duration) -> Option<Duration> {
+        self.limit.map(|limit| limit.saturating_add(reserve).saturating_sub(self.started.elapsed()))
     }
 
     /// The shorter of `wanted` and what is left.

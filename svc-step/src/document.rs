@@ -7,6 +7,7 @@ use crate::failure::Failure;
 
 /// The envelope: every key is always there, `null` where there is nothing to say.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Document")]
 pub struct Document<T> {
     /// `<tool>.<step>/<major>`; additive changes keep the major.
     pub schema: String,
@@ -16,7 +17,7 @@ pub struct Document<T> {
     pub step: String,
     /// Whether the step did what it was asked.
     pub ok: bool,
-    /// `true` this call altered something, `false` it altered nothing, `null` nobody knows.
+    /// `true` this call changed something, `false` it changed nothing, `null` unknown.
     pub changed: Option<bool>,
     /// Whether the call only said what it would do.
     pub dry_run: bool,
@@ -30,7 +31,7 @@ pub struct Document<T> {
     pub finished_at: Time,
     /// How long the call took.
     pub duration_ms: u64,
-    /// What the step found or did; never `null` once something was altered.
+    /// What the step found or did; never `null` once something was changed.
     pub result: Option<T>,
     /// What a person should know although the step is done.
     pub warnings: Vec<Warning>,

@@ -1,16 +1,16 @@
-//! Whether this call has altered anything: the document's `changed`.
+//! Whether this call has changed anything: the document's `changed`.
 
 use std::sync::Mutex;
 
 /// The answer to the operator's first question after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Changed {
-    /// Nothing was altered, or it was so already.
+    /// Nothing was changed, or it was so already.
     #[default]
     No,
-    /// Something was altered.
+    /// Something was changed.
     Yes,
-    /// Nobody knows: a request was sent and its answer never came.
+    /// Unknown: a request was sent and its answer never came.
     Unknown,
 }
 
@@ -30,6 +30,7 @@ impl Changed {
 struct State {
     happened: bool,
     stays: bool,
+    unknown: bool,
     attempts: u32,
 }
 
@@ -56,19 +57,24 @@ impl Effects {
         Attempt(self)
     }
 
-    /// Something was altered, and this is known at once (a file of this host).
+    /// Something was changed, and this is known at once (a file of this host).
     pub fn happened(&self) {
         self.with(|state| state.happened = true);
     }
 
-    /// What was altered so far is not among what [`Effects::undone`] speaks of later.
+    /// What was changed so far is not among what [`Effects::undone`] speaks of later.
     pub fn stays(&self) {
         self.with(|state| state.stays = state.happened);
     }
 
+    /// Something was tried whose outcome will never be known, whatever [`Effects::undone`] says of the rest.
+    pub fn unknown(&self) {
+        self.with(|state| state.unknown = true);
+    }
+
     /// All that this call did since [`Effects::stays`] has been taken back.
     pub fn undone(&self) {
-        self.with(|state| *state = State { happened: state.stays, stays: state.stays, attempts: 0 });
+        self.with(|state| *state = State { happened: state.stays, attempts: 0, ..*state });
     }
 
     /// The account so far.
@@ -76,7 +82,7 @@ impl Effects {
     pub fn changed(&self) -> Changed {
         self.with(|state| match state {
             State { happened: true, .. } => Changed::Yes,
-            State { attempts: 0, .. } => Changed::No,
+            State { attempts: 0, unknown: false, .. } => Changed::No,
             State { .. } => Changed::Unknown,
         })
     }

@@ -67,12 +67,12 @@ impl Failure {
         Self::new(Status::Unavailable, code, message)
     }
 
-    /// Gave up waiting; the work may go on (6).
+    /// Gave up waiting; the work may continue (6).
     pub fn timeout(code: &str, message: impl Into<String>) -> Self {
         Self::new(Status::Timeout, code, message)
     }
 
-    /// The thing is there but no good (7).
+    /// It exists but is invalid (7).
     pub fn invalid(code: &str, message: impl Into<String>) -> Self {
         Self::new(Status::Invalid, code, message)
     }
@@ -173,7 +173,7 @@ impl From<anyhow::Error> for Failure {
 pub struct Stopped<T> {
     /// Why it stopped.
     pub failure: Failure,
-    /// What is done, under way and untouched; never `None` once something was altered.
+    /// What is done, under way and untouched; never `None` once something was changed.
     pub result: Option<T>,
 }
 

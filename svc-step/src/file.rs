@@ -132,7 +132,7 @@ impl Drop for WholeFile {
 #[must_use]
 pub fn exists(path: &Path) -> Failure {
     Failure::refused("file_exists", format!("{} is there already and is kept.", path.display()))
-        .hint("Name another file, or say --force to replace it.")
+        .hint("Name another file, or pass --force to replace it.")
 }
 
 /// Writes a small file whole, with `mode`.
@@ -185,7 +185,7 @@ fn open_with(action: &str, path: &Path, more: OFlag) -> Result<File, Failure> {
     let flags = (more | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
     let odd = |what: &str| {
         Failure::refused("not_a_regular_file", format!("Cannot {action}: {} is {what}.", path.display()))
-            .hint("Look at it with ls -l; remove it if nobody can say why it is there.")
+            .hint("Inspect it with ls -l, and remove it if nothing needs it.")
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| {
         if error.raw_os_error() == Some(nix::Error::ELOOP as i32) {
@@ -288,7 +288,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// How much room the disk of `folder` has for whoever is not root; `None` where the disk does not tell.
+/// How much space the disk of `folder` has for whoever is not root; `None` where the disk does not tell.
 #[must_use]
 pub fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = nix::sys::statvfs::statvfs(folder).ok()?;

@@ -1,4 +1,4 @@
-//! `--from`: a step goes on from the document of another.
+//! `--from`: a step resumes from the document of another.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,10 +21,10 @@ const LARGEST: u64 = 256 * 1024 * 1024;
 /// How often signals and the time limit are looked at while the input does not end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// For steps that go on from another's document.
+/// For steps that continue from another's document.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FromArg {
-    /// Go on from this document: a file, or - for standard input
+    /// Continue from this document: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
 }
@@ -32,7 +32,7 @@ pub struct FromArg {
 /// For steps that must find themselves on the server that the document speaks of.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct OtherServer {
-    /// Go on although the document is of another server (a rebuilt one, for example)
+    /// Continue although the document is of another server (a rebuilt one, for example)
     #[arg(long)]
     pub other_server: bool,
 }
@@ -48,11 +48,11 @@ impl OtherServer {
             return Ok(());
         }
         Err(Failure::refused("other_server", format!("The document is of the server {spoken_of}, and {server} is {found}."))
-            .hint(format!("Check {setting}; say --other-server where another server is meant (a rebuilt one, for example).")))
+            .hint(format!("Check {setting}; pass --other-server if another server is meant (a rebuilt one, for example).")))
     }
 }
 
-/// Which documents may be gone on from.
+/// Which documents may be resumed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accept {
     /// Only one that is `ok`.
@@ -107,14 +107,11 @@ impl Received {
         let envelope = one_document(&text)?;
         let schema = envelope.schema.as_str().unwrap_or_default();
         if !schemas.contains(&schema) {
-            return Err(bad(
-                "from_wrong_schema",
-                format!("The --from document is `{schema}`, which this step cannot go on from."),
-            )
-            .hint(format!("Hand over the document of one of: {}.", schemas.join(", "))));
+            return Err(bad("from_invalid", format!("The --from document is `{schema}`, which this step cannot resume from."))
+                .hint(format!("Hand over the document of one of: {}.", schemas.join(", "))));
         }
         if envelope.dry_run != false {
-            return Err(bad("from_dry_run", "The --from document is of a dry run, in which nothing was done.")
+            return Err(bad("from_invalid", "The --from document is of a dry run, in which nothing was done.")
                 .hint("Run that step without --dry-run and hand over its document."));
         }
         if envelope.result.is_none() || (envelope.ok != true && accept == Accept::Good) {
@@ -177,7 +174,7 @@ impl Received {
 
 fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Failure> {
     let fault = |error: std::io::Error| {
-        bad("from_unreadable", format!("The --from document {} cannot be read.", from.display()))
+        bad("from_invalid", format!("The --from document {} cannot be read.", from.display()))
             .hint("Name the file that holds the document, or - for standard input.")
             .cause(error.to_string())
     };
@@ -208,24 +205,26 @@ fn one_document(text: &str) -> Result<Envelope, Failure> {
     }
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Envelope>();
     let first = match documents.next() {
-        None => return Err(bad("from_empty", "The --from document is empty: the step before printed nothing.").hint(LOOK_BEFORE)),
+        None => {
+            return Err(bad("from_damaged", "The --from document is empty: the step before printed nothing.").hint(LOOK_BEFORE));
+        }
         Some(first) => first.map_err(|error| unreadable(&error.to_string()))?,
     };
     match documents.next() {
         None => Ok(first),
-        Some(Ok(_)) => Err(bad("from_several", "The --from input holds more than one document.").hint("Hand over exactly one.")),
+        Some(Ok(_)) => Err(bad("from_invalid", "The --from input holds more than one document.").hint("Hand over exactly one.")),
         Some(Err(error)) => Err(unreadable(&error.to_string())),
     }
 }
 
-const LOOK_BEFORE: &str = "Look at what the step before said on stderr; run it again.";
+const LOOK_BEFORE: &str = "Read what the step before printed on stderr, and run it again.";
 
 fn bad(code: &str, message: impl Into<String>) -> Failure {
     Failure::usage(code, message)
 }
 
 fn unreadable(why: &str) -> Failure {
-    bad("from_damaged", "The --from document is cut short or is no JSON document.").hint(LOOK_BEFORE).cause(why)
+    bad("from_damaged", "The --from document is incomplete or is no JSON document.").hint(LOOK_BEFORE).cause(why)
 }
 
 /// The refusal of a document that failed repeats what it said.
@@ -272,15 +271,15 @@ mod tests {
         assert!(parse(GOOD, Accept::Good).is_ok());
         let failed = GOOD.replace("\"ok\":true", "\"ok\":false");
         for (text, code) in [
-            (String::new(), "from_empty"),
-            (" \n".to_owned(), "from_empty"),
+            (String::new(), "from_damaged"),
+            (" \n".to_owned(), "from_damaged"),
             (GOOD.replace("}", ""), "from_damaged"),
-            (format!("{GOOD}{GOOD}"), "from_several"),
+            (format!("{GOOD}{GOOD}"), "from_invalid"),
             (format!("{GOOD} {{"), "from_damaged"),
             ("[1]".to_owned(), "from_damaged"),
-            (GOOD.replace("a.b/1", "a.c/1"), "from_wrong_schema"),
-            (GOOD.replace("a.b/1", "a.b/2"), "from_wrong_schema"),
-            (GOOD.replace("\"dry_run\":false", "\"dry_run\":true"), "from_dry_run"),
+            (GOOD.replace("a.b/1", "a.c/1"), "from_invalid"),
+            (GOOD.replace("a.b/1", "a.b/2"), "from_invalid"),
+            (GOOD.replace("\"dry_run\":false", "\"dry_run\":true"), "from_invalid"),
             (failed.clone(), "from_not_ok"),
             (GOOD.replace("{\"n\":1}", "null"), "from_not_ok"),
         ] {

@@ -1,4 +1,4 @@
-//! The journal of a run: what its directory `$SVC_STATE_DIR/runs/<run_id>/` says (`scripts/README.md`: a run directory is the journal).
+//! The journal of a run: what its directory `$SVC_STATE_DIR/runs/<run_id>/` says (`docs/upgrade.md`: a run directory is the journal).
 //!
 //! Only read here; `svc-run` writes it. A document that is empty or cut short counts as none: what it would have said is unknown.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Warning};
-use crate::people::shell_quoted;
+use crate::reporter::shell_quoted;
 
 /// A file of a journal larger than this is none of ours.
 const LARGEST: u64 = 256 * 1024 * 1024;
@@ -124,7 +124,7 @@ pub struct Attempt {
     pub files: PathBuf,
     /// The exit status of an external command that has ended.
     pub exit_status: Option<i32>,
-    /// Its document; none where it has not ended, or nobody knows how.
+    /// Its document; none if it has not ended, or its outcome is unknown.
     pub document: Option<Document<Value>>,
 }
 
@@ -314,6 +314,32 @@ impl Journal {
     #[must_use]
     pub fn has_changed_the_service(&self) -> bool {
         self.notes().commit.is_some() && !self.has_begun("way")
+    }
+
+    /// Whether an undo is to be run. `failed`: the run did not end well.
+    #[must_use]
+    pub fn needs_undo(&self, undo: &Undo, failed: bool) -> bool {
+        (failed || undo.always) && undo.until.as_ref().is_none_or(|step| !self.is_done(step))
+    }
+
+    /// What a run that is not running any more has left to be undone, the last first: it was killed, or an undo failed.
+    #[must_use]
+    pub fn left_to_undo(&self) -> Vec<Undo> {
+        let notes = self.notes();
+        let failed = notes.commit.is_none() && !self.is_ok();
+        let mut left = notes.undo;
+        left.reverse();
+        left.retain(|undo| !undo.unless_interrupted && self.needs_undo(undo, failed));
+        if left.iter().any(|undo| !undo.always) && self.is_superseded() {
+            left.retain(|undo| undo.always);
+        }
+        left
+    }
+
+    /// Whether a later run has changed the service: what this one had stopped is not to be started in the middle of that.
+    fn is_superseded(&self) -> bool {
+        let Some(state_dir) = self.dir.parent().and_then(Path::parent) else { return false };
+        runs(state_dir).iter().take_while(|other| other.id() > self.id()).any(Self::has_changed_the_service)
     }
 
     /// Whether the newest attempt of a step is ok.

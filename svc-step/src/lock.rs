@@ -83,7 +83,7 @@ pub fn within(time: Duration, file: &File) -> std::io::Result<bool> {
 
 fn held(kind: &str, name: &str, file: &mut File) -> Failure {
     let holder = read_holder(file);
-    Failure::locked("locked", format!("Another run is at work on the {kind} {name}."))
+    Failure::locked("locked", format!("Another run holds the lock of the {kind} {name}."))
         .hint("Wait until it has ended, then run the same command again.")
         .cause(format!("held by {holder}"))
 }

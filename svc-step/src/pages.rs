@@ -1,32 +1,35 @@
-//! Man pages and shell completions, from the same definition of the command line as `--help`: `PROGRAM generate-pages DIR`, which is
-//! no step and stands in no help. `scripts/install.sh` calls it.
+//! What a program prints of itself and is no step: its JSON Schema (`PROGRAM schema`), and its man pages and shell completions, from the
+//! same definition of the command line as `--help` (`PROGRAM generate-pages DIR`, which `scripts/install.sh` calls).
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::people;
+use crate::reporter;
+use crate::schema::{self, Schemas};
 
-/// The word on the command line.
-const WORD: &str = "generate-pages";
-
-/// Where the pages of this program are asked for, they are written, and the program ends so.
+/// Where the command line asks for the pages or the schema of this program, they are written, and the program ends so.
 #[must_use]
-pub fn asked(command: &Command) -> Option<ExitCode> {
+pub fn asked(command: &Command, schemas: impl FnOnce() -> Schemas) -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
-    let folder = arguments.next().filter(|word| word == WORD).and_then(|_| arguments.next())?;
-    let written = write(command.clone(), Path::new(&folder));
-    Some(written.map_or_else(
-        |error| {
-            people::write_line(&format!("{}: its pages could not be written: {error}", command.get_name()));
+    let (first, second) = (arguments.next()?, arguments.next());
+    let (what, written) = match (first.to_str()?, second) {
+        ("schema", None) => ("schema", io::stdout().write_all(schema::text(&schemas().whole()).as_bytes())),
+        ("generate-pages", Some(folder)) => ("pages", write(command.clone(), Path::new(&folder))),
+        _ => return None,
+    };
+    Some(match written {
+        // A reader that has gone (`| head`) is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            reporter::write_line(&format!("{}: its {what} could not be written: {error}", command.get_name()));
             ExitCode::FAILURE
-        },
-        |()| ExitCode::SUCCESS,
-    ))
+        }
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 fn write(mut command: Command, folder: &Path) -> io::Result<()> {

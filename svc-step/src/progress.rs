@@ -8,7 +8,7 @@ use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::common::ProgressMode;
-use crate::people::{People, write_line};
+use crate::reporter::{Reporter, write_line};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Parts {
     pub total: u64,
 }
 
-/// When lines came, and what is at work.
+/// When lines came, and what is in progress.
 #[derive(Debug, Default)]
 struct Pace {
     started: Option<Instant>,
@@ -55,8 +55,8 @@ enum Shown {
 }
 
 impl Progress {
-    pub(crate) fn start(people: &People, what: &str, unit: Unit) -> Self {
-        let shown = match people.progress() {
+    pub(crate) fn start(reporter: &Reporter, what: &str, unit: Unit) -> Self {
+        let shown = match reporter.progress() {
             ProgressMode::None => Shown::Nothing,
             ProgressMode::Auto => Shown::Bar(bar(what, unit)),
             mode => Shown::Lines { json: mode == ProgressMode::Json, pace: Mutex::default() },
@@ -70,7 +70,7 @@ impl Progress {
         !matches!(self.shown, Shown::Nothing)
     }
 
-    /// How far the work is; `total` is 0 while nobody knows it. One that is passed was an estimate that did not hold: it counts
+    /// How far the work is; `total` is 0 while it is unknown. One that is passed was an estimate that did not hold: it counts
     /// as not known.
     pub fn set(&self, done: u64, total: u64) {
         let total = if total < done { 0 } else { total };
@@ -103,7 +103,7 @@ impl Progress {
         }
     }
 
-    /// What is at work just now, such as the table of a dump.
+    /// What is in progress just now, such as the table of a dump.
     pub fn at(&self, text: &str) {
         match &self.shown {
             Shown::Bar(bar) => bar.set_message(text.to_owned()),
@@ -190,7 +190,7 @@ fn bar(what: &str, unit: Unit) -> ProgressBar {
     let bar = ProgressBar::no_length().with_style(style(unit, false));
     let stderr = Term::stderr();
     if !stderr.is_term() {
-        // It is a file that is copied to a terminal; how wide that is, nobody knows here.
+        // It is a file that is copied to a terminal; its width is unknown here.
         bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(stderr), 4));
     }
     bar.set_prefix(what.to_owned());
@@ -198,7 +198,7 @@ fn bar(what: &str, unit: Unit) -> ProgressBar {
     bar
 }
 
-/// The bar itself comes last, with the room that is left: a narrow terminal cuts it and nothing that says something.
+/// The bar itself comes last, in the space that is left: a narrow terminal cuts it and nothing that says something.
 fn style(unit: Unit, is_total_known: bool) -> ProgressStyle {
     let template = match (unit, is_total_known) {
         (Unit::Bytes, true) => "{prefix}: {bytes}/{total_bytes} {msg} {bytes_per_sec}, {eta} left [{wide_bar}]",

@@ -73,11 +73,11 @@ pub fn fit(name: &str, limit: usize) -> String {
         return name.to_owned();
     }
     let mark: String = Sha256::digest(name.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let mut room = limit.saturating_sub(mark.len() + 1);
-    while !name.is_char_boundary(room) {
-        room -= 1;
+    let mut length = limit.saturating_sub(mark.len() + 1);
+    while !name.is_char_boundary(length) {
+        length -= 1;
     }
-    let (head, _) = name.split_at(room);
+    let (head, _) = name.split_at(length);
     format!("{head}-{mark}")
 }
 

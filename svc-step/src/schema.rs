@@ -1,20 +1,176 @@
-//! The JSON Schema of a document, derived from the type of its result.
+//! The JSON Schema of a tool's documents, derived from the types of its results: the envelope once, and a definition for each step
+//! and each type. `PROGRAM schema` prints it; `schema/svc-tools.json` has those of all programs, and every document of every test is held
+//! against it.
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
 
 use crate::document::{Document, schema_name};
 
-/// The schema of the documents of one step: the envelope around a result of type `T`.
-///
-/// It lies beside the tool as `schema/<step>.json`; a test compares the two, and every document of every test is held
-/// against it.
-#[must_use]
-pub fn of<T: JsonSchema>(tool: &str, step: &str) -> (String, Schema) {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let mut schema = settings.into_generator().into_root_schema_for::<Document<T>>();
-    schema.insert("title".to_owned(), format!("The document of {tool} {step}").into());
-    if let Some(name) = schema.pointer_mut("/properties/schema") {
-        *name = serde_json::json!({"const": schema_name(tool, step)});
+/// Where a line of the text is broken.
+const WIDTH: usize = 120;
+
+/// The schemas of the steps of one tool.
+#[derive(Debug)]
+pub struct Schemas {
+    tool: &'static str,
+    generator: SchemaGenerator,
+    steps: Map<String, Value>,
+}
+
+impl Schemas {
+    /// Those of a tool, without a step.
+    #[must_use]
+    pub fn of(tool: &'static str) -> Self {
+        let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        generator.subschema_for::<Document<Value>>();
+        Self { tool, generator, steps: Map::new() }
     }
-    (step.to_owned(), schema)
+
+    /// With a step whose result is of type `T`.
+    #[must_use]
+    pub fn step<T: JsonSchema>(self, step: &str) -> Self {
+        let name = json!({"const": schema_name(self.tool, step)});
+        self.named::<T>(step, name)
+    }
+
+    /// With a step whose documents have a schema name of their own: that of a script's last document is the script's.
+    #[must_use]
+    pub fn named<T: JsonSchema>(mut self, step: &str, name: Value) -> Self {
+        let result: Schema = self.generator.subschema_for::<T>();
+        let own = json!({"properties": {"schema": name, "result": {"anyOf": [result, {"type": "null"}]}}});
+        self.steps.insert(step.to_owned(), json!({"allOf": [{"$ref": "#/$defs/Document"}, own]}));
+        self
+    }
+
+    /// The whole: `oneOf` its steps. A step's definition is `TOOL.STEP`, that of a type `TOOL.Type`, save what the envelope consists of.
+    #[must_use]
+    pub fn whole(mut self) -> Value {
+        let of_envelope = Self::of(self.tool).generator.take_definitions(true);
+        let prefixed = |name: &str| {
+            if of_envelope.contains_key(name) { name.to_owned() } else { format!("{}.{name}", self.tool) }
+        };
+        let mut defs = Map::new();
+        for (name, mut schema) in self.generator.take_definitions(true).into_iter().chain(self.steps.clone()) {
+            rename(&mut schema, &prefixed);
+            defs.insert(prefixed(&name), schema);
+        }
+        let steps: Vec<Value> = self.steps.keys().map(|step| json!({"$ref": format!("#/$defs/{}", prefixed(step))})).collect();
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": format!("The documents of {}", self.tool),
+            "oneOf": steps,
+            "$defs": defs,
+        })
+    }
+}
+
+fn rename(schema: &mut Value, to: &impl Fn(&str) -> String) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::String(reference)) = members.get_mut("$ref")
+                && let Some(name) = reference.strip_prefix("#/$defs/")
+            {
+                *reference = format!("#/$defs/{}", to(name));
+            }
+            members.values_mut().for_each(|member| rename(member, to));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, to)),
+        _ => {}
+    }
+}
+
+/// JSON for people: what fits into a line stands on one.
+#[must_use]
+pub fn text(value: &Value) -> String {
+    let mut text = String::new();
+    write(&mut text, value, 0, 0);
+    text.push('\n');
+    text
+}
+
+fn write(text: &mut String, value: &Value, indent: usize, before: usize) {
+    let line = line(value);
+    let (open, close, members): (char, char, Vec<(String, &Value)>) = match value {
+        _ if before + line.len() < WIDTH => return text.push_str(&line),
+        Value::Object(members) => ('{', '}', members.iter().map(|(name, member)| (key(name), member)).collect()),
+        Value::Array(items) => ('[', ']', items.iter().map(|item| (String::new(), item)).collect()),
+        _ => return text.push_str(&line),
+    };
+    text.push(open);
+    for (at, (name, member)) in members.iter().enumerate() {
+        text.push_str(if at == 0 { "\n" } else { ",\n" });
+        let inner = indent + 2;
+        text.push_str(&" ".repeat(inner));
+        text.push_str(name);
+        write(text, member, inner, inner + name.len());
+    }
+    text.push('\n');
+    text.push_str(&" ".repeat(indent));
+    text.push(close);
+}
+
+fn line(value: &Value) -> String {
+    let joined = |members: Vec<String>| members.join(", ");
+    match value {
+        Value::Object(members) => {
+            format!("{{{}}}", joined(members.iter().map(|(name, member)| key(name) + &line(member)).collect()))
+        }
+        Value::Array(items) => format!("[{}]", joined(items.iter().map(line).collect())),
+        _ => value.to_string(),
+    }
+}
+
+fn key(name: &str) -> String {
+    format!("{}: ", Value::from(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[allow(dead_code)]
+    struct Warning {
+        text: String,
+        inner: Inner,
+    }
+
+    #[derive(JsonSchema)]
+    #[allow(dead_code)]
+    struct Inner {
+        count: u64,
+    }
+
+    #[test]
+    fn a_step_is_the_envelope_with_its_result_and_types_are_the_tools_own() {
+        let whole = Schemas::of("t").step::<Warning>("show").whole();
+        assert_eq!(whole["oneOf"], json!([{"$ref": "#/$defs/t.show"}]));
+        let step = &whole["$defs"]["t.show"]["allOf"];
+        assert_eq!(step[0]["$ref"], "#/$defs/Document");
+        assert_eq!(step[1]["properties"]["schema"], json!({"const": "t.show/1"}));
+        // The envelope has a type of that name too.
+        assert_eq!(step[1]["properties"]["result"]["anyOf"][0]["$ref"], "#/$defs/t.Warning2");
+        assert_eq!(whole["$defs"]["t.Warning2"]["properties"]["inner"]["$ref"], "#/$defs/t.Inner");
+        assert_eq!(whole["$defs"]["Document"]["properties"]["warnings"]["items"]["$ref"], "#/$defs/Warning");
+    }
+
+    #[test]
+    fn what_fits_into_a_line_stands_on_one() {
+        let long = "x".repeat(100);
+        let value = json!({"a": [1, {"b": null}], "c": {"d": &long, "e": "é"}});
+        let lines = [
+            "{",
+            "  \"a\": [1, {\"b\": null}],",
+            "  \"c\": {",
+            &format!("    \"d\": \"{long}\","),
+            "    \"e\": \"é\"",
+            "  }",
+            "}",
+            "",
+        ];
+        assert_eq!(text(&value), lines.join("\n"));
+        assert_eq!(serde_json::from_str::<Value>(&text(&value)).unwrap(), value);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Incoming;
 
-/// ^C reaches a whole process group, and a script of that group hands it on to its steps: one wish, told twice.
+/// ^C reaches a whole process group, and a script of that group hands it on to its steps: one request, told twice.
 const ECHO: Duration = Duration::from_secs(1);
 
 /// The signal that came, if one came.

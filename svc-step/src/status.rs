@@ -15,9 +15,9 @@ pub enum Status {
     NotFound = 4,
     /// A server cannot be reached, or says that it is busy.
     Unavailable = 5,
-    /// Gave up waiting; the work may go on.
+    /// Gave up waiting; the work may continue.
     Timeout = 6,
-    /// The thing is there but no good.
+    /// It exists but is invalid.
     Invalid = 7,
     /// Another run is at it.
     Locked = 8,
@@ -70,12 +70,12 @@ impl Status {
             Self::Ok => "done, or already so",
             Self::Failed => "anything not below",
             Self::Usage => "bad command line, or a bad --from document",
-            Self::Refused => "a safety rule said no; nothing was changed",
+            Self::Refused => "a safety rule refuses it; nothing was changed",
             Self::NotFound => "the snapshot, dump, unit, file or database is not there",
-            Self::Unavailable => "a server cannot be reached, or says that it is busy; try again later",
-            Self::Timeout => "gave up waiting; the work may go on: ask for the state, then decide",
-            Self::Invalid => "the thing is there but no good",
-            Self::Locked => "another run is at it",
+            Self::Unavailable => "a server cannot be reached, or is busy; try again later",
+            Self::Timeout => "gave up waiting; the work may still be running: ask for its status",
+            Self::Invalid => "exists but is invalid",
+            Self::Locked => "another run holds the lock",
             Self::Review => "done, and a person must look at the warnings",
         }
     }

@@ -12,23 +12,23 @@ use crate::failure::Failure;
 use crate::file::{self, Existing};
 use crate::from::{Accept, Received};
 use crate::lock::make_private_folder;
-use crate::people::shell_quoted;
+use crate::reporter::shell_quoted;
 use crate::run_id::RunId;
 use crate::status::Status;
 
 /// No plan takes this long to write.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
-/// What a step finishes, reverses or clears away: the document of another call, or what is noted of its run.
+/// What a step finishes, reverses or clears away: the document of another call, or what is recorded of its run.
 ///
 /// A document or note of a swap that is not finished is finished; the document of a finished one goes back.
 #[derive(Debug, Clone, Args)]
 #[group(id = "given", required = true, multiple = false, args = ["from", "of_run"])]
 pub struct GivenArgs {
-    /// Go on from this document: a file, or - for standard input
+    /// Continue from this document: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Go on with what is noted of that run on this host, when its document was lost
+    /// Resume from the record of that run on this host, if its document was lost
     #[arg(id = "of_run", long = "run", value_name = "RUN")]
     run: Option<RunId>,
 }
@@ -44,12 +44,12 @@ impl GivenArgs {
     /// that it is about, which names what is kept and where the note lies, not the run of this call.
     ///
     /// # Errors
-    /// The document is no good (2), or nothing is noted of that run (4).
+    /// The document is invalid (2), or nothing is recorded of that run (4).
     pub fn read(&self, call: &Call, schemas: &[&str]) -> Result<Received, Failure> {
         match (&self.from, &self.run) {
             (Some(from), _) => Received::read(call, from, schemas, Accept::Unfinished),
             (None, Some(run)) => read(call, run, schemas),
-            (None, None) => Err(Failure::usage("from_missing", "Nothing says what to go on from.")
+            (None, None) => Err(Failure::usage("from_invalid", "No document and no run to resume from is given.")
                 .hint("Hand over a document by --from FILE, or name its run by --run RUN.")),
         }
     }
@@ -98,7 +98,7 @@ pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> 
     file::write_whole(&path, text.as_bytes(), 0o600, Existing::Replace)
 }
 
-/// Removes what calls have left that were killed while they wrote a plan. A young one may be that of a call at work.
+/// Removes what calls have left that were killed while they wrote a plan. A young one may be that of a running call.
 fn remove_half_written(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_old =
@@ -118,8 +118,8 @@ pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Fail
     let mut paths = schemas.iter().map(|schema| path_of(call, tool_of(schema), run));
     let Some(path) = paths.find(|path| path.exists()) else {
         let path = path(call, run);
-        return Err(Failure::not_found("swap_not_found", format!("Nothing is noted of the run {run} here.")).hint(format!(
-            "The runs of which something is noted:\n  ls {}",
+        return Err(Failure::not_found("swap_not_found", format!("No record of the run {run} is here.")).hint(format!(
+            "The runs that have a record:\n  ls {}",
             shell_quoted(&[file::folder_of(&path).display().to_string()])
         )));
     };
@@ -139,7 +139,7 @@ pub fn find(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Option<Receive
 
 /// A plan that is empty or damaged: a power cut, a full disk or a copy has lost what it said.
 fn unknown(path: &Path, failure: Failure) -> Failure {
-    if !["from_empty", "from_damaged"].contains(&failure.code.as_str()) {
+    if failure.code != "from_damaged" {
         return failure;
     }
     Failure::invalid(
@@ -211,6 +211,7 @@ mod tests {
             quiet: true,
             verbose: false,
             pretty: false,
+            table: false,
             run_id: None,
             state_dir: folder.path().to_owned(),
         };

@@ -10,10 +10,12 @@ use clap::error::{ContextKind, ContextValue};
 use crate::call::{Call, Finished};
 use crate::common::Common;
 use crate::pages;
-use crate::people::{self, People};
+use crate::reporter::{self, Reporter};
+use crate::schema::Schemas;
 use crate::settings;
 use crate::signals::{self, Signals};
 use crate::status::Status;
+use crate::table;
 
 /// One of the six tools: its parsed command line, which knows how to run itself.
 pub trait Tool: Parser {
@@ -27,19 +29,21 @@ pub trait Tool: Parser {
     /// The flags that every step takes.
     fn common(&self) -> &Common;
 
+    /// The schemas of its steps.
+    fn schemas() -> Schemas;
+
     /// Runs the step that was asked for: one match from step to function.
     fn run(self, call: &Call) -> Finished;
 }
 
-/// The definition of a tool's command line, with the table of exit statuses at the end of its long help. Man pages and
+/// The definition of a tool's command line, with its schema and the table of exit statuses at the end of its long help. Man pages and
 /// completions come from the same.
 #[must_use]
 pub fn command<T: Tool>() -> clap::Command {
     let command = with_help_of_settings(without_empty_settings(T::command()));
-    let help = match command.get_after_long_help() {
-        Some(own) => format!("{own}\n\n{}", Status::table()),
-        None => Status::table(),
-    };
+    let own = command.get_after_long_help().map(|own| format!("{own}\n\n")).unwrap_or_default();
+    let schema = format!("`{} schema` prints the JSON Schema of the documents.", T::NAME);
+    let help = format!("{own}{schema}\n\n{}", Status::table());
     command.after_long_help(help)
 }
 
@@ -75,27 +79,27 @@ pub fn main<T: Tool>() -> ExitCode {
     // First of all: clap reads the environment, and no other thread may exist while the file is read into it.
     let loaded = settings::load();
     let command = command::<T>();
-    if let Some(ended) = pages::asked(&command) {
+    if let Some(ended) = pages::asked(&command, T::schemas) {
         return ended;
     }
     let parsed = command.clone().try_get_matches().and_then(|matches| T::from_arg_matches(&matches));
     let cli = match (parsed, loaded) {
         (Ok(cli), Ok(_)) => cli,
         (Ok(cli), Err(failure)) => {
-            People::new(T::NAME, cli.common()).failure(&failure);
+            Reporter::new(T::NAME, cli.common()).failure(&failure);
             return ExitCode::from(failure.exit_code());
         }
         // What the command line lacks may be in the file.
         (Err(text), Err(failure)) if text.use_stderr() => {
-            people::write_line(&format!("{}: {}", T::NAME, failure.message));
-            people::write_line(&format!("hint: {}", failure.hint.unwrap_or_default()));
+            reporter::write_line(&format!("{}: {}", T::NAME, failure.message));
+            reporter::write_line(&format!("hint: {}", failure.hint.unwrap_or_default()));
             return ExitCode::from(failure.status.code());
         }
         (Err(text), loaded) => {
             // --help and --version come this way too; a closed pipe is no failure of theirs.
             let _ = text.print();
             if let Some(hint) = named_setting(command, &text, &loaded.unwrap_or_default()) {
-                people::write_line(&hint);
+                reporter::write_line(&hint);
             }
             return ExitCode::from(u8::try_from(text.exit_code()).unwrap_or(Status::Usage.code()));
         }
@@ -103,7 +107,7 @@ pub fn main<T: Tool>() -> ExitCode {
     let signals = match Signals::catch() {
         Ok(signals) => signals,
         Err(error) => {
-            people::write_line(&format!("{}: signals cannot be caught: {error}", T::NAME));
+            reporter::write_line(&format!("{}: signals cannot be caught: {error}", T::NAME));
             return ExitCode::from(Status::Failed.code());
         }
     };
@@ -112,12 +116,13 @@ pub fn main<T: Tool>() -> ExitCode {
     common.timeout = common.timeout.or(T::TIMEOUT);
     let call = Call::new(T::NAME, T::VERSION, &common, signals);
     let finished = cli.run(&call);
-    let printed = match &finished.text {
+    let for_people = || common.table.then(|| table::document(&finished.document, finished.exit_code));
+    let printed = match finished.text.clone().or_else(for_people) {
         Some(text) => std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()),
         None => print(&finished.document, pretty),
     };
     if let Some(failure) = &finished.failure {
-        call.people().failure(failure);
+        call.reporter().failure(failure);
         if let Some(signal) = failure.signal {
             signals::die_of(signal);
         }
@@ -125,7 +130,7 @@ pub fn main<T: Tool>() -> ExitCode {
     match printed {
         // A reader that has gone (`| head`) is no failure; a document that could not be written otherwise is one.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            people::write_line(&format!("{}: the document could not be written: {error}", T::NAME));
+            reporter::write_line(&format!("{}: the document could not be written: {error}", T::NAME));
             ExitCode::from(Status::Failed.code())
         }
         _ => ExitCode::from(finished.exit_code),

@@ -23,7 +23,7 @@ impl<T: Send + 'static> Work<T> {
         Self(done)
     }
 
-    /// Waits so long for its end; `None` while it is at work.
+    /// Waits so long for its end; `None` while it is running.
     ///
     /// # Errors
     /// It will never come.

@@ -211,7 +211,10 @@ fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
     // Typed as it stands, the hint takes the same point.
     let path = format!("{}/", point.display());
     let hint = host.run(&["choose", &path]).doc()["error"]["hint"].clone();
-    assert_eq!(hint, format!("If that is good enough:\n  svc-rollback --accept-unquiesced {path}"));
+    assert_eq!(
+        hint,
+        format!("If that is acceptable, with the other options of this call:\n  svc-rollback --accept-unquiesced {path}")
+    );
     assert_eq!(choose(&["--accept-unquiesced"]).result()["quiesced"], json!(false));
     let rehearsed = host.run(&["choose", "--rehearse"]);
     assert_eq!(
@@ -266,7 +269,9 @@ fn the_list_says_the_state_of_each_and_the_age_is_that_of_the_newest_valid_one()
     lock.unlock().unwrap();
     assert_eq!(host.run(&["list"]).each("state")[5], "incomplete");
     let table = host.run(&["list", "--table"]).stdout;
-    assert!(table.lines().count() == 6 && table.contains("quiesced") && table.contains("damaged: SHA256SUMS"), "{table}");
+    let of_point = |line: &&str| line.contains("-2.0.1 ") || line.contains("-backup-nightly ");
+    assert!(table.lines().filter(of_point).count() == 6 && table.contains("QUIESCED"), "{table}");
+    assert!(table.contains("damaged files: SHA256SUMS") && table.lines().all(|line| line.chars().count() <= 80), "{table}");
 
     let old = host.run(&["age", "--max-age", "26h", "--table"]);
     assert!(old.status == 7 && old.stdout.ends_with(" is 96 h 0 min old.\n") && old.stderr.contains("hint: "), "{}", old.stdout);
@@ -471,8 +476,8 @@ fn disk_space_that_may_not_suffice_is_a_warning_and_what_surely_fails_is_refused
     assert!(summary.contains("a dump takes about 2.00 KiB") && summary.contains("a first snapshot takes 4.88 KiB"), "{summary}");
     assert_eq!((ran.doc()["warnings"].clone(), &ran.result()["one_disk"]), (json!([]), &json!(true)));
     assert_eq!(space(&free, &some, &small).result()["snapshot_bytes"], Value::Null);
-    assert_eq!(space(&free, &none, &large).doc()["warnings"][0]["code"], json!("little_room"));
-    assert_eq!(space(&flooded, &some, &small).code(), (3, "no_room".to_owned()));
+    assert_eq!(space(&free, &none, &large).doc()["warnings"][0]["code"], json!("little_space"));
+    assert_eq!(space(&flooded, &some, &small).code(), (3, "out_of_space".to_owned()));
     assert_eq!(host.run(&["space", "--search", "/nowhere"]).status, 0);
 }
 
@@ -530,4 +535,180 @@ fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
     }
     assert_eq!(host.run(&args(&[])).code(), (4, "staging_not_found".to_owned()));
     assert_eq!(host.run(&args(&["--run-id", run])).result()["staging_ms"], json!(20_000));
+}
+
+/// Name, labels and value of each sample, held against the text format's grammar: HELP and TYPE once before a metric's samples, all of
+/// them together.
+fn samples(text: &str) -> Vec<(String, String, f64)> {
+    let (mut found, mut begun, mut known): (Vec<(String, String, f64)>, Vec<String>, Vec<String>) = Default::default();
+    assert!(text.ends_with('\n'), "{text}");
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(!help.is_empty() && !begun.contains(&name.to_owned()), "{line}");
+            begun.push(name.to_owned());
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            assert_eq!(rest, format!("{} gauge", begun.last().unwrap()));
+            known.push(begun.last().unwrap().clone());
+            continue;
+        }
+        let (name, rest) = line.split_once('{').unwrap();
+        assert!(known.last().unwrap() == name && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
+        let (labels, value) = rest.rsplit_once("} ").unwrap();
+        let mut inner = labels;
+        while !inner.is_empty() {
+            let (key, value) = inner.split_once("=\"").unwrap();
+            assert!(key.bytes().all(|byte| byte.is_ascii_lowercase()), "{line}");
+            let mut escaped = false;
+            let end = value.find(|letter| {
+                let ends = letter == '"' && !escaped;
+                escaped = letter == '\\' && !escaped;
+                ends
+            });
+            inner = value[end.unwrap() + 1..].trim_start_matches(',');
+        }
+        found.push((name.to_owned(), labels.to_owned(), value.parse().unwrap()));
+    }
+    assert_eq!(begun.len(), known.len());
+    found
+}
+
+#[test]
+fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_replaced_as_a_whole() {
+    let host = Host::new();
+    // Nothing is there: only that no run is unfinished.
+    let none = samples(&host.run(&["metrics"]).stdout);
+    assert_eq!(none, [("svc_unfinished_runs".to_owned(), "service=\"svc\"".to_owned(), 0.0)]);
+
+    host.point("nightly", 9, false);
+    let (nightly, upgrade) = (host.point("nightly", 2, false), host.point("upgrade", 3, true));
+    let damaged = host.point("nightly", 1, false);
+    fs::write(damaged.join("SHA256SUMS"), "").unwrap();
+    let at = |days: i64, name: &str| format!("{}-{name}", ago(days).strftime("%Y%m%dt%H%M%Sz"));
+    host.journal(&at(3, "upgrade-2.0.1"), "svc-upgrade", None, &["installer"], Some((true, json!({"downtime_ms": 12_340}))));
+    host.journal(
+        &at(8, "rehearse"),
+        "svc-rehearse",
+        None,
+        &["point"],
+        Some((true, json!({"rehearsal": {"counts_verified": true}}))),
+    );
+    let copy = json!({"point": id(&upgrade), "time": ago(4).to_string(), "restic_snapshot": "abc"});
+    fs::write(host.path("state/offsite.json"), copy.to_string()).unwrap();
+
+    let text = host.run(&["metrics"]).stdout;
+    let found = samples(&text);
+    let value = |name: &str, labels: &str| {
+        let labels = format!("service=\"svc\"{labels}");
+        let mut of = found.iter().filter(|(one, with, _)| one == name && *with == labels);
+        of.next().unwrap_or_else(|| panic!("{name} {labels} is not in\n{text}")).2
+    };
+    let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 60.0, "{found} {wanted}\n{text}");
+    let day = 86_400.0;
+    let now = jiff::Timestamp::now().as_second() as f64;
+    let of_night = ",kind=\"nightly\",quiesced=\"false\"";
+    near(value("svc_restore_point_timestamp_seconds", of_night), now - 2.0 * day);
+    near(value("svc_restore_point_age_seconds", of_night), 2.0 * day);
+    near(value("svc_restore_point_age_seconds", ",kind=\"upgrade\",quiesced=\"true\""), 3.0 * day);
+    let size: u64 = fs::read_dir(&nightly).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    assert_eq!(value("svc_restore_point_size_bytes", of_night), size as f64);
+    near(value("svc_rehearsal_timestamp_seconds", ""), now - 8.0 * day);
+    near(value("svc_rehearsal_age_seconds", ""), 8.0 * day);
+    assert_eq!((value("svc_rehearsal_duration_seconds", ""), value("svc_rehearsal_verified", "")), (0.001, 1.0));
+    near(value("svc_offsite_copy_timestamp_seconds", ""), now - 4.0 * day);
+    near(value("svc_offsite_copy_age_seconds", ""), 4.0 * day);
+    assert_eq!((value("svc_upgrade_downtime_seconds", ""), value("svc_unfinished_runs", "")), (12.34, 0.0));
+
+    // An upgrade that was killed behind its point of no return, and a backup that has left something to be undone.
+    host.journal(&at(1, "upgrade-2.0.2"), "svc-upgrade", None, &["commit", "installer"], None);
+    let killed = host.journal(&at(0, "backup-manual"), "svc-backup", None, &["point"], None);
+    let undo =
+        json!({"name": "u", "command": ["true"], "directory": "/", "until": null, "always": true, "unless_interrupted": false});
+    fs::write(killed.join("notes.json"), json!({"facts": {}, "undo": [undo]}).to_string()).unwrap();
+    assert!(host.run(&["metrics"]).stdout.contains("svc_unfinished_runs{service=\"svc\"} 2\n"));
+
+    // What a restore point says of itself may be anything.
+    let odd = host.point("o\"d\\d", 1, true);
+    let text = host.run(&["metrics"]).stdout;
+    assert!(text.contains(",kind=\"o\\\"d\\\\d\",quiesced=\"true\"} "), "{text}");
+    samples(&text);
+    fs::remove_dir_all(odd).unwrap();
+
+    // The file of the collector: whole, readable by everybody, with nothing beside it; one that cannot be written fails.
+    let folder = host.path("collector");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("svc.prom");
+    for content in ["", "old"] {
+        if !content.is_empty() {
+            fs::write(&file, content).unwrap();
+        }
+        let ran = host.run(&["metrics", "--output", file.to_str().unwrap()]);
+        assert_eq!((ran.status, ran.doc()["changed"].clone(), ran.result()["output"].clone()), (0, json!(false), json!(file)));
+        assert_eq!(ran.result()["samples_count"], json!(samples(&fs::read_to_string(&file).unwrap()).len()));
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+    let before = fs::read(&file).unwrap();
+    assert_ne!(host.run(&["metrics", "--output", "/nowhere/svc.prom"]).status, 0);
+    // A restore point that cannot be told of leaves the file as it was: its age is the alarm.
+    fs::remove_dir_all(host.path("backups")).unwrap();
+    fs::write(host.path("backups"), "").unwrap();
+    assert_ne!(host.run(&["metrics", "--output", file.to_str().unwrap()]).status, 0);
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_copy_off_the_host_has_an_age_and_the_last_rehearsal_is_listed() {
+    let host = Host::new();
+    let age = |max: &str| host.run(&["age", "--offsite", "--max-age", max]);
+    let none = age("26h");
+    assert_eq!((none.code(), none.result()["age_ms"].clone()), ((7, "offsite_copy_too_old".to_owned()), Value::Null));
+    assert!(none.stderr.starts_with("svc-point: No copy off the host is recorded in "), "{}", none.stderr);
+    let copy = json!({"point": "20261120t020003z-backup-nightly", "time": ago(2).to_string(), "restic_snapshot": "abc"});
+    fs::write(host.path("state/offsite.json"), copy.to_string()).unwrap();
+    let old = age("26h");
+    assert_eq!(
+        (old.code(), old.result()["offsite"]["restic_snapshot"].clone()),
+        ((7, "offsite_copy_too_old".to_owned()), json!("abc"))
+    );
+    let table = host.run(&["age", "--offsite", "--max-age", "3d", "--table"]);
+    assert_eq!(
+        (table.status, table.stdout.as_str()),
+        (0, "The last copy off the host, of 20261120t020003z-backup-nightly, is 48 h 0 min old.\n")
+    );
+    for cut in ["", "{}", "{\"point\": \"p\", \"time\": \"yesterday\", \"restic_snapshot\": \"a\"}"] {
+        fs::write(host.path("state/offsite.json"), cut).unwrap();
+        assert_eq!(age("3d").code(), (7, "offsite_record_invalid".to_owned()), "{cut}");
+        let metrics = host.run(&["metrics"]);
+        assert!(metrics.status == 9 && !metrics.stdout.contains("offsite"), "{}", metrics.stdout);
+    }
+
+    let last = || host.run(&["list"]).result()["last_rehearsal"].clone();
+    assert_eq!(last(), Value::Null);
+    let at = |days: i64| format!("{}-rehearse", ago(days).strftime("%Y%m%dt%H%M%Sz"));
+    let result = |verified: bool| json!({"rehearsal": {"counts_verified": verified}});
+    for (days, ended, verdict) in [
+        (9, Some((true, result(true))), "verified"),
+        (8, Some((true, result(false))), "not_verified"),
+        (7, Some((false, json!({}))), "failed"),
+        (6, None, "interrupted"),
+    ] {
+        let run = at(days);
+        host.journal(&run, "svc-rehearse", None, &["point", "stage-search"], ended);
+        // Only a rehearsal that has chosen a restore point is one.
+        host.journal(&at(1), "svc-rehearse", None, &[], Some((true, json!({}))));
+        assert_eq!((&last()["verdict"], &last()["run_id"]), (&json!(verdict), &json!(run)), "{days}");
+        assert!(last()["age_ms"].as_u64().unwrap() / 86_400_000 == u64::try_from(days).unwrap());
+    }
+    let table = host.run(&["list", "--table"]).stdout;
+    assert!(table.contains("last rehearsal verdict") && table.contains("interrupted") && table.contains("(6 d ago)"), "{table}");
+    // One that is at its end, and asks itself, is judged by its steps.
+    let run = host.journal(&at(0), "svc-rehearse", None, &["point", "rehearsal"], None);
+    for (ok, verdict) in [(true, "verified"), (false, "failed")] {
+        let said = document("svc-point.rehearsal/1", ok, &json!({"counts_verified": true}));
+        fs::write(run.join("02-rehearsal.json"), said.to_string()).unwrap();
+        assert_eq!(host.run_in(&id(&run), &["list"]).result()["last_rehearsal"]["verdict"], json!(verdict));
+    }
 }

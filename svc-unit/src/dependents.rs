@@ -1,36 +1,33 @@
 //! What stops along with a unit: the units that require it, are bound to it or are part of it, and those that do so of them.
 //! systemd stops them with it, and does not start them again with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use svc_step::action::Action;
 use svc_step::{Call, Failure, Status};
 
-use crate::manager;
-use crate::name::{Manager, Unit};
 use crate::report::Report;
-use crate::request;
+use crate::steps::Goal;
+use crate::systemctl::{interrupted, request, show};
+use crate::unit::Unit;
 
-/// The relations over which systemd passes a stop on (systemd.unit(5), "Requires=" and what follows).
-const RELATIONS: [&str; 5] = ["RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo"];
+/// The relations over which systemd passes a stop on (systemd.unit(5), "Requires=" and the following).
+const STOPPED_WITH: &str = "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo";
+/// The relations without which systemd does not start a unit.
+const REQUIREMENTS: &str = "Requires,Requisite,BindsTo";
 
 /// The running units that systemd stops along with `unit`, by their names. Not the targets among them: they run nothing, and to
 /// start one starts all that it wants, also what somebody had stopped.
-///
-/// # Errors
-/// As [`manager::state`].
 pub(crate) fn running(call: &Call, unit: &Unit) -> Result<Vec<String>, Failure> {
     let mut known = BTreeSet::from([unit.name.clone()]);
     let mut running = Vec::new();
     let mut asked = vec![unit.name.clone()];
     while !asked.is_empty() {
         let mut found = BTreeSet::new();
-        for (name, shown) in show(call, unit.manager, &asked)? {
-            if name != unit.name && !name.ends_with(".target") && is_running(&shown) {
-                running.push(name);
+        for shown in show(call, unit.manager, &asked, STOPPED_WITH)? {
+            if shown.name != unit.name && !shown.name.ends_with(".target") && shown.state.is_running() {
+                running.push(shown.name);
             }
-            let named = RELATIONS.iter().filter_map(|relation| shown.get(*relation));
-            found.extend(named.flat_map(|names| names.split_whitespace()).map(str::to_owned));
+            found.extend(shown.related);
         }
         asked = found.difference(&known).cloned().collect();
         known.extend(found);
@@ -39,81 +36,49 @@ pub(crate) fn running(call: &Call, unit: &Unit) -> Result<Vec<String>, Failure> 
     Ok(running)
 }
 
+/// Whether a unit that `unit` requires is not active, nor done: systemd then fails the start of `unit` and leaves no trace of it.
+pub(crate) fn requirement_failed(call: &Call, unit: &Unit) -> Result<bool, Failure> {
+    let shown = show(call, unit.manager, std::slice::from_ref(&unit.name), REQUIREMENTS)?;
+    let required: Vec<String> = shown.into_iter().flat_map(|shown| shown.related).collect();
+    let required = show(call, unit.manager, &required, "")?;
+    Ok(required.iter().any(|shown| !shown.state.is_active() && !shown.state.has_done_its_work()))
+}
+
 /// After the stop: keeps, of those that were running, the ones that are down, and names them in a warning.
 pub(crate) fn stopped(call: &Call, report: &mut Report) -> Result<(), Failure> {
-    report.dependents = down(call, report.manager, &report.dependents)?;
+    report.dependents = down(call, &report.unit, &report.dependents)?.into_iter().map(|unit| unit.name).collect();
     if !report.dependents.is_empty() {
-        let names = report.dependents.join(", ");
-        call.warn(
-            "dependents_stopped",
-            format!("Stopped along with {}: {names}. A start --from this document starts them again.", report.unit),
-        );
+        let (name, names) = (&report.unit.name, report.dependents.join(", "));
+        let message = format!("Stopped along with {name}: {names}. A start --from this document starts them again.");
+        call.warn("dependents_stopped", message);
     }
     Ok(())
 }
 
-/// Of these units, those that do not run.
-pub(crate) fn down(call: &Call, manager: Manager, units: &[String]) -> Result<Vec<String>, Failure> {
-    if units.is_empty() {
-        return Ok(Vec::new());
-    }
-    let shown = show(call, manager, units)?;
-    Ok(shown.into_iter().filter(|(_, shown)| !is_running(shown)).map(|(name, _)| name).collect())
+/// Of these dependents of a unit, those that do not run.
+pub(crate) fn down(call: &Call, unit: &Unit, dependents: &[String]) -> Result<Vec<Unit>, Failure> {
+    let shown = show(call, unit.manager, dependents, "")?.into_iter().filter(|shown| !shown.state.is_running());
+    Ok(shown.map(|shown| Unit { name: shown.name, manager: unit.manager }).collect())
 }
 
-/// Notes that they are going to be started.
-pub(crate) fn plan(report: &mut Report, down: &[String]) {
-    let of_manager = |name: &String| Unit { name: name.clone(), manager: report.manager };
-    let start = |unit: Unit| Action::command(manager::command_line(&unit, "start"));
-    let starts: Vec<Action> = down.iter().map(of_manager).map(start).collect();
-    report.plan.extend(starts);
-}
-
-/// Starts them, the unit itself being up; the ones that do not start are left out of the report, and a person must look: the unit
-/// does its work all the same.
-pub(crate) fn start(call: &Call, report: &mut Report, down: Vec<String>) -> Result<(), Failure> {
-    for name in down {
-        let unit = Unit { name, manager: report.manager };
-        let mut own = Report::new(&unit, manager::state(call, &unit)?);
-        let complaint = match request::send(call, &mut own, "start") {
-            Ok(complaint) => complaint,
-            // A refusal would say that nothing was changed, and the unit itself has been started.
-            Err(failure) if failure.status == Status::Refused => {
-                call.review(
-                    "dependent_not_started",
-                    format!(
-                        "{}, which had been stopped along with {}, was not started again: {}",
-                        unit.name, report.unit, failure.message
-                    ),
-                );
+/// Starts them after the unit itself; one that does not start is left out of the report, and a person must look: the unit itself
+/// runs all the same.
+pub(crate) fn start(call: &Call, report: &mut Report, down: Vec<Unit>) -> Result<(), Failure> {
+    for unit in down {
+        let mut own = Report::new(call, unit)?;
+        let why = match request(call, &mut own, "start") {
+            Ok(answer) if own.after.is_running() || (answer.status.success() && own.after.has_done_its_work()) => {
+                report.dependents.push(own.unit.name);
                 continue;
             }
-            Err(failure) => return Err(request::cut_off(failure, &own, "starting", "")),
+            Ok(_) => format!("It is {}.", own.after.phrase()),
+            // A refusal would say that nothing was changed, and the unit itself has been started.
+            Err(failure) if failure.status == Status::Refused => failure.message,
+            Err(failure) => return Err(interrupted(failure, &own, Goal::Active)),
         };
-        let has_run = own.after.is_oneshot() && own.after.result == "success" && !complaint.refused;
-        if own.after.was_running() || has_run {
-            report.dependents.push(unit.name);
-        } else {
-            let (name, end) = (&unit.name, own.after.phrase());
-            call.review(
-                "dependent_not_started",
-                format!("{name}, which had been stopped along with {}, did not start again: it is {end}.", report.unit),
-            );
-        }
+        let (name, stopped_with) = (&own.unit.name, &report.unit.name);
+        let message = format!("{name}, which stopped along with {stopped_with}, did not start again: {why}");
+        call.review("dependent_not_started", message);
     }
     Ok(())
-}
-
-type Shown = BTreeMap<String, String>;
-
-fn show(call: &Call, manager: Manager, units: &[String]) -> Result<Vec<(String, Shown)>, Failure> {
-    let properties = format!("ActiveState,{}", RELATIONS.join(","));
-    let blocks = manager::show(call, manager, &properties, units)?;
-    let pair = |line: &str| line.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let shown = blocks.iter().map(|block| block.lines().filter_map(pair).collect());
-    Ok(units.iter().cloned().zip(shown).collect())
-}
-
-fn is_running(shown: &Shown) -> bool {
-    shown.get("ActiveState").is_some_and(|state| matches!(state.as_str(), "active" | "reloading" | "refreshing" | "activating"))
 }

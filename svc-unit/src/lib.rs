@@ -1,48 +1,32 @@
-//! The init system's units: stopped, started and waited for through `systemctl`, and judged by their properties, since its
-//! exit status proves nothing (procedure, sections 1 and 3; 9.2 step 1, 9.3 steps 2 and 7).
+//! Units of systemd: stopped, started and waited for through `systemctl`, and checked by their properties (procedure, sections
+//! 1 and 3; 9.2 step 1, 9.3 steps 2 and 7).
 //!
-//! There is no lock here: the manager itself puts requests in order, and an operator must be able to stop a service while
-//! another call still waits for its start.
+//! There is no lock here: systemd itself puts requests in order, and an operator must be able to stop a service while another
+//! call still waits for its start.
 
-mod bring_up;
 mod dependents;
-mod journal;
-mod manager;
-mod moment;
-mod name;
 mod ready;
 mod report;
-mod request;
-mod restart;
-mod settle;
-mod start;
 mod state;
-mod status;
-mod stop;
-mod wait;
+mod steps;
+mod systemctl;
+mod unit;
 
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use schemars::Schema;
 use svc_step::call::{Call, Finished};
-use svc_step::common::Common;
+use svc_step::common::{Common, DryRun};
+use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
-pub use name::{Manager, Unit, UnitArgs};
-pub use ready::ReadyArgs;
-pub use report::{Report, Skipped};
-pub use restart::RestartArgs;
-pub use settle::SettleArgs;
-pub use start::StartArgs;
-pub use state::{Exit, State};
-pub use status::StatusArgs;
-pub use stop::StopArgs;
-pub use wait::{Goal, WaitArgs};
+use crate::ready::ReadyArgs;
+use crate::steps::{Goal, StartArgs};
+use crate::unit::UnitArgs;
 
-/// Stop, start and judge the init system's units
+/// Stop, start and check units of systemd
 ///
-/// Judged by the unit's own properties, before and after. Without --timeout a step gives up after ten minutes (6).
+/// Checked by the unit's own properties, before and after. Without --timeout a step gives up after ten minutes (6).
 #[derive(Debug, Parser)]
 #[command(
     name = "svc-unit",
@@ -60,15 +44,46 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Step {
     /// Print the unit's state
-    Status(StatusArgs),
-    /// Stop the unit, and say whether it had to be killed
-    Stop(StopArgs),
+    #[command(after_help = "Examples:\n  svc-unit status svc.service\n  svc-unit status svc.service --expect inactive")]
+    Status {
+        #[command(flatten)]
+        unit: UnitArgs,
+        /// Fail (3) where the unit is not so: inactive (or failed, with no job pending), or active
+        #[arg(long, value_name = "STATE", value_enum)]
+        expect: Option<Goal>,
+    },
+    /// Stop the unit, and report whether it had to be killed
+    #[command(after_help = "Example:\n  svc-unit stop svc.service > stopped.json")]
+    Stop {
+        #[command(flatten)]
+        unit: UnitArgs,
+        #[command(flatten)]
+        dry: DryRun,
+    },
     /// Start the unit, and wait until it is stable and ready
+    #[command(after_help = "Example:\n  svc-unit start svc.service --settle 10s --ready-url http://127.0.0.1:8080/ready")]
     Start(StartArgs),
     /// Restart the unit, and wait until it is stable and ready
-    Restart(RestartArgs),
+    #[command(after_help = "Example:\n  svc-unit restart postgresql.service --ready-tcp 127.0.0.1:5432")]
+    Restart {
+        #[command(flatten)]
+        unit: UnitArgs,
+        #[command(flatten)]
+        ready: ReadyArgs,
+        #[command(flatten)]
+        dry: DryRun,
+    },
     /// Wait until the unit is stable and ready, or inactive
-    Wait(WaitArgs),
+    #[command(after_help = "Example:\n  svc-unit wait svc.service --timeout 2m --ready-tcp 127.0.0.1:8080")]
+    Wait {
+        #[command(flatten)]
+        unit: UnitArgs,
+        /// What to wait for
+        #[arg(long = "for", value_name = "STATE", value_enum, default_value = "active")]
+        goal: Goal,
+        #[command(flatten)]
+        ready: ReadyArgs,
+    },
 }
 
 impl Tool for Cli {
@@ -80,13 +95,20 @@ impl Tool for Cli {
         &self.common
     }
 
+    fn schemas() -> Schemas {
+        let steps = ["status", "stop", "start", "restart", "wait"];
+        steps.into_iter().fold(Schemas::of(Self::NAME), |all, step| all.step::<report::Report>(step))
+    }
+
     fn run(self, call: &Call) -> Finished {
         match self.step {
-            Step::Status(args) => call.step("status", false, |call| status::run(&args, call)),
-            Step::Stop(args) => call.step("stop", args.dry.dry_run, |call| stop::run(&args, call)),
-            Step::Start(args) => call.step("start", args.dry.dry_run, |call| start::run(&args, call)),
-            Step::Restart(args) => call.step("restart", args.dry.dry_run, |call| restart::run(&args, call)),
-            Step::Wait(args) => call.step("wait", false, |call| wait::run(&args, call)),
+            Step::Status { unit, expect } => call.step("status", false, |call| steps::status(call, unit.unit(), expect)),
+            Step::Stop { unit, dry } => call.step("stop", dry.dry_run, |call| steps::stop(call, unit.unit(), dry.dry_run)),
+            Step::Start(args) => call.step("start", args.dry.dry_run, |call| steps::start(&args, call)),
+            Step::Restart { unit, ready, dry } => {
+                call.step("restart", dry.dry_run, |call| steps::restart(call, unit.unit(), &ready, dry.dry_run))
+            }
+            Step::Wait { unit, goal, ready } => call.step("wait", false, |call| steps::wait(call, unit.unit(), goal, &ready)),
         }
     }
 }
@@ -95,13 +117,4 @@ impl Tool for Cli {
 #[must_use]
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
-}
-
-/// The JSON Schema of each step's document, by the step's name.
-#[must_use]
-pub fn schemas() -> Vec<(String, Schema)> {
-    ["status", "stop", "start", "restart", "wait"]
-        .into_iter()
-        .map(|step| svc_step::schema::of::<Report>(Cli::NAME, step))
-        .collect()
 }

@@ -1,4 +1,4 @@
-//! svc-unit: the init system's units, stopped, started and judged.
+//! svc-unit: units of systemd, stopped, started and checked.
 
 fn main() -> std::process::ExitCode {
     svc_step::tool::main::<svc_unit::Cli>()

@@ -1,26 +1,118 @@
-//! Ready means: the service answers, not only runs.
+//! The one loop that observes a unit; stable: active, the same main process, no restart for `--settle`; ready: the service answers.
 
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use svc_step::{Call, Failure};
+use svc_step::progress::Unit::Items;
+use svc_step::{Call, Failure, deadline, file};
+use ureq::Agent;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
-use crate::manager;
 use crate::report::Report;
-use crate::settle::{Look, died, look};
+use crate::state::State;
+use crate::systemctl;
 
-/// How long is waited between two tries.
-const BETWEEN: Duration = Duration::from_millis(500);
-/// How long one try may take.
-const TRY: Duration = Duration::from_secs(5);
+/// How often the state is read, unless less is left to wait.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 
-/// What must answer before the unit counts as started.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ReadyArgs {
+/// Gets the state into `report.after` until `left` has nothing left to wait for; it says how long until the next time, at most.
+pub(crate) fn until(
+    call: &Call,
+    report: &mut Report,
+    doing: &str,
+    mut left: impl FnMut(&Report) -> Result<Option<Duration>, Failure>,
+) -> Result<(), Failure> {
+    let progress = call.progress(&format!("{doing} {}", report.unit.name), Items("s"));
+    let started = Instant::now();
+    loop {
+        report.after = systemctl::state(call, &report.unit)?;
+        progress.set(started.elapsed().as_secs(), 0);
+        progress.at(&report.after.phrase());
+        match left(report)? {
+            Some(time) => call.pause(time.min(INTERVAL))?,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Whether the unit ended, or was started again, since it was in that state (or waits to be).
+fn is_broken(now: &State, since: Option<&State>) -> bool {
+    now.is_inactive() || now.is_between_restarts() || since.is_some_and(|since| !now.is_same_run(since))
+}
+
+/// Active for the first time, or with a main process that was handed over: it counts from now.
+fn is_new(now: &State, since: Option<&State>) -> bool {
+    now.is_active() && since.is_none_or(|since| now.main_pid != since.main_pid)
+}
+
+/// Waits until the unit has been stable for `wanted`. `by_others`: somebody else starts it, so it counts again after a restart,
+/// and an inactive unit is waited for; else either is a failure.
+fn until_stable(call: &Call, report: &mut Report, wanted: Duration, by_others: bool) -> Result<(), Failure> {
+    let mut since: Option<(State, Instant, Duration)> = None;
+    // A oneshot unit that was seen doing its work and is inactive then has done it. One that was not started because another
+    // failed looks the same, and is no longer here.
+    let mut worked = report.after.is_starting() || report.requested_at.is_some();
+    until(call, report, "wait for", |report| {
+        let (now, then) = (&report.after, since.as_ref().map(|(state, ..)| state));
+        worked |= now.is_starting();
+        if worked && now.has_done_its_work() {
+            return Ok(None);
+        }
+        if is_broken(now, then) {
+            if !by_others || (now.is_inactive() && now.active_state == "failed") {
+                return Err(died(report, since.is_some()));
+            }
+            since = None;
+        } else if now.is_active() && now.sub_state == "exited" {
+            return Ok(None);
+        } else if is_new(now, then) {
+            // From when it became active, so that one that has been so for long need not be observed.
+            let age = if since.is_none() { now.active_for() } else { Duration::ZERO };
+            since = Some((now.clone(), Instant::now(), age));
+        }
+        let stable_for = since.as_ref().filter(|_| now.is_active()).map(|(_, from, age)| from.elapsed() + *age);
+        let left = stable_for.map_or(INTERVAL, |time| wanted.saturating_sub(time));
+        Ok((!left.is_zero()).then_some(left))
+    })
+}
+
+/// The failure of a unit that did not start or did not stay active.
+pub(crate) fn died(report: &Report, was_active: bool) -> Failure {
+    let (unit, flag, now) = (&report.unit.name, report.unit.manager.flag(), &report.after);
+    // Nothing of the result is of this request: systemd leaves the former one where it refuses a further start.
+    let is_former = report.requested_at.is_some() && now.invocation_id == report.before.invocation_id;
+    let was_refused = is_former && now.active_state == "failed";
+    let (code, what) = match (was_refused, was_active) {
+        (true, _) => ("unit_not_started", "was not started again by systemd"),
+        (false, true) => ("unit_died", "started but did not stay active"),
+        (false, false) => ("unit_not_started", "did not start"),
+    };
+    let hint = if was_refused || now.result == "start-limit-hit" {
+        format!("Started too often in a short time? Fix it, then systemctl {flag}reset-failed {unit}, and start it again.")
+    } else if now.active_state == "inactive" && matches!(now.result.as_str(), "success" | "") {
+        format!(
+            "Its program ended by itself, a condition of the unit is not met, or a unit that it requires failed: systemctl {flag}status {unit}."
+        )
+    } else {
+        format!("Read why with journalctl {flag}-u {unit} (result.journal has the last lines); then start it again.")
+    };
+    Failure::failed(code, format!("{unit} {what}: it is {}.", now.phrase())).hint(hint)
+}
+
+/// How long the unit must be stable, and what must answer, before it counts as started.
+#[derive(Debug, Args)]
+pub(crate) struct ReadyArgs {
+    /// How long it must be active with the same main process and without a restart
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = deadline::parse)]
+    settle: Duration,
     /// Wait until a GET of this URL answers with a 2xx status
     #[arg(long, value_name = "URL", value_parser = url)]
     ready_url: Option<String>,
+    /// Trust only the certificates of this PEM file (default: the well-known authorities)
+    #[arg(long, value_name = "FILE", requires = "ready_url")]
+    ready_ca: Option<PathBuf>,
     /// Wait until a TCP connection is accepted there
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     ready_tcp: Option<String>,
@@ -28,113 +120,140 @@ pub struct ReadyArgs {
 
 fn url(text: &str) -> Result<String, String> {
     let uri: ureq::http::Uri = text.parse().map_err(|error| format!("`{text}` is no URL: {error}"))?;
-    let known = matches!(uri.scheme_str(), Some("http" | "https"));
-    // The URL is part of messages, so a password has no place in it.
-    match uri.authority() {
-        Some(authority) if known && !authority.as_str().contains('@') => Ok(text.to_owned()),
-        Some(_) if known => Err("a URL with a user and password in it would be readable in the process list".to_owned()),
+    match (uri.scheme_str(), uri.authority()) {
+        // It is also part of messages.
+        (Some("http" | "https"), Some(authority)) if authority.as_str().contains('@') => {
+            Err("a URL with a user and password in it would be readable in the process list".to_owned())
+        }
+        (Some("http" | "https"), Some(_)) => Ok(text.to_owned()),
         _ => Err(format!("`{text}` is no URL: write http://HOST:PORT/PATH")),
     }
 }
 
 fn address(text: &str) -> Result<String, String> {
-    let good =
-        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0));
-    if good { Ok(text.to_owned()) } else { Err(format!("`{text}` is not of the form HOST:PORT")) }
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0) => Ok(text.to_owned()),
+        _ => Err(format!("`{text}` is not of the form HOST:PORT")),
+    }
 }
 
-/// Waits until what was asked for answers, while the unit holds.
-///
-/// # Errors
-/// The unit ended or was restarted meanwhile (1), nothing answered within the time limit (6), a signal.
-pub(crate) fn wait(call: &Call, args: &ReadyArgs, report: &mut Report) -> Result<(), Failure> {
-    if args.ready_url.is_none() && args.ready_tcp.is_none() {
-        return Ok(());
+pub(crate) struct Ready {
+    settle: Duration,
+    tcp: Option<String>,
+    url: Option<(String, Agent)>,
+}
+
+impl ReadyArgs {
+    /// Reads the certificates, before anything is changed.
+    pub(crate) fn ready(&self) -> Result<Ready, Failure> {
+        let roots = self.ready_ca.as_deref().map_or(Ok(RootCerts::WebPki), certificates)?;
+        let agent = || {
+            let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None);
+            config.tls_config(TlsConfig::builder().root_certs(roots).build()).build().into()
+        };
+        Ok(Ready { settle: self.settle, tcp: self.ready_tcp.clone(), url: self.ready_url.clone().map(|url| (url, agent())) })
     }
-    let base = report.after.clone();
-    // A oneshot unit that has done its work has nothing to hold; what it has set up may still have to become ready.
-    let holds = !base.has_done_its_work();
-    loop {
-        let why = unready(call, args);
-        // Also after an answer: it may have come from somebody else, the unit having died meanwhile.
-        let state = manager::state(call, &report.unit());
-        report.after = state.map_err(|failure| not_ready(failure, report, why.as_deref().unwrap_or_default()))?;
-        if holds && matches!(look(&report.after, Some(&base)), Look::AtRest | Look::Restarted) {
-            return Err(died(report, true));
+}
+
+fn certificates(path: &Path) -> Result<RootCerts, Failure> {
+    let pem = file::read_text("read the certificates", path, 16 * 1024 * 1024)?;
+    let certificate = |item| if let Ok(PemItem::Certificate(certificate)) = item { Some(certificate) } else { None };
+    let certificates: Vec<_> = parse_pem(pem.as_bytes()).filter_map(certificate).collect();
+    if certificates.is_empty() {
+        let failure = Failure::usage("certificate_missing", format!("The file {} holds no certificate.", path.display()));
+        return Err(failure.hint("Name a PEM file (-----BEGIN CERTIFICATE-----) with --ready-ca."));
+    }
+    Ok(RootCerts::new_with_certs(&certificates))
+}
+
+impl Ready {
+    /// Waits until the unit is stable, and then until everything that was named answers while it stays so.
+    pub(crate) fn wait(&self, call: &Call, report: &mut Report, by_others: bool) -> Result<(), Failure> {
+        until_stable(call, report, self.settle, by_others)?;
+        if self.tcp.is_none() && self.url.is_none() {
+            return Ok(());
         }
-        let Some(why) = why else { return Ok(()) };
-        call.pause(BETWEEN).map_err(|failure| not_ready(failure, report, &why))?;
-    }
-}
-
-fn not_ready(failure: Failure, report: &Report, why: &str) -> Failure {
-    if failure.code != "timeout" {
-        return failure.cause(why);
-    }
-    Failure::timeout(
-        "not_ready",
-        format!("{} is {}, and did not answer within the time limit.", report.unit, report.after.phrase()),
-    )
-    .hint(format!("Look at the service's own log; svc-unit wait {} with the same --ready flags waits on.", report.unit()))
-    .cause(why)
-}
-
-/// Why it is not ready; `None` where it is.
-fn unready(call: &Call, args: &ReadyArgs) -> Option<String> {
-    let tcp = args.ready_tcp.as_deref().and_then(|address| refuses(call, address));
-    tcp.or_else(|| args.ready_url.as_deref().and_then(|url| declines(url, limit(call))))
-}
-
-/// How long the next try may take.
-fn limit(call: &Call) -> Duration {
-    call.deadline().at_most(TRY).max(Duration::from_millis(1))
-}
-
-fn refuses(call: &Call, address: &str) -> Option<String> {
-    let mut why = format!("{address} has no address");
-    match address.to_socket_addrs() {
-        Err(error) => why = format!("{address}: {error}"),
-        Ok(found) => {
-            for one in found {
-                if call.check().is_err() {
-                    break;
-                }
-                match TcpStream::connect_timeout(&one, limit(call)) {
-                    Ok(_) => return None,
-                    Err(error) => why = format!("{one}: {error}"),
-                }
+        let since = report.after.clone();
+        let mut answer = Err(String::new());
+        let waited = until(call, report, "wait for an answer of", |report| {
+            // A oneshot unit that has done its work is stable; what it has set up may still have to become ready.
+            if !since.has_done_its_work() && is_broken(&report.after, Some(&since)) {
+                return Err(died(report, true));
             }
+            // Only the state after an answer ends it: the answer may be somebody else's, the unit having died meanwhile.
+            if answer.is_ok() {
+                return Ok(None);
+            }
+            answer = self.ask(call);
+            Ok(Some(if answer.is_ok() { Duration::ZERO } else { INTERVAL }))
+        });
+        waited.map_err(|failure| {
+            let why = answer.err().unwrap_or_default();
+            if failure.code != "timeout" {
+                return failure.cause(why);
+            }
+            let (unit, state) = (&report.unit, report.after.phrase());
+            let message = format!("{} is {state}, and did not answer within the time limit.", unit.name);
+            let hint = format!("Read the service's own log; svc-unit wait {unit} with the same --ready options waits on.");
+            Failure::timeout("not_ready", message).hint(hint).cause(why)
+        })
+    }
+
+    fn ask(&self, call: &Call) -> Result<(), String> {
+        if let Some(address) = &self.tcp {
+            connect(call, address)?;
+        }
+        let Some((url, agent)) = &self.url else { return Ok(()) };
+        match agent.get(url).config().timeout_global(Some(limit(call))).build().call() {
+            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) => Err(format!("{url} answers {}", answer.status())),
+            Err(error) => Err(format!("{url}: {error}")),
         }
     }
-    Some(why)
 }
 
-fn declines(url: &str, limit: Duration) -> Option<String> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(limit))
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .proxy(None)
-        .build()
-        .into();
-    match agent.get(url).call() {
-        Ok(answer) if answer.status().is_success() => None,
-        Ok(answer) => Some(format!("{url} answers {}", answer.status())),
-        Err(error) => Some(format!("{url}: {error}")),
+fn connect(call: &Call, address: &str) -> Result<(), String> {
+    let mut why = format!("{address} has no address");
+    for one in address.to_socket_addrs().map_err(|error| format!("{address}: {error}"))?.take_while(|_| call.check().is_ok()) {
+        match TcpStream::connect_timeout(&one, limit(call)) {
+            Ok(_) => return Ok(()),
+            Err(error) => why = format!("{one}: {error}"),
+        }
     }
+    Err(why)
+}
+
+/// How long the next attempt may take.
+fn limit(call: &Call) -> Duration {
+    call.deadline().at_most(Duration::from_secs(5)).max(Duration::from_millis(1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::tests::state;
 
     #[test]
-    fn addresses_and_urls_are_checked_when_they_are_typed() {
-        assert!(address("127.0.0.1:80").is_ok() && address("[::1]:80").is_ok());
-        assert!(
-            address("nonsense").is_err() && address(":80").is_err() && address("a:0").is_err() && address("a:99999").is_err()
-        );
-        assert!(url("http://127.0.0.1:8080/ready").is_ok() && url("https://svc.example").is_ok());
-        assert!(url("ftp://x/").is_err() && url("/ready").is_err() && url("http://u:p@h/").is_err());
+    fn a_unit_is_stable_while_run_and_main_process_are_the_same() {
+        let first = state("ActiveState=active SubState=running MainPID=10 InvocationID=a");
+        for (shown, broken, new) in [
+            ("active SubState=running MainPID=10 InvocationID=a", false, false),
+            ("reloading SubState=reload MainPID=10 InvocationID=a", false, false),
+            ("deactivating SubState=stop-post InvocationID=a", false, false),
+            ("active SubState=running MainPID=11 InvocationID=a", false, true),
+            ("active SubState=running MainPID=11 InvocationID=b", true, true),
+            ("active SubState=running MainPID=11 InvocationID=a NRestarts=1", true, true),
+            ("activating SubState=auto-restart InvocationID=a", true, false),
+            ("activating SubState=start-pre InvocationID=b", true, false),
+            ("failed InvocationID=a", true, false),
+            ("inactive", true, false),
+        ] {
+            let now = state(&format!("ActiveState={shown}"));
+            assert_eq!((is_broken(&now, Some(&first)), is_new(&now, Some(&first))), (broken, new), "{shown}");
+        }
+        for (shown, broken) in [("activating SubState=auto-restart", true), ("activating", false), ("inactive Job=7", false)] {
+            assert_eq!(is_broken(&state(&format!("ActiveState={shown}")), None), broken, "{shown}");
+        }
+        assert!(is_new(&first, None));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::releases::LastMinors;
-use crate::rules::{LastMinor, Rule, Stop, judge, next_stop};
+use crate::rules::{LastMinor, Rule, Stop, next_stop, rule_between};
 use crate::version::Version;
 
 /// So many missing installers are enough to know of at once.
@@ -20,16 +20,16 @@ pub struct Chain {
     pub blocked: Option<Blocked>,
 }
 
-/// Why nobody can say where the next hop leads.
+/// Why the next hop is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked {
-    /// Nobody said which minor is the last of the major of this version.
+    /// Which minor is the last of the major of this version is not known.
     Unknown(Version),
     /// The minor that was named cannot be the last of its major: this version is there.
     NotTheLast(Version),
 }
 
-/// The way from `installed` up to `to` through the versions that there are `installers` of. At each stop it takes the highest
+/// The upgrade path from `installed` to `to` through the versions that there are `installers` of. At each stop it takes the highest
 /// patch.
 #[must_use]
 pub fn chain(installed: Version, to: Version, installers: &BTreeSet<Version>, last_minors: &LastMinors) -> Chain {
@@ -56,7 +56,7 @@ pub fn chain(installed: Version, to: Version, installers: &BTreeSet<Version>, la
         };
         match found {
             Some(&next) => {
-                if let (Ok(rule), true) = (judge(at, next, last), chain.missing.is_empty()) {
+                if let (Ok(rule), true) = (rule_between(at, next, last), chain.missing.is_empty()) {
                     chain.hops.push((next, rule));
                 }
                 at = next;
@@ -71,7 +71,7 @@ pub fn chain(installed: Version, to: Version, installers: &BTreeSet<Version>, la
     chain
 }
 
-/// What is known of the last minor of the major that `at` is of, where the way leads out of it.
+/// The last minor of the major of `at`, as far as it is known, where the path leaves that major.
 fn last_minor(
     at: Version,
     to: Version,

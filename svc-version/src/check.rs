@@ -5,19 +5,18 @@ use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, StepResult};
 
-use crate::forget::Forgotten;
+use crate::clear::Cleared;
 use crate::installer::Installer;
 use crate::marker::MarkerArgs;
 use crate::refusal::refusal;
 use crate::releases::ReleaseArgs;
-use crate::rules::{Rule, judge};
+use crate::rules::{Rule, rule_between};
 use crate::version::Version;
 
-/// Arguments of `svc-version check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-version check --installed 1.15.5 --to 2.0.1 --last-minor 1.15")]
-pub struct CheckArgs {
-    /// The installed version; default: what the marker says
+pub(crate) struct CheckArgs {
+    /// The installed version; default: that of the marker
     #[arg(long, value_name = "X.Y.Z")]
     installed: Option<Version>,
     /// The version to go to
@@ -33,19 +32,19 @@ pub struct CheckArgs {
 
 /// An upgrade that is supported.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Checked {
+pub(crate) struct Checked {
     /// What is installed.
-    pub installed: Version,
+    pub(crate) installed: Version,
     /// What it is to become.
-    pub to: Version,
-    /// Always `true` here; an unsupported way is a refusal (3).
-    pub supported: bool,
+    pub(crate) to: Version,
+    /// Always `true` here; an unsupported upgrade is a refusal (3).
+    pub(crate) supported: bool,
     /// By which rule.
-    pub rule: Rule,
+    pub(crate) rule: Rule,
 }
 
 pub(crate) fn run(args: &CheckArgs, call: &Call) -> StepResult<Checked> {
-    let (installed, to) = way(args, call)?;
+    let (installed, to) = versions(args, call)?;
     let rule = supported(installed, to, &args.releases, args.marker.product_name())?;
     Ok(Checked { installed, to, supported: true, rule })
 }
@@ -53,30 +52,30 @@ pub(crate) fn run(args: &CheckArgs, call: &Call) -> StepResult<Checked> {
 /// The rule by which the upgrade is supported.
 ///
 /// # Errors
-/// It is not, or nobody can say (3); the list of releases cannot be read.
+/// It is not, or that is not known (3); the list of releases cannot be read.
 pub(crate) fn supported(installed: Version, to: Version, releases: &ReleaseArgs, product: &str) -> Result<Rule, Failure> {
-    // The last minor matters on the way to another major only: a list that cannot be read is no obstacle to a patch.
+    // The last minor matters for another major only: a list that cannot be read is no obstacle to a patch.
     let majors = if to.major > installed.major { installed.major..installed.major.saturating_add(1) } else { 0..0 };
     let last_minor = releases.last_minors(product, majors)?.of(installed.major);
-    judge(installed, to, last_minor).map_err(|why| refusal(installed, to, why, last_minor))
+    rule_between(installed, to, last_minor).map_err(|why| refusal(installed, to, why, last_minor))
 }
 
-/// From where to where. A document of an installer says where to; one of a marker that was forgotten says where from.
-fn way(args: &CheckArgs, call: &Call) -> Result<(Version, Version), Failure> {
+/// The installed version and the one to upgrade to. An installer's document has the latter, that of a cleared marker the former.
+fn versions(args: &CheckArgs, call: &Call) -> Result<(Version, Version), Failure> {
     let (mut installed, mut to) = (args.installed, args.to);
     if let Some(from) = &args.from.from {
-        let received = Received::read(call, from, &["svc-version.installer/1", "svc-version.forget/1"], Accept::Good)?;
-        let (side, flag, said) = match received.step() {
+        let received = Received::read(call, from, &["svc-version.installer/1", "svc-version.clear/1"], Accept::Good)?;
+        let (side, flag, version) = match received.step() {
             "installer" => (&mut to, "--to", Some(received.result::<Installer>()?.version)),
-            _ => (&mut installed, "--installed", received.result::<Forgotten>()?.version),
+            _ => (&mut installed, "--installed", received.result::<Cleared>()?.version),
         };
         if side.is_some() {
-            return Err(Failure::usage("version_twice", format!("The --from document and {flag} say the same thing twice."))
+            return Err(Failure::usage("version_twice", format!("The --from document and {flag} both give a version."))
                 .hint(format!("Leave out {flag}.")));
         }
-        *side = said;
+        *side = version;
     }
-    let missing = || Failure::usage("version_missing", "Nothing says which version to go to.").hint("Say --to X.Y.Z.");
+    let missing = || Failure::usage("version_missing", "The version to upgrade to is missing.").hint("Pass --to X.Y.Z.");
     let to = to.ok_or_else(missing)?;
     Ok((installed.map_or_else(|| args.marker.version(), Ok)?, to))
 }

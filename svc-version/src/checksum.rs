@@ -26,9 +26,9 @@ pub(crate) fn compare(path: &Path, found: &str) -> Result<bool, Failure> {
     if wanted.eq_ignore_ascii_case(found) {
         return Ok(true);
     }
-    Err(Failure::invalid("installer_altered", format!("{} is not what its checksum file says.", path.display()))
+    Err(Failure::invalid("checksum_invalid", format!("{} has another sum than its checksum file.", path.display()))
         .hint("Fetch the installer again, and its .sha256 file with it.")
-        .cause(format!("{} says {wanted}, the installer has {found}", beside.display())))
+        .cause(format!("{} has {wanted}, the installer has {found}", beside.display())))
 }
 
 /// The sum of the line that names the file, by whatever path; of a line without a name it is the sum of the file beside.

@@ -7,10 +7,9 @@ use svc_step::{Call, Failure, StepResult, Stopped};
 use crate::marker::MarkerArgs;
 use crate::version::Version;
 
-/// Arguments of `svc-version current`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-version current --expect 2.0.1")]
-pub struct CurrentArgs {
+pub(crate) struct CurrentArgs {
     /// Fail (7) where another version is installed
     #[arg(long, value_name = "X.Y.Z")]
     expect: Option<Version>,
@@ -20,11 +19,11 @@ pub struct CurrentArgs {
 
 /// What is installed.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Current {
+pub(crate) struct Current {
     /// The installed version.
-    pub version: Version,
+    pub(crate) version: Version,
     /// The marker's path.
-    pub marker: String,
+    pub(crate) marker: String,
 }
 
 pub(crate) fn run(args: &CurrentArgs, _call: &Call) -> StepResult<Current> {

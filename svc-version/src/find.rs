@@ -15,15 +15,14 @@ use crate::version::Version;
 /// The step of an upgrade that has found the installer of the version before.
 const PREVIOUS: &str = "previous-installer";
 
-/// Arguments of `svc-version find`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without --installer, the installer is looked for in this order: SVC_INSTALLER_DIR, the folder of --beside, where
+    after_help = "Without --installer, these places are searched in this order: SVC_INSTALLER_DIR, the folder of --beside, where
 the upgrade of --for had found it, the present folder.
 
 Example:\n  svc-version current | svc-version find --from - --beside /srv/installers/svc-2.0.1.run"
 )]
-pub struct FindArgs {
+pub(crate) struct FindArgs {
     /// The version; default: that of the --from document, or of the --for document
     #[arg(value_name = "X.Y.Z", required_unless_present_any = ["from", "point"], conflicts_with = "from")]
     version: Option<Version>,
@@ -34,10 +33,10 @@ pub struct FindArgs {
     installer: Option<PathBuf>,
     #[arg(long, value_name = "DIR", env = "SVC_INSTALLER_DIR")]
     installer_dir: Option<PathBuf>,
-    /// Look in the folder of this file too
+    /// Search the folder of this file too
     #[arg(long, value_name = "FILE")]
     beside: Option<PathBuf>,
-    /// The document of svc-point choose: look where the upgrade of that restore point had found the installer, too
+    /// The document of svc-point choose: try where the upgrade of that restore point had found the installer, too
     #[arg(long = "for", value_name = "FILE")]
     point: Option<PathBuf>,
     #[command(flatten)]
@@ -63,8 +62,7 @@ pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
         None => Chosen::default(),
     };
     let version = args.version.or(installed).or(chosen.version).ok_or_else(|| {
-        Failure::usage("version_missing", "Nothing says which version the installer is to have.")
-            .hint("Name it: svc-version find X.Y.Z")
+        Failure::usage("version_missing", "The version of the installer is missing.").hint("Name it: svc-version find X.Y.Z")
     })?;
     let name = format!("{}-{version}.run", args.product.name());
     let path = match &args.installer {
@@ -75,7 +73,7 @@ pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
     if found.version == version {
         return Ok(found);
     }
-    let failure = Failure::refused("installer_version", format!("{} is not the installer of {version}.", path.display()))
+    let failure = Failure::refused("installer_invalid", format!("{} is not the installer of {version}.", path.display()))
         .hint(format!("Name it with --installer {name}, or set SVC_INSTALLER_DIR to its folder."));
     Err(Stopped::with(failure, found))
 }
@@ -96,7 +94,7 @@ fn seen_by(run: &Path) -> Option<PathBuf> {
     document.result?.get("path")?.as_str().map(PathBuf::from)
 }
 
-/// One that is nowhere is named by the setting that says where.
+/// The hint of one that is in none of the places is the setting of the place.
 fn hinted(mut stopped: Stopped<Installer>, name: &str) -> Stopped<Installer> {
     if stopped.failure.code == "file_not_found" {
         stopped.failure.hint = Some(format!("Name it with --installer {name}, or set SVC_INSTALLER_DIR to its folder."));

@@ -1,4 +1,4 @@
-//! `installer`: the version that an installer brings, from its name `svc-x.y.z.run` (procedure, 9.1).
+//! `installer`: the version of an installer, from its name `svc-x.y.z.run` (procedure, 9.1).
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,9 @@ use svc_step::{Call, Failure, StepResult, Stopped, file};
 use crate::checksum;
 use crate::version::Version;
 
-/// Arguments of `svc-version installer`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-version installer /srv/installers/svc-2.0.1.run")]
-pub struct InstallerArgs {
+pub(crate) struct InstallerArgs {
     /// The installer, named svc-X.Y.Z.run
     #[arg(value_name = "FILE")]
     installer: PathBuf,
@@ -25,19 +24,19 @@ pub struct InstallerArgs {
 
 /// An installer that is there and can be read.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Installer {
+pub(crate) struct Installer {
     /// Its absolute path.
-    pub path: String,
+    pub(crate) path: String,
     /// The version in its name.
-    pub version: Version,
+    pub(crate) version: Version,
     /// Its size.
-    pub size_bytes: u64,
+    pub(crate) size_bytes: u64,
     /// Its SHA-256.
-    pub sha256: String,
-    /// It is what the `.sha256` file beside it says; `false`: there is no such file.
-    pub checksum_verified: bool,
-    /// Whether the file's mode lets anybody run it; `false` comes with the refusal `installer_not_executable` (3).
-    pub executable: bool,
+    pub(crate) sha256: String,
+    /// Its sum is that of the `.sha256` file beside it; `false`: there is no such file.
+    pub(crate) checksum_verified: bool,
+    /// Whether the file's mode lets anybody run it; `false` comes with the refusal `installer_invalid` (3).
+    pub(crate) executable: bool,
 }
 
 pub(crate) fn run(args: &InstallerArgs, call: &Call) -> StepResult<Installer> {
@@ -53,14 +52,14 @@ pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Instal
     let meta = std::fs::metadata(path).map_err(|error| Failure::io("read the installer", path, &error))?;
     if !meta.is_file() || meta.len() == 0 {
         let what = if meta.is_file() { "empty" } else { "no regular file" };
-        return Err(Failure::invalid("installer_unusable", format!("The installer {} is {what}.", path.display()))
+        return Err(Failure::invalid("installer_invalid", format!("The installer {} is {what}.", path.display()))
             .hint("Fetch the installer again.")
             .into());
     }
     let (size_bytes, sha256) = hash(call, path, meta.len())?;
     let checksum_verified = checksum::compare(path, &sha256)?;
     if !checksum_verified {
-        call.people().detail("there is no .sha256 file beside the installer, so nothing was compared");
+        call.reporter().detail("there is no .sha256 file beside the installer, so nothing was compared");
     }
     let executable = meta.permissions().mode() & 0o111 != 0;
     let installer = Installer { path: path.display().to_string(), version, size_bytes, sha256, checksum_verified, executable };
@@ -69,7 +68,7 @@ pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Instal
 
 /// Found out before the service is stopped for it.
 fn not_executable(path: &Path) -> Failure {
-    Failure::refused("installer_not_executable", format!("Nobody may execute the installer {}.", path.display()))
+    Failure::refused("installer_invalid", format!("Nobody may execute the installer {}.", path.display()))
         .hint(format!("When it is the right file: chmod +x '{}'", path.display()))
 }
 
@@ -89,7 +88,7 @@ pub(crate) fn version_of(path: &Path, product: &str) -> Result<Version, Failure>
         .ok_or_else(|| format!("`{name}` is not of the form {product}-X.Y.Z.run"))
         .and_then(str::parse)
         .map_err(|why| {
-            Failure::refused("installer_name", format!("{} does not carry a version in its name.", path.display()))
+            Failure::refused("installer_invalid", format!("{} does not carry a version in its name.", path.display()))
                 .hint(format!("Give the installer the name that it was shipped with, {product}-X.Y.Z.run."))
                 .cause(why)
         })

@@ -1,16 +1,17 @@
-//! Versions of the service: which one is installed, which one an installer brings, and whether the way from one to the
-//! other is supported (procedure, sections 8 and 9.1).
+//! Versions of the service: which one is installed, which one an installer installs, and whether the upgrade from one to
+//! the other is supported (procedure, sections 8 and 9.1).
 //!
-//! The rules ([`judge`]) and the chain of hops by them ([`chain()`]) are pure functions, and `tests/laws.rs` holds their laws;
-//! `marker`, `installer`, `folder` and `releases` read what they judge.
+//! The rules ([`rule_between`]) and the chain of hops by them ([`chain()`]) are pure functions, and `tests/laws.rs` holds their laws;
+//! `marker`, `installer`, `folder` and `releases` read their inputs.
 
 mod chain;
 mod check;
 mod checksum;
+mod clear;
 mod current;
 mod find;
 mod folder;
-mod forget;
+
 mod installer;
 mod marker;
 mod plan;
@@ -21,24 +22,17 @@ mod rules;
 mod version;
 
 use clap::{Parser, Subcommand};
-use schemars::Schema;
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
+use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
 pub use chain::{Blocked, Chain, chain};
-pub use check::{CheckArgs, Checked};
-pub use current::{Current, CurrentArgs};
-pub use find::FindArgs;
-pub use forget::{ForgetArgs, Forgotten};
-pub use installer::{Installer, InstallerArgs};
-pub use plan::{Hop, PlanArgs, Planned};
-pub use record::{RecordArgs, Recorded};
-pub use releases::{LastMinors, ReleaseArgs};
-pub use rules::{LastMinor, Rule, Stop, Unsupported, first_hop, judge, next_stop};
+pub use releases::LastMinors;
+pub use rules::{LastMinor, Rule, Stop, Unsupported, first_hop, next_stop, rule_between};
 pub use version::Version;
 
-/// The service's versions: the installed one, an installer's, and the supported way between them
+/// The service's versions: the installed one, an installer's, and the upgrade path between them
 #[derive(Debug, Parser)]
 #[command(
     name = "svc-version",
@@ -56,19 +50,19 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Step {
     /// Print the installed version, read from the version marker
-    Current(CurrentArgs),
+    Current(current::CurrentArgs),
     /// Print the version, size and checksum of an installer
-    Installer(InstallerArgs),
+    Installer(installer::InstallerArgs),
     /// Find the installer of a version
-    Find(FindArgs),
-    /// Say whether an upgrade is supported, and by which rule
-    Check(CheckArgs),
+    Find(find::FindArgs),
+    /// Check whether an upgrade is supported, and by which rule
+    Check(check::CheckArgs),
     /// List the upgrades that lead to a version, through the installers of a folder or those that are named
-    Plan(PlanArgs),
+    Plan(plan::PlanArgs),
     /// Delete the version marker, and keep its content in the document
-    Forget(ForgetArgs),
+    Clear(clear::ClearArgs),
     /// Write the version marker
-    Record(RecordArgs),
+    Record(record::RecordArgs),
 }
 
 impl Tool for Cli {
@@ -79,6 +73,17 @@ impl Tool for Cli {
         &self.common
     }
 
+    fn schemas() -> Schemas {
+        Schemas::of(Self::NAME)
+            .step::<current::Current>("current")
+            .step::<installer::Installer>("installer")
+            .step::<installer::Installer>("find")
+            .step::<check::Checked>("check")
+            .step::<plan::Planned>("plan")
+            .step::<clear::Cleared>("clear")
+            .step::<record::Recorded>("record")
+    }
+
     fn run(self, call: &Call) -> Finished {
         match self.step {
             Step::Current(args) => call.step("current", false, |call| current::run(&args, call)),
@@ -86,7 +91,7 @@ impl Tool for Cli {
             Step::Find(args) => call.step("find", false, |call| find::run(&args, call)),
             Step::Check(args) => call.step("check", false, |call| check::run(&args, call)),
             Step::Plan(args) => call.step("plan", false, |call| plan::run(&args, call)),
-            Step::Forget(args) => call.step("forget", args.dry.dry_run, |call| forget::run(&args, call)),
+            Step::Clear(args) => call.step("clear", args.dry.dry_run, |call| clear::run(&args, call)),
             Step::Record(args) => call.step("record", args.dry.dry_run, |call| record::run(&args, call)),
         }
     }
@@ -96,18 +101,4 @@ impl Tool for Cli {
 #[must_use]
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
-}
-
-/// The JSON Schema of each step's document, by the step's name.
-#[must_use]
-pub fn schemas() -> Vec<(String, Schema)> {
-    vec![
-        svc_step::schema::of::<Current>(Cli::NAME, "current"),
-        svc_step::schema::of::<Installer>(Cli::NAME, "installer"),
-        svc_step::schema::of::<Installer>(Cli::NAME, "find"),
-        svc_step::schema::of::<Checked>(Cli::NAME, "check"),
-        svc_step::schema::of::<Planned>(Cli::NAME, "plan"),
-        svc_step::schema::of::<Forgotten>(Cli::NAME, "forget"),
-        svc_step::schema::of::<Recorded>(Cli::NAME, "record"),
-    ]
 }

@@ -14,7 +14,7 @@ const LONGEST: u64 = 4096;
 
 /// Where the marker is.
 #[derive(Debug, Clone, Args)]
-pub struct MarkerArgs {
+pub(crate) struct MarkerArgs {
     #[command(flatten)]
     product: Product,
     /// The version marker; default: INSTALL_DIR/current-version
@@ -24,14 +24,12 @@ pub struct MarkerArgs {
 
 impl MarkerArgs {
     /// The product's name, which its installers carry.
-    #[must_use]
-    pub fn product_name(&self) -> &str {
+    pub(crate) fn product_name(&self) -> &str {
         self.product.name()
     }
 
-    /// Whether somebody said where the marker is; else a document's word goes before the default.
-    #[must_use]
-    pub fn is_named(&self) -> bool {
+    /// Whether the options or settings name the marker's place; else that of a document wins over the default.
+    pub(crate) fn is_named(&self) -> bool {
         self.marker.is_some() || self.product.install_dir.is_some()
     }
 
@@ -39,42 +37,30 @@ impl MarkerArgs {
     ///
     /// # Errors
     /// The current folder is gone.
-    pub fn path(&self) -> Result<PathBuf, Failure> {
+    pub(crate) fn path(&self) -> Result<PathBuf, Failure> {
         let marker = self.marker.clone().unwrap_or_else(|| self.product.install_dir().join("current-version"));
         file::absolute(&marker)
-    }
-
-    /// What the marker says, as it stands there; `None` where there is no marker.
-    ///
-    /// # Errors
-    /// It cannot be read (3), or is larger than a marker can be or no text (7).
-    pub fn text(&self) -> Result<Option<String>, Failure> {
-        text(&self.path()?)
     }
 
     /// The installed version.
     ///
     /// # Errors
     /// There is no marker (4), or it holds no version (7).
-    pub fn version(&self) -> Result<Version, Failure> {
+    pub(crate) fn version(&self) -> Result<Version, Failure> {
         let path = self.path()?;
-        let text = self.text()?.ok_or_else(|| {
+        let text = text(&path)?.ok_or_else(|| {
             Failure::not_found("marker_not_found", format!("There is no version marker at {}.", path.display()))
                 .hint("Name the installation with --install-dir or SVC_INSTALL_DIR; svc-version record writes a marker.")
         })?;
         text.trim().parse().map_err(|why: String| {
             Failure::invalid("marker_invalid", format!("The version marker {} holds no version X.Y.Z.", path.display()))
-                .hint("Look at the file; when the version is known, svc-version record X.Y.Z --force writes it.")
+                .hint("Check the file; when the version is known, svc-version record X.Y.Z --force writes it.")
                 .cause(why)
         })
     }
 }
 
-/// What the marker at `path` says; `None` where there is none.
-///
-/// # Errors
-/// As [`MarkerArgs::text`].
-pub(crate) fn text(path: &Path) -> Result<Option<String>, Failure> {
+fn text(path: &Path) -> Result<Option<String>, Failure> {
     match file::read_text("read the version marker", path, LONGEST) {
         Ok(text) => Ok(Some(text)),
         Err(failure) if failure.code == "file_not_found" => Ok(None),
@@ -82,8 +68,8 @@ pub(crate) fn text(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// The same of a marker that is to go whatever it says: bytes that are no text are kept as far as text can hold them, and the
-/// flag says so.
+/// The content of the marker at `path`, also of one that is damaged: bytes that are not UTF-8 are replaced, and the flag is set.
+/// `None` where there is no marker.
 ///
 /// # Errors
 /// It cannot be read (3), or is larger than a marker can be (7).

@@ -17,18 +17,17 @@ use crate::releases::ReleaseArgs;
 use crate::rules::{Rule, Unsupported};
 use crate::version::Version;
 
-/// Arguments of `svc-version plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-version plan --to 2.1.0 --last-minor 1.15 | jq -r '.result.hops[].installer'
   svc-version plan --through svc-1.15.5.run --through svc-2.0.1.run --last-minor 1.15")]
-pub struct PlanArgs {
+pub(crate) struct PlanArgs {
     #[arg(value_name = "DIR", env = "SVC_INSTALLER_DIR", required_unless_present = "through")]
     folder: Option<PathBuf>,
-    /// Go through these installers in their order (may be repeated), and look into no folder
+    /// Go through these installers in their order (may be repeated), and read no folder
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     through: Vec<PathBuf>,
-    /// The installed version; default: what the marker says
+    /// The installed version; default: that of the marker
     #[arg(long, value_name = "X.Y.Z")]
     installed: Option<Version>,
     /// The version to go to; default: the highest that the folder has
@@ -40,33 +39,33 @@ pub struct PlanArgs {
     marker: MarkerArgs,
 }
 
-/// The way to a version, upgrade by upgrade.
+/// The upgrade path to a version.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Planned {
+pub(crate) struct Planned {
     /// What is installed.
-    pub installed: Version,
+    pub(crate) installed: Version,
     /// What it is to become.
-    pub to: Version,
+    pub(crate) to: Version,
     /// The folder of installers; `null` where they were named.
-    pub folder: Option<String>,
+    pub(crate) folder: Option<String>,
     /// The upgrades in their order; empty where the folder has nothing higher. After a failure: those up to the first gap, or up to
     /// the first that is not supported.
-    pub hops: Vec<Hop>,
-    /// What the folder lacks, `1.16.Z` for any patch of 1.16; at most 20, and empty where the way can be gone.
-    pub missing: Vec<String>,
+    pub(crate) hops: Vec<Hop>,
+    /// What the folder lacks, `1.16.Z` for any patch of 1.16; at most 20, and empty where none is missing.
+    pub(crate) missing: Vec<String>,
 }
 
 /// One upgrade of a chain.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Hop {
+pub(crate) struct Hop {
     /// The version before it.
-    pub from: Version,
+    pub(crate) from: Version,
     /// The version after it.
-    pub to: Version,
+    pub(crate) to: Version,
     /// By which rule it is supported.
-    pub rule: Rule,
+    pub(crate) rule: Rule,
     /// The installer's absolute path.
-    pub installer: String,
+    pub(crate) installer: String,
 }
 
 pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
@@ -78,7 +77,7 @@ pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
     };
     let (installers, unusable) = folder::installers(&folder, product)?;
     for path in &unusable {
-        call.warn("installer_unusable", format!("{} is empty or no regular file, and counts as missing.", path.display()));
+        call.warn("installer_invalid", format!("{} is empty or no regular file, and counts as missing.", path.display()));
     }
     let to =
         args.to.or_else(|| installers.keys().next_back().copied().filter(|highest| *highest > installed)).unwrap_or(installed);
@@ -103,7 +102,7 @@ pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
     Err(Stopped::with(failure, planned))
 }
 
-/// The way through the installers that were named; each of them is read, and each upgrade is checked.
+/// The path through the installers that are named; each of them is read, and each upgrade is checked.
 fn through(args: &PlanArgs, call: &Call, installed: Version) -> StepResult<Planned> {
     let product = args.marker.product_name();
     let mut planned = Planned { installed, to: installed, folder: None, hops: Vec::new(), missing: Vec::new() };
@@ -125,12 +124,12 @@ fn hop(args: &PlanArgs, call: &Call, from: Version, path: &Path, product: &str) 
     Ok(Hop { from, to: installer.version, rule, installer: installer.path })
 }
 
-/// The refusal of a way that the folder has not all installers for.
+/// The refusal of a path for which the folder lacks installers.
 fn lacks(planned: &Planned, folder: &Path, product: &str) -> Failure {
     let (folder, missing) = (folder.display(), planned.missing.join(", "));
     Failure::not_found(
         "installers_missing",
-        format!("The way to {} needs installers that {folder} lacks: {missing}.", planned.to),
+        format!("The upgrade to {} needs installers that {folder} lacks: {missing}.", planned.to),
     )
     .hint(format!("Put them there, as {product}-X.Y.Z.run; the highest patch of each is best."))
 }

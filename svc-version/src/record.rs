@@ -11,21 +11,20 @@ use svc_step::from::{Accept, FromArg, Received};
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::forget::Forgotten;
+use crate::clear::Cleared;
 use crate::installer::Installer;
 use crate::marker::{self, MarkerArgs};
 use crate::version::Version;
 
-/// Arguments of `svc-version record`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-version record 1.15.5")]
-pub struct RecordArgs {
+pub(crate) struct RecordArgs {
     /// The version to write
     #[arg(value_name = "X.Y.Z", required_unless_present = "from", conflicts_with = "from")]
     version: Option<Version>,
     #[command(flatten)]
     from: FromArg,
-    /// Replace a marker that says something else
+    /// Replace a marker that holds something else
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -34,17 +33,17 @@ pub struct RecordArgs {
     pub(crate) dry: DryRun,
 }
 
-/// A marker that says the version.
+/// A marker with the version.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     /// The marker's path.
-    pub marker: String,
-    /// What it says now.
-    pub version: Version,
-    /// What it said before, as far as it was text; `null` where there was none.
-    pub before: Option<String>,
+    pub(crate) marker: String,
+    /// The version in it now.
+    pub(crate) version: Version,
+    /// Its content before, as far as it was text; `null` where there was none.
+    pub(crate) before: Option<String>,
     /// What is done; empty where it was so already.
-    pub plan: Vec<Action>,
+    pub(crate) plan: Vec<Action>,
 }
 
 /// What is to be recorded, and where.
@@ -61,8 +60,8 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     let before = marker::lossy_text(&path)?.map(|(text, _)| text);
     let same = before.as_deref().is_some_and(|text| text.trim().parse() == Ok(version));
     if before.is_some() && !same && !args.force {
-        return Err(Failure::refused("marker_exists", format!("The version marker {} says something else.", path.display()))
-            .hint("Look at it with svc-version current; --force replaces it.")
+        return Err(Failure::refused("marker_exists", format!("The version marker {} holds something else.", path.display()))
+            .hint("Print it with svc-version current; --force replaces it.")
             .into());
     }
     let plan = if same { Vec::new() } else { vec![Action::file(&path, format!("write {version}"))] };
@@ -83,20 +82,20 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
 
 fn wanted(args: &RecordArgs, call: &Call) -> Result<Wanted, Failure> {
     let missing =
-        || Failure::usage("version_missing", "Nothing says which version to record.").hint("Name it: svc-version record X.Y.Z.");
+        || Failure::usage("version_missing", "The version to record is missing.").hint("Name it: svc-version record X.Y.Z.");
     let line = |version: Version| format!("{version}\n");
     let Some(from) = &args.from.from else {
         let version = args.version.ok_or_else(missing)?;
         return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });
     };
-    let received = Received::read(call, from, &["svc-version.forget/1", "svc-version.installer/1"], Accept::Good)?;
+    let received = Received::read(call, from, &["svc-version.clear/1", "svc-version.installer/1"], Accept::Good)?;
     if received.step() == "installer" {
         let version = received.result::<Installer>()?.version;
         return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });
     }
-    // What was forgotten comes back where it was, to the letter.
-    let forgotten = received.result::<Forgotten>()?;
-    let version = forgotten.version.ok_or_else(missing)?;
-    let path = if args.marker.is_named() { args.marker.path()? } else { PathBuf::from(&forgotten.marker) };
-    Ok(Wanted { path, version, content: forgotten.content.unwrap_or_else(|| line(version)) })
+    // A cleared marker is restored to the letter, at its path.
+    let cleared = received.result::<Cleared>()?;
+    let version = cleared.version.ok_or_else(missing)?;
+    let path = if args.marker.is_named() { args.marker.path()? } else { PathBuf::from(&cleared.marker) };
+    Ok(Wanted { path, version, content: cleared.content.unwrap_or_else(|| line(version)) })
 }

@@ -1,11 +1,11 @@
-//! What an operator is told of a way that is not supported, or that nobody can judge.
+//! The refusals of an upgrade that is not supported, or of which that is not known.
 
 use svc_step::Failure;
 
 use crate::rules::{LastMinor, Unsupported, first_hop};
 use crate::version::Version;
 
-/// The refusal (3) of the way from one version to another, `last_minor` being what is known of the installed major's last minor.
+/// The refusal (3) of an upgrade; `last_minor` is the installed major's last minor, where it is known.
 pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_minor: Option<LastMinor>) -> Failure {
     match why {
         Unsupported::PassThrough(last) => Failure::refused(
@@ -18,13 +18,13 @@ pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_mi
         }
         Unsupported::Undecided => undecided(installed, to),
         Unsupported::NotHigher => {
-            Failure::refused("path_not_higher", format!("{to} is not higher than the installed {installed}."))
-                .hint("An upgrade goes upward only; svc-rollback brings a former version back.")
+            Failure::refused("path_unsupported", format!("{to} is not higher than the installed {installed}."))
+                .hint("An upgrade goes to a higher version only; svc-rollback restores the version before.")
         }
         Unsupported::TooFar => {
             Failure::refused("path_unsupported", format!("An upgrade from {installed} to {to} at once is not supported.")).hint(
                 format!(
-                    "Go by way of the versions between: first {}; svc-version plan lists the hops.",
+                    "Upgrade through the versions between: first {}; svc-version plan lists the hops.",
                     first_hop(installed, to, last_minor)
                 ),
             )
@@ -32,17 +32,17 @@ pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_mi
     }
 }
 
-/// Nobody said which minor is the last of the major of `at`.
+/// Which minor is the last of the major of `at` is not known.
 pub(crate) fn undecided(at: Version, to: Version) -> Failure {
     Failure::refused(
-        "path_undecided",
-        format!("Whether {at} is of the last minor version before {to} is not known, so the way is neither allowed nor refused."),
+        "path_unsupported",
+        format!("Whether {at} is of the last minor version before {to} is not known, so the upgrade is not allowed."),
     )
     .hint(format!("Pass --last-minor {}.Y, or name the list of releases in SVC_RELEASES.", at.major))
 }
 
 /// Something shows that the minor that was named is not the last of its major.
 pub(crate) fn not_the_last(major: u64, evidence: &str) -> Failure {
-    Failure::refused("path_undecided", format!("{evidence}, so the last minor version of {major} is not the one that was named."))
-        .hint(format!("Look up which one it is, and say --last-minor {major}.Y or mend the list of releases."))
+    Failure::refused("path_unsupported", format!("{evidence}, so the last minor version of {major} is not the given one."))
+        .hint(format!("Look up which one it is, and pass --last-minor {major}.Y or fix the list of releases."))
 }

@@ -1,4 +1,4 @@
-//! Which minor version is the last of its major version: only the vendor knows, and somebody must say.
+//! Which minor version is the last of its major version: only the vendor knows, so it is given.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,9 +14,9 @@ use crate::version::Version;
 /// A file of releases is a list of versions.
 const LONGEST: u64 = 1024 * 1024;
 
-/// Who says it.
+/// Where the last minors come from.
 #[derive(Debug, Clone, Args)]
-pub struct ReleaseArgs {
+pub(crate) struct ReleaseArgs {
     /// The last minor version of a major version (may be repeated); goes before --releases
     #[arg(long, value_name = "X.Y")]
     last_minor: Vec<LastMinor>,
@@ -25,7 +25,7 @@ pub struct ReleaseArgs {
 }
 
 impl ReleaseArgs {
-    /// What was said. The list of releases is read only where one of `majors` is not named.
+    /// The given last minors. The list of releases is read only where one of `majors` is not named.
     ///
     /// # Errors
     /// The list is missing (4), cannot be read whole (3, 1), or has a line that is no version (7).

@@ -45,13 +45,13 @@ impl fmt::Display for LastMinor {
     }
 }
 
-/// Why a way is not supported.
+/// Why an upgrade is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsupported {
     /// The next major is reached from this last minor only.
     PassThrough(LastMinor),
-    /// Nobody said which minor is the last of its major, or it was said of an older state of things: an installed minor above
-    /// the last one shows that it was not the last.
+    /// Which minor is the last of its major is not known, or the given one is outdated: an installed minor above it shows that
+    /// it was not the last.
     Undecided,
     /// Too far for one upgrade.
     TooFar,
@@ -59,11 +59,11 @@ pub enum Unsupported {
     NotHigher,
 }
 
-/// Judges the way from one version to another; `last_minor` is what is known of the installed major's last minor.
+/// The rule that supports an upgrade; `last_minor` is the installed major's last minor, where it is known.
 ///
 /// # Errors
-/// The way is not supported, or nobody knows.
-pub fn judge(installed: Version, to: Version, last_minor: Option<LastMinor>) -> Result<Rule, Unsupported> {
+/// The upgrade is not supported, or that is not known.
+pub fn rule_between(installed: Version, to: Version, last_minor: Option<LastMinor>) -> Result<Rule, Unsupported> {
     if to <= installed {
         return Err(Unsupported::NotHigher);
     }
@@ -84,7 +84,7 @@ pub fn judge(installed: Version, to: Version, last_minor: Option<LastMinor>) -> 
     }
 }
 
-/// A minor version to stop at on the way, whatever its patch: `1.16.Z`.
+/// A minor version to stop at, whatever its patch: `1.16.Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
     /// X
@@ -99,8 +99,8 @@ impl fmt::Display for Stop {
     }
 }
 
-/// Where the next hop of the way to a higher version leads; `None` where that depends on which minor is the last of its major,
-/// and nobody said.
+/// The next stop on the path to a higher version; `None` where that depends on which minor is the last of its major, which is
+/// not known.
 #[must_use]
 pub fn next_stop(at: Version, to: Version, last_minor: Option<LastMinor>) -> Option<Stop> {
     if at.major == to.major {
@@ -111,7 +111,7 @@ pub fn next_stop(at: Version, to: Version, last_minor: Option<LastMinor>) -> Opt
     Some(if at.minor == last.minor { first_of_next_major(at) } else { next_minor(at) })
 }
 
-/// The first hop of a way that is too far for one, for people: `1.16.Z`.
+/// The first hop of an upgrade that is too far for one, for people: `1.16.Z`.
 #[must_use]
 pub fn first_hop(installed: Version, to: Version, last_minor: Option<LastMinor>) -> String {
     next_stop(installed, to, last_minor).map_or_else(
@@ -131,7 +131,7 @@ const fn first_of_next_major(at: Version) -> Stop {
     Stop { major: at.major.saturating_add(1), minor: 0 }
 }
 
-/// Whether what was said of the last minor can be true of the installed major.
+/// Whether the given last minor can be that of the installed major.
 const fn is_known_for(installed: Version, last: LastMinor) -> bool {
     last.major == installed.major && last.minor >= installed.minor
 }
@@ -140,29 +140,29 @@ const fn is_known_for(installed: Version, last: LastMinor) -> bool {
 mod tests {
     use super::*;
 
-    fn judged(installed: &str, to: &str, last: Option<&str>) -> Result<Rule, Unsupported> {
-        judge(installed.parse().unwrap(), to.parse().unwrap(), last.map(|last| last.parse().unwrap()))
+    fn found(installed: &str, to: &str, last: Option<&str>) -> Result<Rule, Unsupported> {
+        rule_between(installed.parse().unwrap(), to.parse().unwrap(), last.map(|last| last.parse().unwrap()))
     }
 
     #[test]
     fn the_procedures_own_examples() {
-        assert_eq!(judged("1.4.2", "1.6.0", None), Err(Unsupported::TooFar));
-        assert_eq!(judged("1.4.2", "1.5.9", None), Ok(Rule::NextMinor));
-        assert_eq!(judged("1.15.5", "2.0.1", Some("1.15")), Ok(Rule::NextMajor));
+        assert_eq!(found("1.4.2", "1.6.0", None), Err(Unsupported::TooFar));
+        assert_eq!(found("1.4.2", "1.5.9", None), Ok(Rule::NextMinor));
+        assert_eq!(found("1.15.5", "2.0.1", Some("1.15")), Ok(Rule::NextMajor));
     }
 
     #[test]
     fn every_row_of_the_table() {
-        assert_eq!(judged("1.4.2", "1.4.3", None), Ok(Rule::Patch));
-        assert_eq!(judged("1.4.2", "1.4.90", None), Ok(Rule::Patch));
-        assert_eq!(judged("1.14.2", "2.0.1", Some("1.15")), Err(Unsupported::PassThrough(LastMinor { major: 1, minor: 15 })));
-        assert_eq!(judged("1.15.5", "2.0.1", None), Err(Unsupported::Undecided));
-        assert_eq!(judged("1.15.5", "2.0.1", Some("2.9")), Err(Unsupported::Undecided));
-        assert_eq!(judged("1.15.5", "2.0.1", Some("1.14")), Err(Unsupported::Undecided));
-        assert_eq!(judged("1.15.5", "2.1.0", Some("1.15")), Err(Unsupported::TooFar));
-        assert_eq!(judged("1.15.5", "3.0.0", Some("1.15")), Err(Unsupported::TooFar));
-        assert_eq!(judged("1.15.5", "1.15.5", None), Err(Unsupported::NotHigher));
-        assert_eq!(judged("2.0.1", "1.15.5", None), Err(Unsupported::NotHigher));
+        assert_eq!(found("1.4.2", "1.4.3", None), Ok(Rule::Patch));
+        assert_eq!(found("1.4.2", "1.4.90", None), Ok(Rule::Patch));
+        assert_eq!(found("1.14.2", "2.0.1", Some("1.15")), Err(Unsupported::PassThrough(LastMinor { major: 1, minor: 15 })));
+        assert_eq!(found("1.15.5", "2.0.1", None), Err(Unsupported::Undecided));
+        assert_eq!(found("1.15.5", "2.0.1", Some("2.9")), Err(Unsupported::Undecided));
+        assert_eq!(found("1.15.5", "2.0.1", Some("1.14")), Err(Unsupported::Undecided));
+        assert_eq!(found("1.15.5", "2.1.0", Some("1.15")), Err(Unsupported::TooFar));
+        assert_eq!(found("1.15.5", "3.0.0", Some("1.15")), Err(Unsupported::TooFar));
+        assert_eq!(found("1.15.5", "1.15.5", None), Err(Unsupported::NotHigher));
+        assert_eq!(found("2.0.1", "1.15.5", None), Err(Unsupported::NotHigher));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use svc_version::{LastMinor, LastMinors, Rule, Unsupported, Version, chain, first_hop, judge};
+use svc_version::{LastMinor, LastMinors, Rule, Unsupported, Version, chain, first_hop, rule_between};
 
 const FEW: u64 = 3;
 
@@ -41,7 +41,7 @@ fn world() -> impl Strategy<Value = (BTreeSet<Version>, LastMinors)> {
     })
 }
 
-/// How many hops the shortest way has that the rules allow, found by trying all of them.
+/// How many hops the shortest path has that the rules allow, found by trying all of them.
 fn shortest(from: Version, to: Version, installers: &BTreeSet<Version>, last_minors: &LastMinors) -> Option<usize> {
     let mut seen = BTreeSet::from([from]);
     let mut next = VecDeque::from([(from, 0)]);
@@ -50,7 +50,7 @@ fn shortest(from: Version, to: Version, installers: &BTreeSet<Version>, last_min
             return Some(hops);
         }
         for &there in installers {
-            if judge(at, there, last_minors.of(at.major)).is_ok() && seen.insert(there) {
+            if rule_between(at, there, last_minors.of(at.major)).is_ok() && seen.insert(there) {
                 next.push_back((there, hops + 1));
             }
         }
@@ -90,14 +90,14 @@ proptest! {
     #[test]
     fn nothing_equal_or_lower_is_ever_supported(from in version(), to in version(), last in prop::option::of((0..4_u64, 0..4_u64))) {
         let last = last.map(|(major, minor)| LastMinor { major, minor });
-        prop_assert_eq!(judge(from, to, last) == Err(Unsupported::NotHigher), to <= from);
+        prop_assert_eq!(rule_between(from, to, last) == Err(Unsupported::NotHigher), to <= from);
     }
 
     #[test]
     fn only_one_step_upward_is_ever_supported(from in version(), to in version(), last in prop::option::of(0..5_u64)) {
         let last = last.map(|minor| LastMinor { major: from.major, minor });
         let same_minor = from.major == to.major && from.minor == to.minor;
-        let wanted = match judge(from, to, last) {
+        let wanted = match rule_between(from, to, last) {
             Ok(Rule::Patch) => same_minor && to.patch > from.patch,
             Ok(Rule::NextMinor) => to.major == from.major && to.minor == from.minor + 1,
             Ok(Rule::NextMajor) => {
@@ -115,7 +115,7 @@ proptest! {
         from in any_version(), to in any_version(), last in (number(), number()), installers in prop::collection::btree_set(any_version(), 0..4),
     ) {
         let last = LastMinor { major: last.0, minor: last.1 };
-        let _ = judge(from, to, Some(last));
+        let _ = rule_between(from, to, Some(last));
         let _ = first_hop(from, to, Some(last));
         let _ = chain(from, to, &installers, &LastMinors::highest_of([(last.major, last.minor)]));
     }
@@ -126,7 +126,7 @@ proptest! {
         let mut at = from;
         for (next, rule) in &chain.hops {
             prop_assert!(installers.contains(next));
-            prop_assert_eq!(judge(at, *next, last_minors.of(at.major)), Ok(*rule));
+            prop_assert_eq!(rule_between(at, *next, last_minors.of(at.major)), Ok(*rule));
             at = *next;
         }
         let whole = chain.missing.is_empty() && chain.blocked.is_none();

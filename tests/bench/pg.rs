@@ -47,6 +47,8 @@ enum Part {
     Dump,
     /// The restore, beside psql -f and pg_restore -Fd -j2
     Restore,
+    /// The same with a database that one large table dominates
+    Dominated,
     /// Many tables
     Tables,
     /// Large dumps
@@ -70,8 +72,13 @@ fn measure(arguments: &Arguments, server: &Server, report: &mut Report) -> Resul
             pairs::dump(server, report, arguments.pairs)?;
         }
         if wanted(Part::Restore) {
-            pairs::restore(server, report, arguments.pairs)?;
+            pairs::restore(server, report, arguments.pairs, "", 0.85)?;
         }
+    }
+    if wanted(Part::Dominated) {
+        fill::dominated(server, arguments.megabytes / 3)?;
+        eprintln!("the database has {} MB", server.megabytes()?);
+        pairs::restore(server, report, arguments.pairs, ", one large table", 1.0)?;
     }
     if wanted(Part::Tables) {
         growth::tables(server, report, &arguments.tables)?;

@@ -12,6 +12,8 @@ const EVENTS: usize = 2720;
 /// A service's tables: text and jsonb, keys, foreign keys, and a GIN index.
 const SERVICE: &str = r"
     SET ROLE svc;
+    CREATE SCHEMA IF NOT EXISTS %SCHEMA%;
+    SET search_path = %SCHEMA%;
     DROP TABLE IF EXISTS events, documents, projects, users CASCADE;
     CREATE TABLE users (id serial PRIMARY KEY, name text NOT NULL, email text NOT NULL UNIQUE, created timestamptz NOT NULL);
     CREATE TABLE projects (id serial PRIMARY KEY, owner int NOT NULL, title text NOT NULL, settings jsonb NOT NULL);
@@ -43,10 +45,13 @@ const SERVICE: &str = r"
     CREATE VIEW open_projects AS SELECT id, title FROM projects WHERE (settings ->> 'open')::boolean;
 ";
 
-/// Makes the tables in a database, anew where they are there, of about that size on the server's disk.
-pub fn fill(postgres: &Postgres, database: &str, megabytes: usize) -> Result<()> {
+/// Makes the four tables in each of the schemas, again where they are there, of about that size together on the server's disk.
+pub fn fill(postgres: &Postgres, database: &str, schemas: &[String], megabytes: usize) -> Result<()> {
     let rows = [("%USERS%", USERS), ("%PROJECTS%", PROJECTS), ("%DOCUMENTS%", DOCUMENTS), ("%EVENTS%", EVENTS)];
-    let sql = rows.iter().fold(SERVICE.to_owned(), |sql, (name, rows)| sql.replace(name, &(rows * megabytes).to_string()));
-    postgres.sql(database, &sql)?;
+    let each = megabytes / schemas.len();
+    let sql = rows.iter().fold(SERVICE.to_owned(), |sql, (name, rows)| sql.replace(name, &(rows * each).to_string()));
+    for schema in schemas {
+        postgres.sql(database, &sql.replace("%SCHEMA%", schema))?;
+    }
     postgres.sql(database, "VACUUM (ANALYZE, FREEZE)").map(drop)
 }

@@ -39,7 +39,7 @@ pub struct Arguments {
 enum Part {
     /// The upgrade into an empty repository, and the rollback, beside the procedure's commands
     Empty,
-    /// The upgrade where last night's snapshot is there, beside the longer of dump and snapshot alone
+    /// The upgrade and the quiesced backup where last night's snapshot is there, beside the longer of dump and snapshot alone
     Changed,
     /// Upgrade and rollback with standing copies, beside the procedure's commands, and at a quarter of the size
     Cloned,

@@ -2,6 +2,7 @@
 
 mod big;
 mod curator;
+mod gap;
 mod ground;
 mod growth;
 mod small;
@@ -45,6 +46,8 @@ enum Part {
     Equal,
     /// A call that changes nothing
     List,
+    /// Clients that search while a restore swaps
+    Searches,
     /// Elasticsearch Curator
     Curator,
     /// Many snapshots listed and pruned
@@ -68,6 +71,9 @@ fn measure(arguments: &Arguments, host: &Host, key: &str, ground: Ground, report
     let pairs = arguments.pairs;
     if wanted(Part::List) {
         small::list(&ground, report, pairs)?;
+    }
+    if wanted(Part::Searches) {
+        gap::searches(&ground, report)?;
     }
     if wanted(Part::Unlimited) || wanted(Part::Equal) {
         let indices = ground.fill(3, arguments.megabytes);

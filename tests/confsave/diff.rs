@@ -1,9 +1,8 @@
 //! `diff`: by key and not by line, and which copy is compared.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 
-use crate::site::{Product, SHIPPED, SHIPPED_CONF, Site, assert_outcomes, paths, text};
+use crate::site::{SHIPPED, Site, assert_outcomes, paths, text};
 
 #[test]
 fn a_diff_goes_by_key_and_not_by_line() {
@@ -20,8 +19,7 @@ fn a_diff_goes_by_key_and_not_by_line() {
     assert_eq!(result["changed"][0]["saved"], serde_json::json!(["en", "de", "fr"]));
     assert_eq!(paths(&result["only_saved"]), ["session.lifetime_minutes", "session.\"cluster.name\""]);
     assert_eq!(paths(&result["only_new"]), Vec::<&str>::new());
-    let text = result["text_diff"].as_str().unwrap();
-    assert!(text.contains("\n-    size: 16\n+    size: 32\n"), "{text}");
+    assert!(result["text_diff"].is_null());
 }
 
 #[test]
@@ -30,10 +28,16 @@ fn formatting_order_and_comments_are_no_difference() {
     fs::write(site.yaml(), "b: {c: 1, d: \"y z\"} # note\n\n\na: x\n").unwrap();
     let saved = site.write("saved.yaml", "a: 'x'\r\nb:\r\n    d: y z\r\n    c: 1\r\n");
     assert_eq!(site.tool("diff").arg(&saved).run().ok().result()["same"], true);
-    fs::write(site.yaml(), "a: no\nb: 010\n").unwrap();
-    fs::write(&saved, "a: 'no'\nb: 8\n").unwrap();
-    let ran = site.tool("diff").arg(&saved).run().ok();
-    assert_eq!(paths(&ran.result()["changed"]), ["a", "b"], "readers disagree about these, so they are not the same");
+    fs::write(site.yaml(), "b: 010\n").unwrap();
+    fs::write(&saved, "b: 8\n").unwrap();
+    assert_eq!(site.tool("diff").arg(&saved).run().ok().result()["same"], false);
+    // Parsers disagree about these words, so they are not the strings of the same letters.
+    for word in ["no", "010", "1_000", "~", "", "2026-11-20", ".inf", "-1", "On"] {
+        fs::write(site.yaml(), format!("a: {word}\nb: info\n")).unwrap();
+        fs::write(&saved, format!("a: '{word}'\nb: 'info'\n")).unwrap();
+        let ran = site.tool("diff").arg(&saved).run().ok();
+        assert_eq!(paths(&ran.result()["changed"]), ["a"], "{word}");
+    }
 }
 
 #[test]
@@ -54,30 +58,12 @@ fn a_saves_document_leads_diff_and_carry_to_its_copy_also_when_both_have_moved()
     assert_eq!(paths(&from("diff").run().ok().result()["changed"]), ["database.pool.size"]);
 
     fs::write(site.path("moved/svc.yaml"), format!("{custom}x: 1\n")).unwrap();
-    from("diff").run().fails(7, "saved_altered").unchanged();
+    from("diff").run().fails(7, "saved_changed").unchanged();
     let carry = || from("carry").arg("--base").arg(site.write("base.yaml", SHIPPED)).run();
-    carry().fails(7, "saved_altered").unchanged();
+    carry().fails(7, "saved_changed").unchanged();
     fs::write(site.path("moved/svc.yaml"), &custom).unwrap();
     assert_outcomes(&carry().ok().changed(), &[("database.pool.size", "carried")]);
     assert_eq!(text(site.yaml()), custom);
-}
-
-#[test]
-fn the_saved_copy_is_found_in_tmp_by_itself() {
-    let (site, product) = (Site::new(), Product::new("found"));
-    product.install(&site, SHIPPED);
-    let diff = || site.tool("diff").env("SVC_NAME", &product.0);
-    diff().run().fails(4, "saved_not_found");
-    site.tool("save").env("SVC_NAME", &product.0).run().ok();
-    assert_eq!(diff().run().ok().result()["same"], true);
-    fs::write(product.saved("conf"), SHIPPED_CONF).unwrap();
-    diff().run().refused("saved_in_both_layouts");
-    diff().arg(product.saved("yaml")).run().ok();
-    assert_eq!(diff().args(["--layout", "yaml"]).run().ok().result()["same"], true);
-    fs::remove_file(product.saved("conf")).unwrap();
-    fs::remove_file(product.saved("yaml")).unwrap();
-    symlink(site.write("elsewhere", SHIPPED), product.saved("yaml")).unwrap();
-    diff().run().refused("not_a_regular_file");
 }
 
 #[test]

@@ -127,3 +127,56 @@ fn a_document_may_say_where_it_begins_and_ends() {
     let new = "%YAML 1.2\n---\na: 1 # c\nb: 2\n...\n";
     carried("markers", "a: 1\nb: 2\n", "---\na: 9\nb: 2\n", new, &new.replace("a: 1", "a: 9"), &[("a", "carried")]);
 }
+
+#[test]
+fn a_value_of_any_form_takes_the_place_of_any_other() {
+    let site = Site::new();
+    let forms = [
+        "no",
+        "'no'",
+        "~",
+        "",
+        "{}",
+        "[]",
+        "[a, {b: c}]",
+        "\n    - a # c\n    - b: c\n      d: e",
+        "|\n    one\n      two",
+        ">-\n    one\n    two",
+        "!!int 5",
+        "\"x\\ty\"",
+        "'it''s'",
+        "\n    deeper:\n      still: 1",
+    ];
+    let shipped = [
+        "k:\n  v: old # c\n  w: 1\n",
+        "k:\n  v:\n    - 1\n    - 2\n  w: 1\n",
+        "k:\n  v: |\n    text\n  w: 1\n",
+        "k:\n  w: 1\n",
+        "k: {v: [1], w: 1}\n",
+        "# c\n",
+        "",
+    ];
+    for (form, shipped) in forms.iter().flat_map(|form| shipped.map(|shipped| (form, shipped))) {
+        let mine = format!("k:\n  v: {form}\n  w: 1\n");
+        site.carry("yaml", &mine, Some(shipped), shipped).run().ok().changed();
+        let same = site.tool("diff").arg(site.path("saved.yaml")).run().ok();
+        assert_eq!(same.result()["same"], true, "{mine}{}", text(site.yaml()));
+    }
+}
+
+#[test]
+fn a_group_that_loses_its_last_key_goes_and_the_comment_behind_it_stays() {
+    let shipped = "a:\n  b:\n    c: 1\n# keep\nd: 2\n";
+    carried("an empty group", shipped, "d: 2\n", shipped, "# keep\nd: 2\n", &[("a.b.c", "carried")]);
+}
+
+#[test]
+fn a_value_that_becomes_a_group_or_the_other_way_is_carried_as_a_whole_or_not_at_all() {
+    let all = [("a.x", "carried"), ("a.y", "carried"), ("a", "carried")];
+    carried("to a group", "a: 0\n", "a:\n  x: 1\n  y: 1\n", "a: 0\nb: 2\n", "a:\n  x: 1\n  y: 1\nb: 2\n", &all);
+    // The vendor added a.z, so the operator's single value has no place.
+    let other = "not_carried: other_structure";
+    let new = "a:\n  x: 0\n  y: 0\n  z: 2\n";
+    carried("a group", "a:\n  x: 0\n  y: 0\n", "a: 1\n", new, new, &[("a", other), ("a.x", other), ("a.y", other)]);
+    carried("a value", "a: 0\n", "a: 1\n", "a:\n  x: 2\n", "a:\n  x: 2\n", &[("a", other)]);
+}

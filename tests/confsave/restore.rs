@@ -48,7 +48,7 @@ fn whatever_is_in_the_file_it_comes_back_byte_for_byte_with_owner_group_and_mode
             assert_eq!(fs::read(&place).unwrap(), bytes, "{what}");
             let meta = fs::metadata(&place).unwrap();
             assert_eq!((meta.uid(), meta.gid(), mode(&place)), (user.uid.as_raw(), 1, 0o604), "{what}");
-            assert_eq!(text(ran.result()["kept_as"].as_str().unwrap()), shipped, "{what}");
+            assert_eq!(text(ran.result()["previous"].as_str().unwrap()), shipped, "{what}");
             let again = restore().run().ok().unchanged();
             assert_eq!(again.result()["plan"], serde_json::json!([]), "{what}");
         }
@@ -111,7 +111,7 @@ fn a_configuration_of_which_nothing_is_left_is_made_anew_and_the_owner_goes_by_h
     restore("restore").arg("--dry-run").run().ok().unchanged();
     assert!(!site.path("inst dir").exists());
     let ran = restore("restore").run().ok().changed();
-    assert_eq!((text(site.yaml()), ran.result()["kept_as"].is_null()), (SHIPPED.to_owned(), true));
+    assert_eq!((text(site.yaml()), ran.result()["previous"].is_null()), (SHIPPED.to_owned(), true));
     assert_eq!(fs::metadata(site.yaml()).unwrap().uid(), user.uid.as_raw());
 }
 
@@ -203,7 +203,7 @@ fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
     fs::create_dir(&folder).unwrap();
     // The copy is another one.
     fs::write(site.path("svc.yaml"), "x: 1\n").unwrap();
-    fails("saved_altered");
+    fails("saved_changed");
     fs::remove_file(site.path("svc.yaml")).unwrap();
     fails("file_not_found");
 }

@@ -8,15 +8,19 @@ use std::process::Command;
 use svc_tests::os;
 use svc_tests::tool::bin_dir;
 
-use crate::site::{Product, SHIPPED, SHIPPED_CONF, Site, mode, text};
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
 
 #[test]
-fn a_save_copies_the_newer_layout_to_tmp_private_and_says_whose_the_source_is() {
-    let (site, product) = (Site::new(), Product::new("newer"));
-    let source = product.install(&site, SHIPPED);
+fn a_save_copies_the_newer_layout_private_to_the_backup_folder_and_records_whose_the_source_is() {
+    let site = Site::new();
+    let source = site.write("inst dir/config/svc/svc.yaml", SHIPPED);
     fs::set_permissions(&source, fs::Permissions::from_mode(0o640)).unwrap();
-    let ran = site.tool("save").env("SVC_NAME", &product.0).run().ok().changed();
-    let copy = product.saved("yaml");
+    let save = || site.tool("save").env("SVC_BACKUP_DIR", site.path("backup dir"));
+    let ran = save().run().fails(4, "folder_not_found").unchanged();
+    let hint = ran.doc()["error"]["hint"].as_str().unwrap().to_owned();
+    os::run(Command::new("sh").args(["-c", &hint])).unwrap();
+    let ran = save().run().ok().changed();
+    let copy = site.path("backup dir/svc.yaml");
     assert_eq!(text(&copy), SHIPPED);
     assert_eq!(mode(&copy), 0o600);
     let result = ran.result();
@@ -32,7 +36,7 @@ fn a_save_copies_the_newer_layout_to_tmp_private_and_says_whose_the_source_is() 
     assert!(sum.contains(result["sha256"].as_str().unwrap()));
     assert_eq!(mode(&source), 0o640);
 
-    let again = site.tool("save").env("SVC_NAME", &product.0).run().ok().unchanged();
+    let again = save().run().ok().unchanged();
     assert_eq!(again.result()["plan"], serde_json::json!([]));
 }
 
@@ -47,7 +51,7 @@ fn a_save_after_the_reinstallation_never_replaces_the_customised_copy() {
     assert_eq!(text(site.path("svc.conf")), "customised = yes\n");
 
     let forced = save().arg("--force").run().ok().changed();
-    assert_eq!(forced.result()["kept_as"], site.path("svc.conf.1").to_str().unwrap());
+    assert_eq!(forced.result()["previous"], site.path("svc.conf.1").to_str().unwrap());
     assert_eq!(text(site.path("svc.conf.1")), "customised = yes\n");
     assert_eq!(text(site.path("svc.conf")), SHIPPED_CONF);
     // The next one finds .1 taken, and loses nothing either.
@@ -120,7 +124,7 @@ fn a_dry_run_of_a_save_says_the_plan_and_changes_nothing() {
     let real = save().run().ok().changed();
     assert_eq!(dry.result(), real.result());
     // A dry run's document is nothing to go on from.
-    site.tool("carry").args(["--from", "-"]).stdin(dry.text()).run().fails(2, "from_dry_run").unchanged();
+    site.tool("carry").args(["--from", "-"]).stdin(dry.text()).run().fails(2, "from_invalid").unchanged();
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Site {
     }
 }
 
-/// A product of its own, so that its saved copy in the real /tmp is nobody else's.
+/// A product of its own, so that its copy in the real /tmp, where the procedure has it, is nobody else's.
 pub struct Product(pub String);
 
 impl Product {
@@ -127,6 +127,12 @@ impl Product {
 
     pub fn saved(&self, extension: &str) -> PathBuf {
         Path::new("/tmp").join(format!("{}.{extension}", self.0))
+    }
+
+    /// A step whose saved copy is the one in /tmp.
+    pub fn tool(&self, site: &Site, step: &str) -> Tool {
+        let tool = site.tool(step).env("SVC_NAME", &self.0);
+        if step == "save" { tool.arg("--to").arg(self.saved("yaml")) } else { tool.arg(self.saved("yaml")) }
     }
 
     pub fn install(&self, site: &Site, content: &str) -> PathBuf {
@@ -171,7 +177,7 @@ pub fn outcomes(ran: &Ran) -> Vec<(String, String)> {
 pub fn assert_outcomes(ran: &Ran, wanted: &[(&str, &str)]) {
     let wanted: Vec<(String, String)> = wanted.iter().map(|&(path, outcome)| (path.into(), outcome.into())).collect();
     let found = outcomes(ran);
-    assert!(found == wanted, "found:  {found:?}\nwanted: {wanted:?}\n{}", ran.result()["text_diff"].as_str().unwrap_or_default());
+    assert!(found == wanted, "found:  {found:?}\nwanted: {wanted:?}\n{ran}");
 }
 
 pub fn paths(list: &Value) -> Vec<&str> {

@@ -80,7 +80,7 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     assert!(told_twice.status == 2 && told_twice.stderr.contains("--resume takes no"), "{told_twice}");
     again().run().ok();
     assert_eq!(product.marker(), "2.0.1");
-    product.tool("svc-upgrade").arg("--resume").run().refused("run_finished");
+    product.tool("svc-upgrade").arg("--resume").run().refused("not_resumable");
 }
 
 #[test]

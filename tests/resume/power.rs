@@ -209,7 +209,7 @@ const BACK: [&str; 15] = [
     "uninstall",
     "swap-search",
     "swap-database",
-    "forget",
+    "clear",
     "installer",
     "restore-configuration",
     "start",

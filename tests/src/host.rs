@@ -57,6 +57,11 @@ impl Host {
         env
     }
 
+    /// The same for cargo or a shell, which want their own home: `XDG_CONFIG_HOME` and `XDG_RUNTIME_DIR` lead to the manager.
+    pub fn command_env(&self) -> impl Iterator<Item = (String, String)> {
+        self.env().into_iter().filter(|(name, _)| name != "HOME")
+    }
+
     /// Starts a further search database of the test's own, which it may stop or break; it is gone when the value is dropped.
     pub fn search_server(&self, key: &str, settings: &Settings) -> Result<OwnSearch> {
         let own = self.prepare_search_server(key, settings)?;

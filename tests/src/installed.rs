@@ -14,7 +14,7 @@ use crate::{os, page};
 /// The folders of the machine that are a test's own.
 const FOLDERS: [&str; 3] = ["/usr/local", "/etc", "/var/log"];
 /// What the sample product's own installer is told by its caller's environment: it gets nothing of our settings.
-const PRODUCTS_OWN: [&str; 9] = [
+pub const PRODUCTS_OWN: [&str; 9] = [
     "SVC_NAME",
     "SVC_INSTALL_DIR",
     "SVC_UNIT_SCOPE",

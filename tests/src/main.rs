@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Mutex;
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -16,8 +17,8 @@ use svc_tests::filter::Filter;
 use svc_tests::host::{Host, Running};
 use svc_tests::owner::{self, Owner};
 use svc_tests::search::{DISTRIBUTIONS, Distribution, Settings, distribution};
-use svc_tests::suite::{self, Lists};
-use svc_tests::turns::{self, Outcome, Verdict};
+use svc_tests::suite::{self, Lists, Queue};
+use svc_tests::turns;
 use svc_tests::{children, download, wait};
 
 /// A search database, a PostgreSQL and a systemd user manager in one folder, for as long as a command runs.
@@ -48,13 +49,13 @@ enum Step {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Run the tests of the workspace in hosts, one for each search database, several at a time; print what came of each, and
-    /// what was left out.
+    /// Run the tests of the workspace in hosts, several at a time; print what came of each search database, and what was left
+    /// out.
     Suite {
         /// How many hosts at a time; default: as many as the free memory has room for (5 GB each), at most 4.
         #[arg(long, value_name = "COUNT")]
-        jobs: Option<usize>,
-        /// After how many minutes in which no test and no tool has ended a host is stopped.
+        hosts: Option<usize>,
+        /// After how many minutes in which no test and no tool has ended a test target is stopped.
         #[arg(long, value_name = "MINUTES", default_value_t = 30)]
         silence: u64,
         /// Run on all of them also what is otherwise run on one, or on one of each product.
@@ -63,7 +64,7 @@ enum Step {
         /// Run what takes long too: the tests that are `#[ignore]`, and the long series whole.
         #[arg(long)]
         deep: bool,
-        /// Which search databases, in the order of their turns.
+        /// Which search databases.
         #[arg(required = true)]
         keys: Vec<String>,
         /// `--test TARGET`, a part of a test's name, and behind a further `--` what is for the test programs.
@@ -96,9 +97,10 @@ fn main() -> ExitCode {
             Ok(0)
         }
         Step::Fetch { keys } => fetch(&keys),
-        Step::Suite { jobs, silence, everywhere, deep, keys, filter } => Filter::of(&filter).and_then(|filter| {
+        Step::Suite { hosts, silence, everywhere, deep, keys, filter } => Filter::of(&filter).and_then(|filter| {
+            let filter = &Filter { deep, ..filter };
             let silence = Duration::from_secs(60 * silence);
-            run_suite(jobs.unwrap_or_else(turns::jobs), silence, everywhere, &keys, &Filter { deep, ..filter })
+            run_suite(&turns::Plan { hosts: hosts.unwrap_or_else(turns::hosts), silence, filter }, everywhere, &keys)
         }),
     };
     match outcome {
@@ -118,26 +120,32 @@ fn fetch(keys: &[String]) -> Result<u8> {
     Ok(0)
 }
 
-fn run_suite(jobs: usize, silence: Duration, everywhere: bool, keys: &[String], filter: &Filter) -> Result<u8> {
+fn run_suite(plan: &turns::Plan<'_>, everywhere: bool, keys: &[String]) -> Result<u8> {
     forward_signals()?;
-    let lists = Lists::read().map(|lists| if filter.deep { lists.deep() } else { lists })?;
-    let wanted = keys.iter().map(|key| distribution(key)).collect::<Result<Vec<_>>>()?;
+    owner::sweep(Path::new(FOLDERS), PREFIX);
+    let lists = Lists::read()?;
+    let mut wanted = Vec::new();
+    for key in keys {
+        wanted.push(distribution(key)?);
+    }
     let had = |one: &&Distribution| {
         suite::fetch(one).inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
     };
-    let ready: Vec<_> = wanted.iter().copied().filter(had).collect();
-    let parts = suite::parts(&ready, &lists, filter, everywhere, jobs)?;
-    let narrowed = suite::narrowed(&ready, &lists, &parts);
-    let planned: Vec<&str> = parts.iter().map(|part| part.key).collect();
-    let outcomes = turns::run(parts, jobs, silence)?;
-    for one in wanted.iter().filter(|one| planned.contains(&one.key) || !ready.contains(one)) {
-        let without = Outcome::without_turn(if ready.contains(one) { Verdict::NotRun } else { Verdict::Skipped });
-        println!("{:16} {}", one.key, outcomes.get(one.key).unwrap_or(&without));
-    }
+    let (ready, skipped): (Vec<&'static Distribution>, Vec<_>) = wanted.into_iter().partition(had);
+    skipped.iter().for_each(|one| println!("{:16} skipped", one.key));
+    anyhow::ensure!(!ready.is_empty(), "no search database could be had");
+    let queue = Mutex::new(Queue::of(&ready, &lists, plan.filter, everywhere)?);
+    let outcomes = turns::run(plan, &queue, || {
+        let dir = new_folder(None)?;
+        let owner = Owner::take(&dir)?;
+        Ok((dir, owner))
+    });
+    outcomes.iter().for_each(|(key, outcome)| println!("{key:16} {outcome}"));
+    let narrowed = turns::narrowed(&outcomes, lists.product.iter().chain(&lists.any));
     turns::left_out(&outcomes).iter().chain(&narrowed).for_each(|one| println!("note: {one}"));
-    anyhow::ensure!(!planned.is_empty(), "no search database could be had");
-    let passed = planned.iter().all(|key| outcomes.get(key).is_some_and(|one| one.verdict == Verdict::Passed));
-    let count: usize = outcomes.values().map(|one| one.passed).sum();
+    anyhow::ensure!(!wait::is_cancelled(), "interrupted");
+    let passed = outcomes.values().all(|one| one.failed.is_empty());
+    let count: usize = outcomes.values().map(|one| one.tests[0]).sum();
     anyhow::ensure!(!passed || count > 0, "no test was run: none matches the filter");
     Ok(u8::from(!passed))
 }
@@ -166,11 +174,9 @@ fn run_in(dir: &Path, search: &str, settings: &Settings, command: &[String]) -> 
 
 fn run_command(host: &Host, command: &[String]) -> Result<ExitStatus> {
     let (program, arguments) = command.split_first().context("no command")?;
-    // The command may be cargo or a shell, which want their own home; XDG_CONFIG_HOME and XDG_RUNTIME_DIR lead to the manager.
-    let env = host.env().into_iter().filter(|(name, _)| name != "HOME");
     let mut child = Command::new(program)
         .args(arguments)
-        .envs(env)
+        .envs(host.command_env())
         .env_remove("DBUS_SESSION_BUS_ADDRESS")
         .spawn()
         .with_context(|| format!("cannot run {program}"))?;

@@ -94,20 +94,6 @@ impl Authority {
         self.openssl(&format!("ca -batch -notext -config ca.cnf -in {name}.csr -out {as_name}.pem -enddate {end}"))
     }
 
-    /// Revokes a certificate of that name, and gives the list that says so; without a name, a list that says nothing.
-    pub fn revoked(&self, name: Option<&str>) -> Result<PathBuf> {
-        let config = "[ca]\ndefault_ca = here\n[here]\ndatabase = revoked.txt\ncertificate = ca.pem\nprivate_key = ca.key\ncrlnumber = number\ndefault_md = sha256\n";
-        fs::write(self.file("revoked.cnf"), config)?;
-        fs::write(self.file("number"), "01\n")?;
-        fs::write(self.file("revoked.txt"), "")?;
-        if let Some(name) = name {
-            self.openssl(&format!("ca -config revoked.cnf -revoke {name}.pem"))?;
-        }
-        let list = format!("{}.crl", name.unwrap_or("none"));
-        self.openssl(&format!("ca -config revoked.cnf -gencrl -crldays 2 -out {list}"))?;
-        Ok(self.file(&list))
-    }
-
     /// Runs `openssl` in its folder, with arguments that hold no space.
     pub fn openssl(&self, arguments: &str) -> Result<()> {
         os::run(Command::new("openssl").current_dir(self.dir.path()).args(arguments.split(' '))).map(drop)

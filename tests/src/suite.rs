@@ -1,6 +1,5 @@
-//! Which tests run on which search database; [`crate::turns`] runs them.
+//! Which tests run with which search database, and in which order hosts take them; [`crate::turns`] runs them.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -8,31 +7,22 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::filter::Filter;
-use crate::search::{Distribution, Product};
+use crate::search::Distribution;
 use crate::{download, java, os};
 
-/// A test target, and about how many seconds it takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// Its name.
-    pub name: String,
-    /// Only to share the targets out: nothing depends on it being right.
-    pub seconds: u64,
-}
-
-/// The targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them.
+/// The targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them: the longest of each first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lists {
     /// Those that have to be seen on each database.
-    pub search: Vec<Target>,
-    /// Those that have to be seen on each product: on one database of each, and on all with `--everywhere`.
-    pub product: Vec<Target>,
-    /// Those that are seen on one database, and on all with `--everywhere`.
-    pub any: Vec<Target>,
+    pub search: Vec<String>,
+    /// Those that have to be seen on each product: on one database of each, and with `--all` on each database.
+    pub product: Vec<String>,
+    /// Those that are seen on one database, and with `--all` on each.
+    pub any: Vec<String>,
     /// Those to which the search database is all one: on any, once. Those of other packages are among them.
-    pub once: Vec<Target>,
-    /// About how many seconds the targets take with `--deep` that take much longer then.
-    pub deep: BTreeMap<String, u64>,
+    pub once: Vec<String>,
+    /// Those that take the longest with `--deep`.
+    pub deep: Vec<String>,
 }
 
 impl Lists {
@@ -57,156 +47,134 @@ impl Lists {
         Self::of(lists, &ours, &others)
     }
 
-    /// As long as they take with `--deep`.
-    #[must_use]
-    pub fn deep(mut self) -> Self {
-        for target in [&mut self.search, &mut self.product, &mut self.any, &mut self.once].into_iter().flatten() {
-            target.seconds = self.deep.get(&target.name).copied().unwrap_or(target.seconds);
-        }
-        self
-    }
-
     fn of(lists: &Value, ours: &[&str], others: &[&str]) -> Result<Self> {
-        let list = |name: &str| -> Vec<Target> {
-            let all = lists[name].as_object().into_iter().flatten();
-            all.map(|(name, seconds)| Target { name: name.clone(), seconds: seconds.as_u64().unwrap_or_default() }).collect()
+        let list = |name: &str| -> Vec<String> {
+            lists[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        let deep = list("deep").into_iter().map(|one| (one.name, one.seconds)).collect();
-        let mut this = Self { search: list("search"), product: list("product"), any: list("any"), once: list("once"), deep };
+        let mut this =
+            Self { search: list("search"), product: list("product"), any: list("any"), once: list("once"), deep: list("deep") };
         for test in ours {
-            let count = this.all().filter(|one| one.name == *test).count();
+            let count = this.all().filter(|one| one == test).count();
             ensure!(
                 count == 1,
                 "the target {test} of tests/Cargo.toml stands in {count} lists of [package.metadata.targets], not in one"
             );
         }
         // They need no host at all.
-        this.once.extend(others.iter().map(|&name| Target { name: name.to_owned(), seconds: 0 }));
+        this.once.extend(others.iter().map(|&name| name.to_owned()));
         Ok(this)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Target> {
+    fn all(&self) -> impl Iterator<Item = &String> {
         [&self.search, &self.product, &self.any, &self.once].into_iter().flatten()
     }
 }
 
-/// What is run in one host.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Part {
-    /// Its search database.
-    pub key: &'static str,
-    /// The targets.
-    pub targets: Vec<Target>,
-    /// Whether the unit tests of all packages go with them.
-    pub with_units: bool,
-    /// Whether the sample service's own check goes first.
-    pub with_check: bool,
-    /// Whether it runs what takes long too: the tests that are `#[ignore]`, and all of [`crate::rounds`].
-    pub deep: bool,
-    words: Vec<String>,
+/// What a host runs before it takes the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// A test target.
+    Target(String),
+    /// The unit tests of all packages.
+    Units,
+    /// The sample service's own check.
+    Check,
 }
 
-impl Part {
-    /// The arguments of `cargo test`.
-    pub fn arguments(&self) -> Vec<String> {
-        let units = self.with_units.then_some(["--lib", "--bins"]).into_iter().flatten();
-        let targets = self.targets.iter().flat_map(|one| ["--test", &one.name]);
-        let all = ["--workspace", "--no-fail-fast"].into_iter().chain(units).chain(targets);
-        all.map(str::to_owned).chain(self.words.iter().cloned()).collect()
+impl Work {
+    /// Its name in what is printed.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Target(name) => name,
+            Self::Units => "unit tests",
+            Self::Check => "service/check",
+        }
     }
 
-    fn runs(&self, target: &Target) -> bool {
-        self.targets.contains(target)
-    }
-
-    fn seconds(&self) -> u64 {
-        self.targets.iter().map(|one| one.seconds).sum()
+    /// The command that runs it.
+    pub fn command(&self, filter: &Filter) -> Vec<String> {
+        let picked = match self {
+            Self::Check => return vec!["tests/service/check".to_owned()],
+            Self::Units => vec!["--lib", "--bins"],
+            Self::Target(name) => vec!["--test", name],
+        };
+        let all = ["cargo", "test", "--workspace", "--no-fail-fast"].into_iter().chain(picked);
+        all.map(str::to_owned).chain(filter.arguments()).collect()
     }
 }
 
-/// What is run with each of them: what has to be seen on each database with each; what has to be seen on each product with one of
-/// its databases, other things with one of all (or with each, where it is to be `everywhere`), and all else once: there where it is done the soonest, with so
-/// many at a time. Of all that, what the filter wants.
-///
-/// # Errors
-/// The filter names a target that is not there.
-pub fn parts(all: &[&'static Distribution], lists: &Lists, filter: &Filter, everywhere: bool, jobs: usize) -> Result<Vec<Part>> {
-    for name in &filter.targets {
-        ensure!(lists.all().any(|one| one.name == *name), "there is no test target {name}; tests/Cargo.toml names them");
-    }
-    // The longest first, or it would come last to a host that has enough to do by then.
-    let wanted = |list: &[Target]| -> Vec<Target> {
-        let mut wanted: Vec<Target> = list.iter().filter(|one| filter.wants(&one.name)).cloned().collect();
-        wanted.sort_by_key(|one| Reverse(one.seconds));
-        wanted
-    };
-    let begun = |one: &&'static Distribution| Part {
-        key: one.key,
-        targets: wanted(&lists.search),
-        deep: filter.deep,
-        words: filter.arguments(),
-        ..Part::default()
-    };
-    let mut parts: Vec<Part> = all.iter().map(begun).collect();
-    let (everywhere, once): (Vec<Target>, Vec<Target>) = if everywhere {
-        (wanted(&[&lists.product[..], &lists.any[..]].concat()), wanted(&lists.once))
-    } else {
-        (Vec::new(), wanted(&[&lists.any[..], &lists.once[..]].concat()))
-    };
-    for target in &everywhere {
-        parts.iter_mut().for_each(|part| part.targets.push(target.clone()));
-    }
-    for target in wanted(&lists.product).into_iter().filter(|target| !everywhere.contains(target)) {
-        for product in products(all) {
-            let of_it = all.iter().map(|one| one.product == product).collect::<Vec<_>>();
-            if let Some(idle) = idle(&mut parts, jobs, |at| of_it.get(at) == Some(&true)) {
-                idle.targets.push(target.clone());
+/// What is left to be run, each with the search databases of which one is to run it.
+#[derive(Debug, Default)]
+pub struct Queue {
+    left: Vec<(Work, Vec<&'static str>)>,
+    /// How many hosts each database has.
+    hosts: BTreeMap<&'static str, usize>,
+}
+
+impl Queue {
+    /// What the filter wants of all that is run with these: on each database, on each product, or (unless it is `everywhere`) on
+    /// one.
+    ///
+    /// # Errors
+    /// The filter names a target that is not there.
+    pub fn of(databases: &[&'static Distribution], lists: &Lists, filter: &Filter, everywhere: bool) -> Result<Self> {
+        for name in &filter.targets {
+            ensure!(lists.all().any(|one| one == name), "there is no test target {name}; tests/Cargo.toml names them");
+        }
+        let all: Vec<&'static str> = databases.iter().map(|one| one.key).collect();
+        let each: Vec<Vec<&'static str>> = all.iter().map(|key| vec![*key]).collect();
+        let mut of_products: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
+        databases.iter().for_each(|one| of_products.entry(one.product.to_string()).or_default().push(one.key));
+        let of_products: Vec<_> = of_products.into_values().collect();
+        let one = vec![all.clone()];
+        let mut left = Vec::new();
+        if filter.targets.is_empty() {
+            left.push((Work::Units, all.clone()));
+        }
+        if filter.is_empty() {
+            left.push((Work::Check, all.clone()));
+        }
+        let groups = [
+            (&lists.search, &each),
+            (&lists.product, if everywhere { &each } else { &of_products }),
+            (&lists.any, if everywhere { &each } else { &one }),
+            (&lists.once, &one),
+        ];
+        for (targets, keys) in groups {
+            for target in targets.iter().filter(|target| filter.wants(target)) {
+                left.extend(keys.iter().map(|keys| (Work::Target(target.clone()), keys.clone())));
             }
         }
-    }
-    for target in once {
-        if let Some(idle) = idle(&mut parts, jobs, |_| true) {
-            idle.targets.push(target);
+        if filter.deep {
+            left.sort_by_key(|(work, _)| !lists.deep.iter().any(|one| one == work.name()));
         }
+        Ok(Self { left, hosts: all.into_iter().map(|key| (key, 0)).collect() })
     }
-    if let Some(idle) = idle(&mut parts, jobs, |_| true) {
-        idle.with_units = filter.targets.is_empty();
-        idle.with_check = filter.is_empty();
-    }
-    parts.retain(|part| part.with_units || !part.targets.is_empty());
-    Ok(parts)
-}
 
-fn products(all: &[&'static Distribution]) -> Vec<Product> {
-    let mut products: Vec<Product> = Vec::new();
-    for one in all {
-        if !products.contains(&one.product) {
-            products.push(one.product);
-        }
+    /// The database of the next host: of those that something is left for the one with the fewest hosts.
+    pub fn host(&mut self) -> Option<&'static str> {
+        let wanted = |key: &str| self.left.iter().any(|(_, keys)| keys.contains(&key));
+        let (&key, _) = self.hosts.iter().filter(|(key, _)| wanted(key)).min_by_key(|(_, hosts)| **hosts)?;
+        self.hosts.entry(key).and_modify(|hosts| *hosts += 1);
+        Some(key)
     }
-    products
-}
 
-/// The one, of those that may, whose turns are over the soonest: with four at a time the first and the fifth take turns.
-fn idle(parts: &mut [Part], jobs: usize, may: impl Fn(usize) -> bool) -> Option<&mut Part> {
-    let jobs = jobs.max(1);
-    let turns = |at: usize| parts.iter().skip(at % jobs).step_by(jobs).map(Part::seconds).sum::<u64>();
-    let at = (0..parts.len()).filter(|&at| may(at)).min_by_key(|&at| (turns(at), parts.get(at).map(Part::seconds)))?;
-    parts.get_mut(at)
-}
-
-/// Of those, the targets that depend on the search database and do not run on each, and where they do.
-pub fn narrowed(all: &[&'static Distribution], lists: &Lists, parts: &[Part]) -> Option<String> {
-    let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
-    for target in lists.product.iter().chain(&lists.any) {
-        let places: Vec<&str> = parts.iter().filter(|part| part.runs(target)).map(|part| part.key).collect();
-        if (1..all.len()).contains(&places.len()) {
-            narrow.entry(places).or_default().push(&target.name);
-        }
+    /// What that host runs next: first what no other database may. What others may run too waits until each database whose own
+    /// work is left has a host.
+    pub fn next(&mut self, key: &str) -> Option<Work> {
+        let is_own = |keys: &[&str], of: &str| keys == [of];
+        let waits = self.hosts.iter().any(|(other, hosts)| *hosts == 0 && self.left.iter().any(|(_, keys)| is_own(keys, other)));
+        let own = self.left.iter().position(|(_, keys)| is_own(keys, key));
+        let any = || self.left.iter().position(|(_, keys)| keys.contains(&key)).filter(|_| !waits);
+        Some(self.left.remove(own.or_else(any)?).0)
     }
-    let told: Vec<String> =
-        narrow.iter().map(|(places, targets)| format!("{} only on {}", targets.join(", "), places.join(", "))).collect();
-    (!told.is_empty()).then(|| told.join("; "))
+
+    /// Nothing more runs on a database whose host does not start; gives what no other may run.
+    pub fn give_up(&mut self, key: &str) -> Vec<Work> {
+        self.hosts.remove(key);
+        self.left.iter_mut().for_each(|(_, keys)| keys.retain(|other| *other != key));
+        self.left.extract_if(.., |(_, keys)| keys.is_empty()).map(|(work, _)| work).collect()
+    }
 }
 
 /// Puts a search database and its Java into the cache.
@@ -225,87 +193,80 @@ mod tests {
     use super::*;
     use crate::search::distribution;
 
-    fn lists() -> Lists {
-        let lists = json!({"search": {"snap": 5, "swap": 5}, "product": {"upgrade": 20}, "any": {"pg": 9}, "once": {"unit": 1, "page": 6}});
-        Lists::of(&lists, &["snap", "swap", "upgrade", "unit", "page", "pg"], &["laws"]).unwrap()
-    }
-
-    fn planned(keys: &[&str], filter: &str, everywhere: bool) -> Result<Vec<Part>> {
+    fn queue(keys: &[&str], filter: &str, everywhere: bool) -> Result<Queue> {
+        let lists = json!({"search": ["swap"], "product": ["snap"], "any": ["rate"], "once": ["pg", "page"], "deep": ["page"]});
+        let lists = Lists::of(&lists, &["snap", "swap", "rate", "pg", "page"], &["laws"]).unwrap();
         let all: Vec<_> = keys.iter().map(|key| distribution(key).unwrap()).collect();
-        let filter: Vec<String> = filter.split_whitespace().map(str::to_owned).collect();
-        parts(&all, &lists(), &Filter::of(&filter)?, everywhere, 4)
+        let words: Vec<String> = filter.split_whitespace().map(str::to_owned).collect();
+        Queue::of(&all, &lists, &Filter::of(&words)?, everywhere)
     }
 
-    fn told(keys: &[&str], filter: &str, everywhere: bool) -> Vec<String> {
-        let short = |part: Part| {
-            let arguments = part.arguments().join(" ").replace("--test ", "").replace("--workspace --no-fail-fast ", "");
-            format!("{}: {arguments}", part.key)
-        };
-        planned(keys, filter, everywhere).unwrap().into_iter().map(short).collect()
+    /// What so many hosts run that take turns.
+    fn told(mut queue: Queue, hosts: usize) -> Vec<String> {
+        let mut told = Vec::new();
+        let mut keys: Vec<_> = (0..hosts).filter_map(|_| queue.host()).collect();
+        while !keys.is_empty() {
+            for key in std::mem::take(&mut keys) {
+                match queue.next(key) {
+                    Some(work) => {
+                        told.push(format!("{key} {}", work.name()));
+                        keys.push(key);
+                    }
+                    None => keys.extend(queue.host()),
+                }
+            }
+        }
+        assert_eq!(queue.left, []);
+        told
     }
 
     #[test]
-    fn each_runs_what_concerns_it_and_who_has_the_least_to_do_what_concerns_none() {
-        let four = ["opensearch-2", "opensearch-3", "elasticsearch-8", "elasticsearch-9"];
+    fn each_database_runs_its_own_and_whoever_is_free_the_rest() {
+        let (os2, os3, es8) = ("opensearch-2", "opensearch-3", "elasticsearch-8");
         assert_eq!(
-            told(&four, "", false),
+            told(queue(&[os2, es8], "", false).unwrap(), 2),
             [
-                "opensearch-2: snap swap upgrade",
-                "opensearch-3: snap swap pg",
-                "elasticsearch-8: snap swap upgrade",
-                "elasticsearch-9: --lib --bins snap swap page unit laws",
+                "elasticsearch-8 swap",
+                "opensearch-2 swap",
+                "elasticsearch-8 snap",
+                "opensearch-2 snap",
+                "elasticsearch-8 unit tests",
+                "opensearch-2 service/check",
+                "elasticsearch-8 rate",
+                "opensearch-2 pg",
+                "elasticsearch-8 page",
+                "opensearch-2 laws",
             ]
         );
-        assert_eq!(told(&four[..2], "", true)[1], "opensearch-3: --lib --bins snap swap upgrade pg unit laws");
-        assert_eq!(told(&four[..1], "", false), ["opensearch-2: --lib --bins snap swap upgrade pg page unit laws"]);
-        let checks = |filter| planned(&four, filter, false).unwrap().iter().filter(|part| part.with_check).count();
-        assert_eq!((checks(""), checks("a_node"), checks("--test snap")), (1, 0, 0));
+        // Another database of the product has to be seen before the rest is shared out.
+        let three = told(queue(&[os2, os3, es8], "--test swap --test pg", false).unwrap(), 1);
+        assert_eq!(three, ["elasticsearch-8 swap", "opensearch-2 swap", "opensearch-3 swap", "opensearch-3 pg"]);
+        let everywhere = told(queue(&[os2, os3], "--test snap --test rate --test pg", true).unwrap(), 2);
+        assert_eq!(everywhere.iter().filter(|one| one.ends_with(" snap") || one.ends_with(" rate")).count(), 4, "{everywhere:?}");
+        // A second host of a database helps it.
+        assert_eq!(told(queue(&[os2], "--test pg --test page", false).unwrap(), 2).len(), 2);
     }
 
     #[test]
-    fn those_that_take_turns_have_together_as_much_to_do_as_one_that_does_not() {
-        let all = ["opensearch-2", "opensearch-3", "opensearch-1"].map(|key| distribution(key).unwrap());
-        let filter = Filter::of(&[]).unwrap();
-        let seconds = |jobs| parts(&all, &lists(), &filter, false, jobs).unwrap().iter().map(Part::seconds).collect::<Vec<_>>();
-        assert_eq!(seconds(3), [30, 19, 17]);
-        // The first and the third take turns.
-        assert_eq!(seconds(2), [19, 31, 16]);
+    fn a_filter_leaves_what_it_names() {
+        let filter = Filter::of(&["a_node".to_owned(), "--".to_owned(), "--nocapture".to_owned()]).unwrap();
+        let command = Work::Target("snap".to_owned()).command(&filter).join(" ");
+        assert_eq!(command, "cargo test --workspace --no-fail-fast --test snap a_node -- --nocapture");
+        assert_eq!(told(queue(&["opensearch-2"], "--test laws", false).unwrap(), 4), ["opensearch-2 laws"]);
+        assert!(told(queue(&["opensearch-2"], "a_node", false).unwrap(), 1).contains(&"opensearch-2 unit tests".to_owned()));
+        assert!(queue(&["opensearch-2"], "--test dance", false).is_err());
     }
 
     #[test]
-    fn a_filter_leaves_of_each_what_it_names() {
-        let two = ["opensearch-2", "elasticsearch-8"];
-        assert_eq!(
-            told(&two, "--test snap a_node -- --nocapture", false),
-            ["opensearch-2: snap a_node -- --nocapture", "elasticsearch-8: snap a_node -- --nocapture"]
-        );
-        for one in ["unit", "laws"] {
-            assert_eq!(told(&two, &format!("--test {one}"), false), [format!("opensearch-2: {one}")]);
-        }
-        assert!(told(&two, "a_node", false).iter().all(|part| part.ends_with(" a_node")));
-        assert!(planned(&two, "--test dance", false).is_err());
-    }
-
-    #[test]
-    fn what_ran_on_one_of_each_product_only_is_said() {
-        let keys = ["opensearch-2", "opensearch-3", "elasticsearch-8"];
-        let all = keys.map(|key| distribution(key).unwrap());
-        let said = |filter, everywhere| narrowed(&all, &lists(), &planned(&keys, filter, everywhere).unwrap());
-        assert_eq!(said("", false).unwrap(), "upgrade only on opensearch-2, elasticsearch-8; pg only on opensearch-3");
-        assert_eq!((said("", true), said("--test snap", false)), (None, None));
-    }
-
-    #[test]
-    fn a_deep_run_shares_out_by_its_own_times() {
-        let lists = json!({"once": {"a": 1, "b": 2}, "deep": {"a": 900}});
-        let seconds = |lists: Lists| lists.once.iter().map(|one| one.seconds).collect::<Vec<_>>();
-        let lists = Lists::of(&lists, &["a", "b"], &[]).unwrap();
-        assert_eq!((seconds(lists.clone()), seconds(lists.deep())), (vec![1, 2], vec![900, 2]));
+    fn what_only_a_database_runs_whose_host_does_not_start_is_given_up() {
+        let mut queue = queue(&["opensearch-2", "elasticsearch-8"], "--test swap --test pg", false).unwrap();
+        assert_eq!(queue.give_up("opensearch-2"), [Work::Target("swap".to_owned())]);
+        assert_eq!(told(queue, 2), ["elasticsearch-8 swap", "elasticsearch-8 pg"]);
     }
 
     #[test]
     fn a_target_stands_in_one_list() {
-        let lists = json!({"once": {"a": 1}, "search": {"b": 1, "c": 1}, "product": {"c": 1}});
+        let lists = json!({"once": ["a"], "search": ["b", "c"], "product": ["c"]});
         assert!(Lists::of(&lists, &["a", "b"], &[]).is_ok());
         for wrong in ["c", "d"] {
             let error = Lists::of(&lists, &["a", wrong], &[]).unwrap_err().to_string();

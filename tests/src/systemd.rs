@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
@@ -121,7 +122,9 @@ impl Manager {
         os::folder(&systemd.home, 0o755, None)?;
         os::folder(&systemd.unit_dir, 0o755, None)?;
 
-        let group = Group::create(&format!("svc-testhost-{}", std::process::id()))?;
+        static MANAGERS: AtomicU32 = AtomicU32::new(0);
+        let name = format!("svc-testhost-{}-{}", std::process::id(), MANAGERS.fetch_add(1, Ordering::Relaxed));
+        let group = Group::create(&name)?;
         let log = dir.join("manager.log");
         let output = File::create(&log)?;
         let enter = "for door; do echo $$ >\"$door\" || exit; done; exec setpriv --pdeathsig TERM /lib/systemd/systemd --user";

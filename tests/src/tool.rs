@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, thread};
 
-pub use self::ran::Ran;
+pub use self::ran::{Ran, schema_file};
 pub use self::spawned::Spawned;
 use crate::{os, wait};
 

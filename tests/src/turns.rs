@@ -1,26 +1,30 @@
-//! The parts of a suite, several at a time, each in a host of its own, and what came of them.
+//! A suite's work, shared out among hosts, and what came of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{Read, Seek};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{env, fmt, thread};
+use std::{fmt, thread};
 
 use anyhow::{Context, Result};
 
-use crate::suite::Part;
+use crate::filter::Filter;
+use crate::host::{Host, Running};
+use crate::owner::Owner;
+use crate::search::Settings;
+use crate::suite::{Queue, Work};
 use crate::{DEEP, SKIPPED, children, wait};
 
 /// What a host takes: its servers, and those that its tests start.
 const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
 
 /// How many hosts at a time: as many as the memory that is free has room for, up to four, which keep two cores busy.
-pub fn jobs() -> usize {
+pub fn hosts() -> usize {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    jobs_with(available(&memory).unwrap_or_default())
+    hosts_with(available(&memory).unwrap_or_default())
 }
 
 fn available(meminfo: &str) -> Option<u64> {
@@ -28,73 +32,43 @@ fn available(meminfo: &str) -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
-fn jobs_with(memory: u64) -> usize {
+fn hosts_with(memory: u64) -> usize {
     usize::try_from(memory / MEMORY_OF_A_HOST).unwrap_or(4).clamp(1, 4)
 }
 
-/// How a search database's turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Everything that ran on it passed.
-    Passed,
-    /// Something did not, or the run was broken off.
-    Failed,
-    /// Nothing came of it for the longest time.
-    Hung,
-    /// The run was broken off before its turn.
-    NotRun,
-    /// It cannot be had.
-    Skipped,
-}
-
 /// What came of one search database.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
-    pub verdict: Verdict,
-    /// After how long.
-    pub time: Duration,
-    /// How many tests passed.
-    pub passed: usize,
-    /// How many did not.
-    pub failed: usize,
-    /// How many are `#[ignore]` and were not run.
-    pub ignored: usize,
-    /// What was not run: the tests that are `#[ignore]`, and what tests left out, as [`crate::skip`] has it; each once.
-    pub left_out: Vec<String>,
-    /// How many seconds each target took, in their order; those that took less than one are not there.
-    pub seconds: Vec<(String, u64)>,
+    /// The work that did not pass, and why where no test says so.
+    pub failed: Vec<String>,
+    /// How many tests passed, failed and were `#[ignore]`.
+    pub tests: [usize; 3],
+    /// What was not run: the tests that are `#[ignore]`, and what tests left out, as [`crate::skip`] has it.
+    pub left_out: BTreeSet<String>,
+    /// What ran on it.
+    pub ran: BTreeSet<String>,
 }
 
 impl Outcome {
-    /// Of a search database that had no turn.
-    pub fn without_turn(verdict: Verdict) -> Self {
-        Self { verdict, time: Duration::ZERO, passed: 0, failed: 0, ignored: 0, left_out: Vec::new(), seconds: Vec::new() }
-    }
-
-    fn of(verdict: Verdict, time: Duration, said: &str, noted: &str) -> Self {
-        let [passed, failed, ignored] = counts(said);
-        let mut left_out: Vec<String> = noted.lines().map(str::to_owned).chain(ignored_tests(said)).collect();
-        left_out.sort();
-        left_out.dedup();
-        Self { verdict, time, passed, failed, ignored, left_out, seconds: seconds(said) }
+    fn add(&mut self, said: &str, noted: &str) -> [usize; 3] {
+        let tests = counts(said);
+        self.tests.iter_mut().zip(tests).for_each(|(all, more)| *all += more);
+        self.left_out.extend(noted.lines().map(str::to_owned).chain(ignored_tests(said)));
+        tests
     }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, passed) = (self.time.as_secs(), self.passed);
-        match self.verdict {
-            Verdict::Passed => write!(out, "passed {seconds}s, {passed} tests")?,
-            Verdict::Failed => write!(out, "FAILED {seconds}s, {passed} tests passed, {} failed", self.failed)?,
-            Verdict::Hung => write!(out, "FAILED {seconds}s, stopped since nothing ended any more, {passed} tests passed")?,
-            Verdict::NotRun => out.write_str("not run")?,
-            Verdict::Skipped => out.write_str("skipped")?,
+        let [passed, failed, ignored] = self.tests;
+        match self.failed.as_slice() {
+            [] => write!(out, "passed, {passed} tests")?,
+            all => write!(out, "FAILED in {}: {passed} tests passed, {failed} failed", all.join(", "))?,
         }
-        if self.ignored > 0 {
-            write!(out, ", {} ignored", self.ignored)?;
+        if ignored > 0 {
+            write!(out, ", {ignored} ignored")?;
         }
-        let others = self.left_out.len().saturating_sub(self.ignored);
+        let others = self.left_out.len().saturating_sub(ignored);
         if others == 0 { Ok(()) } else { write!(out, ", {others} left out") }
     }
 }
@@ -117,82 +91,100 @@ fn ignored_tests(said: &str) -> impl Iterator<Item = String> {
     said.lines().filter_map(ignored).map(|one| format!("{one}, only with --deep"))
 }
 
-/// How long the test programs took, by what cargo and they say of it.
-fn seconds(said: &str) -> Vec<(String, u64)> {
-    let (mut name, mut all) = (None, Vec::new());
-    for line in said.lines() {
-        if let Some((_, program)) = line.trim_start().strip_prefix("Running ").and_then(|rest| rest.rsplit_once("/deps/")) {
-            name = program.rsplit_once('-').map(|(name, _)| name);
-        } else if let Some((_, time)) = line.strip_prefix("test result: ").and_then(|rest| rest.rsplit_once("finished in ")) {
-            let whole = time.split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or_default();
-            all.extend(name.take().filter(|_| whole > 0).map(|name| (name.to_owned(), whole)));
-        }
-    }
-    all
+/// How a suite is run.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// How many hosts at a time.
+    pub hosts: usize,
+    /// After how long in which no test and no tool has ended the work is stopped.
+    pub silence: Duration,
+    /// What of the tests is wanted.
+    pub filter: &'a Filter,
 }
 
-/// Runs the parts, at most `jobs` at a time, in their order; one that is silent for so long is stopped. What one says is kept until it ends, and
-/// then printed whole. A part that is not in the answer had no turn.
-///
-/// # Errors
-/// This program does not know where it is, to start itself again for each of them.
-pub fn run(parts: Vec<Part>, jobs: usize, silence: Duration) -> Result<BTreeMap<&'static str, Outcome>> {
-    // Asked for now: when cargo has built it anew, the old one has no place any more.
-    let program = env::current_exe()?;
-    let queue = Mutex::new(parts.into_iter());
-    let outcomes = Mutex::new(BTreeMap::new());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next().filter(|_| !wait::is_cancelled());
-    let work = || {
-        while let Some(part) = next() {
-            let begun = Instant::now();
-            eprintln!("\n== {}: begun", part.key);
-            let outcome = one(&program, &part, silence);
-            let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-            let (outcome, said) = outcome.unwrap_or_else(|error| {
-                (
-                    Outcome { time: begun.elapsed(), ..Outcome::without_turn(Verdict::Failed) },
-                    format!("svc-testhost: {error:#}\n"),
-                )
+/// Runs all of the queue, in so many hosts at a time, and prints what each piece of work said when it ends. `folder` gives a host
+/// its folder. Where it is broken off, work is left in the queue.
+pub fn run(
+    plan: &Plan<'_>,
+    queue: &Mutex<Queue>,
+    folder: impl Fn() -> Result<(PathBuf, Owner)> + Sync,
+) -> BTreeMap<&'static str, Outcome> {
+    let outcomes = Mutex::new(BTreeMap::<&'static str, Outcome>::new());
+    let next = || locked(queue).host().filter(|_| !wait::is_cancelled());
+    let one_host = || {
+        while let Some(key) = next() {
+            let worked = folder().and_then(|(dir, _owner)| {
+                let worked = in_host(plan, key, &dir, queue, &outcomes);
+                fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+                worked
             });
-            eprintln!("\n== {}\n{said}== {}: {outcome}", part.key, part.key);
-            let seconds: Vec<String> = outcome.seconds.iter().map(|(name, seconds)| format!("{name} {seconds}")).collect();
-            if !seconds.is_empty() {
-                eprintln!("   seconds: {}", seconds.join(", "));
+            if let Err(error) = worked {
+                eprintln!("\n== {key}: {error:#}");
+                let mut outcomes = locked(&outcomes);
+                let failed = &mut outcomes.entry(key).or_default().failed;
+                failed.push("its host".to_owned());
+                failed.extend(locked(queue).give_up(key).iter().map(|work| work.name().to_owned()));
             }
-            outcome.left_out.iter().for_each(|one| eprintln!("   left out: {one}"));
-            outcomes.insert(part.key, outcome);
         }
     };
-    thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
-    Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
+    thread::scope(|scope| (0..plan.hosts.max(1)).for_each(|_| drop(scope.spawn(one_host))));
+    outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One part, and all that it said.
-fn one(program: &Path, part: &Part, silence: Duration) -> Result<(Outcome, String)> {
-    let begun = Instant::now();
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn in_host(
+    plan: &Plan<'_>,
+    key: &'static str,
+    dir: &std::path::Path,
+    queue: &Mutex<Queue>,
+    outcomes: &Mutex<BTreeMap<&'static str, Outcome>>,
+) -> Result<()> {
+    let running = Running::start(dir, key, &Settings::default())?;
+    let next = || locked(queue).next(key).filter(|_| !wait::is_cancelled());
+    while let Some(work) = next() {
+        let begun = Instant::now();
+        let done = run_one(plan, running.host(), &work);
+        let mut outcomes = locked(outcomes);
+        let outcome = outcomes.entry(key).or_default();
+        let (verdict, said, noted) = done.unwrap_or_else(|error| (Some("not run"), format!("{error:#}\n"), String::new()));
+        let [passed, failed, _] = outcome.add(&said, &noted);
+        outcome.ran.insert(work.name().to_owned());
+        outcome.failed.extend(verdict.map(|why| format!("{} ({why})", work.name())));
+        let (verdict, seconds) = (verdict.unwrap_or("passed"), begun.elapsed().as_secs());
+        eprintln!(
+            "\n== {key}: {}\n{said}== {key}: {}: {verdict} after {seconds}s: {passed} tests passed, {failed} failed",
+            work.name(),
+            work.name()
+        );
+    }
+    running.stop()
+}
+
+/// Runs one piece of work: why it did not pass, what it said, and what it left out.
+fn run_one(plan: &Plan<'_>, host: &Host, work: &Work) -> Result<(Option<&'static str>, String, String)> {
     let mut said = tempfile::tempfile()?;
     let noted = tempfile::NamedTempFile::new()?;
+    let command = work.command(plan.filter);
+    let (program, arguments) = command.split_first().context("no command")?;
     let mut command = children::grouped(program);
-    command.args(["run", "--search", part.key, "--"]);
-    if part.with_check {
-        command.args(["bash", "-c", "tests/service/check >&2 && exec \"$@\"", "with-check"]);
-    }
-    command.args(["cargo", "test"]).args(part.arguments()).env(SKIPPED, noted.path());
-    if part.deep {
+    command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS").env(SKIPPED, noted.path());
+    if plan.filter.deep {
         command.env(DEEP, "1");
     }
     command.stdout(said.try_clone()?).stderr(said.try_clone()?).stdin(Stdio::null());
-    let mut child = command.spawn().context("cannot start a host")?;
+    let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
     // Its output grows when a test ends; when a tool ends, the other file is touched.
     let progress =
         || (said.metadata().map(|meta| meta.len()).ok(), fs::metadata(noted.path()).and_then(|meta| meta.modified()).ok());
-    let verdict = match children::while_it_goes_on(&mut child, silence, progress)? {
-        None => Verdict::Hung,
-        Some(status) if status.success() => Verdict::Passed,
-        Some(_) => Verdict::Failed,
+    let verdict = match children::while_it_goes_on(&mut child, plan.silence, progress)? {
+        None => Some("stopped, since nothing ended any more"),
+        Some(status) if status.success() => None,
+        Some(_) => Some("FAILED"),
     };
-    let text = whole(&mut said)?;
-    Ok((Outcome::of(verdict, begun.elapsed(), &text, &fs::read_to_string(noted.path())?), text))
+    Ok((verdict, whole(&mut said)?, fs::read_to_string(noted.path())?))
 }
 
 fn whole(file: &mut File) -> Result<String> {
@@ -211,6 +203,20 @@ pub fn left_out(outcomes: &BTreeMap<&'static str, Outcome>) -> Vec<String> {
     places.into_iter().map(|(one, keys)| format!("left out on {}: {one}", keys.join(", "))).collect()
 }
 
+/// Of those targets, the ones that did not run on each database, and where they did.
+pub fn narrowed<'a>(outcomes: &BTreeMap<&'static str, Outcome>, targets: impl Iterator<Item = &'a String>) -> Option<String> {
+    let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+    for target in targets {
+        let places: Vec<&str> = outcomes.iter().filter(|(_, one)| one.ran.contains(target)).map(|(key, _)| *key).collect();
+        if (1..outcomes.len()).contains(&places.len()) {
+            narrow.entry(places).or_default().push(target);
+        }
+    }
+    let told: Vec<String> =
+        narrow.iter().map(|(places, targets)| format!("{} only on {}", targets.join(", "), places.join(", "))).collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,22 +231,36 @@ mod tests {
     fn the_tests_of_all_programs_are_counted() {
         assert_eq!(counts(SAID), [42, 2, 1]);
         assert_eq!(counts("error: could not compile"), [0; 3]);
-        assert_eq!(seconds(SAID), [("snap".to_owned(), 9)]);
+    }
+
+    fn outcome(noted: &str, ran: &[&str]) -> Outcome {
+        let mut outcome = Outcome { ran: ran.iter().map(|&one| one.to_owned()).collect(), ..Outcome::default() };
+        outcome.add(SAID, noted);
+        outcome
     }
 
     #[test]
     fn what_is_left_out_is_said_once_with_all_its_places() {
-        let outcome = |noted| Outcome::of(Verdict::Passed, Duration::from_secs(7), SAID, noted);
-        let outcomes = BTreeMap::from([("a", outcome("x: why\nx: why\ny: so\n")), ("b", outcome("x: why\n"))]);
+        let outcomes = BTreeMap::from([("a", outcome("x: why\nx: why\ny: so\n", &[])), ("b", outcome("x: why\n", &[]))]);
         let deep = "left out on a, b: b::c: takes minutes, only with --deep";
         assert_eq!(left_out(&outcomes), [deep, "left out on a, b: x: why", "left out on a: y: so"]);
-        assert_eq!(outcomes["a"].to_string(), "passed 7s, 42 tests, 1 ignored, 2 left out");
+        assert_eq!(outcomes["a"].to_string(), "passed, 42 tests, 1 ignored, 2 left out");
+        let failed = Outcome { failed: vec!["snap (FAILED)".to_owned()], ..outcomes["b"].clone() };
+        assert_eq!(failed.to_string(), "FAILED in snap (FAILED): 42 tests passed, 2 failed, 1 ignored, 1 left out");
+    }
+
+    #[test]
+    fn what_ran_on_some_only_is_said() {
+        let outcomes = BTreeMap::from([("a", outcome("", &["swap", "snap"])), ("b", outcome("", &["swap"]))]);
+        let targets = ["swap", "snap", "pg"].map(str::to_owned);
+        assert_eq!(narrowed(&outcomes, targets.iter()), Some("snap only on a".to_owned()));
+        assert_eq!(narrowed(&outcomes, targets[..1].iter()), None);
     }
 
     #[test]
     fn as_many_hosts_as_the_memory_has_room_for() {
         assert_eq!(available("MemTotal: 3 kB\nMemAvailable:    1000 kB\n"), Some(1_024_000));
-        let gigabytes = [0, 4, 11, 16, 200].map(|one| jobs_with(one * 1_000_000_000));
+        let gigabytes = [0, 4, 11, 16, 200].map(|one| hosts_with(one * 1_000_000_000));
         assert_eq!(gigabytes, [1, 1, 2, 3, 4]);
     }
 }

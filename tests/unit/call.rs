@@ -28,10 +28,10 @@ fn a_unit_is_started_from_a_document_only_if_it_was_running_then() {
 
     let stopped = unit.tool("stop").run().ok().text();
     let dry = unit.tool("stop").arg("--dry-run").run().ok().text();
-    start_from(dry).run().fails(2, "from_dry_run").unchanged();
-    start_from(format!("{stopped}{stopped}")).run().fails(2, "from_several").unchanged();
+    start_from(dry).run().fails(2, "from_invalid").unchanged();
+    start_from(format!("{stopped}{stopped}")).run().fails(2, "from_invalid").unchanged();
     start_from(stopped[..stopped.len() / 2].to_owned()).run().fails(2, "from_damaged").unchanged();
-    start_from(String::new()).run().fails(2, "from_empty").unchanged();
+    start_from(String::new()).run().fails(2, "from_damaged").unchanged();
     let missing = tool(&unit.systemd, "status").arg("user:unit-test-nobody.service").run().text();
     let ran = start_from(missing).run().fails(2, "unit_not_found").unchanged();
     says(&ran, "unit-test-nobody");
@@ -73,11 +73,21 @@ fn the_unit_is_that_of_the_command_line_then_of_the_environment_then_the_product
     assert_eq!(of(status().env("SVC_NAME", "x").env("SVC_UNIT", "unit-test-env")), pair("unit-test-env.service"));
     assert_eq!(of(status().env("SVC_UNIT", "unit-test-env").arg("unit-test-arg.socket")), pair("unit-test-arg.socket"));
     assert_eq!(of(tool(&systemd, "status").env("SVC_UNIT", "user:unit-test-env")), pair("unit-test-env.service"));
-    for wrong in ["*", "a b", "svc@.service", "", "user:"] {
+    assert_eq!(of(status().arg("my.app")), pair("my.app.service"));
+    assert_eq!(of(status().arg("postgresql@15-main")), pair("postgresql@15-main.service"));
+    for wrong in ["*", "svc?.service", "[a]", "a b", "/dev/sda", "svc@.service", "svc@", "@x", "", "user:", "--all"] {
         assert_eq!(status().arg(wrong).run().status, 2, "{wrong}");
     }
-    for wrong in [["--ready-tcp", "nonsense"], ["--ready-url", "ftp://x"], ["--ready-url", "http://u:p@x/"], ["--settle", "soon"]]
-    {
-        assert_eq!(tool(&systemd, "start").args(wrong).run().status, 2, "{wrong:?}");
+    let [tcp, url] = ["--ready-tcp", "--ready-url"];
+    for wrong in [(tcp, "nonsense"), (tcp, ":80"), (tcp, "a:0"), (tcp, "a:99999"), ("--settle", "soon")].into_iter().chain([
+        (url, "ftp://x"),
+        (url, "/ready"),
+        (url, "http://u:p@x/"),
+    ]) {
+        assert_eq!(tool(&systemd, "start").args([wrong.0, wrong.1]).run().status, 2, "{wrong:?}");
+    }
+    for right in [(tcp, "[::1]:80"), (url, "https://svc.example")] {
+        let missing = tool(&systemd, "start").args([right.0, right.1]).arg("user:unit-test-nobody").run();
+        missing.fails(4, "unit_not_found");
     }
 }

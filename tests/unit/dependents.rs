@@ -22,6 +22,23 @@ fn a_unit_that_was_not_started_because_another_failed_says_so() {
 }
 
 #[test]
+fn a_failed_unit_that_was_not_started_again_because_another_failed_may_have_changed_that_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    fs::write(&there, "").unwrap();
+    let test = format!("Type=oneshot\nRemainAfterExit=yes\nExecStart=/usr/bin/test -e {}", there.display());
+    let other = Own::new("required-then", &test);
+    let unit = Own::with("failed-then", &format!("Requires={0}\nAfter={0}", other.name), SIMPLE);
+    unit.start().run().ok();
+    unit.systemctl(&["kill", "--signal=KILL"]);
+    unit.waits_in("failed");
+    other.systemctl(&["stop"]);
+    fs::remove_file(there).unwrap();
+    let ran = unit.start().run().fails(1, "unit_not_started");
+    assert_eq!((ran.doc()["changed"].clone(), after(&ran, "active_state")), (Value::Null, &json!("failed")), "{ran}");
+}
+
+#[test]
 fn a_unit_that_waits_for_another_is_not_at_rest_and_its_start_is_cancelled_by_a_stop() {
     let other = Own::new("first", "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120");
     let unit = Own::with("second", &format!("After={}", other.name), SIMPLE);

@@ -8,12 +8,12 @@ use svc_tests::tool::Tool;
 
 use crate::own::{after, manager, tool};
 
-/// What a system manager says to a user without rights cannot be had from a user manager: this stands in for systemctl. It
-/// shows a unit in the state that the real one shows, and refuses to act in the words of systemd 252.
+/// The refusal that a system manager gives a user without rights cannot be had from a user manager: this stands in for systemctl.
+/// It shows a unit as the real one does, and fails as that of systemd 252 with polkit; its text is for people and decides nothing.
 const WITHOUT_RIGHTS: &str = r#"#!/bin/sh
 case "$*" in
 *show*) printf 'LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nMainPID=7\nInvocationID=a\n' ;;
-*) echo 'Failed to stop svc.service: Interactive authentication required.' >&2; exit 1 ;;
+*) echo 'Echec : il faut une authentification.' >&2; exit 1 ;;
 esac
 "#;
 
@@ -40,10 +40,13 @@ fn a_user_without_rights_is_told_the_sudo_line() {
     let folder = tempfile::tempdir().unwrap();
     let fake = folder.path().join("systemctl");
     fs::write(&fake, WITHOUT_RIGHTS).unwrap();
-    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+    for path in [folder.path(), &fake] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let user = os::system_user("svc-unit-test").unwrap();
     for step in ["stop", "restart"] {
         let tool = Tool::new("svc-unit").arg(step).env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));
-        let ran = tool.run().refused("no_rights");
+        let ran = tool.as_user(&user.name).run().refused("no_rights").unchanged();
         assert_eq!(ran.doc()["error"]["hint"], format!("sudo svc-unit {step} svc.service"));
         assert_eq!(after(&ran, "active_state"), "active");
     }
@@ -69,7 +72,7 @@ fn a_manager_that_falls_silent_on_dependents_ends_the_stop_before_it_begins() {
 
 /// The same stand-in with a journal beside it, as only a system manager has one.
 #[test]
-fn a_failed_start_carries_the_last_lines_of_the_journal() {
+fn a_failed_start_carries_the_last_lines_of_the_journal_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let script = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -80,10 +83,12 @@ fn a_failed_start_carries_the_last_lines_of_the_journal() {
         "systemctl",
         "#!/bin/sh\nprintf 'LoadState=loaded\\nActiveState=failed\\nResult=exit-code\\nExecMainCode=1\\nExecMainStatus=1\\n'\n",
     );
-    script("journalctl", "#!/bin/sh\necho 'svc[7]: no route to the database'\necho \"$*\"\n");
+    let url = "postgres://svc:hunter2@db1/svc_db";
+    script("journalctl", &format!("#!/bin/sh\necho 'svc[7]: no route to {url}'\necho 'password=hunter2'\necho \"$*\"\n"));
     let tool = Tool::new("svc-unit").args(["start", "svc"]).env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));
     let ran = tool.run().fails(1, "unit_not_started");
     let journal = ran.result()["journal"].as_array().unwrap();
     assert!(journal[0].as_str().unwrap().contains("--unit svc.service"), "{ran}");
-    assert_eq!(journal[1], "svc[7]: no route to the database");
+    assert_eq!((journal.len(), journal[2].as_str()), (3, Some("svc[7]: no route to postgres://<redacted>@db1/svc_db")));
+    assert!(!ran.text().contains("hunter2"), "{ran}");
 }

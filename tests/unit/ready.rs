@@ -3,8 +3,10 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::thread;
 
+use svc_tests::secured::Authority;
 use svc_tests::{os, wait};
 
 use crate::own::{Looks, Own, SHORT, SIMPLE, after, says};
@@ -28,6 +30,27 @@ fn a_unit_is_ready_when_its_url_answers_well() {
     });
     unit.start().args(["--ready-url", url.as_str()]).run().ok().changed();
     server.join().unwrap();
+}
+
+#[test]
+fn a_url_whose_certificate_is_of_a_private_authority_is_trusted_where_that_authority_is_named() {
+    let unit = Own::new("ready-ca", SIMPLE);
+    let authority = Authority::new().unwrap();
+    authority.issue("server", "localhost", "IP:127.0.0.1").unwrap();
+    let port = os::free_ports(1).unwrap()[0].to_string();
+    let arguments = ["s_server", "-quiet", "-www", "-accept", &port, "-cert", "server.pem", "-key", "server.key"];
+    let mut server = Command::new("openssl");
+    server.args(arguments).current_dir(authority.file("")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = server.spawn().unwrap();
+    let url = format!("https://127.0.0.1:{port}/ready");
+    let wait = |trusted: &[&str]| unit.tool("wait").args(["--settle", "0", "--ready-url", &url]).args(trusted.iter().copied());
+    let ready_ca = authority.path("ca.pem");
+    unit.tool("start").args(["--ready-url", url.as_str(), "--ready-ca", &ready_ca, "--settle", "0"]).run().ok().changed();
+    let ran = wait(&["--timeout", "3s"]).run().fails(6, "not_ready");
+    says(&ran, "certificate");
+    wait(&["--ready-ca", &authority.path("server.key")]).run().fails(2, "certificate_missing").unchanged();
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::place::{Place, hint};
 
 #[test]
-fn a_supported_way_names_its_rule() {
+fn a_supported_upgrade_names_its_rule() {
     let place = Place::new();
     for (installed, to, rule) in [("1.4.2", "1.4.3", "patch"), ("1.4.2", "1.5.0", "next_minor"), ("1.4.2", "1.5.9", "next_minor")]
     {
@@ -19,7 +19,7 @@ fn a_supported_way_names_its_rule() {
 }
 
 #[test]
-fn an_unsupported_way_is_refused_with_what_to_do_instead() {
+fn an_unsupported_upgrade_is_refused_with_what_to_do_instead() {
     let place = Place::new();
     let last = ["--last-minor", "1.15"];
     let refused = |installed: &str, to: &str, code: &str, helps: &str| {
@@ -30,22 +30,22 @@ fn an_unsupported_way_is_refused_with_what_to_do_instead() {
     refused("1.15.5", "2.1.0", "path_unsupported", "2.0.Z");
     refused("1.15.5", "3.0.0", "path_unsupported", "2.0.Z");
     refused("1.14.2", "2.0.1", "path_unsupported", "1.15.Z");
-    refused("1.15.5", "1.15.5", "path_not_higher", "svc-rollback");
-    refused("2.0.1", "1.15.5", "path_not_higher", "svc-rollback");
-    refused("18446744073709551615.18446744073709551615.0", "18446744073709551615.0.0", "path_not_higher", "svc-rollback");
+    refused("1.15.5", "1.15.5", "path_unsupported", "svc-rollback");
+    refused("2.0.1", "1.15.5", "path_unsupported", "svc-rollback");
+    refused("18446744073709551615.18446744073709551615.0", "18446744073709551615.0.0", "path_unsupported", "svc-rollback");
     let ran = place.check("1.15.5", "2.1.0").args(last).run().refused("path_unsupported");
     assert!(!hint(&ran).contains("1.16"), "1.15 is the last, so there is no 1.16\n{ran}");
     refused("0.18446744073709551615.0", "18446744073709551615.5.0", "path_unsupported", "versions between");
 }
 
 #[test]
-fn a_way_to_the_next_major_is_undecided_while_nobody_says_which_minor_is_the_last() {
+fn an_upgrade_to_the_next_major_is_undecided_while_the_last_minor_is_not_known() {
     let place = Place::new();
-    let ran = place.check("1.15.5", "2.0.1").run().refused("path_undecided");
+    let ran = place.check("1.15.5", "2.0.1").run().refused("path_unsupported");
     assert!(hint(&ran).contains("--last-minor 1.Y") && hint(&ran).contains("SVC_RELEASES"), "{ran}");
-    place.check("1.15.5", "2.0.1").args(["--last-minor", "2.3"]).run().refused("path_undecided");
+    place.check("1.15.5", "2.0.1").args(["--last-minor", "2.3"]).run().refused("path_unsupported");
     // What is installed shows that the one named was not the last.
-    place.check("1.15.5", "2.0.1").args(["--last-minor", "1.14"]).run().refused("path_undecided");
+    place.check("1.15.5", "2.0.1").args(["--last-minor", "1.14"]).run().refused("path_unsupported");
     assert_eq!(place.check("1.15.5", "2.0.1").args(["--last-minor", "1.15.5"]).run().status, 2);
 }
 
@@ -56,10 +56,10 @@ fn the_last_minor_is_found_in_a_list_of_releases() {
     let with = |installed: &str| place.check(installed, "2.0.1").env("SVC_RELEASES", &list);
     assert_eq!(with("1.15.1").run().ok().result()["rule"], "next_major");
     with("1.14.2").run().refused("path_unsupported");
-    with("1.16.0").run().refused("path_undecided");
+    with("1.16.0").run().refused("path_unsupported");
     // The flag goes before the environment.
     with("1.16.0").args(["--last-minor", "1.16"]).run().ok();
-    with("1.15.5").arg("--releases").arg(place.file("empty", "")).run().refused("path_undecided");
+    with("1.15.5").arg("--releases").arg(place.file("empty", "")).run().refused("path_unsupported");
     with("1.15.5").arg("--releases").arg(place.file("bad", "1.15.5\nsvc 2\n")).run().fails(7, "releases_invalid");
     with("1.15.5").args(["--releases", "/nonexistent/releases"]).run().fails(4, "file_not_found");
 }
@@ -98,12 +98,12 @@ fn a_check_goes_on_from_an_installers_document_and_takes_the_installed_version_f
     place.tool("check").arg("--from").arg(&file).args(["--last-minor", "1.15"]).run().ok();
     // An installer that was refused leads nowhere, and says why.
     let bad = place.tool("installer").arg(place.installer("svc-two.run")).run().text();
-    place.tool("check").args(["--from", "-"]).stdin(bad).run().fails(2, "installer_name").unchanged();
+    place.tool("check").args(["--from", "-"]).stdin(bad).run().fails(2, "installer_invalid").unchanged();
     for (input, code) in [
-        (String::new(), "from_empty"),
+        (String::new(), "from_damaged"),
         (document[..document.len() / 2].to_owned(), "from_damaged"),
-        (format!("{document}{document}"), "from_several"),
-        (document.replace("svc-version.installer/1", "svc-version.installer/2"), "from_wrong_schema"),
+        (format!("{document}{document}"), "from_invalid"),
+        (document.replace("svc-version.installer/1", "svc-version.installer/2"), "from_invalid"),
         (document.replace("\"version\":\"2.0.1\"", "\"version\":\"two\""), "from_damaged"),
     ] {
         for step in ["check", "record"] {
@@ -114,7 +114,7 @@ fn a_check_goes_on_from_an_installers_document_and_takes_the_installed_version_f
 }
 
 #[test]
-fn a_list_of_releases_that_is_not_there_matters_only_on_the_way_to_another_major() {
+fn a_list_of_releases_that_is_not_there_matters_only_for_another_major() {
     let place = Place::new();
     let check = |installed: &str, to: &str| place.check(installed, to).args(["--releases", "/nonexistent/releases"]).run();
     for (installed, to) in [("1.4.2", "1.4.3"), ("1.4.2", "1.5.0"), ("0.1.0", "0.1.1")] {

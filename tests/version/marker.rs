@@ -47,17 +47,17 @@ fn a_marker_that_may_not_be_read_is_refused_and_not_taken_for_a_missing_one() {
     std::os::unix::fs::chown(state.path(), Some(user.uid.as_raw()), None).unwrap();
     let tool = |step: &str| place.tool(step).env("SVC_STATE_DIR", state.path()).as_user(&user.name);
     tool("current").run().refused("permission_denied");
-    tool("forget").run().refused("permission_denied");
+    tool("clear").run().refused("permission_denied");
     tool("record").arg("2.0.2").run().refused("permission_denied");
     // Readable, in a folder that the user may not write.
     fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o644)).unwrap();
-    tool("forget").run().refused("permission_denied");
+    tool("clear").run().refused("permission_denied");
     tool("record").args(["2.0.2", "--force"]).run().refused("permission_denied");
     assert_eq!(place.marker_says().as_deref(), Some("2.0.1"));
     // A state folder that cannot be used is no reason for a second one; a dry run needs none.
     let without = |step: &str| tool(step).env("SVC_STATE_DIR", "/proc/nothing");
-    without("forget").run().refused("state_dir_unusable");
-    without("forget").arg("--dry-run").run().ok().unchanged();
+    without("clear").run().refused("state_dir_unusable");
+    without("clear").arg("--dry-run").run().ok().unchanged();
 }
 
 #[test]

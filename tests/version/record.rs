@@ -1,4 +1,4 @@
-//! The marker forgotten and recorded.
+//! The marker cleared and recorded.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -10,42 +10,42 @@ use svc_tests::tool::Tool;
 use crate::place::Place;
 
 #[test]
-fn what_was_forgotten_is_recorded_again_to_the_letter_and_where_it_was() {
+fn what_was_cleared_is_recorded_again_to_the_letter_and_where_it_was() {
     let place = Place::saying("  1.15.5\r\n");
-    let forgotten = place.tool("forget").run().ok().changed();
-    assert_eq!(forgotten.result()["content"], "  1.15.5\r\n");
-    assert_eq!(forgotten.result()["version"], "1.15.5");
+    let cleared = place.tool("clear").run().ok().changed();
+    assert_eq!(cleared.result()["content"], "  1.15.5\r\n");
+    assert_eq!(cleared.result()["version"], "1.15.5");
     assert_eq!(place.marker_says(), None);
-    let again = place.tool("forget").run().ok().unchanged();
+    let again = place.tool("clear").run().ok().unchanged();
     assert_eq!((&again.result()["content"], &again.result()["plan"]), (&json!(null), &json!([])));
 
     // It says what was installed, too.
-    let way = place.tool("check").args(["--from", "-", "--to", "1.16.0"]).stdin(forgotten.text()).run().ok();
-    assert_eq!(way.result()["installed"], "1.15.5");
-    place.tool("check").args(["--from", "-"]).stdin(forgotten.text()).run().fails(2, "version_missing");
+    let checked = place.tool("check").args(["--from", "-", "--to", "1.16.0"]).stdin(cleared.text()).run().ok();
+    assert_eq!(checked.result()["installed"], "1.15.5");
+    place.tool("check").args(["--from", "-"]).stdin(cleared.text()).run().fails(2, "version_missing");
 
     // Nobody but the document says where.
     let elsewhere = Tool::new("svc-version").arg("record").env("SVC_STATE_DIR", place.path("state"));
-    let ran = elsewhere.args(["--from", "-"]).stdin(forgotten.text()).run().ok().changed();
+    let ran = elsewhere.args(["--from", "-"]).stdin(cleared.text()).run().ok().changed();
     assert_eq!(ran.result()["before"], json!(null));
     assert_eq!(place.marker_says().as_deref(), Some("  1.15.5\r\n"));
-    place.tool("record").args(["--from", "-"]).stdin(forgotten.text()).run().ok().unchanged();
+    place.tool("record").args(["--from", "-"]).stdin(cleared.text()).run().ok().unchanged();
     // A marker that was absent is nothing to record.
     place.tool("record").args(["--from", "-"]).stdin(again.text()).run().fails(2, "version_missing");
 }
 
 #[test]
-fn a_marker_that_a_failed_installer_spoilt_is_forgotten_all_the_same() {
+fn a_marker_that_a_failed_installer_damaged_is_cleared_all_the_same() {
     let place = Place::saying("half a ver");
-    let ran = place.tool("forget").run().ok().changed();
+    let ran = place.tool("clear").run().ok().changed();
     assert_eq!((&ran.result()["content"], &ran.result()["version"]), (&json!("half a ver"), &json!(null)));
     fs::write(place.marker(), b"1.15\xff\x00").unwrap();
-    let ran = place.tool("forget").run().ok().changed().warns("marker_not_text");
+    let ran = place.tool("clear").run().ok().changed().warns("marker_invalid");
     assert!(ran.result()["content"].as_str().unwrap().starts_with("1.15"));
     assert_eq!(place.marker_says(), None);
     // What is far too large to be a marker is something else, and stays.
     fs::write(place.marker(), "1".repeat(1_000_000)).unwrap();
-    place.tool("forget").run().fails(7, "file_too_large").unchanged();
+    place.tool("clear").run().fails(7, "file_too_large").unchanged();
     assert!(place.marker().exists());
 }
 
@@ -96,10 +96,10 @@ fn a_planted_link_in_the_markers_place_is_replaced_and_never_written_through() {
 fn a_dry_run_says_what_it_would_do_and_leaves_the_marker_alone() {
     let place = Place::saying("1.15.5\n");
     let marker = place.marker().display().to_string();
-    let ran = place.tool("forget").arg("--dry-run").run().ok().unchanged();
+    let ran = place.tool("clear").arg("--dry-run").run().ok().unchanged();
     assert_eq!(ran.doc()["dry_run"], true);
     assert_eq!(ran.result()["plan"], json!([{"kind": "file", "path": marker, "change": "remove"}]));
-    place.tool("record").args(["--from", "-"]).stdin(ran.text()).run().fails(2, "from_dry_run").unchanged();
+    place.tool("record").args(["--from", "-"]).stdin(ran.text()).run().fails(2, "from_invalid").unchanged();
     let ran = place.tool("record").args(["2.0.1", "--force", "--dry-run"]).run().ok().unchanged();
     assert_eq!(ran.result()["plan"], json!([{"kind": "file", "path": marker, "change": "write 2.0.1"}]));
     place.tool("record").args(["2.0.1", "--dry-run"]).run().refused("marker_exists");
@@ -114,8 +114,8 @@ fn a_marker_that_another_run_is_at_is_locked() {
     let lock = fs::read_dir(place.path("state/locks")).unwrap().next().unwrap().unwrap().path();
     let held = File::options().write(true).open(lock).unwrap();
     held.lock().unwrap();
-    place.tool("forget").run().fails(8, "locked").unchanged();
+    place.tool("clear").run().fails(8, "locked").unchanged();
     place.tool("record").args(["2.0.1", "--force"]).run().fails(8, "locked").unchanged();
     held.unlock().unwrap();
-    place.tool("forget").run().ok().changed();
+    place.tool("clear").run().ok().changed();
 }

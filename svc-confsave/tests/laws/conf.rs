@@ -28,7 +28,7 @@ pub fn file() -> impl Strategy<Value = Sample> {
     (lines(4), prop::collection::vec(section, 0..4), ends).prop_map(|(top, sections, (crlf, marked, unended))| {
         let mut all: Vec<Line> = top.into_iter().map(|text| of(text, None)).collect();
         for (name, lines) in sections {
-            all.push(Line { text: format!("[{name}]"), owner: Vec::new(), is_comment: true, in_flow: false, in_block: false });
+            all.push(Line::new(format!("[{name}]"), &[], true, false));
             all.extend(lines.into_iter().map(|text| of(text, Some(name))));
         }
         Sample::of(all, crlf, marked, unended)
@@ -38,6 +38,6 @@ pub fn file() -> impl Strategy<Value = Sample> {
 fn of(text: String, section: Option<&str>) -> Line {
     let is_comment = text.is_empty() || text.trim_start().starts_with(['#', ';']);
     let key = text.split(['=', ':']).next().unwrap_or_default().trim().to_owned();
-    let owner = if is_comment { Vec::new() } else { section.into_iter().map(str::to_owned).chain([key]).collect() };
-    Line { text, owner, is_comment, in_flow: false, in_block: false }
+    let owner: Vec<String> = if is_comment { Vec::new() } else { section.into_iter().map(str::to_owned).chain([key]).collect() };
+    Line::new(text, &owner, is_comment, false)
 }

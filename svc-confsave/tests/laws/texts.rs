@@ -4,10 +4,9 @@ use std::convert::Infallible;
 
 use proptest::prelude::*;
 use svc_confsave::Layout;
-use svc_confsave::merge::{Fate, Reason, three_way};
-use svc_confsave::text::{Format, Text};
+use svc_confsave::merge::{Outcome, Reason, three_way};
+use svc_confsave::text::{Format, Text, Written};
 use svc_confsave::tree::{Flat, Path, Tree};
-use svc_confsave::write::{Written, write};
 
 use crate::{cases, conf, yaml};
 
@@ -22,6 +21,12 @@ pub struct Line {
     pub in_flow: bool,
     /// Whether it is the last line of a block of text.
     pub in_block: bool,
+}
+
+impl Line {
+    pub fn new(text: impl Into<String>, owner: &[String], is_comment: bool, in_flow: bool) -> Self {
+        Self { text: text.into(), owner: owner.to_vec(), is_comment, in_flow, in_block: false }
+    }
 }
 
 /// A text that is made at random, and what its lines belong to.
@@ -50,10 +55,7 @@ impl Sample {
 
 fn carried(base: &Text, mine: &Text, new: &Text) -> Written {
     let merge = three_way(new.layout(), base.flat(), mine.flat(), new.flat());
-    match write(merge, mine, new, || Ok::<(), Infallible>(())) {
-        Ok(written) => written,
-        Err(never) => match never {},
-    }
+    new.write(merge, mine, || Ok::<(), Infallible>(())).unwrap_or_else(|never| match never {})
 }
 
 /// All laws that hold of any three files.
@@ -70,7 +72,7 @@ fn laws(layout: Layout, [base, mine, new]: [&Sample; 3]) -> Result<(), TestCaseE
     let again = Text::read(&written.text, layout).map_err(|fault| TestCaseError::fail(format!("{fault:?}\n{shown}")))?;
     prop_assert_eq!(again.format(), new_text.format(), "{}", shown);
     prop_assert_eq!(again.flat(), &written.values, "the text says just what was intended\n{}", shown);
-    let all = written.decisions.iter().all(|one| one.fate != Fate::NotCarried(Reason::NotWritable));
+    let all = written.decisions.iter().all(|one| one.reason != Some(Reason::NotWritable));
     if all {
         let wanted = three_way(layout, base_text.flat(), mine_text.flat(), new_text.flat()).result;
         prop_assert_eq!(&written.values, &wanted, "{}", shown);
@@ -89,7 +91,7 @@ fn all_is_carried(layout: Layout, base: &Sample, mine: &Sample) -> Result<(), Te
     let written = carried(&base_text, &mine_text, &base_text);
     let shown = format!("base:\n{}\nmine:\n{}\nwritten:\n{}", base.text, mine.text, written.text);
     prop_assert_eq!(&written.values, mine_text.flat(), "{}", shown);
-    prop_assert!(written.decisions.iter().all(|one| one.fate == Fate::Carried), "{}", shown);
+    prop_assert!(written.decisions.iter().all(|one| one.outcome == Outcome::Carried), "{}", shown);
     untouched_lines_stay(layout, base, base_text.flat(), &written, &shown)
 }
 

@@ -3,15 +3,15 @@
 use indexmap::IndexMap;
 use proptest::prelude::*;
 use svc_confsave::Layout;
-use svc_confsave::merge::{Choice, Fate, three_way, two_way};
-use svc_confsave::tree::{Flat, Paths, Tree, flatten};
+use svc_confsave::merge::{Outcome, three_way, two_way};
+use svc_confsave::tree::{Flat, Paths, Scalar, Tree, flatten};
 
 use crate::cases;
 
 fn leaf() -> impl Strategy<Value = Tree> {
     prop_oneof![
         "[01]".prop_map(|text| Tree::plain(&text)),
-        Just(Tree::string("no")),
+        Just(Tree::Scalar(Scalar { text: "no".to_owned(), typed: false, tag: None })),
         Just(Tree::plain("no")),
         prop::collection::vec("[01]".prop_map(|text| Tree::plain(&text)), 0..3).prop_map(|items| Tree::List { tag: None, items }),
     ]
@@ -40,14 +40,14 @@ proptest! {
     fn onto_the_base_itself_all_customisations_are_carried(base in config(), mine in config()) {
         let merge = three_way(Layout::Yaml, &base, &mine, &base);
         prop_assert_eq!(&merge.result, &mine);
-        prop_assert!(merge.decisions.iter().all(|decision| decision.fate == Fate::Carried));
+        prop_assert!(merge.decisions.iter().all(|decision| decision.outcome == Outcome::Carried));
     }
 
     #[test]
     fn a_second_merge_changes_nothing(base in config(), mine in config(), new in config()) {
         let once = three_way(Layout::Yaml, &base, &mine, &new).result;
         prop_assert_eq!(&three_way(Layout::Yaml, &base, &mine, &once).result, &once);
-        for choice in [Choice::Nothing, Choice::All, Choice::Named(&["a".to_owned()])] {
+        for choice in [Some(&[][..]), None, Some(&["a".to_owned()][..])] {
             let once = two_way(Layout::Yaml, &mine, &new, choice).result;
             prop_assert_eq!(&two_way(Layout::Yaml, &mine, &once, choice).result, &once);
         }
@@ -66,8 +66,8 @@ proptest! {
             }
         }
         for decision in &merge.decisions {
-            let wanted = match decision.fate {
-                Fate::NotCarried(_) => new.get(&decision.path),
+            let wanted = match decision.outcome {
+                Outcome::NotCarried => new.get(&decision.path),
                 _ => mine.get(&decision.path),
             };
             prop_assert_eq!(merge.result.get(&decision.path), wanted);
@@ -76,7 +76,7 @@ proptest! {
 
     #[test]
     fn no_value_comes_to_stand_above_another(base in config(), mine in config(), new in config()) {
-        for result in [three_way(Layout::Yaml, &base, &mine, &new).result, two_way(Layout::Yaml, &mine, &new, Choice::All).result] {
+        for result in [three_way(Layout::Yaml, &base, &mine, &new).result, two_way(Layout::Yaml, &mine, &new, None).result] {
             let paths = Paths::of(Layout::Yaml, &result);
             prop_assert!(result.keys().all(|path| !paths.values_below(path)), "{:?}", result);
         }

@@ -42,29 +42,14 @@ struct Style {
 
 fn style() -> impl Strategy<Value = Style> {
     let rarely = || prop::bool::weighted(0.2);
-    (0..4_u8, prop::bool::weighted(0.3), rarely(), rarely()).prop_map(|(form, note, anchor, alias)| Style {
-        form,
-        note,
-        anchor,
-        alias,
-    })
+    let parts = (0..4_u8, prop::bool::weighted(0.3), rarely(), rarely());
+    parts.prop_map(|(form, note, anchor, alias)| Style { form, note, anchor, alias })
 }
 
 fn value() -> impl Strategy<Value = Value> {
     let plain = prop::sample::select(vec!["0", "010", "no", "x y", "", "~", "{}", "[]", "!!int 5", "http://h:1/p#x"]);
-    let text = prop::sample::select(vec![
-        "0",
-        "x y",
-        "no",
-        "",
-        "it's # odd: yes",
-        "tab\there",
-        "one\n  two\n",
-        "one\ntwo",
-        " lead",
-        "%a",
-        "- b",
-    ]);
+    let texts = "0|x y|no||it's # odd: yes|tab\there|one\n  two\n|one\ntwo| lead|%a|- b";
+    let text = prop::sample::select(texts.split('|').collect::<Vec<_>>());
     let words = || prop::sample::select(vec!["0", "no", "x", "'a b'", "\"q\""]);
     prop_oneof![
         4 => plain.prop_map(Value::Plain),
@@ -114,11 +99,11 @@ struct Writer {
 
 impl Writer {
     fn push(&mut self, text: String, owner: &[String], in_flow: bool) {
-        self.lines.push(Line { text, owner: owner.to_vec(), is_comment: false, in_flow, in_block: false });
+        self.lines.push(Line::new(text, owner, false, in_flow));
     }
 
     fn comment(&mut self, text: &str, group: &[String]) {
-        self.lines.push(Line { text: text.to_owned(), owner: group.to_vec(), is_comment: true, in_flow: false, in_block: false });
+        self.lines.push(Line::new(text, group, true, false));
     }
 
     fn note(&mut self, style: Style) -> String {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 
 use super::encoding::Text;
-use super::lexer::{End, Ended, Kind, Lexer, Piece, Trouble};
+use super::lexer::{Ended, Kind, Lexer, Piece};
 use super::tokens::{self, Token, copy_target};
 use crate::compression::Packed;
 
@@ -20,10 +20,6 @@ use crate::compression::Packed;
 const LONGEST_STATEMENT: usize = 256 * 1024;
 /// The longest comment or command whose text is read.
 const LONGEST_LINE: usize = 4096;
-
-/// An option of columns that some servers keep for themselves (seen on 15.20). The `pg_dump` of such a server leaves it out; one that
-/// does not know of it writes it down, and a server that does not know of it refuses it.
-pub const INTERNAL_OPTION: &str = "pg_attver";
 
 /// One COPY block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +47,19 @@ impl fmt::Display for TableRows {
     }
 }
 
+/// What a dump holds and needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Contents {
+    /// The rows of each COPY block, in the order of the dump; empty in a dry run.
+    pub tables: Vec<TableRows>,
+    /// All their rows.
+    pub row_count: u64,
+    /// Roles that must be there before it is restored, sorted.
+    pub roles: Vec<String>,
+    /// Extensions that it creates, which the server must have.
+    pub extensions: Vec<String>,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dump {
     pub size_bytes: u64,
@@ -63,22 +72,13 @@ pub struct Dump {
     pub server_version: Option<String>,
     /// The pg_dump that wrote it, as its header says.
     pub pg_dump_version: Option<String>,
-    /// Every COPY block, in the order of the file.
-    pub tables: Vec<TableRows>,
-    /// Roles that must be there before it is loaded, sorted.
-    pub roles: Vec<String>,
-    pub extensions: Vec<String>,
+    pub contents: Contents,
     /// Commands to psql other than `\restrict` and `\unrestrict`, such as `\connect db` (`pg_dump --create`).
     pub commands: Vec<String>,
     pub statement_count: u64,
     /// Whether it holds INSERT statements (`--inserts`), whose rows are not counted.
     pub has_inserts: bool,
-    /// Whether it sets `transaction_timeout`, which servers up to 16 do not know.
-    pub sets_transaction_timeout: bool,
-    pub has_large_objects: bool,
     pub has_subscriptions: bool,
-    /// Whether it sets [`INTERNAL_OPTION`] of a column.
-    pub sets_internal_option: bool,
 }
 
 impl Dump {
@@ -96,10 +96,6 @@ impl Dump {
 
     pub fn file_sha256(&self) -> &str {
         self.packed.as_ref().map_or(&self.sha256, |packed| &packed.sha256)
-    }
-
-    pub fn row_count(&self) -> u64 {
-        self.tables.iter().map(|table| table.row_count).sum()
     }
 
     pub fn require_complete(self, path: &Path) -> Result<Self, Failure> {
@@ -124,58 +120,44 @@ pub fn major(version: &str) -> Option<u32> {
 #[derive(Debug, Default)]
 pub struct Examiner {
     lexer: Lexer,
-    size: u64,
     seen: Seen,
 }
 
 impl Examiner {
-    /// `beside` is given the pieces too.
-    pub fn feed(&mut self, bytes: &[u8], beside: &mut impl FnMut(Piece<'_>)) {
-        self.size += bytes.len() as u64;
+    /// `take` is given the pieces too.
+    pub fn feed(&mut self, bytes: &[u8], take: &mut impl FnMut(Piece<'_>)) {
+        self.seen.dump.size_bytes += bytes.len() as u64;
         if self.seen.start.len() < 8 {
             self.seen.start.extend(bytes.iter().take(8 - self.seen.start.len()));
         }
         let seen = &mut self.seen;
-        let fed: Result<(), Infallible> = self.lexer.feed(bytes, &mut |piece| {
+        let Ok(()) = self.lexer.feed(bytes, &mut |piece| {
             seen.piece(piece);
-            beside(piece);
-            Ok(())
+            take(piece);
+            Ok::<(), Infallible>(())
         });
-        match fed {
-            Ok(()) => {}
-            Err(never) => match never {},
-        }
     }
 
     pub const fn size_bytes(&self) -> u64 {
-        self.size
+        self.seen.dump.size_bytes
     }
 
-    pub fn last_table(&self) -> Option<&TableRows> {
-        self.seen.dump.tables.last()
-    }
-
-    pub const fn tables_count(&self) -> usize {
-        self.seen.dump.tables.len()
+    pub fn tables(&self) -> &[TableRows] {
+        &self.seen.dump.contents.tables
     }
 
     /// All bytes have passed; whoever let them pass has hashed them.
     pub fn finish(self, sha256: String) -> Dump {
-        let Self { lexer, size, seen } = self;
-        let ended: Result<Ended, Infallible> = lexer.finish(&mut |_| Ok(()));
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(never) => match never {},
-        };
+        let Self { lexer, seen } = self;
+        let Ok(ended) = lexer.finish(&mut |_| Ok::<(), Infallible>(()));
         let reason = seen.reason(ended);
-        Dump {
-            size_bytes: size,
-            sha256,
-            reason,
+        let contents = Contents {
+            row_count: seen.dump.contents.tables.iter().map(|table| table.row_count).sum(),
             roles: seen.roles.into_iter().collect(),
             extensions: seen.extensions.into_iter().collect(),
-            ..seen.dump
-        }
+            ..seen.dump.contents
+        };
+        Dump { sha256, reason, contents, ..seen.dump }
     }
 }
 
@@ -186,28 +168,15 @@ struct Seen {
     unit: Vec<u8>,
     encoding: Text,
     header: bool,
-    cluster: bool,
-    trailer: Trailer,
+    /// How many lines of the last comment have been seen, with nothing but it behind them: all are 2.
+    trailer: u8,
     restrict_key: Option<String>,
     unrestrict_key: Option<String>,
     dump: Dump,
     roles: BTreeSet<String>,
     extensions: BTreeSet<String>,
-    /// Whether it sets `standard_conforming_strings` otherwise than pg_dump does.
-    sets_strings: bool,
-    /// Whether it has a COPY from or to a file or a program of the server.
-    copies_elsewhere: bool,
-}
-
-/// How much of the last comment has been seen, with nothing but it behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Trailer {
-    #[default]
-    None,
-    /// `-- PostgreSQL database dump complete`.
-    Line,
-    /// And the `--` that closes it.
-    Closed,
+    /// A statement that pg_dump never writes, as a clause.
+    unexpected: Option<&'static str>,
 }
 
 impl Seen {
@@ -216,7 +185,7 @@ impl Seen {
             Kind::Space | Kind::RowsEnd | Kind::Unread => return,
             Kind::Rows => {
                 let rows = memchr::memchr_iter(b'\n', piece.bytes).count() as u64;
-                if let Some(table) = self.dump.tables.last_mut() {
+                if let Some(table) = self.dump.contents.tables.last_mut() {
                     table.row_count += rows;
                 }
                 return;
@@ -224,33 +193,29 @@ impl Seen {
             Kind::Statement => LONGEST_STATEMENT,
             Kind::Comment | Kind::Command => LONGEST_LINE,
         };
-        let room = longest.saturating_sub(self.unit.len());
-        self.unit.extend(piece.bytes.iter().take(room));
+        let free = longest.saturating_sub(self.unit.len());
+        self.unit.extend(piece.bytes.iter().take(free));
         if !piece.last {
             return;
         }
         let unit = std::mem::take(&mut self.unit);
-        let whole = unit.len() < longest;
+        let complete = unit.len() < longest;
         let text = self.encoding.decode(&unit);
         match piece.kind {
             Kind::Comment => self.comment(text.trim_end()),
             Kind::Command => self.command(text.trim_end()),
-            _ => self.statement(&text, whole),
+            _ => self.statement(&text, complete),
         }
     }
 
     fn comment(&mut self, text: &str) {
         match text {
             "-- PostgreSQL database dump" if self.dump.statement_count == 0 => self.header = true,
-            "-- PostgreSQL database cluster dump" => self.cluster = true,
-            "-- PostgreSQL database dump complete" => self.trailer = Trailer::Line,
-            "--" => {
-                if self.trailer == Trailer::Line {
-                    self.trailer = Trailer::Closed;
-                }
-            }
+            "-- PostgreSQL database dump complete" => self.trailer = 1,
+            "--" if self.trailer == 1 => self.trailer = 2,
+            "--" => {}
             other => {
-                self.trailer = Trailer::None;
+                self.trailer = 0;
                 if let Some(version) = other.strip_prefix("-- Dumped from database version ") {
                     self.dump.server_version.get_or_insert_with(|| version.to_owned());
                 }
@@ -265,39 +230,36 @@ impl Seen {
         if let Some(key) = text.strip_prefix("\\restrict ") {
             self.restrict_key = Some(key.to_owned());
             self.unrestrict_key = None;
-            self.trailer = Trailer::None;
+            self.trailer = 0;
         } else if let Some(key) = text.strip_prefix("\\unrestrict ") {
             self.unrestrict_key = Some(key.to_owned());
         } else {
-            self.trailer = Trailer::None;
+            self.trailer = 0;
             self.dump.commands.push(text.to_owned());
         }
     }
 
-    fn statement(&mut self, text: &str, whole: bool) {
-        self.trailer = Trailer::None;
+    fn statement(&mut self, text: &str, complete: bool) {
+        self.trailer = 0;
         self.dump.statement_count += 1;
-        self.sets_strings |= sets_strings(text, whole);
+        if sets_strings(text, complete) {
+            self.unexpected =
+                Some("it sets standard_conforming_strings, or a parameter that cannot be told, otherwise than pg_dump does");
+        }
         let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
         if starts("INSERT ") {
             self.dump.has_inserts = true;
         } else if starts("SET client_encoding") {
             let named = tokens::tokens(text).into_iter().find_map(|token| token.text().map(Text::named));
             self.encoding = named.unwrap_or_default();
-        } else if starts("SET transaction_timeout") {
-            self.dump.sets_transaction_timeout = true;
-        } else if starts("SELECT pg_catalog.lo_create") || starts("SELECT pg_catalog.lo_open") {
-            self.dump.has_large_objects = true;
         } else if starts("CREATE SUBSCRIPTION ") {
             self.dump.has_subscriptions = true;
         } else if tokens::starts_with_word(text, "COPY") {
             self.copy(text);
-        } else if whole {
+        } else if complete {
             let named = ["ALTER ", "GRANT ", "REVOKE ", "CREATE SCHEMA", "CREATE POLICY", "CREATE USER", "SET SESSION"];
             if named.iter().any(|start| starts(start)) {
-                let tokens = tokens::tokens(text);
-                self.roles.extend(tokens::roles(&tokens));
-                self.dump.sets_internal_option |= tokens::sets_option(&tokens, INTERNAL_OPTION);
+                self.roles.extend(tokens::roles(&tokens::tokens(text)));
             } else if starts("CREATE EXTENSION") {
                 self.extensions.extend(tokens::extension(&tokens::tokens(text)));
             }
@@ -307,58 +269,33 @@ impl Seen {
     fn copy(&mut self, text: &str) {
         let tokens = tokens::tokens(text);
         let from_stdin = matches!(tokens.as_slice(), [.., from, stdin, Token::Mark(';')] if from.is("from") && stdin.is("stdin"));
-        self.copies_elsewhere |= !from_stdin;
+        if !from_stdin {
+            self.unexpected = Some("it has a COPY from or to a file or a program of the server, which pg_dump never writes");
+        }
         if let Some((schema, name)) = copy_target(&tokens) {
-            self.dump.tables.push(TableRows { schema, name, row_count: 0 });
+            self.dump.contents.tables.push(TableRows { schema, name, row_count: 0 });
         }
     }
 
     /// Why it is incomplete, and where that begins.
-    fn reason(&self, Ended { end, at }: Ended) -> Option<String> {
-        let begun = |reason: &str| Some(format!("{reason} (begun at {at})"));
-        let reason = match end {
+    fn reason(&self, ended: Ended) -> Option<String> {
+        let reason = match () {
             _ if self.start.is_empty() => "it is empty",
             _ if self.start.starts_with(b"PGDMP") => "it is in pg_dump's custom format, not plain SQL",
-            _ if compressed(&self.start) => "it is compressed, and neither by zstd nor by gzip",
-            _ if self.cluster => "it is of a whole cluster (pg_dumpall), not of one database",
-            _ if !self.header => "it does not start as pg_dump's plain dumps do",
-            End::InRows => return begun("it ends inside a COPY block, so rows are missing"),
-            End::InStatement => return begun("it ends inside a statement"),
-            End::InComment => return begun("it ends inside a comment"),
-            End::InCommand => return begun("it ends inside a psql command"),
-            End::After(Trouble::BackslashInStatement) => {
-                return begun("a backslash stands inside a statement, which pg_dump never writes");
-            }
-            End::After(Trouble::Quote) => {
-                return begun("a quote or a dollar stands in a statement where psql and the server may read it differently");
-            }
-            End::After(Trouble::Zero) => return begun("it has a byte 0, which pg_dump never writes"),
-            End::After(Trouble::VerticalTab) => return begun("a vertical tab stands in a statement, which pg_dump never writes"),
-            End::After(Trouble::CopyOptions) => return begun("it has a COPY with options, which pg_dump never writes"),
-            End::After(Trouble::CopyLine) => {
-                return begun("something stands behind a COPY on its line, which pg_dump never writes");
-            }
-            End::Between if self.copies_elsewhere => {
-                "it has a COPY from or to a file or a program of the server, which pg_dump never writes"
-            }
-            End::Between if self.sets_strings => {
-                "it sets standard_conforming_strings, or a parameter that cannot be told, otherwise than pg_dump does"
-            }
-            End::Between if self.trailer != Trailer::Closed => {
-                "its last comment, `PostgreSQL database dump complete`, is missing"
-            }
-            End::Between if self.restrict_key != self.unrestrict_key => {
-                "its \\unrestrict does not repeat the key of its \\restrict"
-            }
-            End::Between => return None,
+            _ if !self.header => "it does not start as a plain dump of one database by pg_dump does",
+            _ if ended.reason.is_some() => return ended.reason.map(|reason| format!("{reason} (begun at {})", ended.at)),
+            () if self.unexpected.is_some() => return self.unexpected.map(str::to_owned),
+            () if self.trailer != 2 => "its last comment, `PostgreSQL database dump complete`, is missing",
+            () if self.restrict_key != self.unrestrict_key => "its \\unrestrict does not repeat the key of its \\restrict",
+            () => return None,
         };
         Some(reason.to_owned())
     }
 }
 
 /// Whether a statement may change how strings are read, in a way that is not followed here. What a function of the dump does when
-/// it is called cannot be told: psql's restricted mode is for that.
-fn sets_strings(text: &str, whole: bool) -> bool {
+/// it is called cannot be told: then a statement is not what it seems, and the server refuses it.
+fn sets_strings(text: &str, complete: bool) -> bool {
     const MAY_SET: [&str; 9] = ["SET", "RESET", "DISCARD", "SELECT", "VALUES", "WITH", "UPDATE", "DO", "CALL"];
     const NAME: &str = "standard_conforming_strings";
     if !MAY_SET.iter().any(|word| tokens::starts_with_word(text, word)) {
@@ -368,22 +305,14 @@ fn sets_strings(text: &str, whole: bool) -> bool {
     if ["on", "off"].iter().any(|value| text == format!("set {NAME} = {value};")) {
         return false;
     }
-    let is_told = |call: &str| {
-        let name = call.trim_start().strip_prefix('(').and_then(|rest| rest.trim_start().strip_prefix('\'')?.split_once('\''));
-        name.is_some_and(|(name, _)| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.')))
-    };
-    let second = tokens::tokens(&text).into_iter().nth(1);
-    !whole
+    let is_pg_dumps = |start: &&str| text.starts_with(start);
+    let sets = text.contains("set_config")
+        && !["select pg_catalog.set_config('search_path',", "select pg_catalog.setval('"].iter().any(is_pg_dumps);
+    !complete
         || text.contains(NAME)
         || text.starts_with("discard")
-        || (text.starts_with("reset") && second.is_some_and(|word| word.is("all")))
-        || text.split("set_config").skip(1).any(|call| !is_told(call))
-}
-
-/// By bzip2, xz, lz4 or compress.
-fn compressed(start: &[u8]) -> bool {
-    let starts: [&[u8]; 4] = [b"BZh", b"\xfd7zXZ", b"\x04\x22\x4d\x18", b"\x1f\x9d"];
-    starts.iter().any(|other| start.starts_with(other))
+        || text.split([' ', '\n', ';']).filter(|word| !word.is_empty()).take(2).eq(["reset", "all"])
+        || sets
 }
 
 #[cfg(test)]

@@ -7,15 +7,8 @@
 //! The pieces, joined, are the input.
 
 use std::fmt;
-use std::io::Read;
 
 use memchr::memmem;
-
-pub use super::sql::Trouble;
-use super::sql::{Scan, Sql, is_space, nest};
-
-/// How much of a file is read at once.
-const CHUNK: usize = 256 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -63,27 +56,39 @@ pub struct Piece<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    Between,
-    InComment,
-    InStatement,
-    InCommand,
-    InRows,
-    After(Trouble),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    pub end: End,
+    /// What is wrong with the end, as a clause; `None` between two units.
+    pub reason: Option<&'static str>,
     /// Where that has begun (of a COPY block, its statement); the end itself where it is between two units.
     pub at: Position,
 }
+
+// Inside of what the input may end, and why the rest of it is not read.
+const IN_COMMENT: &str = "it ends inside a comment";
+const IN_STATEMENT: &str = "it ends inside a statement";
+const IN_COMMAND: &str = "it ends inside a psql command";
+const IN_ROWS: &str = "it ends inside a COPY block, so rows are missing";
+/// Only psql would understand it.
+const BACKSLASH: &str = "a backslash stands inside a statement, which pg_dump never writes";
+const QUOTE: &str = "a quote or a dollar stands in a statement where psql and the server may read it differently";
+/// Psql takes the line for ended there.
+const ZERO: &str = "it has a byte 0, which pg_dump never writes";
+/// Servers take it for white space since version 16 only.
+const VERTICAL_TAB: &str = "a vertical tab stands in a statement, which pg_dump never writes";
+/// Where its rows end is not known.
+const COPY_OPTIONS: &str = "it has a COPY with options, which pg_dump never writes";
+const COPY_LINE: &str = "something stands behind a COPY on its line, which pg_dump never writes";
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+const ROWS_ENDS: [&[u8]; 2] = [b"\\.\n", b"\\.\r\n"];
 
 /// The state of reading. See the module's own words.
 #[derive(Debug)]
 pub struct Lexer {
     state: State,
     sql: Sql,
+    /// The last bytes of the input, if what they are depends on the next ones.
+    held: Vec<u8>,
     /// Where the next byte stands that is handed on.
     at: Position,
     /// Where the last unit has begun; rows belong to the statement before them.
@@ -93,48 +98,29 @@ pub struct Lexer {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// At the start of the input, with this much of a byte-order mark held back.
-    Start(&'static [u8]),
+    Start,
     Between,
-    /// One byte that may start a comment, held back until the next one is seen.
-    MaybeComment(&'static [u8]),
-    LineComment,
-    BlockComment {
-        depth: u32,
-        previous: u8,
-    },
+    Comment,
     Command,
     Statement,
     /// Behind the semicolon of `COPY … FROM stdin;`.
     CopyLineEnd,
-    /// At the start of a row, with this much of the line `\.` held back.
-    RowStart(&'static [u8]),
+    RowStart,
     Row,
-    Stopped(Trouble),
+    Stopped(&'static str),
 }
 
-/// One step: `held` (of earlier input) and `size` bytes of the input belong to a unit.
+/// So many bytes of the input belong to a unit.
 struct Step {
     kind: Kind,
-    held: &'static [u8],
     size: usize,
     last: bool,
 }
 
-impl Step {
-    const fn of(kind: Kind, size: usize) -> Self {
-        Self { kind, held: b"", size, last: false }
-    }
-
-    const fn last(kind: Kind, size: usize) -> Self {
-        Self { kind, held: b"", size, last: true }
-    }
-}
-
 impl Default for Lexer {
     fn default() -> Self {
-        let start = Position::START;
-        Self { state: State::Start(b""), sql: Sql::default(), at: start, begun: start, open: false }
+        let at = Position::START;
+        Self { state: State::Start, sql: Sql::default(), held: Vec::new(), at, begun: at, open: false }
     }
 }
 
@@ -143,51 +129,34 @@ impl Lexer {
     pub fn feed<E>(&mut self, input: &[u8], take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
         // Nothing that PostgreSQL writes holds a zero; psql leaves out what follows it on its line.
         let (input, from_zero) = input.split_at(memchr::memchr(0, input).unwrap_or(input.len()));
-        self.read_on(input, take)?;
-        if from_zero.is_empty() {
-            return Ok(());
-        }
-        let held = self.held();
-        if !matches!(self.state, State::Stopped(_)) {
-            self.state = State::Stopped(Trouble::Zero);
-        }
-        if !held.is_empty() {
-            take(self.piece(Kind::Unread, held, false))?;
-        }
-        take(self.piece(Kind::Unread, from_zero, false))
-    }
-
-    fn read_on<E>(&mut self, input: &[u8], take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut joined = std::mem::take(&mut self.held);
         let mut rest = input;
-        while let Some(first) = rest.first().copied() {
-            let Some(Step { kind, held, size, last }) = self.step(first, rest) else {
-                // The byte is held back in the state.
-                rest = rest.split_first().map(|(_, after)| after).unwrap_or_default();
-                continue;
+        if !joined.is_empty() {
+            joined.extend_from_slice(input);
+            rest = &joined;
+        }
+        while !rest.is_empty() {
+            let Some(Step { kind, size, last }) = self.step(rest) else {
+                self.held = rest.to_vec();
+                break;
             };
             let (bytes, after) = rest.split_at_checked(size).unwrap_or((rest, &[]));
-            if !held.is_empty() {
-                take(self.piece(kind, held, last && bytes.is_empty()))?;
-            }
             if !bytes.is_empty() {
                 take(self.piece(kind, bytes, last))?;
             }
             rest = after;
         }
-        Ok(())
-    }
-
-    /// The input continues elsewhere: what lies between was handed on before, or is left out. Only between two units.
-    pub const fn go_on_at(&mut self, place: Position) {
-        self.at = place;
-    }
-
-    /// What is held back of the input.
-    const fn held(&self) -> &'static [u8] {
-        match self.state {
-            State::Start(held) | State::MaybeComment(held) | State::RowStart(held) => held,
-            _ => b"",
+        if from_zero.is_empty() {
+            return Ok(());
         }
+        if !matches!(self.state, State::Stopped(_)) {
+            self.state = State::Stopped(ZERO);
+        }
+        let held = std::mem::take(&mut self.held);
+        for bytes in [&held, from_zero].into_iter().filter(|bytes| !bytes.is_empty()) {
+            take(self.piece(Kind::Unread, bytes, false))?;
+        }
+        Ok(())
     }
 
     fn piece<'a>(&mut self, kind: Kind, bytes: &'a [u8], last: bool) -> Piece<'a> {
@@ -205,168 +174,128 @@ impl Lexer {
 
     /// The input has ended; what was held back is given out.
     pub fn finish<E>(mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E> {
-        let (end, kind) = match self.state {
-            State::Between | State::Start(b"") => (End::Between, Kind::Space),
-            State::Start(_) | State::MaybeComment(_) | State::Statement => (End::InStatement, Kind::Statement),
-            State::LineComment | State::BlockComment { .. } => (End::InComment, Kind::Comment),
-            State::Command => (End::InCommand, Kind::Command),
-            State::CopyLineEnd | State::RowStart(_) | State::Row => (End::InRows, Kind::Rows),
-            State::Stopped(trouble) => (End::After(trouble), Kind::Unread),
+        let held = std::mem::take(&mut self.held);
+        let (reason, kind) = match self.state {
+            State::Start | State::Between if held.is_empty() => return Ok(Ended { reason: None, at: self.at }),
+            State::Start | State::Between | State::Statement => (IN_STATEMENT, Kind::Statement),
+            State::Comment => (IN_COMMENT, Kind::Comment),
+            State::Command => (IN_COMMAND, Kind::Command),
+            State::CopyLineEnd | State::RowStart | State::Row => (IN_ROWS, Kind::Rows),
+            State::Stopped(reason) => (reason, Kind::Unread),
         };
-        let held = self.held();
         if !held.is_empty() {
-            take(self.piece(kind, held, false))?;
+            take(self.piece(kind, &held, false))?;
         }
-        Ok(Ended { end, at: if end == End::Between { self.at } else { self.begun } })
+        Ok(Ended { reason: Some(reason), at: self.begun })
     }
 
-    /// One step on input that starts with `first`; `None` where that byte alone is held back.
-    fn step(&mut self, first: u8, rest: &[u8]) -> Option<Step> {
+    /// One step; `None` where more input decides.
+    fn step(&mut self, rest: &[u8]) -> Option<Step> {
         match self.state {
-            State::Start(held) => self.start(held, first, rest),
-            State::Between => self.between(first, rest),
-            State::MaybeComment(held) => Some(self.maybe_comment(held, first)),
-            State::LineComment => Some(self.line(Kind::Comment, rest)),
-            State::Command => Some(self.line(Kind::Command, rest)),
-            State::BlockComment { depth, previous } => Some(self.block_comment(depth, previous, rest)),
+            State::Start => self.start(rest),
+            State::Between => self.between(rest),
+            State::Comment => Some(self.comment(rest)),
+            State::Command => Some(self.command(rest)),
             State::Statement => Some(self.statement(rest)),
             State::CopyLineEnd => Some(self.copy_line_end(rest)),
-            State::RowStart(held) => self.row_start(held, first),
+            State::RowStart => self.row_start(rest),
             State::Row => Some(self.row(rest)),
-            State::Stopped(_) => Some(Step::of(Kind::Unread, rest.len())),
+            State::Stopped(_) => Some(Step { kind: Kind::Unread, size: rest.len(), last: false }),
         }
     }
 
-    fn start(&mut self, held: &'static [u8], first: u8, rest: &[u8]) -> Option<Step> {
-        let next: &'static [u8] = match (held, first) {
-            (b"", 0xEF) => b"\xEF",
-            (b"\xEF", 0xBB) => b"\xEF\xBB",
-            (b"\xEF\xBB", 0xBF) => {
-                self.state = State::Between;
-                return Some(Step { kind: Kind::Space, held, size: 1, last: false });
-            }
-            (b"", _) => {
-                self.state = State::Between;
-                return self.between(first, rest);
-            }
-            _ => return Some(self.statement_after(held)),
-        };
-        self.state = State::Start(next);
-        None
+    fn start(&mut self, rest: &[u8]) -> Option<Step> {
+        if rest.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(rest) {
+            return None;
+        }
+        self.state = State::Between;
+        if rest.starts_with(BYTE_ORDER_MARK) {
+            return Some(Step { kind: Kind::Space, size: BYTE_ORDER_MARK.len(), last: false });
+        }
+        self.between(rest)
     }
 
-    fn between(&mut self, first: u8, rest: &[u8]) -> Option<Step> {
-        match first {
-            b'-' => self.state = State::MaybeComment(b"-"),
-            b'/' => self.state = State::MaybeComment(b"/"),
-            b'\\' => {
-                self.state = State::Command;
-                return Some(Step::of(Kind::Command, 1));
+    fn between(&mut self, rest: &[u8]) -> Option<Step> {
+        let spaces = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        if spaces > 0 {
+            return Some(Step { kind: Kind::Space, size: spaces, last: false });
+        }
+        self.sql.start();
+        Some(match rest {
+            b"-" | b"/" => return None,
+            [b'-', b'-', ..] | [b'/', b'*', ..] => {
+                self.sql.is_comment = true;
+                self.state = State::Comment;
+                self.comment(rest)
             }
-            space if is_space(space) => {
-                let size = rest.iter().position(|byte| !is_space(*byte)).unwrap_or(rest.len());
-                return Some(Step::of(Kind::Space, size));
+            [b'\\', ..] => {
+                self.state = State::Command;
+                self.command(rest)
             }
             _ => {
-                self.sql.start();
                 self.state = State::Statement;
-                return Some(self.statement(rest));
+                self.statement(rest)
             }
-        }
-        None
+        })
     }
 
-    fn maybe_comment(&mut self, held: &'static [u8], first: u8) -> Step {
-        let (state, kind, size) = match (held, first) {
-            (b"-", b'-') => (State::LineComment, Kind::Comment, 1),
-            (b"/", b'*') => (State::BlockComment { depth: 1, previous: 0 }, Kind::Comment, 1),
-            _ => return self.statement_after(held),
-        };
-        self.state = state;
-        Step { kind, held, size, last: false }
+    fn comment(&mut self, rest: &[u8]) -> Step {
+        let (size, scan) = self.sql.read(rest);
+        self.unit(Kind::Comment, (scan == Scan::Ended).then_some(size), rest)
     }
 
-    /// What was held back is the start of a statement: what it is decides nothing later on, but that it stood there does.
-    fn statement_after(&mut self, held: &'static [u8]) -> Step {
-        self.sql.start();
-        for byte in held {
-            self.sql.byte(*byte);
-        }
-        self.state = State::Statement;
-        Step { kind: Kind::Statement, held, size: 0, last: false }
+    fn command(&mut self, rest: &[u8]) -> Step {
+        self.unit(Kind::Command, memchr::memchr(b'\n', rest).map(|at| at + 1), rest)
     }
 
-    fn line(&mut self, kind: Kind, rest: &[u8]) -> Step {
-        // A comment ends at a carriage return too: what psql finds behind it on the line is not part of it.
-        let end = if kind == Kind::Comment { memchr::memchr2(b'\n', b'\r', rest) } else { memchr::memchr(b'\n', rest) };
-        match end {
-            Some(at) => {
-                self.state = State::Between;
-                Step::last(kind, at + 1)
-            }
-            None => Step::of(kind, rest.len()),
-        }
-    }
-
-    fn block_comment(&mut self, mut depth: u32, mut previous: u8, rest: &[u8]) -> Step {
-        for (at, byte) in rest.iter().enumerate() {
-            (depth, previous) = nest(depth, previous, *byte);
-            if depth == 0 {
-                self.state = State::Between;
-                return Step::last(Kind::Comment, at + 1);
-            }
-        }
-        self.state = State::BlockComment { depth, previous };
-        Step::of(Kind::Comment, rest.len())
+    /// A unit of this size, or one that continues behind the input.
+    fn unit(&mut self, kind: Kind, size: Option<usize>, rest: &[u8]) -> Step {
+        let Some(size) = size else { return Step { kind, size: rest.len(), last: false } };
+        self.state = State::Between;
+        Step { kind, size, last: true }
     }
 
     fn statement(&mut self, rest: &[u8]) -> Step {
         match self.sql.read(rest) {
-            (_, Scan::On) => Step::of(Kind::Statement, rest.len()),
-            (size, Scan::Trouble(trouble)) => {
-                self.state = State::Stopped(trouble);
-                Step::of(Kind::Statement, size)
+            (_, Scan::On) => Step { kind: Kind::Statement, size: rest.len(), last: false },
+            (size, Scan::Unreadable(reason)) => {
+                self.state = State::Stopped(reason);
+                Step { kind: Kind::Statement, size, last: false }
             }
             (size, Scan::Ended) => {
+                let is_copy = self.sql.head_is(&[b"copy"]);
                 self.state = match () {
-                    () if self.sql.copies_stdin() => State::CopyLineEnd,
-                    () if self.sql.copies_stdin_oddly() => State::Stopped(Trouble::CopyOptions),
+                    () if is_copy && self.sql.before == b"from" && self.sql.last == b"stdin" => State::CopyLineEnd,
+                    () if is_copy && self.sql.stdin_seen => State::Stopped(COPY_OPTIONS),
                     () => State::Between,
                 };
-                Step::last(Kind::Statement, size)
+                Step { kind: Kind::Statement, size, last: true }
             }
         }
     }
 
     fn copy_line_end(&mut self, rest: &[u8]) -> Step {
         let blank = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
-        let Some(at) = blank else { return Step::of(Kind::Space, rest.len()) };
+        let Some(at) = blank else { return Step { kind: Kind::Space, size: rest.len(), last: false } };
         if rest.get(at) == Some(&b'\n') {
-            self.state = State::RowStart(b"");
-            Step::of(Kind::Space, at + 1)
+            self.state = State::RowStart;
+            Step { kind: Kind::Space, size: at + 1, last: false }
         } else {
-            self.state = State::Stopped(Trouble::CopyLine);
-            Step::of(Kind::Space, at)
+            self.state = State::Stopped(COPY_LINE);
+            Step { kind: Kind::Space, size: at, last: false }
         }
     }
 
-    fn row_start(&mut self, held: &'static [u8], first: u8) -> Option<Step> {
-        let (next, ends): (&'static [u8], bool) = match (held, first) {
-            (b"", b'\\') => (b"\\", false),
-            (b"\\", b'.') => (b"\\.", false),
-            (b"\\.", b'\r') => (b"\\.\r", false),
-            (b"\\." | b"\\.\r", b'\n') => (b"", true),
-            _ => {
-                self.state = State::Row;
-                return Some(Step { kind: Kind::Rows, held, size: 0, last: false });
-            }
-        };
-        if ends {
+    fn row_start(&mut self, rest: &[u8]) -> Option<Step> {
+        if let Some(end) = ROWS_ENDS.into_iter().find(|end| rest.starts_with(end)) {
             self.state = State::Between;
-            return Some(Step { kind: Kind::RowsEnd, held, size: 1, last: true });
+            return Some(Step { kind: Kind::RowsEnd, size: end.len(), last: true });
         }
-        self.state = State::RowStart(next);
-        None
+        if ROWS_ENDS.into_iter().any(|end| end.starts_with(rest)) {
+            return None;
+        }
+        self.state = State::Row;
+        Some(self.row(rest))
     }
 
     fn row(&mut self, rest: &[u8]) -> Step {
@@ -377,26 +306,325 @@ impl Lexer {
             None => rest.len(),
         };
         if rest.get(size - 1) == Some(&b'\n') {
-            self.state = State::RowStart(b"");
+            self.state = State::RowStart;
         }
-        Step::of(Kind::Rows, size)
+        Step { kind: Kind::Rows, size, last: false }
     }
 }
 
-pub fn read<E>(mut input: impl Read, mut take: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E>
-where
-    E: From<std::io::Error>,
-{
-    let mut lexer = Lexer::default();
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match input.read(&mut chunk) {
-            Ok(0) => return lexer.finish(&mut take),
-            Ok(size) => lexer.feed(chunk.get(..size).unwrap_or_default(), &mut take)?,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
+// One SQL statement, byte by byte, to the semicolon that ends it: quotes, dollar quotes, comments, parentheses, and the
+// bodies of `BEGIN ATOMIC`, whose semicolons end nothing.
+
+/// A word longer than this is none that matters here.
+const LONGEST_WORD: usize = 32;
+/// A dollar quote's tag longer than this is not read.
+const LONGEST_TAG: usize = 1024;
+/// So many of its first words tell what a statement is.
+const HEAD: usize = 4;
+
+#[derive(Debug, Default)]
+struct Sql {
+    mode: Mode,
+    /// It ends with the comment that it starts with.
+    is_comment: bool,
+    word: Vec<u8>,
+    tag: Vec<u8>,
+    head: Vec<Vec<u8>>,
+    /// The last two words, if nothing stands between and behind them.
+    before: Vec<u8>,
+    last: Vec<u8>,
+    parentheses: u32,
+    atomic: u32,
+    stdin_seen: bool,
+    /// What stands directly before the word, and before the last byte.
+    before_word: u8,
+    previous: u8,
+    /// A string with escapes was the last thing but space and comments.
+    escapes_ended: bool,
+    /// `standard_conforming_strings = off`: a backslash escapes in every string. It outlives a statement.
+    always_escapes: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Plain,
+    Word,
+    Name,
+    Text {
+        escapes: bool,
+    },
+    TextEscape,
+    /// Behind a quote in a string with escapes: its end, unless another quote follows.
+    TextClosed,
+    Exponent,
+    Dash,
+    Slash,
+    LineComment,
+    BlockComment {
+        depth: u32,
+        previous: u8,
+    },
+    DollarTag,
+    DollarBody {
+        matched: usize,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scan {
+    On,
+    Ended,
+    /// It cannot be read; the byte that says so was not.
+    Unreadable(&'static str),
+}
+
+impl Sql {
+    fn start(&mut self) {
+        *self = Self { always_escapes: self.always_escapes, ..Self::default() };
+    }
+
+    /// Reads until the statement ends; how many bytes of the input belong to it.
+    fn read(&mut self, input: &[u8]) -> (usize, Scan) {
+        let mut at = 0;
+        while let Some(byte) = input.get(at) {
+            match self.byte(*byte) {
+                Scan::On => at += 1,
+                Scan::Ended => return (at + 1, Scan::Ended),
+                unreadable @ Scan::Unreadable(_) => return (at, unreadable),
+            }
+            at += self.skip(input.get(at..).unwrap_or_default());
+        }
+        (at, Scan::On)
+    }
+
+    /// How many of the next bytes decide nothing: the inside of long literals is skipped.
+    fn skip(&self, rest: &[u8]) -> usize {
+        let found = match self.mode {
+            Mode::Text { escapes: false } => memchr::memchr(b'\'', rest),
+            Mode::Text { escapes: true } => memchr::memchr2(b'\'', b'\\', rest),
+            Mode::DollarBody { matched: 0 } => memchr::memchr(b'$', rest),
+            Mode::LineComment => memchr::memchr2(b'\n', b'\r', rest),
+            _ => Some(0),
+        };
+        found.unwrap_or(rest.len())
+    }
+
+    fn byte(&mut self, byte: u8) -> Scan {
+        let scan = self.read_byte(byte);
+        self.previous = byte;
+        if self.is_comment && self.mode == Mode::Plain { Scan::Ended } else { scan }
+    }
+
+    fn read_byte(&mut self, byte: u8) -> Scan {
+        match self.mode {
+            Mode::Plain => return self.plain(byte),
+            Mode::Word => return self.in_word(byte),
+            Mode::Name if byte == b'"' => self.mode = Mode::Plain,
+            Mode::Text { escapes: true } if byte == b'\\' => self.mode = Mode::TextEscape,
+            Mode::Text { escapes: true } if byte == b'\'' => self.mode = Mode::TextClosed,
+            // A doubled quote closes the string and opens it again, which comes to the same.
+            Mode::Text { escapes: false } if byte == b'\'' => self.mode = Mode::Plain,
+            Mode::TextEscape => self.mode = Mode::Text { escapes: true },
+            // A doubled quote.
+            Mode::TextClosed if byte == b'\'' => self.mode = Mode::Text { escapes: true },
+            Mode::TextClosed => {
+                self.escapes_ended = true;
+                return self.plain_again(byte);
+            }
+            Mode::Exponent if byte.is_ascii_digit() => {
+                self.add_to_word(byte);
+                self.mode = Mode::Word;
+            }
+            // Psql takes the sign for a part of the number all the same, so that no comment begins with it.
+            Mode::Exponent => return Scan::Unreadable(QUOTE),
+            Mode::Dash if byte == b'-' => self.mode = Mode::LineComment,
+            Mode::Slash if byte == b'*' => self.mode = Mode::BlockComment { depth: 1, previous: 0 },
+            Mode::Dash | Mode::Slash => {
+                self.token();
+                return self.plain_again(byte);
+            }
+            // What psql finds behind a carriage return is not part of the comment.
+            Mode::LineComment if matches!(byte, b'\n' | b'\r') => self.mode = Mode::Plain,
+            Mode::BlockComment { depth, previous } => {
+                self.mode = match (previous, byte) {
+                    (b'/', b'*') => Mode::BlockComment { depth: depth.saturating_add(1), previous: 0 },
+                    (b'*', b'/') if depth == 1 => Mode::Plain,
+                    (b'*', b'/') => Mode::BlockComment { depth: depth - 1, previous: 0 },
+                    _ => Mode::BlockComment { depth, previous: byte },
+                };
+            }
+            Mode::DollarTag => return self.dollar_tag(byte),
+            Mode::DollarBody { matched } => self.dollar_body(byte, matched),
+            Mode::Name | Mode::Text { .. } | Mode::LineComment => {}
+        }
+        Scan::On
+    }
+
+    fn plain_again(&mut self, byte: u8) -> Scan {
+        self.mode = Mode::Plain;
+        self.plain(byte)
+    }
+
+    fn plain(&mut self, byte: u8) -> Scan {
+        match byte {
+            space if space.is_ascii_whitespace() => return Scan::On,
+            b'-' => self.mode = Mode::Dash,
+            b'/' => self.mode = Mode::Slash,
+            b';' if self.parentheses == 0 && self.atomic == 0 => {
+                if self.head_is(&[b"set", b"standard_conforming_strings"]) && matches!(self.last.as_slice(), b"on" | b"off") {
+                    self.always_escapes = self.last == b"off";
+                }
+                return Scan::Ended;
+            }
+            b'\\' => return Scan::Unreadable(BACKSLASH),
+            b'\x0b' => return Scan::Unreadable(VERTICAL_TAB),
+            // The server reads on with escapes, if a line ends between the two; psql reads it as a string of its own.
+            b'\'' if self.escapes_ended => return Scan::Unreadable(QUOTE),
+            letter if is_word(letter) => {
+                self.escapes_ended = false;
+                self.before_word = self.previous;
+                self.word.clear();
+                self.add_to_word(letter);
+                self.mode = Mode::Word;
+            }
+            other => {
+                self.token();
+                match other {
+                    // `U&'…'` has no escapes of quotes, whatever else has.
+                    b'\'' if self.always_escapes && self.previous == b'&' => return Scan::Unreadable(QUOTE),
+                    b'\'' => self.mode = Mode::Text { escapes: self.always_escapes },
+                    b'"' => self.mode = Mode::Name,
+                    b'(' => self.parentheses = self.parentheses.saturating_add(1),
+                    b')' => self.parentheses = self.parentheses.saturating_sub(1),
+                    b'$' => {
+                        self.tag.clear();
+                        self.tag.push(b'$');
+                        self.mode = Mode::DollarTag;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Scan::On
+    }
+
+    fn in_word(&mut self, byte: u8) -> Scan {
+        let is_number = self.word.first().is_some_and(u8::is_ascii_digit);
+        // Behind a colon, psql takes letters and digits for the name of a variable, and nothing else.
+        let is_variable = self.before_word == b':';
+        if is_word(byte) || (byte == b'$' && !is_number && !is_variable) {
+            self.add_to_word(byte);
+            return Scan::On;
+        }
+        if byte == b'$' {
+            return Scan::Unreadable(QUOTE);
+        }
+        let has_exponent = self.word.last() == Some(&b'e') && (is_number || self.before_word == b'.');
+        if matches!(byte, b'-' | b'+') && has_exponent {
+            self.mode = Mode::Exponent;
+            return Scan::On;
+        }
+        if byte == b'\'' {
+            // Where a number ends that letters follow is another thing to each version of psql, and decides what the quote is.
+            let escapes = match self.word.as_slice() {
+                _ if is_number || is_variable || self.before_word == b'.' => return Scan::Unreadable(QUOTE),
+                b"e" => true,
+                b"b" | b"x" => false,
+                _ => self.always_escapes,
+            };
+            self.token();
+            self.mode = Mode::Text { escapes };
+            return Scan::On;
+        }
+        self.end_word();
+        self.plain_again(byte)
+    }
+
+    fn add_to_word(&mut self, byte: u8) {
+        // One byte more than the longest says that it was longer.
+        if self.word.len() <= LONGEST_WORD {
+            self.word.push(byte.to_ascii_lowercase());
         }
     }
+
+    fn end_word(&mut self) {
+        let word = std::mem::take(&mut self.word);
+        if self.is_routine() && self.parentheses == 0 {
+            match (self.atomic, word.as_slice()) {
+                (0, b"atomic") if self.last == b"begin" => self.atomic = 1,
+                (0, _) => {}
+                (_, b"case") => self.atomic = self.atomic.saturating_add(1),
+                (_, b"end") => self.atomic -= 1,
+                _ => {}
+            }
+        }
+        if self.head.len() < HEAD {
+            self.head.push(word.clone());
+        }
+        self.stdin_seen |= self.last == b"from" && word == b"stdin";
+        self.before = std::mem::replace(&mut self.last, word);
+    }
+
+    /// Something that is neither word, space nor comment: the words before it are not the last ones any more.
+    fn token(&mut self) {
+        self.before.clear();
+        self.last.clear();
+        self.escapes_ended = false;
+        // What begins with anything but a word is no such statement.
+        if self.head.len() < HEAD {
+            self.head.push(Vec::new());
+        }
+    }
+
+    fn dollar_tag(&mut self, byte: u8) -> Scan {
+        let first = self.tag.len() == 1;
+        if byte == b'$' {
+            self.tag.push(byte);
+            self.mode = Mode::DollarBody { matched: 0 };
+        } else if is_word(byte) && !(first && byte.is_ascii_digit()) {
+            if self.tag.len() == LONGEST_TAG {
+                return Scan::Unreadable(QUOTE);
+            }
+            self.tag.push(byte);
+        } else {
+            // No dollar quote after all: what followed the dollar is a word.
+            let tag = std::mem::take(&mut self.tag);
+            self.before_word = b'$';
+            self.word.clear();
+            tag.iter().skip(1).for_each(|byte| self.add_to_word(*byte));
+            if self.word.is_empty() {
+                return self.plain_again(byte);
+            }
+            self.mode = Mode::Word;
+            return self.in_word(byte);
+        }
+        Scan::On
+    }
+
+    fn dollar_body(&mut self, byte: u8, matched: usize) {
+        let matched = match self.tag.get(matched) {
+            Some(wanted) if *wanted == byte => matched + 1,
+            // Only its ends are dollars, so a dollar can only be its start.
+            _ => usize::from(byte == b'$'),
+        };
+        self.mode = if matched == self.tag.len() { Mode::Plain } else { Mode::DollarBody { matched } };
+    }
+
+    fn is_routine(&self) -> bool {
+        [b"function".as_slice(), b"procedure"]
+            .iter()
+            .any(|kind| self.head_is(&[b"create", kind]) || self.head_is(&[b"create", b"or", b"replace", kind]))
+    }
+
+    fn head_is(&self, words: &[&[u8]]) -> bool {
+        self.head.len() >= words.len() && self.head.iter().zip(words).all(|(word, wanted)| word == wanted)
+    }
+}
+
+/// What identifiers, keywords and numbers are made of; bytes beyond ASCII are letters to PostgreSQL.
+const fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
 #[cfg(test)]

@@ -21,6 +21,10 @@ impl Token {
         }
     }
 
+    pub fn name_or_text(&self) -> Option<&str> {
+        self.name().or(self.text())
+    }
+
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Word(name) | Self::Name(name) => Some(name),
@@ -81,89 +85,61 @@ fn is_word(letter: char) -> bool {
 }
 
 /// Words that stand where a role could and name none.
-const NO_ROLES: [&str; 5] = ["public", "current_user", "session_user", "current_role", "none"];
+const NO_ROLES: [&str; 6] = ["public", "current_user", "session_user", "current_role", "none", "default"];
 
 /// The roles that a statement of a dump needs to be there.
 pub(super) fn roles(tokens: &[Token]) -> Vec<String> {
-    let mut found = Vec::new();
-    let first = tokens.first().and_then(Token::name).unwrap_or_default();
-    let behind = |word: &str, from: &[Token]| from.iter().position(|token| token.is(word)).map(|at| at + 1);
-    match first {
-        "alter" => {
-            let pairs = tokens.windows(2).position(|pair| matches!(pair, [owner, to] if owner.is("owner") && to.is("to")));
-            found.extend(pairs.and_then(|at| role_at(tokens, at + 2)));
-            // ALTER DEFAULT PRIVILEGES FOR ROLE x … GRANT … TO y
-            if tokens.get(1).is_some_and(|token| token.is("default")) {
-                found.extend(behind("role", tokens).map(|at| list(tokens, at)).unwrap_or_default());
-                found.extend(grantees(tokens));
-            }
+    let word = |at: usize| tokens.get(at).and_then(Token::name).unwrap_or_default();
+    match (word(0), word(1)) {
+        // ALTER DEFAULT PRIVILEGES FOR ROLE x … GRANT … TO y
+        ("alter", "default") => [list(behind("role", tokens)), list(grantees(tokens))].concat(),
+        ("alter", _) => {
+            let owner = tokens.windows(2).position(|pair| matches!(pair, [owner, to] if owner.is("owner") && to.is("to")));
+            list(owner.and_then(|at| tokens.get(at + 2..)).unwrap_or_default())
         }
-        "grant" | "revoke" => found.extend(grantees(tokens)),
-        "create" => {
-            let kind = tokens.get(1).and_then(Token::name).unwrap_or_default();
-            match kind {
-                "schema" => found.extend(behind("authorization", tokens).and_then(|at| role_at(tokens, at))),
-                // What stands in parentheses are conditions: `interval year to month`.
-                "policy" => found.extend(behind("to", before_parentheses(tokens)).map(|at| list(tokens, at)).unwrap_or_default()),
-                "user" => found.extend(behind("for", tokens).and_then(|at| role_at(tokens, at))),
-                _ => {}
-            }
-        }
-        // SET SESSION AUTHORIZATION 'x'
-        "set" if tokens.get(1).is_some_and(|token| token.is("session")) => {
-            found.extend(behind("authorization", tokens).and_then(|at| match tokens.get(at) {
-                Some(Token::Text(name)) => Some(name.clone()),
-                _ => role_at(tokens, at).filter(|role| role != "default"),
-            }));
-        }
-        _ => {}
+        ("grant" | "revoke", _) => list(grantees(tokens)),
+        ("create", "schema") | ("set", "session") => list(behind("authorization", tokens)),
+        // What stands in parentheses are conditions: `interval year to month`.
+        ("create", "policy") => list(behind("to", tokens.split(|token| *token == Token::Mark('(')).next().unwrap_or_default())),
+        ("create", "user") => list(behind("for", tokens)),
+        _ => Vec::new(),
     }
-    found
 }
 
-fn before_parentheses(tokens: &[Token]) -> &[Token] {
-    tokens.split(|token| *token == Token::Mark('(')).next().unwrap_or_default()
+fn behind<'a>(word: &str, tokens: &'a [Token]) -> &'a [Token] {
+    let at = tokens.iter().position(|token| token.is(word));
+    at.and_then(|at| tokens.get(at + 1..)).unwrap_or_default()
 }
 
-/// The last TO (or FROM) outside of parentheses starts the list: keywords are quoted where they are names.
-fn grantees(tokens: &[Token]) -> Vec<String> {
+/// What follows the last TO (or FROM) outside of parentheses: keywords are quoted where they are names.
+fn grantees(tokens: &[Token]) -> &[Token] {
     let mut depth = 0_u32;
-    let mut at = None;
-    for (here, token) in tokens.iter().enumerate() {
+    let mut found = None;
+    for (at, token) in tokens.iter().enumerate() {
         match token {
             Token::Mark('(') => depth += 1,
             Token::Mark(')') => depth = depth.saturating_sub(1),
-            token if depth == 0 && (token.is("to") || token.is("from")) => at = Some(here + 1),
+            token if depth == 0 && (token.is("to") || token.is("from")) => found = tokens.get(at + 1..),
             _ => {}
         }
     }
-    at.map(|at| list(tokens, at)).unwrap_or_default()
+    found.unwrap_or_default()
 }
 
-fn list(tokens: &[Token], start: usize) -> Vec<String> {
+/// The roles between commas; one is a string in `SET SESSION AUTHORIZATION 'x'`.
+fn list(tokens: &[Token]) -> Vec<String> {
     let mut found = Vec::new();
-    let mut at = start;
-    loop {
-        found.extend(role_at(tokens, at));
-        if tokens.get(at + 1) != Some(&Token::Mark(',')) {
-            return found;
+    for pair in tokens.chunks(2) {
+        match pair.first() {
+            Some(Token::Word(word)) if NO_ROLES.contains(&word.as_str()) => {}
+            Some(token) => found.extend(token.name_or_text().map(str::to_owned)),
+            None => {}
         }
-        at += 2;
+        if pair.get(1) != Some(&Token::Mark(',')) {
+            break;
+        }
     }
-}
-
-fn role_at(tokens: &[Token], at: usize) -> Option<String> {
-    match tokens.get(at)? {
-        Token::Word(word) if NO_ROLES.contains(&word.as_str()) => None,
-        token => token.name().map(str::to_owned),
-    }
-}
-
-/// Whether a statement sets an option of that name: `… SET (n_distinct=5, option=7)`.
-pub(super) fn sets_option(tokens: &[Token], option: &str) -> bool {
-    let options = tokens.windows(2).position(|pair| matches!(pair, [set, Token::Mark('(')] if set.is("set")));
-    let options = options.and_then(|at| tokens.get(at + 2..)).unwrap_or_default();
-    options.windows(2).any(|pair| matches!(pair, [name, Token::Mark('=')] if name.name() == Some(option)))
+    found
 }
 
 pub(super) fn extension(tokens: &[Token]) -> Option<String> {
@@ -213,18 +189,6 @@ mod tests {
             ("ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (true);", vec![]),
         ] {
             assert_eq!(roles_of(sql), wanted, "{sql}");
-        }
-    }
-
-    #[test]
-    fn an_option_that_is_set_is_told_from_a_column_of_that_name() {
-        for (sql, sets) in [
-            ("ALTER TABLE ONLY public.t ALTER COLUMN a SET (pg_attver=22158952);", true),
-            ("ALTER TABLE ONLY public.t ALTER COLUMN a SET (n_distinct=5, pg_attver=22305640);", true),
-            ("ALTER TABLE ONLY public.t ALTER COLUMN pg_attver SET (n_distinct=5);", false),
-            ("ALTER TABLE ONLY public.t ALTER COLUMN pg_attver SET STATISTICS 7;", false),
-        ] {
-            assert_eq!(sets_option(&tokens(sql), "pg_attver"), sets, "{sql}");
         }
     }
 

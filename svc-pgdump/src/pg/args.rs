@@ -4,16 +4,17 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use svc_step::secret::Secret;
 use svc_step::settings::{self, ServiceArg, default_of};
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
-use super::connection::{Place, Target};
-use super::environment::{Environment, Service};
-use super::password::{PasswordSource, Passwords};
+use super::connection::Target;
+use super::environment::Environment;
+use super::password::{Passwords, ask_on_terminal};
 use super::tls::Tls;
 
-/// Where Debian's libpq looks for the socket.
+/// Where Debian's libpq expects the socket.
 const SOCKET_FOLDER: &str = "/var/run/postgresql";
 /// PostgreSQL's own.
 const PORT: u16 = 5432;
@@ -53,7 +54,7 @@ pub fn given(text: Option<&str>) -> Option<&str> {
 pub fn database_name(dbname: Option<&str>, product: &str) -> Result<String, Failure> {
     let name = given(dbname).map_or_else(|| default_of("SVC_DATABASE", product), str::to_owned);
     if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
-        return Err(Failure::usage("dbname_is_connection_string", "The database is given as a connection string.")
+        return Err(Failure::usage("dbname_invalid", "The database is given as a connection string.")
             .hint("Pass --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file."));
     }
     Ok(name)
@@ -88,60 +89,19 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    pub fn settings(&self) -> ConnectionSettings {
-        // Not by clap, for which --password and a setting of the environment would be in conflict.
-        let set = || settings::variable("SVC_DB_PASSWORD_FILE").filter(|_| !self.password).map(PathBuf::from);
-        let password = match (self.password_file.clone().or_else(set), self.password, self.no_password) {
-            (Some(file), ..) => PasswordSource::File(file),
-            (None, true, _) => PasswordSource::Prompt,
-            (None, false, true) => PasswordSource::PlacesOnly,
-            (None, false, false) => PasswordSource::Places,
-        };
-        ConnectionSettings {
-            host: self.host.clone(),
-            port: self.port,
-            user: self.username.clone(),
-            as_user: self.as_user.clone(),
-            default_user: None,
-            password,
-        }
-    }
-
-    /// `owner` connects if nothing else names a user.
-    pub fn resolve(&self, call: &Call, owner: &str) -> Result<Target, Failure> {
-        ConnectionSettings { default_user: Some(owner.to_owned()), ..self.settings() }.resolve(call)
-    }
-}
-
-/// The given options; `None` is left to `SVC_DB_HOST` and `SVC_DB_PORT`, then to libpq's environment, then to the default.
-#[derive(Debug, Clone, Default)]
-pub struct ConnectionSettings {
-    /// A host name, an address, or the folder of the socket.
-    pub host: Option<String>,
-    pub port: Option<u16>,
-    pub user: Option<String>,
-    /// The user of this host to connect as, over the socket. `PGUSER`, `PGPASSWORD`, `PGPASSFILE` and `PGSERVICE` are not
-    /// used then, and `SVC_DB_HOST` and `PGHOST` only if they are folders.
-    pub as_user: Option<String>,
-    /// The database user where nothing else says who; without, the user of this host, as libpq does.
-    pub default_user: Option<String>,
-    pub password: PasswordSource,
-}
-
-impl ConnectionSettings {
-    /// Nothing is connected yet; the password files are read.
+    /// What is not given is left to `SVC_DB_HOST` and `SVC_DB_PORT`, then to libpq's environment, then to the default. With `--as`,
+    /// `PGUSER`, `PGPASSWORD` and `PGPASSFILE` are not used, and `SVC_DB_HOST` and `PGHOST` only if they are folders.
+    /// `owner` connects if nothing else names a user; without one it is the administrator, who has a password file of his own. Nothing is
+    /// connected yet; the password files are read.
     ///
     /// # Errors
     /// A setting is wrong or not supported (2), the OS user does not exist (4), the password file cannot be read (3, 4).
-    pub fn resolve(&self, call: &Call) -> Result<Target, Failure> {
+    pub fn resolve(&self, call: &Call, owner: Option<&str>) -> Result<Target, Failure> {
         let env = &Environment::of_process();
         let os_user = given(self.as_user.as_deref()).map(OsUser::named).transpose()?;
-        let service = if os_user.is_none() { Service::wanted(env)? } else { None };
-        let with_service = service.as_ref().map(|service| env.with(&service.variables));
-        let env = with_service.as_ref().unwrap_or(env);
-        let (place, address) = self.place(env, os_user.is_some())?;
+        let (host, address) = self.host(env, os_user.is_some())?;
         if os_user.is_none() {
-            env.refuse(&["PGREQUIREAUTH", "PGREQUIREPEER"], &[])?;
+            env.refuse(&["PGSERVICE", "PGREQUIREAUTH", "PGREQUIREPEER"], &[])?;
         }
         let port = match self.port {
             Some(port) => port,
@@ -150,12 +110,18 @@ impl ConnectionSettings {
                 None => env.value("PGPORT")?.unwrap_or(PORT),
             },
         };
-        let user = self.user(env, os_user.as_ref())?;
-        let passwords = Passwords::find(&self.password, env, os_user.as_ref(), call)?;
-        let tls = if place.is_socket() { Tls::disabled() } else { Tls::from_environment(env)? };
+        let user = self.user(env, os_user.as_ref(), owner)?;
+        // Not by clap, for which --password and a setting of the environment would be in conflict.
+        let set = || settings::variable("SVC_DB_PASSWORD_FILE").filter(|_| owner.is_some() && !self.password).map(PathBuf::from);
+        let passwords = match self.password_file.clone().or_else(set) {
+            Some(file) => Passwords::fixed(Secret::from_file("password", &file)?),
+            None if self.password => Passwords::fixed(ask_on_terminal(call)?),
+            None => Passwords::of_libpq(env, os_user.as_ref(), !self.no_password, call)?,
+        };
+        let tls = if is_folder(&host) { Tls::disabled() } else { Tls::from_environment(env)? };
         let connect_timeout = env.value("PGCONNECT_TIMEOUT")?.filter(|seconds| *seconds > 0).unwrap_or(5).min(LONGEST_CONNECT);
         Ok(Target {
-            place,
+            host,
             address,
             port,
             user,
@@ -164,51 +130,44 @@ impl ConnectionSettings {
             tls,
             connect_timeout: std::time::Duration::from_secs(connect_timeout),
             options: env.text("PGOPTIONS"),
-            service,
             watched: std::sync::Once::new(),
         })
     }
 
     /// Where the server is, and the address to find it at where that is another thing than its name.
-    fn place(&self, env: &Environment, as_os_user: bool) -> Result<(Place, Option<IpAddr>), Failure> {
-        let flag = given(self.host.as_deref()).map(str::to_owned);
-        let own = env.text("SVC_DB_HOST").filter(|host| !as_os_user || is_folder(host));
-        let (host, address) = match (flag, as_os_user) {
-            (Some(host), true) if !is_folder(&host) => {
-                return Err(Failure::usage("as_needs_socket", "A user of this host is known to the server over the socket only.")
+    fn host(&self, env: &Environment, as_os_user: bool) -> Result<(String, Option<IpAddr>), Failure> {
+        let (host, address) = match given(self.host.as_deref()) {
+            Some(host) if as_os_user && !is_folder(host) => {
+                return Err(Failure::usage("environment_invalid", "A user of this host is known to the server over the socket only.")
                     .hint("With --as (SVC_DB_AS), --host (SVC_DB_HOST) is the folder of the socket, or omitted; or connect with --username and a password."));
             }
-            (Some(host), _) => (Some(host), None),
-            (None, _) if own.is_some() => (own, None),
-            (None, true) => (env.text("PGHOST").filter(|host| is_folder(host)), None),
-            (None, false) => match (env.text("PGHOST"), env.text("PGHOSTADDR")) {
+            Some(host) => (Some(host.to_owned()), None),
+            None if as_os_user => {
+                (["SVC_DB_HOST", "PGHOST"].into_iter().find_map(|name| env.text(name).filter(|host| is_folder(host))), None)
+            }
+            None => match (env.text("SVC_DB_HOST"), env.text("PGHOST"), env.text("PGHOSTADDR")) {
+                (Some(own), ..) => (Some(own), None),
                 // As in libpq, the name is what the certificate and the password file are about.
-                (Some(host), Some(_)) if !is_folder(&host) => (Some(host), env.value("PGHOSTADDR")?),
-                (_, Some(address)) => (Some(address), None),
-                (host, None) => (host, None),
+                (None, Some(host), Some(_)) if !is_folder(&host) => (Some(host), env.value("PGHOSTADDR")?),
+                (None, _, Some(address)) => (Some(address), None),
+                (None, host, None) => (host, None),
             },
         };
         let host = host.unwrap_or_else(|| SOCKET_FOLDER.to_owned());
         if host.contains(',') {
-            return Err(Failure::usage("several_hosts", format!("`{host}` names several hosts."))
+            return Err(Failure::usage("environment_invalid", format!("`{host}` names several hosts."))
                 .hint("Pass one host with --host, or in SVC_DB_HOST."));
         }
-        Ok((if is_folder(&host) { Place::Socket(PathBuf::from(host)) } else { Place::Host(host) }, address))
+        Ok((host, address))
     }
 
-    fn user(&self, env: &Environment, os_user: Option<&OsUser>) -> Result<String, Failure> {
-        let named = given(self.user.as_deref()).map(str::to_owned);
-        match (named, os_user) {
-            (Some(user), _) => Ok(user),
-            (None, Some(os_user)) => Ok(os_user.name.clone()),
-            (None, None) => env
-                .text("PGUSER")
-                .or_else(|| self.default_user.clone())
-                .or_else(|| OsUser::current().map(|user| user.name))
-                .ok_or_else(|| {
-                    Failure::usage("user_missing", "No database user is given.").hint("Pass it with --username or PGUSER.")
-                }),
-        }
+    fn user(&self, env: &Environment, os_user: Option<&OsUser>, owner: Option<&str>) -> Result<String, Failure> {
+        let named = given(self.username.as_deref()).or(os_user.map(|user| user.name.as_str())).map(str::to_owned);
+        let default =
+            || env.text("PGUSER").or_else(|| owner.map(str::to_owned)).or_else(|| OsUser::current().map(|user| user.name));
+        named.or_else(default).ok_or_else(|| {
+            Failure::usage("environment_invalid", "No database user is given.").hint("Pass it with --username or PGUSER.")
+        })
     }
 }
 
@@ -224,75 +183,72 @@ mod tests {
         Environment::of(pairs)
     }
 
-    fn place(settings: &ConnectionSettings, pairs: &[(&str, &str)]) -> Result<Place, Failure> {
-        settings.place(&env(pairs), settings.as_user.is_some()).map(|(place, _)| place)
+    fn host(args: &ConnectionArgs, pairs: &[(&str, &str)]) -> Result<String, Failure> {
+        args.host(&env(pairs), args.as_user.is_some()).map(|(host, _)| host)
     }
 
     #[test]
     fn without_any_setting_the_socket_of_debian_is_used() {
-        assert_eq!(place(&ConnectionSettings::default(), &[]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
-        assert_eq!(place(&ConnectionSettings::default(), &[("PGHOST", "")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
+        assert_eq!(host(&ConnectionArgs::default(), &[]).unwrap(), SOCKET_FOLDER);
+        assert_eq!(host(&ConnectionArgs::default(), &[("PGHOST", "")]).unwrap(), SOCKET_FOLDER);
     }
 
     #[test]
     fn a_flag_wins_over_the_environment() {
-        let flag = ConnectionSettings { host: Some("db1".into()), user: Some("svc".into()), ..ConnectionSettings::default() };
-        assert_eq!(place(&flag, &[("PGHOST", "db2")]).unwrap(), Place::Host("db1".into()));
-        assert_eq!(flag.user(&env(&[("PGUSER", "other")]), None).unwrap(), "svc");
+        let flag = ConnectionArgs { host: Some("db1".into()), username: Some("svc".into()), ..ConnectionArgs::default() };
+        assert_eq!(host(&flag, &[("PGHOST", "db2")]).unwrap(), "db1");
+        assert_eq!(flag.user(&env(&[("PGUSER", "other")]), None, None).unwrap(), "svc");
     }
 
     #[test]
     fn an_address_leads_to_the_host_of_that_name_unless_a_flag_names_another() {
         let both = env(&[("PGHOST", "db1"), ("PGHOSTADDR", "::1")]);
         let address: IpAddr = "::1".parse().unwrap();
-        assert_eq!(ConnectionSettings::default().place(&both, false).unwrap(), (Place::Host("db1".into()), Some(address)));
-        let flag = ConnectionSettings { host: Some("db2".into()), ..ConnectionSettings::default() };
-        assert_eq!(flag.place(&both, false).unwrap(), (Place::Host("db2".into()), None));
+        assert_eq!(ConnectionArgs::default().host(&both, false).unwrap(), ("db1".to_owned(), Some(address)));
+        let flag = ConnectionArgs { host: Some("db2".into()), ..ConnectionArgs::default() };
+        assert_eq!(flag.host(&both, false).unwrap(), ("db2".to_owned(), None));
         for pairs in [&[("PGHOSTADDR", "::1")][..], &[("PGHOST", "/tmp"), ("PGHOSTADDR", "::1")]] {
-            assert_eq!(place(&ConnectionSettings::default(), pairs).unwrap(), Place::Host("::1".into()));
+            assert_eq!(host(&ConnectionArgs::default(), pairs).unwrap(), "::1");
         }
     }
 
     #[test]
     fn the_settings_of_the_dump_win_over_libpqs() {
         let both = [("SVC_DB_HOST", "db1"), ("PGHOST", "db2"), ("PGHOSTADDR", "::1")];
-        assert_eq!(ConnectionSettings::default().place(&env(&both), false).unwrap(), (Place::Host("db1".into()), None));
-        assert_eq!(
-            place(&ConnectionSettings::default(), &[("SVC_DB_HOST", ""), ("PGHOST", "db2")]).unwrap(),
-            Place::Host("db2".into())
-        );
-        let flag = ConnectionSettings { host: Some("db3".into()), ..ConnectionSettings::default() };
-        assert_eq!(place(&flag, &both).unwrap(), Place::Host("db3".into()));
+        assert_eq!(ConnectionArgs::default().host(&env(&both), false).unwrap(), ("db1".to_owned(), None));
+        assert_eq!(host(&ConnectionArgs::default(), &[("SVC_DB_HOST", ""), ("PGHOST", "db2")]).unwrap(), "db2");
+        let flag = ConnectionArgs { host: Some("db3".into()), ..ConnectionArgs::default() };
+        assert_eq!(host(&flag, &both).unwrap(), "db3");
         // An administrator becomes a user of this host: he is let in over the socket only.
-        let admin = ConnectionSettings { as_user: Some("root".into()), ..ConnectionSettings::default() };
-        assert_eq!(place(&admin, &both).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
-        assert_eq!(place(&admin, &[("SVC_DB_HOST", "/tmp/s"), ("PGHOST", "/tmp/t")]).unwrap(), Place::Socket("/tmp/s".into()));
+        let admin = ConnectionArgs { as_user: Some("root".into()), ..ConnectionArgs::default() };
+        assert_eq!(host(&admin, &both).unwrap(), SOCKET_FOLDER);
+        assert_eq!(host(&admin, &[("SVC_DB_HOST", "/tmp/s"), ("PGHOST", "/tmp/t")]).unwrap(), "/tmp/s");
     }
 
     #[test]
     fn with_an_os_user_only_a_folder_is_taken_from_the_environment() {
-        let admin = ConnectionSettings { as_user: Some("root".into()), ..ConnectionSettings::default() };
+        let admin = ConnectionArgs { as_user: Some("root".into()), ..ConnectionArgs::default() };
         let root = OsUser::named("root").unwrap();
-        assert_eq!(place(&admin, &[("PGHOST", "db2")]).unwrap(), Place::Socket(SOCKET_FOLDER.into()));
-        assert_eq!(place(&admin, &[("PGHOST", "/tmp/s")]).unwrap(), Place::Socket("/tmp/s".into()));
-        assert_eq!(admin.user(&env(&[("PGUSER", "other")]), Some(&root)).unwrap(), "root");
-        let odd = ConnectionSettings { host: Some("db1".into()), ..admin };
-        assert_eq!(place(&odd, &[]).unwrap_err().code, "as_needs_socket");
+        assert_eq!(host(&admin, &[("PGHOST", "db2")]).unwrap(), SOCKET_FOLDER);
+        assert_eq!(host(&admin, &[("PGHOST", "/tmp/s")]).unwrap(), "/tmp/s");
+        assert_eq!(admin.user(&env(&[("PGUSER", "other")]), Some(&root), None).unwrap(), "root");
+        let odd = ConnectionArgs { host: Some("db1".into()), ..admin };
+        assert_eq!(host(&odd, &[]).unwrap_err().code, "environment_invalid");
     }
 
     #[test]
     fn what_cannot_be_honoured_is_refused_and_not_passed_over() {
         let odd = [("PGHOST", "a"), ("PGHOSTADDR", "somewhere")];
-        assert_eq!(place(&ConnectionSettings::default(), &odd).unwrap_err().code, "environment_invalid");
-        assert_eq!(place(&ConnectionSettings::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "several_hosts");
+        assert_eq!(host(&ConnectionArgs::default(), &odd).unwrap_err().code, "environment_invalid");
+        assert_eq!(host(&ConnectionArgs::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "environment_invalid");
     }
 
     #[test]
     fn a_connection_string_is_no_database_name() {
         let service = ServiceArg { name: "svc".into() };
         let arg = |dbname: &str| DatabaseArg { dbname: Some(dbname.into()), service: service.clone(), db_user: None };
-        assert_eq!(arg("postgresql://svc:secret@h/db").name().unwrap_err().code, "dbname_is_connection_string");
-        assert_eq!(arg("host=h password=secret").name().unwrap_err().code, "dbname_is_connection_string");
+        assert_eq!(arg("postgresql://svc:secret@h/db").name().unwrap_err().code, "dbname_invalid");
+        assert_eq!(arg("host=h password=secret").name().unwrap_err().code, "dbname_invalid");
         assert_eq!(arg("").name().unwrap(), "svc_db");
         assert_eq!(arg("other").name().unwrap(), "other");
     }

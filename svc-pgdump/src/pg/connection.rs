@@ -1,7 +1,7 @@
 //! The server that a step works with: connecting to it, and giving the same connection to other programs.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Once};
@@ -11,18 +11,19 @@ use postgres::error::DbError;
 use postgres::{Client, Config, NoTls};
 use svc_step::secret::Secret;
 use svc_step::user::OsUser;
+use svc_step::watch::Peer;
 use svc_step::{Call, Failure, child, file};
 
-use super::environment::Service;
 use super::error;
-use super::password::{Passwords, Wanted};
+use super::password::Passwords;
 use super::tls::{NO_FILE, Tls};
-use super::watchdog::{self, Peer};
 
 /// How often signals are polled while connecting.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a connection may take once the step is to end.
 const LAST: Duration = Duration::from_secs(5);
+/// How long a server may take for what is finished or undone once the step is to end; again for each attempt after that.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// For every session, whatever the server, the database or the role has as its defaults: it may work for long, be idle for long, and
 /// writes. What only newer servers know is set if it is known.
@@ -33,22 +34,11 @@ pub const SESSION_SETTINGS: &str = "SET role TO none; SET statement_timeout = 0;
 
 pub type Listener = Arc<dyn Fn(&DbError) + Send + Sync>;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    Socket(PathBuf),
-    Host(String),
-}
-
-impl Place {
-    pub(super) const fn is_socket(&self) -> bool {
-        matches!(self, Self::Socket(_))
-    }
-}
-
-/// A server and who connects to it, worked out from flags and environment by [`super::args::Settings::resolve`].
+/// A server and who connects to it, worked out from flags and environment by [`super::ConnectionArgs::resolve`].
 #[derive(Debug)]
 pub struct Target {
-    pub(super) place: Place,
+    /// The host name, or the folder of the socket.
+    pub host: String,
     /// Where the host of that name is found, if that is not left to the resolver.
     pub(super) address: Option<IpAddr>,
     pub port: u16,
@@ -59,8 +49,6 @@ pub struct Target {
     pub(super) tls: Tls,
     pub(super) connect_timeout: Duration,
     pub(super) options: Option<String>,
-    /// The service that `PGSERVICE` named; its settings are in the fields above.
-    pub(super) service: Option<Service>,
     /// Its connections are watched over from the first one on.
     pub(super) watched: Once,
 }
@@ -82,45 +70,26 @@ impl Server {
 }
 
 impl Target {
-    /// The host name or the folder of the socket.
-    pub fn host(&self) -> String {
-        match &self.place {
-            Place::Socket(folder) => folder.display().to_string(),
-            Place::Host(host) => host.clone(),
-        }
+    fn is_socket(&self) -> bool {
+        self.host.starts_with('/')
     }
 
     /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
     pub fn is_local(&self) -> bool {
-        match (&self.place, self.address) {
-            (Place::Socket(_), _) => true,
-            (Place::Host(_), Some(address)) => address.is_loopback(),
-            (Place::Host(host), None) => host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
-        }
+        let address = self.address.or_else(|| self.host.parse().ok());
+        self.is_socket() || address.map_or(self.host == "localhost", |address| address.is_loopback())
     }
 
     pub fn free_bytes(&self, folder: &str) -> Option<u64> {
         self.is_local().then(|| file::free_bytes(Path::new(folder))).flatten()
     }
 
-    /// Refuses (2) a service of `PGSERVICE` that is for another database.
-    pub fn check_service(&self, database: &str) -> Result<(), Failure> {
-        match &self.service {
-            Some(Service { name, database: Some(other), .. }) if other != database => Err(Failure::usage(
-                "service_other_database",
-                format!("The service {name} of PGSERVICE is for the database {other}, not for {database}."),
-            )
-            .hint(format!("Pass --dbname {other} (SVC_DATABASE), or unset PGSERVICE."))),
-            _ => Ok(()),
-        }
-    }
-
     /// Where the server is, for sentences: `127.0.0.1:5432`, `/var/run/postgresql (port 5432)`.
     pub fn place(&self) -> String {
-        match &self.place {
-            Place::Socket(folder) => format!("{} (port {})", folder.display(), self.port),
-            Place::Host(host) if host.contains(':') => format!("[{host}]:{}", self.port),
-            Place::Host(host) => format!("{host}:{}", self.port),
+        match &self.host {
+            folder if self.is_socket() => format!("{folder} (port {})", self.port),
+            address if address.contains(':') => format!("[{address}]:{}", self.port),
+            host => format!("{host}:{}", self.port),
         }
     }
 
@@ -135,35 +104,29 @@ impl Target {
 
     /// `listener` gets each `NOTICE` and `WARNING` of the server.
     pub fn connect_heard(&self, call: &Call, dbname: &str, listener: &Listener) -> Result<Client, Failure> {
-        self.watched.call_once(|| watchdog::watch(call.watch(), self.peer()));
-        let (time, check) = (self.connect_timeout, || call.check());
+        self.watched.call_once(|| call.watch().guard_connections(self.peer(), SHUTDOWN_TIMEOUT));
+        let check = || call.check();
+        let attempt = |password| self.attempt(self.connect_timeout, &check, dbname, password, listener);
         let password = self.password(dbname);
         let had_one = password.is_some();
-        let told = |error: postgres::Error| self.failure(&error, dbname);
-        let connected = match self.attempt(time, &check, dbname, password, listener)? {
-            Err(error) if !had_one && error::wants_password(&error) => match self.passwords.ask(call)? {
-                Some(secret) => self.attempt(time, &check, dbname, Some(secret), listener)?,
-                None => Err(error),
+        match attempt(password) {
+            Err(failure) if !had_one && failure.code == error::PASSWORD_MISSING => match self.passwords.ask(call)? {
+                Some(secret) => attempt(Some(secret)),
+                None => Err(failure),
             },
             connected => connected,
-        };
-        prepared(connected.map_err(told)?)
+        }
     }
 
     /// Connects to clean up although the step is to end: neither a signal nor the time limit ends the wait, which is short.
     pub fn connect_at_last(&self, dbname: &str) -> Result<Client, Failure> {
         let silent: Listener = Arc::new(|_| {});
-        let connected = self.attempt(self.connect_timeout.min(LAST), &|| Ok(()), dbname, self.password(dbname), &silent)?;
-        prepared(connected.map_err(|error| self.failure(&error, dbname))?)
-    }
-
-    fn failure(&self, error: &postgres::Error, dbname: &str) -> Failure {
-        error::of_connect(error, &self.place(), &self.user, dbname, self.tls.shows_certificate())
+        self.attempt(self.connect_timeout.min(LAST), &|| Ok(()), dbname, self.password(dbname), &silent)
     }
 
     /// What the other end of our connections is called.
     fn peer(&self) -> Peer {
-        if self.place.is_socket() { Peer::Socket(format!(".s.PGSQL.{}", self.port).into()) } else { Peer::Port(self.port) }
+        if self.is_socket() { Peer::Socket(format!(".s.PGSQL.{}", self.port).into()) } else { Peer::Port(self.port) }
     }
 
     /// One attempt, in a thread of its own: the library waits without end for a server that accepts and says nothing.
@@ -174,7 +137,7 @@ impl Target {
         dbname: &str,
         password: Option<Secret>,
         listener: &Listener,
-    ) -> Result<Result<Client, postgres::Error>, Failure> {
+    ) -> Result<Client, Failure> {
         let mut config = self.config(dbname, password);
         let listener = Arc::clone(listener);
         config.notice_callback(move |notice| listener(&notice));
@@ -197,20 +160,20 @@ impl Target {
                 }
             }
         };
-        match &self.os_user {
+        let connected = match &self.os_user {
             // The server asks the kernel who connects, at the moment of connecting.
             Some(user) => user.act_as(work),
             None => work(),
-        }
+        };
+        let mut client = connected?
+            .map_err(|error| error::of_connect(&error, &self.place(), &self.user, dbname, self.tls.shows_certificate()))?;
+        client.batch_execute(SESSION_SETTINGS).map_err(|error| error::of_query(&error, "prepare the session"))?;
+        Ok(client)
     }
 
     fn config(&self, dbname: &str, password: Option<Secret>) -> Config {
         let mut config = Config::new();
-        match &self.place {
-            Place::Socket(folder) => config.host_path(folder),
-            Place::Host(host) => config.host(host),
-        };
-        config.port(self.port).user(&self.user).dbname(dbname).application_name("svc-tools");
+        config.host(&self.host).port(self.port).user(&self.user).dbname(dbname).application_name("svc-tools");
         config.connect_timeout(self.connect_timeout);
         self.tls.configure(&mut config);
         // So that a network which drops every packet is noticed.
@@ -229,16 +192,10 @@ impl Target {
     }
 
     fn password(&self, dbname: &str) -> Option<Secret> {
-        let host = self.host();
-        // libpq knows its default folder as localhost.
-        let mut hosts = vec![host.as_str()];
-        if matches!(host.as_str(), "/var/run/postgresql" | "/run/postgresql") {
-            hosts.push("localhost");
-        }
-        self.passwords.of(&Wanted { hosts: &hosts, port: self.port, database: dbname, user: &self.user })
+        self.passwords.of([&self.host, &self.port.to_string(), dbname, &self.user])
     }
 
-    /// Gives `pg_dump` or `psql` the same connection: every setting in its environment, whatever the caller's has, and the same OS user.
+    /// Gives `pg_dump` the same connection: every setting in its environment, whatever the caller's has, and the same OS user.
     /// The password is in its environment, which only its own user and root can read. Run it with `--no-password`.
     pub fn child_env(&self, command: &mut Command, dbname: &str) {
         for (name, _) in std::env::vars_os() {
@@ -249,7 +206,7 @@ impl Target {
         if let Some(user) = &self.os_user {
             child::run_as(command, user);
         }
-        command.env("PGHOST", self.host()).env("PGPORT", self.port.to_string()).env("PGUSER", &self.user);
+        command.env("PGHOST", &self.host).env("PGPORT", self.port.to_string()).env("PGUSER", &self.user);
         command.env("PGDATABASE", dbname).env("PGAPPNAME", "svc-tools");
         command.env("PGCONNECT_TIMEOUT", self.connect_timeout.as_secs().to_string());
         // The password file was read here; an impossible path keeps libpq from reading it again.
@@ -265,11 +222,6 @@ impl Target {
             command.env("PGPASSWORD", password.expose());
         }
     }
-}
-
-fn prepared(mut client: Client) -> Result<Client, Failure> {
-    let set = client.batch_execute(SESSION_SETTINGS);
-    set.map(|()| client).map_err(|error| error::of_query(&error, "prepare the session"))
 }
 
 pub fn identify(client: &mut Client) -> Result<Server, Failure> {

@@ -5,34 +5,26 @@ use std::time::Duration;
 
 use postgres::Error;
 use postgres::error::{DbError, SqlState};
-use rustls::{AlertDescription, CertificateError};
-use svc_step::Failure;
+use svc_step::{Call, Failure, Status, StepResult, Stopped, watch};
 
 use super::redact::{Said, severity};
-use super::watchdog;
 
 /// The database from which others are created, renamed and dropped.
 pub const MAINTENANCE: &str = "postgres";
 
-/// The server wants a password and none was given.
-pub(super) fn wants_password(error: &Error) -> bool {
-    error.as_db_error().is_none() && chain(error).iter().any(|text| text.contains("password missing"))
-}
+/// The server requires a password and none was given.
+pub(super) const PASSWORD_MISSING: &str = "password_missing";
 
 /// A connection that failed; `certificate`: we showed one.
 pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, certificate: bool) -> Failure {
     let Some(said) = error.as_db_error() else {
         let causes = chain(error);
         let text = causes.join(": ");
-        let of_tls = tls_error(error);
-        let failure = if wants_password(error) {
-            Failure::refused("password_missing", format!("The server at {place} wants a password for the user {user}."))
+        let failure = if text.contains("password missing") {
+            Failure::refused(PASSWORD_MISSING, format!("The server at {place} requires a password for the user {user}."))
                 .hint("Write it into ~/.pgpass (mode 0600), name a file of it with --password-file, or connect with --as over the socket.")
-        } else if text.contains("channel binding") {
-            Failure::refused("channel_binding_missing", format!("The server at {place} does not bind the password to its certificate."))
-                .hint("PGCHANNELBINDING=require needs TLS (PGSSLMODE) and a password kept as SCRAM-SHA-256; unset it if the connection may do without.")
-        } else if of_tls.is_some() || text.contains("TLS") {
-            of_tls_error(of_tls, place, certificate)
+        } else if text.contains("TLS") || text.contains("SSL") {
+            of_tls(&text, place, certificate)
         } else {
             unreachable(place)
         };
@@ -57,7 +49,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
         Failure::unavailable("postgres_busy", format!("The server at {place} takes no connection just now."))
             .hint("It starts, stops, or has too many connections: run the same command again later.")
     } else {
-        Failure::failed("postgres_connect", format!("The server at {place} does not connect to {dbname}."))
+        Failure::failed("postgres_refused", format!("The server at {place} does not connect to {dbname}."))
             .hint("See the cause; the server's own log says more.")
     };
     failure.cause(words(said))
@@ -66,13 +58,13 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
 /// A statement that failed on a connection that stood; `action` completes the sentence "Cannot …".
 pub fn of_query(error: &Error, action: &str) -> Failure {
     let Some(said) = error.as_db_error() else {
-        let (what, look) = if watchdog::is_given_up() {
+        let (what, check) = if watch::gave_up() {
             ("the server did not answer any more", "Check the server's processes, log and disk")
         } else {
             ("the connection to the server was lost", "Check whether the server runs")
         };
         let failure = Failure::unavailable("postgres_lost", format!("Cannot {action}: {what}."))
-            .hint(format!("{look}; then run the same command again."));
+            .hint(format!("{check}; then run the same command again."));
         return chain(error).into_iter().fold(failure, Failure::cause);
     };
     let failure = match said.code() {
@@ -89,7 +81,7 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
                 .hint("Wait until the server runs, then run the same command again.")
         }
         code if *code == SqlState::DISK_FULL => {
-            Failure::failed("postgres_disk_full", format!("Cannot {action}: the server's disk is full."))
+            Failure::failed("disk_full", format!("Cannot {action}: the server's disk is full."))
                 .hint("Free disk space on the server, and run the same command again.")
         }
         _ => Failure::failed("postgres_refused", format!("Cannot {action}: the server refused it."))
@@ -136,92 +128,79 @@ pub fn chain(error: &Error) -> Vec<String> {
     texts
 }
 
-/// The error of TLS, wherever the client library has put it.
-fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(said) = error.downcast_ref() {
-            return Some(said);
-        }
-        // What is inside of an error of input and output is not its source.
-        let inside = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if let Some(said) = inside.and_then(|inside| inside.downcast_ref()) {
-            return Some(said);
-        }
-        next = error.source();
-    }
-    None
-}
+/// What OpenSSL says of the server's certificate (its words are English everywhere), what that means, and what to do.
+const OF_CERTIFICATE: [(&str, &str, &str); 4] = [
+    ("certificate has expired", "has expired", "Put a new certificate into the server; check this host's clock too (date -u)."),
+    (
+        "certificate is not yet valid",
+        "is not valid yet",
+        "Check this host's clock (date -u), and from when on the certificate is valid.",
+    ),
+    (
+        "mismatch",
+        "is for another host name",
+        "Pass --host (PGHOST) with a name that is in the certificate, with PGHOSTADDR if it leads elsewhere; PGSSLMODE=verify-ca does without the name.",
+    ),
+    (
+        "certificate verify failed",
+        "is not signed by a trusted authority",
+        "Name its authority's certificate in PGSSLROOTCERT; of a certificate that is its own authority, that certificate itself.",
+    ),
+];
 
-fn of_tls_error(error: Option<&rustls::Error>, place: &str, shown: bool) -> Failure {
-    let failure = match error {
-        Some(rustls::Error::InvalidCertificate(why)) => Some(of_certificate(why, place)),
-        Some(rustls::Error::InvalidCertRevocationList(_)) => Some(no_list(place)),
-        Some(rustls::Error::AlertReceived(alert)) => of_client_certificate(*alert, place, shown),
-        _ => None,
-    };
-    failure.unwrap_or_else(|| {
-        Failure::refused("postgres_tls", format!("The TLS connection to the server at {place} failed."))
-            .hint("Check PGSSLMODE, and whether the server has TLS (SHOW ssl).")
-    })
-}
-
-fn of_certificate(why: &CertificateError, place: &str) -> Failure {
-    match why {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            Failure::refused("postgres_certificate_expired", format!("The certificate of the server at {place} has expired."))
-                .hint("Put a new certificate into the server; check this host's clock too (date -u).")
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            Failure::refused("postgres_certificate_expired", format!("The certificate of the server at {place} is not valid yet."))
-                .hint("Check this host's clock (date -u), and from when on the certificate is valid.")
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => Failure::refused(
-            "postgres_certificate_other_name",
-            format!("The certificate of the server at {place} is for another host name."),
-        )
-        .hint("Say --host (PGHOST) with a name that is in the certificate, with PGHOSTADDR if it leads elsewhere; PGSSLMODE=verify-ca does without the name."),
-        CertificateError::Revoked => {
-            Failure::refused("postgres_not_trusted", format!("The certificate of the server at {place} is revoked."))
-                .hint("Put a new certificate into the server.")
-        }
-        CertificateError::UnknownRevocationStatus => no_list(place),
-        _ => Failure::refused(
-            "postgres_not_trusted",
-            format!("The certificate of the server at {place} is not signed by a trusted authority."),
-        )
-        .hint("Name its authority's certificate in PGSSLROOTCERT; of a certificate that is its own authority, that certificate itself."),
-    }
-}
-
-fn no_list(place: &str) -> Failure {
-    Failure::refused(
-        "postgres_not_trusted",
-        format!("No revocation list is at hand of who signed the certificate of the server at {place}."),
-    )
-    .hint("Put the list of each authority into the file of PGSSLCRL (~/.postgresql/root.crl), or unset it.")
-}
-
-/// What the server has against our certificate, or the lack of one.
-fn of_client_certificate(alert: AlertDescription, place: &str, shown: bool) -> Option<Failure> {
-    let about_it = matches!(
-        alert,
-        AlertDescription::CertificateRequired
-            | AlertDescription::BadCertificate
-            | AlertDescription::UnsupportedCertificate
-            | AlertDescription::CertificateRevoked
-            | AlertDescription::CertificateExpired
-            | AlertDescription::CertificateUnknown
-            | AlertDescription::UnknownCA
-            | AlertDescription::AccessDenied
-    );
-    let sentence = match shown {
-        true => format!("The server at {place} does not accept the client certificate."),
-        false => format!("The server at {place} wants a client certificate, and none was shown."),
-    };
-    about_it.then(|| {
-        Failure::refused("postgres_client_certificate", sentence).hint(
+fn of_tls(text: &str, place: &str, shown: bool) -> Failure {
+    const OF_OURS: [&str; 3] = ["certificate", "unknown ca", "access denied"];
+    let tls = |message, hint| Failure::refused("postgres_tls", message).hint(hint);
+    if text.contains(" alert ") && OF_OURS.iter().any(|words| text.contains(words)) {
+        let message = match shown {
+            true => format!("The server at {place} does not accept the client certificate."),
+            false => format!("The server at {place} requires a client certificate, and none was shown."),
+        };
+        return tls(
+            message,
             "Name one that the server's authority (ssl_ca_file) has signed and that is still valid in PGSSLCERT, and its key in PGSSLKEY.",
-        )
+        );
+    }
+    match OF_CERTIFICATE.iter().find(|(words, ..)| text.contains(words)) {
+        Some((_, what, hint)) => tls(format!("The certificate of the server at {place} {what}."), hint),
+        None => tls(
+            format!("The TLS connection to the server at {place} failed."),
+            "Check PGSSLMODE, and whether the server has TLS (SHOW ssl).",
+        ),
+    }
+}
+
+/// A step that failed because the server had not answered when its time was over has timed out (6).
+pub fn timed<T>(call: &Call, ended: StepResult<T>) -> StepResult<T> {
+    ended.map_err(|Stopped { failure, result }| {
+        let failure = match call.deadline().limit() {
+            Some(limit) if failure.status == Status::Unavailable && call.deadline().passed() => of_the_limit(limit, failure),
+            _ => failure,
+        };
+        Stopped { failure, result }
     })
+}
+
+fn of_the_limit(limit: Duration, failure: Failure) -> Failure {
+    let mut late =
+        Failure::timeout("timeout", format!("The step did not end within {} s: {}", limit.as_secs_f64(), failure.message));
+    late.hint = failure.hint;
+    late.causes.push(failure.code);
+    late.causes.extend(failure.causes);
+    late
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_came_of_the_time_keeps_its_hint_and_its_words() {
+        let failure = Failure::unavailable("postgres_lost", "Cannot ask.").hint("swap --run resumes it.").cause("closed");
+        let late = of_the_limit(Duration::from_secs(3), failure);
+        assert_eq!((late.exit_code(), late.code.as_str()), (6, "timeout"));
+        assert_eq!(late.message, "The step did not end within 3 s: Cannot ask.");
+        assert_eq!(late.hint.as_deref(), Some("swap --run resumes it."));
+        assert_eq!(late.causes, ["postgres_lost", "closed"]);
+    }
 }

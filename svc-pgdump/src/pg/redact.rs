@@ -39,21 +39,6 @@ impl From<&DbError> for Said {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    pub table: String,
-    /// Its line in the block; the first one is 1.
-    pub line: u64,
-    pub column: Option<String>,
-}
-
-impl std::fmt::Display for Row {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "COPY {}, line {}", self.table, self.line)?;
-        self.column.as_ref().map_or(Ok(()), |column| write!(out, ", column {column}"))
-    }
-}
-
 /// Classes of errors that quote a value, a row, a part of the statement, or what a function of the database chose to say.
 const OF_VALUES: [&str; 8] = ["21", "22", "23", "2F", "38", "39", "44", "P0"];
 /// The same, of other classes: a statement's own text, and whatever an extension says without a code.
@@ -118,11 +103,12 @@ impl Said {
             names.iter().filter_map(|(what, name)| name.as_ref().map(|name| format!("{what} {name}"))).collect();
         let about = (!named.is_empty()).then(|| named.join(", "));
         let hint = self.hint.clone().filter(|_| !self.quotes());
-        [about, hint, self.row().map(|row| row.to_string())].into_iter().flatten().collect()
+        [about, hint, self.row().map(|(row, _)| row)].into_iter().flatten().collect()
     }
 
-    /// The row of a COPY that it is about: `COPY items, line 5, column id: "x"`, in whatever language. The value follows the colon.
-    pub fn row(&self) -> Option<Row> {
+    /// The row of a COPY that it is about (`COPY items, line 5, column id: "x"`, in whatever language; the value follows the colon), and
+    /// its line in the block; the first one is 1.
+    pub fn row(&self) -> Option<(String, u64)> {
         let line = self.context.lines().find_map(|line| line.strip_prefix("COPY "))?;
         let place = line.split(':').next().unwrap_or_default().trim_end();
         let mut parts = place.split(", ");
@@ -132,8 +118,9 @@ impl Said {
             return None;
         }
         let number = line.split(|letter: char| !letter.is_ascii_digit()).find(|digits| !digits.is_empty())?;
-        let column = column.and_then(|column| column.split_once(' ')).map(|(_, name)| name.to_owned());
-        Some(Row { table: table.to_owned(), line: number.parse().ok().filter(|line| *line > 0)?, column })
+        let column = column.and_then(|column| column.split_once(' ')).map(|(_, name)| format!(", column {name}"));
+        let row = format!("COPY {table}, line {number}{}", column.unwrap_or_default());
+        Some((row, number.parse().ok().filter(|line| *line > 0)?))
     }
 }
 
@@ -177,7 +164,7 @@ mod tests {
 
     #[test]
     fn places_are_told_without_the_values_behind_them() {
-        let row = |context: &str| Said { context: context.to_owned(), ..Said::default() }.row().map(|row| row.to_string());
+        let row = |context: &str| Said { context: context.to_owned(), ..Said::default() }.row().map(|(row, _)| row);
         let told = |text: &str| Some(text.to_owned());
         assert_eq!(row("COPY users, line 5, column id: \"a\nPL/hash\""), told("COPY users, line 5, column id"));
         assert_eq!(row("COPY users, Zeile 5, Spalte id: \u{bb}x\u{ab}"), told("COPY users, line 5, column id"));

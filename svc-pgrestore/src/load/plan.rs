@@ -1,22 +1,30 @@
 //! The order in which a dump is loaded, made of the dump alone while it is examined: what may run in parallel, and what is
 //! loaded alone, where it stands. Headings and other comments play no part in it.
 //!
-//! Only what is surely independent of its neighbours runs beside them: COPY into different tables, indexes and keys of tables
+//! Only what is surely independent of its neighbours runs in parallel to them: COPY into different tables, indexes and keys of tables
 //! whose rows are there, then foreign keys. Every other statement waits for all before it, and all after it wait for it.
 
 use std::collections::BTreeMap;
 
 use svc_pgdump::check::lexer::{Kind, Piece, Position};
 
-use super::statement::{StatementKind, Table, is_of_columns, kind_of};
+use super::statement::{Built, StatementKind, Table, kind_of};
 
-/// A statement longer than this is not held in memory, so psql has to load it.
-const LONGEST_STATEMENT: usize = 16 * 1024 * 1024;
+/// The longest statement that is taken apart: a COPY of 1,600 columns with the longest names fits.
+const LONGEST_STATEMENT: usize = 256 * 1024;
+/// INSERT statements that follow each other are sent together, up to about so many bytes.
+const BATCH: u64 = 256 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) at: Position,
     pub(crate) size: u64,
+}
+
+impl Span {
+    const fn end(self) -> u64 {
+        self.at.byte + self.size
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,75 +41,68 @@ pub(crate) struct CopyBlock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Build {
     pub(crate) statement: Span,
-    /// The tables at which it is, and whether it must be alone there.
-    pub(crate) tables: Vec<(Table, Sharing)>,
-    /// Whether it looks at nothing but columns of its tables. What an expression's function looks at, nobody knows.
-    pub(crate) is_of_columns: bool,
+    pub(crate) built: Built,
     /// How much work it is, in bytes of rows.
     pub(crate) weight: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    Shared,
-    Alone,
+/// What runs in parallel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) copies: Vec<CopyBlock>,
+    pub(crate) indexes: Vec<Build>,
+    pub(crate) foreign_keys: Vec<Build>,
+    /// What comes after it, one by one.
+    pub(crate) later: Vec<Span>,
+}
+
+impl Group {
+    fn tasks(&self) -> usize {
+        self.copies.len() + self.indexes.len() + self.foreign_keys.len()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Item {
-    Serial(Span),
-    /// Where sequences stand, directly behind COPY blocks.
-    Sequences(Span),
-    /// COPY blocks, of which those into fresh ordinary tables run in parallel.
-    Copies(Vec<CopyBlock>),
-    /// Indexes and keys, or foreign keys, in parallel.
-    Builds(Vec<Build>),
+    Serial(Vec<Span>),
+    /// A COPY block without a table.
+    Copy(CopyBlock),
+    Parallel(Group),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) items: Vec<Item>,
-    /// Why the dump is better loaded by psql, as a sentence; `None` where nothing speaks for that.
-    pub(crate) obstacle: Option<&'static str>,
-}
-
-/// How many statements of a kind run in parallel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) copies: usize,
-    pub(crate) indexes: usize,
-    pub(crate) foreign_keys: usize,
 }
 
 impl Plan {
-    pub(crate) fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for item in &self.items {
-            match item {
-                Item::Serial(_) | Item::Sequences(_) => {}
-                Item::Copies(blocks) => counts.copies += blocks.len(),
-                Item::Builds(builds) if builds.iter().any(|build| build.tables.len() > 1) => counts.foreign_keys += builds.len(),
-                Item::Builds(builds) => counts.indexes += builds.len(),
-            }
-        }
-        counts
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.items.iter().filter_map(|item| if let Item::Parallel(group) = item { Some(group) } else { None })
     }
 
     /// How many connections at most have something to do at one time.
     pub(crate) fn widest(&self) -> usize {
-        let mut widest = 1;
-        // What follows directly upon each other may run in parallel.
-        let mut wide = 0;
-        for item in &self.items {
-            wide = match item {
-                Item::Serial(_) => 0,
-                Item::Sequences(_) => wide,
-                Item::Copies(blocks) => blocks.len(),
-                Item::Builds(builds) => wide + builds.len(),
+        self.groups().map(Group::tasks).max().unwrap_or_default().max(1)
+    }
+
+    /// The same one by one, for a dump that can only be read from its beginning on.
+    pub(crate) fn in_order(mut self) -> Self {
+        for item in std::mem::take(&mut self.items) {
+            let Item::Parallel(group) = item else {
+                self.items.push(item);
+                continue;
             };
-            widest = widest.max(wide);
+            let built = group.indexes.into_iter().chain(group.foreign_keys).map(|build| build.statement);
+            let mut items: Vec<Item> = built.chain(group.later).map(|statement| Item::Serial(vec![statement])).collect();
+            items.extend(group.copies.into_iter().map(Item::Copy));
+            items.sort_by_key(|item| match item {
+                Item::Serial(statements) => statements.first().map(|first| first.at.byte),
+                Item::Copy(block) => Some(block.statement.at.byte),
+                Item::Parallel(_) => None,
+            });
+            self.items.extend(items);
         }
-        widest
+        self
     }
 }
 
@@ -113,6 +114,10 @@ pub(crate) struct Planner {
     begun: Option<Position>,
     block: Option<CopyBlock>,
     in_transaction: bool,
+    is_not_utf8: bool,
+    /// Where the last INSERT ended.
+    inserted: u64,
+    /// How many bytes of rows each table has so far.
     sizes: BTreeMap<Table, u64>,
 }
 
@@ -128,81 +133,55 @@ impl Planner {
 
     pub(crate) fn finish(mut self) -> Plan {
         self.without_rows();
-        let Self { mut plan, sizes, .. } = self;
-        for item in &mut plan.items {
-            let Item::Builds(builds) = item else { continue };
-            for build in builds.iter_mut() {
-                build.weight = build.tables.iter().map(|(table, _)| sizes.get(table).copied().unwrap_or_default()).sum();
-            }
-        }
-        plan
+        self.plan
     }
 
     fn statement_piece(&mut self, piece: Piece<'_>) {
         self.begun.get_or_insert(piece.at);
-        if self.unit.len() + piece.bytes.len() <= LONGEST_STATEMENT {
-            self.unit.extend_from_slice(piece.bytes);
-        } else {
-            self.obstacle("It has a statement of more than 16 MiB.");
-        }
-        if !piece.last {
-            return;
-        }
-        let end = piece.at.byte + piece.bytes.len() as u64;
-        let at = self.begun.take().unwrap_or(piece.at);
-        let unit = std::mem::take(&mut self.unit);
-        self.statement(Span { at, size: end - at.byte }, &unit);
-        // The same memory serves the next one, unless this one was out of the ordinary.
-        if unit.capacity() <= 64 * 1024 {
-            self.unit = unit;
+        let free = LONGEST_STATEMENT.saturating_sub(self.unit.len());
+        self.unit.extend(piece.bytes.iter().take(free));
+        if piece.last {
+            let kind = match std::str::from_utf8(&self.unit) {
+                Ok(text) if text.len() < LONGEST_STATEMENT && (!self.is_not_utf8 || text.is_ascii()) => kind_of(text),
+                // Names in another encoding are not read.
+                _ if self.unit.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"COPY")) => StatementKind::Copy(None),
+                _ => StatementKind::Other,
+            };
             self.unit.clear();
+            let at = self.begun.take().unwrap_or(piece.at);
+            self.statement(Span { at, size: piece.at.byte + piece.bytes.len() as u64 - at.byte }, kind);
         }
     }
 
-    fn statement(&mut self, statement: Span, bytes: &[u8]) {
+    fn statement(&mut self, statement: Span, kind: StatementKind) {
         self.without_rows();
-        let Some(text) = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')) else {
-            self.obstacle("Its statements are not all UTF-8.");
-            return self.serial(statement);
-        };
-        let build = |tables: Vec<(Table, Sharing)>| Build { statement, is_of_columns: is_of_columns(text), tables, weight: 0 };
-        match kind_of(text) {
-            StatementKind::Copy(table) => return self.copy(statement, Some(table)),
-            StatementKind::Index(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Shared)])),
-            StatementKind::Key(table) if !self.in_transaction => return self.build(build(vec![(table, Sharing::Alone)])),
-            StatementKind::ForeignKey(table, other) if !self.in_transaction => {
-                return self.build(build(vec![(table, Sharing::Alone), (other, Sharing::Alone)]));
+        match (kind, self.plan.items.last_mut()) {
+            (StatementKind::Copy(table), _) => {
+                let table = table.filter(|_| !self.in_transaction);
+                self.block = Some(CopyBlock { table, statement, rows: Span { at: statement.at, size: 0 }, row_count: 0 });
+                return;
             }
-            StatementKind::Sequence if !self.in_transaction => return self.sequence(statement),
-            StatementKind::Begin => self.in_transaction = true,
-            StatementKind::End => self.in_transaction = false,
-            StatementKind::Setting { is_utf8: false } => self.obstacle("It is in another encoding than UTF-8."),
-            StatementKind::Drop => self.obstacle("It drops what is not there (--clean)."),
-            StatementKind::Other if starts_with(text, "COPY") => return self.copy(statement, None),
-            StatementKind::Other if starts_with(text, "INSERT") => {
-                self.obstacle("It holds its rows as INSERT statements (--inserts).");
+            (StatementKind::Build(built), _) if !self.in_transaction => return self.build(statement, built),
+            (StatementKind::Later, Some(Item::Parallel(group))) if !self.in_transaction => return group.later.push(statement),
+            (StatementKind::Insert, Some(Item::Serial(spans))) => {
+                let is_next = std::mem::replace(&mut self.inserted, statement.end()) + 1 == statement.at.byte;
+                if let Some(last) = spans.last_mut().filter(|last| is_next && last.size < BATCH) {
+                    last.size = statement.end() - last.at.byte;
+                    return;
+                }
             }
+            (StatementKind::Begin, _) => self.in_transaction = true,
+            (StatementKind::End, _) => self.in_transaction = false,
+            (StatementKind::Encoding(encoding), _) => self.is_not_utf8 = encoding.is_some(),
             _ => {}
         }
         self.serial(statement);
     }
 
-    fn obstacle(&mut self, sentence: &'static str) {
-        self.plan.obstacle.get_or_insert(sentence);
-    }
-
     fn serial(&mut self, statement: Span) {
         match self.plan.items.last_mut() {
-            Some(Item::Serial(span)) => span.size = statement.at.byte + statement.size - span.at.byte,
-            _ => self.plan.items.push(Item::Serial(statement)),
-        }
-    }
-
-    fn sequence(&mut self, statement: Span) {
-        match self.plan.items.last_mut() {
-            Some(Item::Sequences(span)) => span.size = statement.at.byte + statement.size - span.at.byte,
-            Some(Item::Copies(_)) => self.plan.items.push(Item::Sequences(statement)),
-            _ => self.serial(statement),
+            Some(Item::Serial(spans)) => spans.push(statement),
+            _ => self.plan.items.push(Item::Serial(vec![statement])),
         }
     }
 
@@ -211,11 +190,6 @@ impl Planner {
         if let Some(block) = self.block.take() {
             self.serial(block.statement);
         }
-    }
-
-    fn copy(&mut self, statement: Span, table: Option<Table>) {
-        let table = table.filter(|_| !self.in_transaction);
-        self.block = Some(CopyBlock { table, statement, rows: Span { at: statement.at, size: 0 }, row_count: 0 });
     }
 
     fn rows(&mut self, piece: Piece<'_>) {
@@ -229,28 +203,34 @@ impl Planner {
 
     fn block_ended(&mut self) {
         let Some(block) = self.block.take() else { return };
-        if let Some(table) = &block.table {
-            *self.sizes.entry(table.clone()).or_default() += block.rows.size;
-        }
-        match self.plan.items.last_mut() {
-            Some(Item::Copies(blocks)) => blocks.push(block),
-            _ => self.plan.items.push(Item::Copies(vec![block])),
+        let Some(table) = &block.table else { return self.plan.items.push(Item::Copy(block)) };
+        *self.sizes.entry(table.clone()).or_default() += block.rows.size;
+        self.group(|group| group.tasks() == group.copies.len() && group.later.is_empty(), |group| group.copies.push(block));
+    }
+
+    fn build(&mut self, statement: Span, built: Built) {
+        let weight = built.tables.iter().map(|table| self.sizes.get(table).copied().unwrap_or_default()).sum();
+        // A foreign key needs the keys before it, and is made when those of its tables are there.
+        let is_foreign_key = built.tables.len() > 1;
+        let build = Build { statement, built, weight };
+        if is_foreign_key {
+            self.group(|_| true, |group| group.foreign_keys.push(build));
+        } else {
+            self.group(|group| group.foreign_keys.is_empty(), |group| group.indexes.push(build));
         }
     }
 
-    fn build(&mut self, build: Build) {
+    /// Adds to the group that stands before, if there is one that `takes` more, else to a new one.
+    fn group(&mut self, takes: impl Fn(&Group) -> bool, add: impl FnOnce(&mut Group)) {
         match self.plan.items.last_mut() {
-            // A foreign key needs the keys before it, and is made when all of them are there.
-            Some(Item::Builds(builds)) if builds.last().is_some_and(|last| last.tables.len() == build.tables.len()) => {
-                builds.push(build);
+            Some(Item::Parallel(group)) if takes(group) => add(group),
+            _ => {
+                let mut group = Group::default();
+                add(&mut group);
+                self.plan.items.push(Item::Parallel(group));
             }
-            _ => self.plan.items.push(Item::Builds(vec![build])),
         }
     }
-}
-
-fn starts_with(text: &str, word: &str) -> bool {
-    text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

@@ -6,81 +6,77 @@ use svc_pgdump::pg::escape_identifier;
 /// A table, as SQL names it: `public.items`.
 pub(crate) type Table = String;
 
+/// An index, a primary key, a unique constraint or a foreign key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Built {
+    /// Two of a foreign key.
+    pub(crate) tables: Vec<Table>,
+    /// Whether nothing else may run at its tables meanwhile.
+    pub(crate) is_exclusive: bool,
+    /// Whether it reads nothing but columns of its tables. What the function of an expression reads is not known.
+    pub(crate) is_of_columns: bool,
+}
+
 /// What a statement does, as far as its place among the others depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StatementKind {
-    /// `COPY table [(columns)] FROM stdin`, without anything more.
-    Copy(Table),
-    /// `CREATE [UNIQUE] INDEX`: others may be built on that table at the same time.
-    Index(Table),
-    /// `ADD CONSTRAINT … PRIMARY KEY` or `UNIQUE`: nobody else is at the table meanwhile.
-    Key(Table),
-    /// `ADD CONSTRAINT … FOREIGN KEY`: the table, and the one that it refers to.
-    ForeignKey(Table, Table),
+    /// A COPY, with its table if it is `COPY table [(columns)] FROM stdin`, without anything more.
+    Copy(Option<Table>),
+    Build(Built),
+    /// Where a sequence stands, the comment on an index or a constraint, or what an index is to its table: no index or key needs it.
+    Later,
     Begin,
     End,
-    /// A setting of the session, which holds for every statement after it; `false` for another encoding of the dump than UTF-8.
-    Setting {
-        is_utf8: bool,
-    },
-    Sequence,
-    /// Something is dropped, which in a fresh database is not there (`--clean`).
-    Drop,
+    /// A setting of the session, which holds for every statement after it.
+    Setting,
+    /// `SET client_encoding`: the encoding of what follows, `None` for UTF-8.
+    Encoding(Option<String>),
+    Insert,
     Other,
 }
 
 pub(crate) fn kind_of(statement: &str) -> StatementKind {
-    const FIRST: [&str; 11] =
-        ["COPY", "CREATE", "ALTER", "SET", "RESET", "SELECT", "BEGIN", "START", "COMMIT", "END", "ROLLBACK"];
     let first = statement.split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default();
-    if first.eq_ignore_ascii_case("DROP") {
-        return StatementKind::Drop;
-    }
-    if !FIRST.iter().any(|word| first.eq_ignore_ascii_case(word)) || is_of_no_interest(first, statement) {
-        return StatementKind::Other;
-    }
-    let tokens = tokens(statement);
-    let readings = [copy, index, constraint, transaction, sequence, setting];
-    readings.iter().find_map(|read| read(Words(&tokens))).unwrap_or(StatementKind::Other)
-}
-
-/// Most statements, and the longest, are of a few kinds that need not be taken apart.
-fn is_of_no_interest(first: &str, statement: &str) -> bool {
     let rest = statement.get(first.len()..).unwrap_or_default().trim_start();
-    let starts = |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    let of_interest: &[&str] = match first.to_ascii_uppercase().as_str() {
-        "CREATE" => &["INDEX", "UNIQUE"],
-        "ALTER" => &["TABLE"],
-        "SELECT" => &["pg_catalog.set_config", "pg_catalog.setval"],
-        _ => return false,
+    // Most statements, and the longest, are of kinds that need not be taken apart.
+    let continues = |start: &str| rest.get(..start.len()).is_some_and(|rest| rest.eq_ignore_ascii_case(start));
+    let read: fn(Words<'_>) -> Option<StatementKind> = match first.to_ascii_uppercase().as_str() {
+        "COPY" => |words| Some(StatementKind::Copy(copied(words))),
+        "CREATE" if continues("INDEX") || continues("UNIQUE") => index,
+        "ALTER" if continues("TABLE") => of_table,
+        "COMMENT" if continues("ON INDEX ") || continues("ON CONSTRAINT ") => return StatementKind::Later,
+        "SELECT" if continues("pg_catalog.set_config") => return StatementKind::Setting,
+        "SELECT" if continues("pg_catalog.setval") => sequence,
+        "SET" => setting,
+        "RESET" => return StatementKind::Setting,
+        "BEGIN" | "START" => return StatementKind::Begin,
+        "COMMIT" | "END" | "ROLLBACK" => return StatementKind::End,
+        "INSERT" => return StatementKind::Insert,
+        _ => return StatementKind::Other,
     };
-    !of_interest.iter().any(starts)
+    read(Words(&tokens(statement))).unwrap_or(StatementKind::Other)
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Words<'a>(&'a [Token]);
 
-impl Words<'_> {
-    fn next(&mut self) -> Option<&Token> {
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Option<&'a Token> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(first)
     }
 
+    fn is_next(&mut self, wanted: impl Fn(&Token) -> bool) -> bool {
+        self.0.first().is_some_and(wanted) && self.next().is_some()
+    }
+
     fn word(&mut self, word: &str) -> bool {
-        let here = self.0.first().is_some_and(|token| token.is(word));
-        if here {
-            self.next();
-        }
-        here
+        self.is_next(|token| token.is(word))
     }
 
     fn mark(&mut self, mark: char) -> bool {
-        let here = self.0.first() == Some(&Token::Mark(mark));
-        if here {
-            self.next();
-        }
-        here
+        self.is_next(|token| *token == Token::Mark(mark))
     }
 
     fn words(&mut self, words: &[&str]) -> Option<()> {
@@ -96,50 +92,51 @@ impl Words<'_> {
         if self.mark('.') { Some(format!("{first}.{}", self.name()?)) } else { Some(first) }
     }
 
+    /// Names in parentheses.
     fn names(&mut self) -> Option<()> {
-        if !self.mark('(') {
-            return None;
-        }
-        loop {
+        let mut separator = '(';
+        while !self.mark(')') {
+            self.mark(separator).then_some(())?;
             self.name()?;
-            if self.mark(')') {
-                return Some(());
-            }
-            if !self.mark(',') {
-                return None;
-            }
+            separator = ',';
         }
+        (separator == ',').then_some(())
     }
 
     fn is_over(mut self) -> bool {
         self.mark(';') && self.0.is_empty()
     }
 
-    /// Whether a comma stands outside of parentheses: a second subcommand.
-    fn has_more_parts(self) -> bool {
-        let mut depth = 0_u32;
-        self.0.iter().any(|token| {
+    /// Whether they have nothing but columns: no parenthesis within another one, where an expression would stand, and no condition.
+    fn are_of_columns(self) -> bool {
+        self.depths().all(|(depth, _)| depth < 2) && !self.0.iter().any(|token| token.is("where"))
+    }
+
+    /// The depth of parentheses behind each token, and whether it is a comma.
+    fn depths(self) -> impl Iterator<Item = (u32, bool)> {
+        self.0.iter().scan(0_u32, |depth, token| {
             match token {
-                Token::Mark('(') => depth += 1,
-                Token::Mark(')') => depth = depth.saturating_sub(1),
+                Token::Mark('(') => *depth += 1,
+                Token::Mark(')') => *depth = depth.saturating_sub(1),
                 _ => {}
             }
-            depth == 0 && *token == Token::Mark(',')
+            Some((*depth, *token == Token::Mark(',')))
         })
     }
 }
 
-fn copy(mut words: Words<'_>) -> Option<StatementKind> {
+fn copied(mut words: Words<'_>) -> Option<Table> {
     words.words(&["copy"])?;
     let table = words.table()?;
     if words.0.first() == Some(&Token::Mark('(')) {
         words.names()?;
     }
     words.words(&["from", "stdin"])?;
-    words.is_over().then_some(StatementKind::Copy(table))
+    words.is_over().then_some(table)
 }
 
 fn index(mut words: Words<'_>) -> Option<StatementKind> {
+    let is_of_columns = words.are_of_columns();
     words.words(&["create"])?;
     words.word("unique");
     words.words(&["index"])?;
@@ -147,84 +144,53 @@ fn index(mut words: Words<'_>) -> Option<StatementKind> {
     words.words(&["on"])?;
     // Of a partitioned table: the index is made without those of its partitions.
     words.word("only");
-    let table = words.table()?;
-    words.word("using").then_some(StatementKind::Index(table))
+    let tables = vec![words.table()?];
+    words.word("using").then_some(StatementKind::Build(Built { tables, is_exclusive: false, is_of_columns }))
 }
 
-fn constraint(mut words: Words<'_>) -> Option<StatementKind> {
+fn of_table(mut words: Words<'_>) -> Option<StatementKind> {
     words.words(&["alter", "table"])?;
     // Without ONLY it reaches down to partitions, each of which is locked too.
-    words.words(&["only"])?;
-    let table = words.table()?;
-    words.words(&["add", "constraint"])?;
+    let is_only = words.word("only");
+    let mut tables = vec![words.table()?];
+    let is_index_marked = |mut words: Words<'_>, start| words.words(start).is_some() && words.name().is_some() && words.is_over();
+    if is_index_marked(words, &["cluster", "on"]) || is_index_marked(words, &["replica", "identity", "using", "index"]) {
+        return Some(StatementKind::Later);
+    }
+    words.words(&["add", "constraint"]).filter(|()| is_only)?;
     words.name()?;
-    if words.has_more_parts() {
+    // A comma outside of parentheses: a second subcommand.
+    if words.depths().any(|(depth, is_comma)| depth == 0 && is_comma) {
         return None;
     }
-    if words.word("unique") || (words.word("primary") && words.word("key")) {
-        return Some(StatementKind::Key(table));
+    let is_of_columns = words.are_of_columns();
+    if !words.word("unique") && words.words(&["primary", "key"]).is_none() {
+        words.words(&["foreign", "key"])?;
+        words.names()?;
+        words.words(&["references"])?;
+        tables.push(words.table()?);
     }
-    words.words(&["foreign", "key"])?;
-    words.names()?;
-    words.words(&["references"])?;
-    Some(StatementKind::ForeignKey(table, words.table()?))
-}
-
-fn transaction(mut words: Words<'_>) -> Option<StatementKind> {
-    match words.next()? {
-        word if word.is("begin") || word.is("start") => Some(StatementKind::Begin),
-        word if word.is("commit") || word.is("end") || word.is("rollback") => Some(StatementKind::End),
-        _ => None,
-    }
+    Some(StatementKind::Build(Built { tables, is_exclusive: true, is_of_columns }))
 }
 
 fn sequence(mut words: Words<'_>) -> Option<StatementKind> {
     words.words(&["select", "pg_catalog"])?;
     let begins = words.mark('.') && words.word("setval") && words.mark('(');
-    let text = begins && matches!(words.next(), Some(Token::Text(_)));
     // A number, and whether it was used; nothing that could call anything.
-    let plain = |token: &Token| !matches!(token, Token::Mark('(') | Token::Mark(';'));
-    let rest = words.0.split_last().and_then(|(end, rest)| Some((end, rest.split_last()?)));
-    match rest {
-        Some((Token::Mark(';'), (Token::Mark(')'), inner))) if text && inner.iter().all(plain) => Some(StatementKind::Sequence),
-        _ => None,
-    }
-}
-
-/// Whether a statement that builds something looks at nothing but columns: no parenthesis within another one, where an expression
-/// would stand, and no condition.
-pub(crate) fn is_of_columns(statement: &str) -> bool {
-    let mut depth = 0_u32;
-    tokens(statement).iter().all(|token| {
-        match token {
-            Token::Mark('(') => depth += 1,
-            Token::Mark(')') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth < 2 && !token.is("where")
-    })
+    let is_plain = |token: &Token| !matches!(token, Token::Mark('(' | ';'));
+    let [Token::Text(_), inner @ .., Token::Mark(')'), Token::Mark(';')] = words.0 else { return None };
+    (begins && inner.iter().all(is_plain)).then_some(StatementKind::Later)
 }
 
 fn setting(mut words: Words<'_>) -> Option<StatementKind> {
-    if words.word("reset") {
-        return Some(StatementKind::Setting { is_utf8: true });
-    }
-    if words.word("select") {
-        let set = words.word("pg_catalog") && words.mark('.') && words.word("set_config");
-        return set.then_some(StatementKind::Setting { is_utf8: true });
-    }
     words.words(&["set"])?;
-    if !words.word("client_encoding") {
-        return Some(StatementKind::Setting { is_utf8: true });
+    if words.word("client_encoding") {
+        let _ = words.mark('=') || words.word("to");
+        let is_other = |name: &&str| !["UTF8", "UTF-8", "UNICODE"].iter().any(|utf8| name.eq_ignore_ascii_case(utf8));
+        let name = words.next().and_then(Token::name_or_text)?;
+        return Some(StatementKind::Encoding(Some(name).filter(is_other).map(str::to_owned)));
     }
-    if !words.mark('=') {
-        words.word("to");
-    }
-    let is_utf8 = match words.next()? {
-        Token::Text(name) => name.eq_ignore_ascii_case("UTF8") || name.eq_ignore_ascii_case("UNICODE"),
-        _ => false,
-    };
-    Some(StatementKind::Setting { is_utf8 })
+    Some(StatementKind::Setting)
 }
 
 #[cfg(test)]
@@ -235,21 +201,25 @@ mod tests {
         name.split('.').map(escape_identifier).collect::<Vec<_>>().join(".")
     }
 
+    fn built(tables: &[&str], is_exclusive: bool, is_of_columns: bool) -> StatementKind {
+        StatementKind::Build(Built { tables: tables.iter().map(|name| table(name)).collect(), is_exclusive, is_of_columns })
+    }
+
     #[test]
-    fn what_may_run_beside_others_is_told_by_its_first_tokens() {
+    fn what_may_run_in_parallel_is_told_by_its_first_tokens() {
         for (sql, wanted) in [
-            ("COPY public.items (id, \"odd; name\") FROM stdin;", StatementKind::Copy(table("public.items"))),
-            ("COPY \"S.\"\"1\".\"T\"  FROM stdin;", StatementKind::Copy("\"S.\"\"1\".\"T\"".to_owned())),
-            ("CREATE INDEX i ON public.t USING btree (a, lower(b));", StatementKind::Index(table("public.t"))),
-            ("CREATE UNIQUE INDEX \"ON\" ON ONLY public.\"on\" USING btree (a);", StatementKind::Index(table("public.on"))),
-            ("ALTER TABLE ONLY public.t\n    ADD CONSTRAINT t_pkey PRIMARY KEY (a, b);", StatementKind::Key(table("public.t"))),
+            ("COPY public.items (id, \"odd; name\") FROM stdin;", StatementKind::Copy(Some(table("public.items")))),
+            ("COPY \"S.\"\"1\".\"T\"  FROM stdin;", StatementKind::Copy(Some("\"S.\"\"1\".\"T\"".to_owned()))),
+            ("CREATE INDEX i ON public.t USING btree (a, lower(b));", built(&["public.t"], false, false)),
+            ("CREATE UNIQUE INDEX \"ON\" ON ONLY public.\"on\" USING btree (a);", built(&["public.on"], false, true)),
+            ("ALTER TABLE ONLY public.t\n    ADD CONSTRAINT t_pkey PRIMARY KEY (a, b);", built(&["public.t"], true, true)),
             (
                 "ALTER TABLE ONLY public.t ADD CONSTRAINT u UNIQUE NULLS NOT DISTINCT (a) INCLUDE (b) DEFERRABLE;",
-                StatementKind::Key(table("public.t")),
+                built(&["public.t"], true, true),
             ),
             (
                 "ALTER TABLE ONLY public.t\n    ADD CONSTRAINT f FOREIGN KEY (a, \"B\") REFERENCES o.u(x, y) ON DELETE CASCADE;",
-                StatementKind::ForeignKey(table("public.t"), table("o.u")),
+                built(&["public.t", "o.u"], true, true),
             ),
         ] {
             assert_eq!(kind_of(sql), wanted, "{sql}");
@@ -259,9 +229,6 @@ mod tests {
     #[test]
     fn what_is_not_surely_such_a_statement_is_none() {
         for sql in [
-            "COPY public.items (id) FROM stdin WITH (FORMAT csv);",
-            "COPY public.items (id /* one */) FROM stdin;",
-            "COPY (SELECT 1) TO stdout;",
             "CREATE INDEX CONCURRENTLY i ON public.t USING btree (a);",
             "CREATE INDEX IF NOT EXISTS i ON public.t USING btree (a);",
             "CREATE INDEX i -- ON public.a USING\n ON public.t USING btree (a);",
@@ -270,18 +237,21 @@ mod tests {
             "ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK ((a > 0));",
             "ALTER TABLE ONLY public.t ADD CONSTRAINT e EXCLUDE USING gist (a WITH &&);",
             "ALTER TABLE public.t OWNER TO svc;",
-            "COMMENT ON INDEX public.i IS 'CREATE INDEX i ON t USING btree (a)';",
             "SELECT pg_catalog.setval('public.s', (SELECT 1), true);",
             "SELECT pg_catalog.setval('public.s', 1, true), public.f();",
             "create function f() returns int language sql begin atomic select 1; end;",
         ] {
             assert_eq!(kind_of(sql), StatementKind::Other, "{sql}");
         }
+        for sql in
+            ["COPY t (id) FROM stdin WITH (FORMAT csv);", "COPY t (id /* one */) FROM stdin;", "COPY (SELECT 1) TO stdout;"]
+        {
+            assert_eq!(kind_of(sql), StatementKind::Copy(None), "{sql}");
+        }
     }
 
     #[test]
     fn an_index_of_an_expression_or_with_a_condition_is_told_from_one_of_columns() {
-        assert_eq!(kind_of("SELECT pg_catalog.setval('public.\"S\"', -7, false);"), StatementKind::Sequence);
         for (columns, of_columns) in [
             ("(a, \"where\" DESC NULLS LAST)", true),
             ("(doc jsonb_path_ops) WITH (fastupdate='off')", true),
@@ -291,21 +261,37 @@ mod tests {
             ("(a) WHERE b", false),
         ] {
             let sql = format!("CREATE INDEX i ON public.t USING btree {columns};");
-            assert_eq!((kind_of(&sql), is_of_columns(&sql)), (StatementKind::Index(table("public.t")), of_columns), "{columns}");
+            assert_eq!(kind_of(&sql), built(&["public.t"], false, of_columns), "{columns}");
         }
     }
 
     #[test]
-    fn settings_and_transactions_are_known() {
-        let setting = |sql: &str| kind_of(sql) == StatementKind::Setting { is_utf8: true };
-        assert!(setting("SET statement_timeout = 0;") && setting("SET default_tablespace = '';") && setting("RESET ROLE;"));
-        assert!(setting("SELECT pg_catalog.set_config('search_path', '', false);"));
-        assert_eq!(kind_of("SET client_encoding = 'UTF8';"), StatementKind::Setting { is_utf8: true });
-        assert_eq!(kind_of("SET client_encoding = 'LATIN1';"), StatementKind::Setting { is_utf8: false });
-        assert_eq!(
-            (kind_of("BEGIN;"), kind_of("COMMIT;"), kind_of("START TRANSACTION;")),
-            (StatementKind::Begin, StatementKind::End, StatementKind::Begin)
-        );
-        assert_eq!(kind_of("DROP TABLE public.t;"), StatementKind::Drop);
+    fn what_comes_later_settings_and_transactions_are_known() {
+        let later = [
+            "SELECT pg_catalog.setval('public.\"S\"', -7, false);",
+            "COMMENT ON INDEX public.i IS 'CREATE INDEX i ON t USING btree (a)';",
+            "COMMENT ON CONSTRAINT k ON public.t IS 'x';",
+            "ALTER TABLE public.t CLUSTER ON i;",
+            "ALTER TABLE ONLY public.t REPLICA IDENTITY USING INDEX i;",
+        ];
+        let settings = [
+            "SET statement_timeout = 0;",
+            "SET default_tablespace = '';",
+            "RESET ROLE;",
+            "SELECT pg_catalog.set_config('search_path', '', false);",
+        ];
+        let encoding = |name: Option<&str>| StatementKind::Encoding(name.map(str::to_owned));
+        for (kind, statements) in [
+            (StatementKind::Later, &later[..]),
+            (StatementKind::Other, &["ALTER TABLE public.t CLUSTER ON i, ADD CHECK (public.f());"]),
+            (StatementKind::Setting, &settings),
+            (encoding(None), &["SET client_encoding = 'UTF8';", "SET client_encoding TO unicode;"]),
+            (encoding(Some("LATIN1")), &["SET client_encoding = 'LATIN1';"]),
+            (StatementKind::Insert, &["INSERT INTO public.t VALUES (1);"]),
+            (StatementKind::Begin, &["BEGIN;", "START TRANSACTION;"]),
+            (StatementKind::End, &["COMMIT;"]),
+        ] {
+            statements.iter().for_each(|sql| assert_eq!(kind_of(sql), kind, "{sql}"));
+        }
     }
 }

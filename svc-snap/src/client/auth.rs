@@ -1,20 +1,18 @@
 //! How the server is reached: address, who calls, TLS. Nothing here ever shows a secret.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 use percent_encoding::percent_decode_str;
-use svc_step::Failure;
 use svc_step::line_secrets::user_of_url;
-use svc_step::secret::Secret;
+use svc_step::{Failure, Secret};
 use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 
-use super::tls;
+use crate::client::tls;
 
 /// How the server is reached, as it was given.
 #[derive(Debug, Clone)]
@@ -47,9 +45,6 @@ struct ConnectionArgs {
     client_key: Option<PathBuf>,
     #[arg(long, env = "SVC_SEARCH_INSECURE", value_parser = yes_or_no)]
     insecure: bool,
-    /// Give up connecting after this long
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = svc_step::deadline::parse)]
-    connect_timeout: Duration,
 }
 
 /// The same checked, its files read.
@@ -59,9 +54,7 @@ pub(super) struct Settings {
     /// The value of the header `Authorization`.
     pub authorization: Option<Secret>,
     pub tls: TlsConfig,
-    /// Whether the server's certificate is not verified.
     pub insecure: bool,
-    pub connect_timeout: Duration,
 }
 
 /// The connection cannot be made as it was given.
@@ -74,12 +67,11 @@ impl Connection {
         self.given.iter().any(|given| given == id)
     }
 
-    /// Checks it and reads its files.
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
         let (args, address) = (&self.args, Address::parse(&self.args.url)?);
         if self.is_given("url") && address.password.is_some() {
             let message = "There is a password in --url, where all users of this host can read it.";
-            return Err(Failure::usage("secret_on_command_line", message).hint(
+            return Err(Failure::usage("options_invalid", message).hint(
                 "Pass --user NAME --password-file FILE, or set the address by SVC_SEARCH_URL; then change the password, which may be known by now.",
             ));
         }
@@ -102,7 +94,7 @@ impl Connection {
         let client = tls::client(args.client_cert.as_deref(), args.client_key.as_deref())?;
         let ca_cert = ca_cert.filter(|_| over_tls);
         let tls = tls::config(ca_cert, client, insecure)?;
-        Ok(Settings { base: address.base, authorization, tls, insecure, connect_timeout: args.connect_timeout })
+        Ok(Settings { base: address.base, authorization, tls, insecure })
     }
 
     /// The value of the header `Authorization`. One kind of credentials on the command line replaces the others of the environment.
@@ -237,6 +229,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use clap::Parser;
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -250,7 +243,6 @@ mod tests {
         Line::parse_from(std::iter::once(&"svc-snap").chain(args)).connection
     }
 
-    /// The same with only some of the settings on the command line.
     fn given(args: &[&str], given: &[&str]) -> Connection {
         Connection { given: given.iter().map(|id| (*id).to_owned()).collect(), ..connection(args) }
     }
@@ -260,15 +252,11 @@ mod tests {
         Ok(settings.authorization.map(|secret| secret.expose().to_owned()))
     }
 
-    struct Files(tempfile::TempDir);
-
-    impl Files {
-        fn file(&self, name: &str, text: &str) -> String {
-            let path = self.0.path().join(name);
-            fs::write(&path, text).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            path.display().to_string()
-        }
+    fn file(folder: &TempDir, name: &str, text: &str) -> String {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path.display().to_string()
     }
 
     #[test]
@@ -282,37 +270,37 @@ mod tests {
 
     #[test]
     fn each_kind_of_credentials_has_its_header() {
-        let files = Files(tempfile::tempdir().unwrap());
-        let password = files.file("password", "p\u{e4}ss\n");
+        let folder = tempfile::tempdir().unwrap();
+        let password = file(&folder, "password", "p\u{e4}ss\n");
         let header = |args: &[&str]| header(&connection(args));
         assert_eq!(header(&["--user", "svc", "--password-file", &password]), Ok(Some("Basic c3ZjOnDDpHNz".to_owned())));
         let in_address = given(&["--url", "http://svc:pw@es1"], &[]).settings().unwrap();
         assert_eq!(in_address.authorization.unwrap().expose(), "Basic c3ZjOnB3");
-        assert_eq!(header(&["--api-key-file", &files.file("pair", "id:key\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
-        assert_eq!(header(&["--api-key-file", &files.file("key", "aWQ6a2V5\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
-        assert_eq!(header(&["--bearer-file", &files.file("token", "AAE.x-y_z\n")]), Ok(Some("Bearer AAE.x-y_z".to_owned())));
+        assert_eq!(header(&["--api-key-file", &file(&folder, "pair", "id:key\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
+        assert_eq!(header(&["--api-key-file", &file(&folder, "key", "aWQ6a2V5\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
+        assert_eq!(header(&["--bearer-file", &file(&folder, "token", "AAE.x-y_z\n")]), Ok(Some("Bearer AAE.x-y_z".to_owned())));
         for (flag, text, code) in [
             ("--api-key-file", "{\"encoded\":\"aWQ6a2V5\"}", "connection_invalid"),
             ("--api-key-file", "ApiKey aWQ6a2V5", "connection_invalid"),
             ("--bearer-file", "Bearer AAE", "connection_invalid"),
-            ("--bearer-file", "\nAAE", "secret_file_empty"),
+            ("--bearer-file", "\nAAE", "secret_file_unusable"),
             ("--password-file", "pw", "connection_invalid"),
         ] {
-            assert_eq!(header(&[flag, &files.file("bad", text)]), Err(code.to_owned()), "{text}");
+            assert_eq!(header(&[flag, &file(&folder, "bad", text)]), Err(code.to_owned()), "{text}");
         }
     }
 
     #[test]
     fn a_password_in_an_argument_is_refused_and_not_repeated() {
         let failure = connection(&["--url", "http://svc:hunter2@es1"]).settings().unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (2, "secret_on_command_line"));
+        assert_eq!((failure.status.code(), failure.code.as_str()), (2, "options_invalid"));
         assert!(failure.hint.as_ref().unwrap().contains("--password-file") && !format!("{failure:?}").contains("hunter2"));
     }
 
     #[test]
     fn two_kinds_of_credentials_are_one_too_many_and_the_command_line_wins_over_the_environment() {
-        let files = Files(tempfile::tempdir().unwrap());
-        let (password, key) = (files.file("password", "pw\n"), files.file("key", "id:key\n"));
+        let folder = tempfile::tempdir().unwrap();
+        let (password, key) = (file(&folder, "password", "pw\n"), file(&folder, "key", "id:key\n"));
         for args in [
             &["--user", "svc", "--api-key-file", &key][..],
             &["--api-key-file", &key, "--bearer-file", &key],

@@ -1,4 +1,4 @@
-//! A server that is busy for a moment, such as at the end of a removal or a cleanup, is asked again.
+//! How long to pause before a server is asked again: one that something is awaited of, or that is busy for a moment.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,30 @@ use svc_step::{Call, Failure};
 
 /// For how long a server is asked again that is busy only for a moment.
 pub(crate) const MOMENT: Duration = Duration::from_secs(20);
+/// How often it is asked at least: a busy one may take half a minute to say so.
+const ATTEMPTS: u32 = 3;
 /// The first pause between two attempts; it doubles to the last.
 const FIRST: Duration = Duration::from_millis(200);
 const LAST: Duration = Duration::from_secs(3);
 
+/// The pause before the next poll of what has been awaited since `begun`: a twentieth of that time, within these bounds.
+pub(crate) fn poll_pause(begun: Instant, first: Duration, longest: Duration) -> Duration {
+    (begun.elapsed() / 20).clamp(first, longest)
+}
+
 /// Asks, and for so long asks again what the server is too busy for.
-pub(crate) fn patiently<T>(
+pub(crate) fn retry_while_busy<T>(
     call: &Call,
     time: Duration,
     is_busy: impl Fn(&Failure) -> bool,
     mut ask: impl FnMut() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let until = Instant::now() + time;
-    let mut pause = FIRST;
+    let (mut pause, mut attempts) = (FIRST, 0);
     loop {
+        attempts += 1;
         match ask() {
-            Err(failure) if is_busy(&failure) && Instant::now() < until => {
+            Err(failure) if is_busy(&failure) && (attempts < ATTEMPTS || Instant::now() < until) => {
                 // What the server said last is worth more than that the time was up.
                 call.pause(pause).map_err(|ended| if ended.signal.is_some() { ended } else { failure })?;
                 pause = (pause * 2).min(LAST);
@@ -31,7 +39,6 @@ pub(crate) fn patiently<T>(
     }
 }
 
-/// Whether the server is busy, or does not answer requests at the moment.
 pub(crate) fn is_busy(failure: &Failure) -> bool {
     failure.code == "search_busy" || failure.code == "search_unavailable"
 }

@@ -2,12 +2,10 @@
 
 use serde_json::Value;
 
-/// A text.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
 
-/// The texts of a list.
 pub(crate) fn texts(value: &Value, pointer: &str) -> Vec<String> {
     list(value, pointer).filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -17,12 +15,10 @@ pub(crate) fn number(value: &Value, pointer: &str) -> Option<u64> {
     value.pointer(pointer).and_then(Value::as_u64)
 }
 
-/// The items of a list.
 pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The members of an object.
 pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }

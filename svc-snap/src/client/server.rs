@@ -1,16 +1,15 @@
 //! The server that a step works with: which product and version it is.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use svc_step::deadline::Deadline;
 use svc_step::{Call, Failure};
 
-use super::auth::Connection;
-use super::json::{members, text};
-use super::path::path;
-use super::{Answer, Client, errors};
+use crate::client::{Answer, Client, Connection, errors, members, text};
 
 /// Which product a server is, by its own answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +26,6 @@ pub enum Product {
 pub(crate) struct Server {
     client: Client,
     pub product: Product,
-    /// The version, as the server writes it.
     pub version: String,
     pub cluster_uuid: String,
     pub cluster_name: String,
@@ -43,41 +41,35 @@ impl Deref for Server {
 
 impl Server {
     /// Connects, and asks who is there: `GET /`, and where that is not served (405) `GET /_cluster/state`.
-    ///
-    /// # Errors
-    /// Nobody answers (5), the credentials are refused (3), or it is neither Elasticsearch nor OpenSearch (3).
+    /// Errors: Nobody answers (5), the credentials are refused (3), or it is neither Elasticsearch nor OpenSearch (3).
     pub(crate) fn connect(connection: &Connection, call: &Call) -> Result<Self, Failure> {
         let settings = connection.settings()?;
         if settings.insecure {
             let base = &settings.base;
-            call.warn("search_not_verified", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): anybody in between could read and change everything."));
+            call.warn("search_not_trusted", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): anybody in between could read and change everything."));
         }
         let client = Client::new(settings, call);
-        let root = client.answer("/")?;
+        let root = client.send("GET", "/", None)?;
         let server = match root.status {
             405 => by_nodes(client, &root),
-            200..300 => by_root(client, &root.body),
-            _ => Err(errors::stranger(client.url(), &root)),
+            200..300 => by_root(client, &root.json()?),
+            _ => Err(errors::not_identified(&root)),
         }?;
-        call.people().detail(&format!("{} {} ({})", product_name(server.product), server.version, server.cluster_name));
+        call.reporter().detail(&format!("{:?} {} ({})", server.product, server.version, server.cluster_name));
         Ok(server)
     }
 
     /// The same whose requests end with signals and the time limit, whatever was changed before.
-    pub(crate) fn for_looks(&self) -> Self {
-        Self { client: self.client.for_looks(), ..self.clone() }
+    pub(crate) fn interruptible(&self) -> Self {
+        Self { client: self.client.interruptible(), ..self.clone() }
     }
 
     /// The same for undoing something after a signal or the end of the time limit: a server that does not answer within 10 s is
     /// given up.
-    pub(crate) fn in_haste(&self) -> Self {
-        Self { client: self.client.in_haste(), ..self.clone() }
-    }
-
-    /// Makes all that was written to indices (names, comma separated) visible to searches and counts. Not a change: what
-    /// there is stays as it is.
-    pub(crate) fn refresh(&self, indices: &str) -> Result<(), Failure> {
-        self.post(&path(&[indices, "_refresh"]), None).map(drop)
+    pub(crate) fn with_shutdown_timeout(&self) -> Self {
+        let client = self.client.clone();
+        let deadline = if client.deadline.passed() { client.deadline } else { Deadline::new(Some(Duration::ZERO)) };
+        Self { client: Client { deadline, ..client }, ..self.clone() }
     }
 }
 
@@ -95,9 +87,9 @@ fn by_nodes(client: Client, root: &Answer) -> Result<Server, Failure> {
     if root.product.as_deref() != Some("Elasticsearch") {
         return Err(errors::not_a_search_database(client.url()));
     }
-    let get = |path: &str| match client.answer(path)? {
-        answer @ Answer { status: 200..300, .. } => Ok(answer.body),
-        answer => Err(errors::stranger(client.url(), &answer)),
+    let get = |path: &str| {
+        let answer = client.send("GET", path, None)?;
+        if matches!(answer.status, 200..300) { Ok(answer.json()?) } else { Err(errors::not_identified(&answer)) }
     };
     let version = |answer: &Value| text(members(answer.get("nodes")?).next()?.1, "/version").map(str::to_owned);
     let state = get("/_cluster/state/version,nodes?filter_path=cluster_uuid,cluster_name,nodes.*.version")?;
@@ -121,16 +113,8 @@ fn identified(client: Client, product: Option<Product>, version: Option<String>,
     }
 }
 
-/// The product as people write it.
-pub(crate) const fn product_name(product: Product) -> &'static str {
-    match product {
-        Product::Elasticsearch => "Elasticsearch",
-        Product::OpenSearch => "OpenSearch",
-    }
-}
-
 /// A server continues by itself with work that is not waited for any more: `what`, such as `the cleanup of the repository my_backup`.
-pub(crate) fn left_at_work(failure: Failure, what: &str) -> Failure {
+pub(crate) fn continues_by_itself(failure: Failure, what: &str) -> Failure {
     match failure.code.as_str() {
         "interrupted" | "timeout" | "answer_lost" => failure.hint(format!(
             "The server continues by itself with {what}; run the same command again, which finds out how things stand."

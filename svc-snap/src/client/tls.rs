@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
-use svc_step::secret::Secret;
-use svc_step::{Failure, file};
+use svc_step::{Failure, Secret, file};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use super::auth::invalid;
+use crate::client::auth::invalid;
 
 /// A file of certificates is not larger.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-/// # Errors
-/// The file of certificates is not right (2) or cannot be read.
+/// Errors: The file of certificates is not right (2) or cannot be read.
 pub(super) fn config(ca_cert: Option<&Path>, client: Option<ClientCert>, insecure: bool) -> Result<TlsConfig, Failure> {
     let config = TlsConfig::builder().client_cert(client).disable_verification(insecure);
     Ok(match ca_cert {

@@ -2,17 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::action::Action;
-use svc_step::common::DryRun;
-use svc_step::{Call, StepResult, Stopped};
+use svc_step::{Action, Call, DryRun, StepResult, Stopped};
 
-use crate::client::Server;
-use crate::client::auth::Connection;
-use crate::client::json::number;
-use crate::repository::{self, RepositoryArg};
+use crate::client::{Connection, Server, number};
+use crate::repository;
+use crate::repository::RepositoryArg;
 use crate::throttle::Left;
 
-/// Arguments of `svc-snap cleanup`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-snap cleanup --repository my_backup")]
 pub struct CleanupArgs {
@@ -27,22 +23,19 @@ pub struct CleanupArgs {
 /// A repository without stale data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CleanedUp {
-    /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
-    /// The repository.
     pub repository: String,
     /// How much was removed; `null` before the server has said it.
     pub deleted_bytes: Option<u64>,
     /// How many files were removed; `null` before the server has said it.
     pub deleted_blobs_count: Option<u64>,
-    /// What is done.
     pub plan: Vec<Action>,
 }
 
 pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.clone();
-    let _lock = repository::lock(call, &server, &repository, &args.dry)?;
+    let _lock = repository::lock(call, &server, &repository, args.dry.dry_run)?;
     if repository::definition(&server, &repository)?.is_none() {
         return Err(repository::not_found(&repository).into());
     }

@@ -3,21 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use svc_step::common::DryRun;
-use svc_step::progress::Unit;
-use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+use svc_step::{Call, DryRun, Failure, StepResult, Stopped, Unit, swaps};
 
-use crate::capacity;
-use crate::client::Server;
-use crate::client::auth::Connection;
+use crate::client::{Connection, Server};
 use crate::guard;
-use crate::index::act::Act;
-use crate::index::select::{self, DEFAULT, Patterns, ScopeArg, Selected, without};
-use crate::index::{Found, Index, clone, copies, look, policy};
-use crate::restore::record::{self, Begun};
-use crate::restore::result::{Cloned, CopiedIndex, CopySet, CopyState};
+use crate::index::select::{DEFAULT, without};
+use crate::index::{
+    Act, Found, Index, Patterns, Scope, ScopeArg, Selected, clone, copies, get_indices, policy, refuse_any, select,
+};
+use crate::restore::{Begun, Cloned, CopiedIndex, CopySet, CopyState, capacity, phases, record};
 
-/// Arguments of `svc-snap clone`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: a way back without a restore, after the service's stop
   svc-snap clone > clone.json
@@ -40,31 +35,36 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let live = select::live(&server, &args.scope.scope, &Patterns::parse(&args.indices))?;
     let hint = format!("Leave them out with {}.", without(&live.streams));
-    guard::refuse_any("data_streams", "Data streams cannot be cloned", &live.streams, &hint)?;
+    refuse_any("data_streams", "Data streams cannot be cloned", &live.streams, &hint)?;
     let names: Vec<&str> = live.indices.iter().map(String::as_str).collect();
     guard::refuse_blocked(&server, |index, _| names.contains(&index))?;
-    record::refuse_unfinished_swaps(call, &server, call.run_id(), &names)?;
+    phases::refuse_unfinished_swaps(call, &server, call.run_id(), &names)?;
     let earlier = match record::find(call, call.run_id())? {
         None => CopySet::default(),
         Some(Begun::Copies(set)) if set.snapshot_uuid.is_none() && set.cluster_uuid == server.cluster_uuid => set,
         Some(_) => return Err(record::in_use(call.run_id()).into()),
     };
-    let earlier_found = look(&server, &earlier.names())?;
+    // Its record is written again, and would not tell any more what else it has left without writes.
+    let is_outside = |one: &CopiedIndex| one.state == CopyState::InProgress && !args.scope.scope.contains(&one.index);
+    if earlier.indices.iter().any(is_outside) {
+        return Err(record::in_use(call.run_id()).into());
+    }
+    let earlier_found = get_indices(&server, &earlier.names())?;
     if !earlier.indices.is_empty() && earlier.is_verified() {
         refuse_other(call, &earlier, &earlier_found, &names)?;
         return Ok(Cloned { copies: earlier, released: Vec::new() });
     }
     let leftovers: Vec<String> = earlier_found.into_keys().collect();
-    let blocked = blocked_by_killed(call, &server)?;
+    let (killed, blocked) = killed(call, &server, &args.scope.scope)?;
     let mut cloned = plan(call, &server, args, &live, &leftovers, &blocked)?;
-    let in_use = look(&server, &cloned.copies.names())?;
+    let in_use = get_indices(&server, &cloned.copies.names())?;
     let in_use: Vec<&str> = in_use.keys().filter(|name| !leftovers.contains(name)).map(String::as_str).collect();
     guard::refuse_in_use("the copies", &in_use)?;
     capacity::refuse_clones(&server, &names)?;
     if args.dry.dry_run {
         return Ok(cloned);
     }
-    Stopped::ended(act(call, &server, &mut cloned, &leftovers, blocked), cloned)
+    Stopped::ended(act(call, &server, &mut cloned, &leftovers, &killed, &blocked), cloned)
 }
 
 /// Refuses a run that has cloned other indices, or whose copies have gone: what they held is not what is live now.
@@ -78,22 +78,27 @@ fn refuse_other(call: &Call, earlier: &CopySet, found: &Found, names: &[&str]) -
         "What is left of it is the way back to what was live then: keep it and name another run with --run-id, or remove it with svc-snap discard --run {}.",
         earlier.run
     );
-    guard::refuse_any("copy_missing", &message, &gone, &hint)
+    refuse_any("not_verified", &message, &gone, &hint)
 }
 
-/// The clones that were killed, of whatever run, each with the live indices that it has left without writes. Their calls are dead, since
-/// the lock is ours.
-fn blocked_by_killed(call: &Call, server: &Server) -> Result<Vec<(CopySet, Vec<String>)>, Failure> {
-    let clones = record::unfinished_clones(call, server).into_iter();
-    clones.map(|set| blocked(server, &set).map(|names| (set, names))).collect()
+/// The clones that were killed, of whatever run, as they are recorded once the live indices of the scope are unblocked that they have left
+/// without writes; and those. Their calls are dead, since the lock is ours.
+fn killed(call: &Call, server: &Server, scope: &Scope) -> Result<(Vec<CopySet>, Vec<String>), Failure> {
+    let (mut clones, mut names) = (record::unfinished_clones(call, server), Vec::new());
+    let is_left = |one: &CopiedIndex| one.state == CopyState::InProgress && scope.contains(&one.index);
+    clones.retain(|set| set.indices.iter().any(is_left));
+    for set in &mut clones {
+        names.extend(blocked(server, set)?.into_iter().filter(|name| scope.contains(name)));
+        set.indices.iter_mut().filter(|one| is_left(one)).for_each(|one| one.state = CopyState::Planned);
+    }
+    Ok((clones, names))
 }
 
 /// The live indices that an unfinished clone has left without writes.
 pub(crate) fn blocked(server: &Server, set: &CopySet) -> Result<Vec<String>, Failure> {
-    if set.is_verified() {
-        return Ok(Vec::new());
-    }
-    let found = look(server, &set.indices.iter().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
+    let mut set = set.clone();
+    set.indices.retain(|one| one.state == CopyState::InProgress);
+    let found = get_indices(server, &set.indices.iter().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
     let unblocks = clone::undoing(&set.live_clones(), &found).into_iter();
     Ok(unblocks.flat_map(|act| if let Act::Unblock(names) = act { names } else { Vec::new() }).collect())
 }
@@ -104,27 +109,26 @@ fn plan(
     args: &CloneArgs,
     live: &Selected,
     leftovers: &[String],
-    blocked: &[(CopySet, Vec<String>)],
+    blocked: &[String],
 ) -> Result<Cloned, Failure> {
     let run = call.run_id().as_str();
-    let mut found = look(server, &live.indices.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let mut found = get_indices(server, &live.indices.iter().map(String::as_str).collect::<Vec<_>>())?;
     let named = |wanted: fn(&Index) -> bool| {
         found.iter().filter(|(_, index)| wanted(index)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
-    // A closed index must be opened for a clone, which is an effect on what is live; a red one has shards that nobody can copy.
-    let (closed, red) = (named(|index| index.closed), named(|index| !index.closed && !index.whole));
+    // A closed index must be opened for a clone, which is an effect on what is live; a red one has shards that cannot be cloned.
+    let (closed, red) = (named(|index| index.closed), named(|index| !index.closed && !index.complete));
     let hint = format!("Open them (POST /<index>/_open), or leave them out with {}.", without(&closed));
-    guard::refuse_any("index_closed", "Closed indices cannot be cloned", &closed, &hint)?;
+    refuse_any("index_blocked", "Closed indices cannot be cloned", &closed, &hint)?;
     let hint = format!("Fix them (GET /_cluster/allocation/explain), or leave them out with {}.", without(&red));
-    guard::refuse_any("live_index_red", "Indices that lack shards cannot be cloned", &red, &hint)?;
+    refuse_any("indices_red", "Indices that lack shards cannot be cloned", &red, &hint)?;
     policy::fill(call, server, &mut found)?;
-    let blocked: Vec<&str> = blocked.iter().flat_map(|(_, names)| names).map(String::as_str).collect();
-    for name in &blocked {
-        found.entry((*name).to_owned()).and_modify(|index| index.shape.unblock_writes());
+    for name in blocked {
+        found.entry(name.clone()).and_modify(|index| index.metadata.unblock_writes());
     }
     let indices = found.iter().map(|(index, live)| CopiedIndex {
         live_uuid: Some(live.uuid.clone()),
-        shape: Some(live.shape.clone()),
+        metadata: Some(live.metadata.clone()),
         ..CopiedIndex::planned(index.clone(), copies::cloned(run, index))
     });
     let mut set = CopySet {
@@ -136,7 +140,7 @@ fn plan(
         skipped: live.skipped.clone(),
         plan: Vec::new(),
     };
-    let mut acts = Act::each(blocked, Act::Unblock);
+    let mut acts = Act::each(blocked.iter().map(String::as_str), Act::Unblock);
     acts.extend(Act::each(leftovers.iter().map(String::as_str), Act::Delete));
     acts.extend(clone::requests(&set.live_clones(), &found));
     acts.extend(Act::each(writable(&set), Act::Unblock));
@@ -145,7 +149,7 @@ fn plan(
 }
 
 fn writable(set: &CopySet) -> impl Iterator<Item = &str> {
-    let is_writable = |one: &&CopiedIndex| one.shape.as_ref().is_some_and(|shape| !shape.write_block());
+    let is_writable = |one: &&CopiedIndex| one.metadata.as_ref().is_some_and(|metadata| !metadata.write_block());
     set.indices.iter().filter(is_writable).map(|one| one.index.as_str())
 }
 
@@ -156,16 +160,21 @@ fn act(
     server: &Server,
     cloned: &mut Cloned,
     leftovers: &[String],
-    blocked: Vec<(CopySet, Vec<String>)>,
+    killed: &[CopySet],
+    blocked: &[String],
 ) -> Result<(), Failure> {
     call.check()?;
-    for (killed, names) in blocked {
-        release(call, server, killed, names, &mut cloned.released)?;
+    for act in Act::each(blocked.iter().map(String::as_str), Act::Unblock) {
+        act.send(call, server)?;
+        if let Act::Unblock(names) = act {
+            cloned.released.extend(names);
+        }
     }
+    killed.iter().for_each(|set| record::write_end(call, &set.run, "clone", set));
     Act::each(leftovers.iter().map(String::as_str), Act::Delete).iter().try_for_each(|act| act.send(call, server))?;
     call.effects().stays();
     let set = &mut cloned.copies;
-    // Recorded once and as a whole: a call that finds it looks which of them are blocked or there.
+    // Recorded once and as a whole: a call that finds it asks the server which of them are blocked or there.
     set.set_all(CopyState::InProgress);
     swaps::write(call, call.run_id(), "clone", set)?;
     let progress = call.progress("clone", Unit::Items("indices"));
@@ -175,7 +184,7 @@ fn act(
         .map(|counts| counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<String, u64>>());
     let made = made.and_then(|counts| {
         Act::each(writable(set), Act::Unblock).iter().try_for_each(|act| clone::again(|| act.send(call, server)))?;
-        Ok((counts, look(server, &set.names())?))
+        Ok((counts, get_indices(server, &set.names())?))
     });
     let (counts, found) = match made {
         Ok(made) => made,
@@ -207,25 +216,4 @@ fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &BTreeSet<
         }
     }
     failure
-}
-
-/// Takes off the blocks that a killed clone has left, and records that.
-fn release(
-    call: &Call,
-    server: &Server,
-    mut killed: CopySet,
-    names: Vec<String>,
-    released: &mut Vec<String>,
-) -> Result<(), Failure> {
-    Act::each(names.iter().map(String::as_str), Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
-    if !names.is_empty() {
-        call.warn(
-            "block_taken_off",
-            format!("The clone of the run {} was killed and had left these without writes: {}.", killed.run, names.join(", ")),
-        );
-    }
-    released.extend(names);
-    killed.set_all(CopyState::Planned);
-    record::write_end(call, &killed.run, "clone", &killed);
-    Ok(())
 }

@@ -6,23 +6,19 @@ use std::path::{Component, Path, PathBuf};
 use std::{fs, io};
 
 use nix::unistd::{Gid, geteuid, getgrouplist};
+use saphyr_parser::{Event, Parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::action::Action;
-use svc_step::common::DryRun;
-use svc_step::file::{self, Existing, Previous};
-use svc_step::lock::Lock;
-use svc_step::user::OsUser;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use serde_json::json;
+use svc_step::file::{Existing, Previous};
+use svc_step::{Action, Call, DryRun, Failure, Lock, OsUser, StepResult, Stopped, file};
 
-use super::path_repo;
-
+const NAME: &str = "path.repo";
 /// A configuration file is not larger.
 const LARGEST: u64 = 4 * 1024 * 1024;
 /// Where the vendors' packages have it.
 const PLACES: [&str; 2] = ["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];
 
-/// Arguments of `svc-snap configure`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  svc-snap configure --location /var/backups/search/backup_repo && systemctl restart opensearch"
@@ -41,11 +37,8 @@ pub struct ConfigureArgs {
 /// A folder and a configuration that are ready for a repository.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Configured {
-    /// The repository's folder.
     pub location: String,
-    /// Whom it belongs to.
     pub os_user: String,
-    /// The configuration file.
     pub config: String,
     /// What its `path.repo` names now, or would name.
     pub path_repo: Vec<String>,
@@ -60,18 +53,20 @@ pub struct Configured {
 pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let location = location(&args.location)?;
     let config = config(args.config.as_deref())?;
-    let user = OsUser::named(&os_user(args, &config)?)?;
+    // The packages name the file after the user.
+    let stem = config.file_stem().unwrap_or_default().to_string_lossy();
+    let user = OsUser::named(args.os_user.as_deref().unwrap_or(&stem))
+        .map_err(|failure| failure.hint("Name the user that the server runs as: --os-user (SVC_SEARCH_OS_USER)."))?;
     let _lock = Lock::unless_dry(call, "search-config", &config.display().to_string(), args.dry.dry_run)?;
     let todo = Todo::find(&location, &user)?;
     let text = file::read_text("read the server's configuration", &config, LARGEST)?;
-    let edited = path_repo::add(&text, &location.display().to_string()).map_err(|refused| {
-        let message = format!("{} is not changed: {}.", config.display(), refused.why);
+    let (edited, folders) = with_folder(&text, &location.display().to_string()).map_err(|(why, line)| {
+        let message = format!("{} is not changed: {why}.", config.display());
         Failure::refused("search_config_not_understood", message).hint(format!(
-            "Write this line into it in place of its path.repo, with all folders that are to stay, and run the same command again:\n  {}",
-            refused.line
+            "Write this line into it in place of its path.repo, with all folders that are to stay, and run the same command again:\n  {line}"
         ))
     })?;
-    let is_edited = edited.text != text;
+    let is_edited = edited != text;
     let run = call.run_id();
     let name = |number| if number == 1 { format!(".before-{run}") } else { format!(".before-{run}.{number}") };
     let previous = is_edited.then(|| Previous::plan(&config, text.as_bytes(), name)).transpose()?;
@@ -81,13 +76,13 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     }
     if let Some(previous) = &previous {
         plan.push(Action::file(&previous.path, "keep the configuration as it is"));
-        plan.push(Action::file(&config, format!("set path.repo to {}", edited.folders.join(", "))));
+        plan.push(Action::file(&config, format!("set path.repo to {}", folders.join(", "))));
     }
     let configured = Configured {
         location: location.display().to_string(),
         os_user: user.name.clone(),
         config: config.display().to_string(),
-        path_repo: edited.folders,
+        path_repo: folders,
         previous: previous.as_ref().map(Previous::display),
         restart_needed: is_edited,
         plan,
@@ -101,11 +96,11 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
             .into());
     }
     let done = todo.act(call, &location, &user).and_then(|()| match &previous {
-        Some(previous) => write(call, &config, previous, &text, &edited.text),
+        Some(previous) => write(call, &config, previous, &text, &edited),
         None => Ok(()),
     });
     done.map_err(|failure| {
-        let restart_needed = fs::read_to_string(&config).is_ok_and(|text| text == edited.text);
+        let restart_needed = fs::read_to_string(&config).is_ok_and(|text| text == edited);
         let previous = configured.previous.clone().filter(|previous| Path::new(previous).exists());
         Stopped::with(failure, Configured { restart_needed, previous, ..configured.clone() })
     })?;
@@ -119,7 +114,7 @@ fn location(given: &Path) -> Result<PathBuf, Failure> {
     if is_plain && location.to_str().is_some_and(|text| !text.contains(',') && !text.chars().any(char::is_control)) {
         return Ok(location);
     }
-    Err(Failure::usage("location_invalid", "The repository's folder is not named by a plain absolute path.")
+    Err(Failure::usage("options_invalid", "The repository's folder is not named by a plain absolute path.")
         .hint("Write --location (SVC_BACKUP_REPO) as /DIR/backup_repo, without .. and commas."))
 }
 
@@ -132,19 +127,10 @@ fn config(given: Option<&Path>) -> Result<PathBuf, Failure> {
         return Ok(one);
     }
     let message = format!("The configuration file is not known: not exactly one of {} exists.", PLACES.join(" and "));
-    Err(Failure::not_found("search_config_not_found", message).hint("Name it with --config (SVC_SEARCH_CONFIG)."))
+    Err(Failure::not_found("search_config_not_understood", message).hint("Name it with --config (SVC_SEARCH_CONFIG)."))
 }
 
-fn os_user(args: &ConfigureArgs, config: &Path) -> Result<String, Failure> {
-    let stem = config.file_stem().and_then(|stem| stem.to_str());
-    let by_name = stem.filter(|stem| matches!(*stem, "elasticsearch" | "opensearch")).map(str::to_owned);
-    args.os_user.clone().or(by_name).ok_or_else(|| {
-        Failure::usage("search_os_user_missing", "The user that the server runs as is not known.")
-            .hint("Pass --os-user (SVC_SEARCH_OS_USER).")
-    })
-}
-
-/// The previous file is kept first; the new one has its rights.
+/// The previous file is copied first; the new one has its rights.
 fn write(call: &Call, config: &Path, previous: &Previous, text: &str, edited: &str) -> Result<(), Failure> {
     // A link is followed: the file that it leads to is the configuration.
     let target = fs::canonicalize(config).map_err(|error| Failure::io("write the server's configuration", config, &error))?;
@@ -260,4 +246,142 @@ fn may_pass(user: &OsUser, meta: &fs::Metadata) -> bool {
         0o001
     };
     meta.mode() & bit != 0
+}
+
+/// The configuration with `location` in its `path.repo`, and the folders that this names: a line is appended, or the line as it is written
+/// here is extended. The file is an operator's, so nothing else in it changes: a YAML parser reads it before and after, and all other
+/// settings are compared.
+/// Errors: Why it is not edited, as the end of a sentence, and the line that an operator writes in place of the setting.
+fn with_folder(text: &str, location: &str) -> Result<(String, Vec<String>), (String, String)> {
+    let before = settings(text);
+    let mut folders = before.as_deref().map(folders).unwrap_or_default();
+    let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
+    if folders.iter().any(|folder| with_slash(location).starts_with(&with_slash(folder))) {
+        return Ok((text.to_owned(), folders));
+    }
+    let own = line_of(&folders);
+    folders.push(location.to_owned());
+    let line = line_of(&folders);
+    let before = before.map_err(|why| (why, line.clone()))?;
+    let (edited, why) = if before.iter().all(|(name, _)| name != NAME) {
+        let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { end };
+        (format!("{text}{gap}{line}{end}"), "a line at its end would not be read as a setting")
+    } else {
+        let is_own = text.lines().filter(|line| line.starts_with(NAME)).map(|line| line.starts_with(&own)).eq([true]);
+        (if is_own { text.replacen(&own, &line, 1) } else { text.to_owned() }, "it has a path.repo without this folder")
+    };
+    let others = |all: &[(String, String)]| all.iter().filter(|(name, _)| name != NAME).cloned().collect::<Vec<_>>();
+    match settings(&edited) {
+        Ok(after) if others(&after) == others(&before) && self::folders(&after) == folders => Ok((edited, folders)),
+        _ => Err((why.to_owned(), line)),
+    }
+}
+
+/// A JSON list is a YAML list.
+fn line_of(folders: &[String]) -> String {
+    let quoted: Vec<String> = folders.iter().map(|folder| json!(folder).to_string()).collect();
+    format!("{NAME}: [{}]", quoted.join(", "))
+}
+
+/// The folders that the setting names; a text may name several, parted by commas.
+fn folders(settings: &[(String, String)]) -> Vec<String> {
+    let values = settings.iter().filter(|(name, _)| name == NAME).flat_map(|(_, value)| value.split(','));
+    values.map(str::trim).filter(|folder| !["", "~", "null"].contains(folder)).map(str::to_owned).collect()
+}
+
+/// A group or a list that is not closed yet.
+enum Open {
+    /// A group's name, and the full name of the setting whose value comes next.
+    Group(String, Option<String>),
+    /// A list's name.
+    List(String),
+}
+
+/// The settings of a file by their full names, as the servers flatten them (`path: {repo: x}` is `path.repo: x`); an item of a list is
+/// a setting of the list's name.
+fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
+    let (mut all, mut open, mut documents) = (Vec::new(), Vec::new(), 0);
+    for event in Parser::new_from_str(text) {
+        let (event, span) =
+            event.map_err(|error| format!("line {} is not understood ({})", error.marker().line(), error.info()))?;
+        let name = match (&event, open.last_mut()) {
+            (Event::Scalar(key, ..), Some(Open::Group(group, next @ None))) => {
+                *next = Some(if group.is_empty() { key.to_string() } else { format!("{group}.{key}") });
+                continue;
+            }
+            (_, Some(Open::Group(_, next))) => next.take().unwrap_or_default(),
+            (_, Some(Open::List(name))) => name.clone(),
+            (_, None) => String::new(),
+        };
+        match event {
+            Event::DocumentStart(_) => documents += 1,
+            Event::Scalar(value, ..) if !open.is_empty() => all.push((name, value.to_string())),
+            Event::Alias(_) => all.push((name, "*".to_owned())),
+            Event::SequenceStart(..) if !open.is_empty() => {
+                all.push((name.clone(), String::new()));
+                open.push(Open::List(name));
+            }
+            Event::MappingStart(..) => open.push(Open::Group(name, None)),
+            Event::SequenceEnd | Event::MappingEnd => drop(open.pop()),
+            Event::Scalar(..) | Event::SequenceStart(..) => return Err(format!("line {} is no setting", span.start.line())),
+            _ => {}
+        }
+    }
+    if documents > 1 { Err("it holds more than one document".to_owned()) } else { Ok(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_appended_and_all_else_stays_byte_for_byte() {
+        for (before, after) in [
+            ("# path.repo: /x\na: 1", "# path.repo: /x\na: 1\npath.repo: [\"/new\"]\n"),
+            ("", "path.repo: [\"/new\"]\n"),
+            ("# nothing but this\r\n", "# nothing but this\r\npath.repo: [\"/new\"]\r\n"),
+            ("other:\n  path.repo: /a\n", "other:\n  path.repo: /a\npath.repo: [\"/new\"]\n"),
+            (
+                "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\n",
+                "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\npath.repo: [\"/new\"]\n",
+            ),
+            ("path.repo: [\"/a\"] # ours\r\nb: 2\r\n", "path.repo: [\"/a\", \"/new\"] # ours\r\nb: 2\r\n"),
+            ("path.repo: []\n", "path.repo: [\"/new\"]\n"),
+            ("path.repo: /\n", "path.repo: /\n"),
+            ("path:\n  repo: [/a,\n    /new]\n", "path:\n  repo: [/a,\n    /new]\n"),
+        ] {
+            assert_eq!(with_folder(before, "/new").unwrap().0, after, "{before}");
+            assert_eq!(with_folder(after, "/new").unwrap().0, after, "twice: {before}");
+        }
+        let below = "path.repo: /var/backups/\n";
+        assert_eq!(with_folder(below, "/var/backups/backup_repo").unwrap().0, below);
+        assert!(with_folder(below, "/var/backups2").is_err());
+    }
+
+    #[test]
+    fn a_file_with_the_setting_is_refused_with_the_line_to_write() {
+        for bad in [
+            "path.repo: /a\n",
+            "path.repo:\n  - /a\n",
+            "path:\n  repo: ['/a']\n",
+            "path.repo: [\"/a\"]\npath.repo: []\n",
+            "a: 1\npath.repo: \"/a\"\n...\n",
+        ] {
+            assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/a\", \"/new\"]", "{bad}");
+        }
+        for bad in [
+            "path.repo: ~\n",
+            "path.repo:\n",
+            "a: 1\n...\n",
+            "{a: 1}\n",
+            "- a\n",
+            "a: [1\n",
+            "  a: 1\n",
+            "a: 1\n---\nb: 1\n",
+            "a",
+        ] {
+            assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/new\"]", "{bad}");
+        }
+    }
 }

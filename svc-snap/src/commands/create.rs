@@ -9,26 +9,19 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use svc_step::action::Action;
-use svc_step::common::DryRun;
 use svc_step::effects::{Attempt, Changed};
 use svc_step::settings::ServiceArg;
-use svc_step::{Call, Failure, Status, StepResult, Stopped};
+use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
-use crate::client::Server;
-use crate::client::auth::Connection;
-use crate::client::busy::{self, MOMENT, is_busy};
-use crate::client::path::path;
-use crate::client::{Effect, Pending, RequestError, failed};
-use crate::guard;
-use crate::index::select::{self, PassedOver, Patterns, ScopeArg, Selected};
-use crate::repository::{self, RepositoryArg};
-use crate::snapshot::captured::{self, Backup, Captured};
-use crate::snapshot::follow::{self, Follow};
-use crate::snapshot::mark::{self, Mark, MarkArgs};
-use crate::snapshot::{self, Snapshot, verdict};
-use crate::throttle::{RateArg, RateUsed, Rates};
+use crate::client::{Connection, Effect, MOMENT, Pending, RequestError, Server, busy, failed, is_busy, path};
+use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
+use crate::repository::RepositoryArg;
+use crate::snapshot::captured::Captured;
+use crate::snapshot::follow::Follow;
+use crate::snapshot::mark::{Mark, MarkArgs};
+use crate::snapshot::{Backup, Snapshot, captured, follow, mark, verdict};
+use crate::throttle::{RateArg, RateUsed, Rates, Target};
+use crate::{guard, repository, snapshot};
 
 /// How often `--unique` picks a name, if others take each one meanwhile.
 const RACES: usize = 20;
@@ -44,7 +37,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often signals and the time limit are checked.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Arguments of `svc-snap create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap create
@@ -86,27 +78,25 @@ pub struct Created {
     #[serde(flatten)]
     pub backup: Backup,
     /// What is live in the cluster and was not asked for, with the reason.
-    pub skipped: Vec<PassedOver>,
+    pub skipped: Vec<Skipped>,
     /// Whether an earlier call of the same run had begun it, and this one only waited for it and verified it.
     pub resumed: bool,
     /// The throttle of the repository, if `--rate-limit` sets it; else `null`.
     pub throttle: Option<RateUsed>,
-    /// What is done.
     pub plan: Vec<Action>,
 }
 
 pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
-    let mark = args.mark.mark(call)?;
+    let mark = args.mark.mark(call);
     let server = Server::connect(&args.connection, call)?;
-    let _lock = repository::lock(call, &server, &args.repository.repository, &args.dry)?;
+    let _lock = repository::lock(call, &server, &args.repository.repository, args.dry.dry_run)?;
     let live = select::live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
     // The servers take no snapshot of an index that cannot be read, and nothing can be captured of one whose metadata is blocked.
     guard::refuse_blocked(&server, |index, block| matches!(block, "read" | guard::METADATA) && live.holds(index))?;
     for _ in 1..RACES {
         match create(args, call, &server, &mark, &live) {
             // Another run has taken the name since it was free, and nothing of ours was begun.
-            Err(stopped)
-                if args.unique && stopped.failure.code == "snapshot_name_in_use" && call.effects().changed() == Changed::No => {}
+            Err(stopped) if args.unique && stopped.failure.code == "name_in_use" => {}
             ended => return ended,
         }
     }
@@ -126,9 +116,9 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
     let request = format!("{}?wait_for_completion=false", path(&["_snapshot", repository, &name]));
     let why_not = match (&found, args.no_wait) {
         (Some(_), _) => Some("the snapshot was begun by an earlier call"),
-        (None, no_wait) => no_wait.then_some("with --no-wait nobody is there to put it back"),
+        (None, no_wait) => no_wait.then_some("with --no-wait no call would put it back"),
     };
-    let mut rates = Rates::of_repository(call, server, repository, &args.rate.rate, why_not)?;
+    let mut rates = Rates::plan(call, server, Target::Repository(repository), &args.rate.rate, why_not)?;
     let plan = if found.is_some() { Vec::new() } else { vec![Action::request("PUT", &request, Some(body.clone()))] };
     let mut created = Created {
         backup: Backup {
@@ -154,15 +144,14 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
             // By what the earlier call wanted: the indices that are live now say nothing of it.
             let captured = Captured::read(call, server, repository, &found);
             if captured.is_none() {
-                call.warn("not_captured", format!("What an earlier call captured for {name} is not here: neither its counts nor that it holds all that was asked for can be verified."));
+                call.warn("not_recorded", format!("What an earlier call captured for {name} is not here: neither its counts nor that it holds all that was asked for can be verified."));
             }
             created.backup.wanted = Vec::new();
             created.backup.snapshot = Some(found);
             (captured, if args.no_wait { Ok(created.backup.snapshot.clone()) } else { taking.wait().map(Some) })
         }
         None => {
-            let captured = Captured::before(call, server, &mark.run_id, created.backup.clone(), live);
-            let captured = captured.inspect_err(|_| rates.account(call))?;
+            let captured = Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?;
             let ended = rates.during(call, server, || {
                 // A signal may have come while the throttle was changed.
                 call.check()?;
@@ -176,9 +165,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
             (Some(captured), ended)
         }
     };
-    let ended = finish(&taking, created, captured, ended);
-    rates.account(call);
-    ended
+    finish(&taking, created, captured, ended)
 }
 
 /// The name, and the snapshot of this name if this run has begun it already.
@@ -236,7 +223,6 @@ fn finish(
     Stopped::ended(verdict, created)
 }
 
-/// A snapshot being taken.
 struct Taking<'a> {
     call: &'a Call,
     server: &'a Server,
@@ -247,10 +233,9 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     /// Begins it, and returns as soon as the server has accepted it or shows it: a signal cancels it, the time limit does not. A server that
-    /// is busy and has surely not begun it is asked again for a moment.
+    /// is busy and has surely not begun it is asked again for a moment: a lost answer has a code of its own.
     fn begin(&self, request: &str, body: &Value) -> Result<(), Failure> {
-        let nothing_begun = |failure: &Failure| is_busy(failure) && self.call.effects().changed() == Changed::No;
-        busy::patiently(self.call, MOMENT, nothing_begun, || self.send(request, body))
+        busy::retry_while_busy(self.call, MOMENT, is_busy, || self.send(request, body))
     }
 
     fn send(&self, request: &str, body: &Value) -> Result<(), Failure> {
@@ -293,10 +278,7 @@ impl Taking<'_> {
                 Err(why) => {
                     return Err(match self.call.check() {
                         Err(end) => self.stopped(attempt, &pending, end),
-                        Ok(()) => {
-                            let failure = error.map_or(why, |error| error.failure);
-                            failed(attempt, RequestError { failure, effect: Effect::Unknown })
-                        }
+                        Ok(()) => failed(attempt, RequestError::unknown(error.map_or(why, |error| error.failure))),
                     });
                 }
             }
@@ -319,20 +301,19 @@ impl Taking<'_> {
     /// Polls one that was begun until it has ended; a signal or the time limit leaves it running.
     fn wait(&self) -> Result<Snapshot, Failure> {
         let (repository, name) = (self.repository, self.name);
-        let (failure, why) = match self.follow().until_finished() {
+        let why = match self.follow().until_finished() {
             Ok(found) if self.mark.is_on(&found) => return Ok(found),
+            Ok(_) => in_use(repository, name),
             Err(why) if why.signal.is_some() || why.status == Status::Timeout => return Err(why),
-            Err(why) if why.code != "snapshot_not_found" => {
-                let message = format!("The snapshot {name} in {repository} was begun, and its end could not be seen.");
-                (follow::continues(Failure::timeout("snapshot_out_of_sight", message), repository, name), why)
-            }
-            gone => {
-                let message = format!("The snapshot {name} in {repository} was begun, and is not there any more.");
-                let hint =
-                    "It was deleted, or the server was restarted meanwhile; run the same command again, which takes it again.";
-                let why = gone.err().unwrap_or_else(|| in_use(repository, name));
-                (Failure::not_found("snapshot_gone", message).hint(hint), why)
-            }
+            Err(why) => why,
+        };
+        let failure = if ["snapshot_not_found", "name_in_use"].contains(&why.code.as_str()) {
+            let message = format!("The snapshot {name} in {repository} was begun, and is not there any more.");
+            Failure::not_found("snapshot_not_found", message)
+                .hint("It was deleted, or the server was restarted meanwhile; run the same command again, which takes it again.")
+        } else {
+            let message = format!("The snapshot {name} in {repository} was begun, and its end could not be seen.");
+            follow::continues(Failure::timeout("answer_lost", message), repository, name)
         };
         Err(why.causes.into_iter().fold(failure.cause(why.message), Failure::cause))
     }
@@ -343,7 +324,7 @@ impl Taking<'_> {
 
     /// The snapshot of that name, whatever signal or time limit has come; `None` if the server does not answer.
     fn last_get(&self) -> Option<Option<Snapshot>> {
-        snapshot::find(&self.server.in_haste(), self.repository, self.name).ok()
+        snapshot::find(&self.server.with_shutdown_timeout(), self.repository, self.name).ok()
     }
 
     /// A signal, which cancels the snapshot, or the end of the time limit, which does not, while the answer is awaited.
@@ -394,14 +375,12 @@ impl Taking<'_> {
     }
 }
 
-/// Another run has that name.
 fn in_use(repository: &str, name: &str) -> Failure {
-    Failure::refused("snapshot_name_in_use", format!("The repository {repository} has a snapshot {name} already."))
+    Failure::refused("name_in_use", format!("The repository {repository} has a snapshot {name} already."))
         .hint("Give another name, or pass --unique to have a free name picked.")
 }
 
 /// The request was sent, and neither an acceptance nor the snapshot came.
 fn not_accepted() -> RequestError {
-    let failure = Failure::timeout("answer_lost", "The server shows no such snapshot, and no answer accepts it.");
-    RequestError { failure, effect: Effect::Unknown }
+    RequestError::unknown(Failure::timeout("answer_lost", "The server shows no such snapshot, and no answer accepts it."))
 }

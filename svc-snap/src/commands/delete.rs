@@ -2,20 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::action::Action;
-use svc_step::common::DryRun;
-use svc_step::from::Accept;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Accept, Action, Call, DryRun, Failure, StepResult, Stopped};
 
-use crate::client::auth::Connection;
-use crate::client::path::path;
-use crate::client::{Server, left_at_work};
-use crate::repository;
-use crate::snapshot::captured::{Source, SourceArgs};
-use crate::snapshot::{self, Snapshot, verdict};
+use crate::client::{Connection, Server, continues_by_itself, path};
+use crate::snapshot::{Snapshot, Source, SourceArgs, captured, verdict};
 use crate::throttle::Left;
+use crate::{repository, snapshot};
 
-/// Arguments of `svc-snap delete`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap delete snapshot_svc_20261120
@@ -35,15 +28,11 @@ pub struct DeleteArgs {
 /// A snapshot that is not there any more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Deleted {
-    /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
-    /// The repository.
     pub repository: String,
-    /// The snapshot's name.
     pub name: String,
     /// The snapshot as it was; `null` if the `--from` document's had gone already, or if its own file is lost.
     pub snapshot: Option<Snapshot>,
-    /// What is done.
     pub plan: Vec<Action>,
 }
 
@@ -52,11 +41,11 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let Source { repository, name, .. } = &source;
     let server = Server::connect(&args.connection, call)?;
     source.check_server(&server, args.source.other)?;
-    let _lock = repository::lock(call, &server, repository, &args.dry)?;
+    let _lock = repository::lock(call, &server, repository, args.dry.dry_run)?;
     let (is_there, found) = match snapshot::find(&server, repository, name) {
         // The server deletes one whose own file is lost, too.
         Err(why) if why.code == "repository_damaged" && source.document.is_none() => {
-            call.warn("snapshot_not_read", format!("The snapshot {name} could not be read: {why}"));
+            call.warn("not_checked", format!("The snapshot {name} could not be read: {why}"));
             (true, None)
         }
         found => {
@@ -77,8 +66,13 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     if deleted.plan.is_empty() || args.dry.dry_run {
         return Ok(deleted);
     }
-    if is_there && let Err(failure) = snapshot::delete(call, &server, repository, name).and_then(|()| verify(&server, &source)) {
-        return Err(Stopped::with(left_at_work(failure, &format!("the removal of the snapshot {name}")), deleted));
+    let uuid = deleted.snapshot.as_ref().map_or("", |snapshot| &snapshot.uuid);
+    let delete = || {
+        captured::delete(call, &server, repository, name)?;
+        captured::check_deleted(&server, repository, uuid, name)
+    };
+    if is_there && let Err(failure) = delete() {
+        return Err(Stopped::with(continues_by_itself(failure, &format!("the removal of the snapshot {name}")), deleted));
     }
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
@@ -95,12 +89,5 @@ fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result
         // The document's snapshot had been there, and is gone already. A name may be mistyped.
         None if source.document.is_some() => Ok(()),
         None => Err(snapshot::not_found(&source.repository, &source.name)),
-    }
-}
-
-fn verify(server: &Server, source: &Source) -> Result<(), Failure> {
-    match snapshot::find(&server.for_looks(), &source.repository, &source.name)? {
-        None => Ok(()),
-        Some(_) => Err(snapshot::still_there(&[&source.name])),
     }
 }

@@ -4,25 +4,16 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::action::Action;
-use svc_step::common::DryRun;
-use svc_step::from::OtherServer;
-use svc_step::run_id::RunId;
-use svc_step::swaps::GivenArgs;
-use svc_step::{Call, Failure, StepResult, Stopped, swaps};
+use svc_step::{Action, Call, DryRun, Failure, GivenArgs, OtherServer, RunId, StepResult, Stopped, swaps};
 
-use crate::client::Server;
-use crate::client::auth::Connection;
+use crate::client::{Connection, Server};
 use crate::commands::clone;
 use crate::guard;
-use crate::index::act::Act;
-use crate::index::select::{self, ScopeArg};
-use crate::index::{Found, copies, look};
-use crate::restore::record::{self, Begun, Given};
-use crate::restore::undo;
+use crate::index::{Act, ScopeArg, copies, get_indices, refuse_any, select};
+use crate::restore::record::Given;
+use crate::restore::{Begun, phases, record};
 use crate::throttle::Left;
 
-/// Arguments of `svc-snap discard`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap discard --from staged.json                 a staging that was only a rehearsal
@@ -56,15 +47,11 @@ pub struct DiscardedIndex {
     pub state: DiscardState,
 }
 
-/// What became of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiscardState {
-    /// It is there.
     There,
-    /// This call removed it.
     Removed,
-    /// It was not there.
     Gone,
 }
 
@@ -86,7 +73,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     let recorded = record::find(call, &run)?.filter(|one| one.cluster_uuid() == server.cluster_uuid);
     for one in [&given, &recorded].into_iter().flatten() {
         if let Begun::Swapped(swapped) = one {
-            undo::refuse_unfinished(&server, swapped)?;
+            phases::refuse_unfinished(&server, swapped)?;
         }
     }
     let all: Vec<String> = select::names(&server)?.indices;
@@ -110,8 +97,10 @@ fn clear(
     names: &BTreeSet<String>,
     recorded: Option<&Begun>,
 ) -> StepResult<Discarded> {
-    let found = look(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
-    refuse_aliased(&found)?;
+    let found = get_indices(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let aliased = found.iter().filter(|(_, index)| !index.metadata.aliases.is_empty()).map(|(name, _)| name);
+    let hint = "GET /_cat/aliases shows them; finish the swap, or move the aliases.";
+    refuse_any("copy_in_use", "Copies that have aliases are in use and are not removed", &aliased.collect::<Vec<_>>(), hint)?;
     let left = Left::find(call, server, None)?;
     // A call that was killed may have left a live index without writes.
     let blocked = match recorded {
@@ -152,11 +141,8 @@ fn remove(call: &Call, server: &Server, act: &Act, discarded: &mut Discarded) ->
 /// may be all that there is.
 fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<(), Failure> {
     if names.is_empty() {
-        return Err(Failure::not_found(
-            "swap_not_found",
-            format!("Nothing is recorded of the run {run} here, and no copy bears its name."),
-        )
-        .hint("svc-snap health lists the copies that there are."));
+        let message = format!("Nothing is recorded of the run {run} here, and no copy bears its name.");
+        return Err(Failure::not_found("swap_not_found", message).hint("svc-snap health lists the copies that there are."));
     }
     // An interrupted swap may have left no other copy: neither of what was live nor of what was to become so.
     let is_last =
@@ -164,7 +150,7 @@ fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<
     let last: Vec<&str> = names.iter().filter(is_last).map(String::as_str).collect();
     let message = format!("Nothing is recorded of the run {run}, and what these are copies of is not live");
     let hint = "Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand.";
-    guard::refuse_any("copy_may_be_the_last", &message, &last, hint)
+    refuse_any("copy_in_use", &message, &last, hint)
 }
 
 /// Refuses a document that names other indices than copies that its run made.
@@ -173,16 +159,6 @@ fn refuse_external(given: &Begun, run: &RunId) -> Result<(), Failure> {
     if external.is_empty() {
         return Ok(());
     }
-    Err(Failure::usage(
-        "from_damaged",
-        format!("The document names indices that are no copies of its run {run}: {}.", external.join(", ")),
-    )
-    .hint("Hand over the document as the tool printed it."))
-}
-
-fn refuse_aliased(found: &Found) -> Result<(), Failure> {
-    let aliased: Vec<&str> =
-        found.iter().filter(|(_, index)| !index.shape.aliases.is_empty()).map(|(name, _)| name.as_str()).collect();
-    let hint = "GET /_cat/aliases shows them; finish the swap, or move the aliases.";
-    guard::refuse_any("copy_in_use", "Copies that have aliases are in use and are not removed", &aliased, hint)
+    let message = format!("The document names indices that are no copies of its run {run}: {}.", external.join(", "));
+    Err(Failure::usage("from_damaged", message).hint("Hand over the document as the tool printed it."))
 }

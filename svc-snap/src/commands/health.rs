@@ -5,27 +5,21 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use crate::capacity::{Capacity, Level, NodeDisk, holds_data};
-use crate::client::auth::Connection;
-use crate::client::json::{list, members, number, text};
-use crate::client::path::path;
-use crate::client::{Product, Server};
-use crate::index::copies;
-use crate::index::select::{self, Patterns, Scope, ScopeArg};
-use crate::repository::{self, RepositoryArg, verdict};
-use crate::snapshot;
+use crate::client::{Connection, Product, Server, list, members, text};
+use crate::index::{Patterns, Scope, ScopeArg, copies, select};
+use crate::repository::RepositoryArg;
+use crate::restore::capacity::{Capacity, Level, NodeDisk};
+use crate::restore::verify;
 use crate::throttle::Left;
+use crate::{repository, snapshot};
 
 /// How long `--wait` waits where no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(500);
-/// Each is two requests.
-const MOST_EXPLAINED: usize = 5;
 
-/// Arguments of `svc-snap health`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap health
@@ -45,11 +39,8 @@ pub struct HealthArgs {
 /// The state of the cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
-    /// The cluster's name.
     pub cluster_name: String,
-    /// Elasticsearch or OpenSearch.
     pub product: Product,
     /// The version, as the server writes it.
     pub version: String,
@@ -59,13 +50,10 @@ pub struct Health {
     pub status: String,
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
-    /// The nodes.
     pub nodes: Vec<Node>,
     /// The folders that every node may have repositories in (`path.repo`); empty where 4.1 has still to be done.
     pub path_repo: Vec<String>,
-    /// The repository.
     pub repository: RepositoryHealth,
-    /// The disks of the data nodes.
     pub disks: Vec<NodeDisk>,
     /// What the indices of the scope take without their replicas, which is what a first snapshot of them stores; `null` where
     /// the user may not ask.
@@ -76,25 +64,17 @@ pub struct Health {
     pub data_streams: Vec<String>,
 }
 
-/// One node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
-    /// Its name.
     pub name: String,
-    /// Its version, as it writes it.
     pub version: String,
-    /// Whether it holds data.
-    pub holds_data: bool,
     /// The folders that it may have repositories in; empty where 4.1 has still to be done on it.
     pub path_repo: Vec<String>,
 }
 
-/// The state of the repository.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RepositoryHealth {
-    /// Its name.
     pub name: String,
-    /// Whether it is registered.
     pub registered: bool,
     /// Its type; `null` where it is not registered.
     #[serde(rename = "type")]
@@ -103,15 +83,12 @@ pub struct RepositoryHealth {
     pub location: Option<String>,
     /// Whether every node can use it; `null` where it is not registered, or where it is unknown (a warning says why).
     pub verified: Option<bool>,
-    /// The nodes that cannot use it, by name, as far as the server tells.
-    pub unusable_nodes: Vec<String>,
     /// Whether this server may only read it.
     pub readonly: bool,
     /// Whether what the server knows to be in it is there; `null` where it is not registered, or where it is unknown.
     pub readable: Option<bool>,
 }
 
-/// A copy of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnCopy {
     /// Its name: `svc-staged-…`, `svc-clone-…`, `svc-before-…` or `svc-replaced-…`.
@@ -123,7 +100,7 @@ pub struct OwnCopy {
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let server = if args.wait { wait(args, call)? } else { Server::connect(&args.connection, call)? };
     let health = get(args, call, &server)?;
-    Left::find(call, &server, Some(&health.repository.name))?.remark(call);
+    Left::find(call, &server, Some(&health.repository.name))?.warn(call);
     warn(call, &health);
     if health.red_indices.is_empty() {
         return Ok(health);
@@ -131,18 +108,14 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let message = format!("Indices of the service lack a primary shard: {}.", health.red_indices.join(", "));
     let mut failure = Failure::invalid("indices_red", message)
         .hint("GET /_cluster/allocation/explain says why; after a start, svc-snap health --wait waits for them.");
-    for index in health.red_indices.iter().take(MOST_EXPLAINED) {
-        let why = explain(&server, index).ok().flatten();
-        failure.causes.extend(why.map(|why| format!("{index}: {why}")));
-        call.check()?;
-    }
+    let red: Vec<&str> = health.red_indices.iter().map(String::as_str).collect();
+    failure.causes = verify::unassigned(&server, &red);
     Err(Stopped::with(failure, health))
 }
 
 /// The cluster's health, index by index.
 const CLUSTER: &str = "/_cluster/health?level=indices&expand_wildcards=all";
 
-/// The red indices of the cluster.
 fn red(cluster: &Value) -> impl Iterator<Item = &String> {
     let indices = cluster.get("indices").into_iter().flat_map(members);
     indices.filter(|(_, index)| text(index, "/status") == Some("red")).map(|(name, _)| name)
@@ -151,19 +124,17 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
 /// Waits until the server answers and no index that may be the service's is red, or until the time is over. It asks only what is cheap.
 fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
     let until = Instant::now() + call.deadline().limit().unwrap_or(WAIT);
-    let mut connected = None;
+    let mut known = None;
     loop {
-        let server = match connected.take() {
-            Some(server) => Ok(server),
-            None => Server::connect(&args.connection, call),
-        };
-        let last = match server.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
-            Ok((is_ready, server)) if is_ready || Instant::now() >= until => return Ok(server),
+        let is_over = Instant::now() >= until;
+        let connected = known.take().map_or_else(|| Server::connect(&args.connection, call), Ok);
+        let last = match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
+            Ok((is_ready, server)) if is_ready || is_over => return Ok(server),
             Ok((_, server)) => {
-                connected = Some(server);
+                known = Some(server);
                 "Indices of the service lack a primary shard.".to_owned()
             }
-            Err(failure) if failure.status == Status::Unavailable && Instant::now() < until => failure.message,
+            Err(failure) if failure.status == Status::Unavailable && !is_over => failure.message,
             Err(failure) => return Err(failure),
         };
         call.pause(PAUSE).map_err(|failure| failure.cause(last))?;
@@ -181,14 +152,11 @@ fn get(args: &HealthArgs, call: &Call, server: &Server) -> Result<Health, Failur
     let cluster = server.get(CLUSTER)?;
     let content = select::any_live(server, scope, &Patterns::parse("*"))?;
     let in_scope = |name: &str| content.holds(name);
-    let mut red_indices: Vec<String> = red(&cluster).filter(|name| in_scope(name)).cloned().collect();
-    red_indices.sort();
-    let nodes = nodes(&server.get("/_nodes?filter_path=nodes.*.settings.path.repo,nodes.*.name,nodes.*.version,nodes.*.roles")?);
-    warn_of_replicas(call, &cluster, in_scope, nodes.iter().filter(|node| node.holds_data).count() as u64);
+    let nodes = nodes(&server.get("/_nodes?filter_path=nodes.*.settings.path.repo,nodes.*.name,nodes.*.version")?);
     warn_of_swaps(call, server)?;
     Ok(Health {
         status: text(&cluster, "/status").unwrap_or_default().to_owned(),
-        red_indices,
+        red_indices: red(&cluster).filter(|name| in_scope(name)).collect::<BTreeSet<_>>().into_iter().cloned().collect(),
         path_repo: in_all(&nodes),
         nodes,
         repository: repository(call, server, &args.repository.repository)?,
@@ -213,7 +181,6 @@ fn nodes(answer: &Value) -> Vec<Node> {
     let node = |node: &Value| Node {
         name: text(node, "/name").unwrap_or_default().to_owned(),
         version: text(node, "/version").unwrap_or_default().to_owned(),
-        holds_data: holds_data(node),
         path_repo: folders(node.pointer("/settings/path/repo")),
     };
     let mut nodes: Vec<Node> = answer.get("nodes").into_iter().flat_map(members).map(|(_, value)| node(value)).collect();
@@ -221,7 +188,6 @@ fn nodes(answer: &Value) -> Vec<Node> {
     nodes
 }
 
-/// The folders that every node has.
 fn in_all(nodes: &[Node]) -> Vec<String> {
     let first = nodes.first().map(|node| node.path_repo.clone()).unwrap_or_default();
     first.into_iter().filter(|folder| nodes.iter().all(|node| node.path_repo.contains(folder))).collect()
@@ -232,38 +198,35 @@ fn repository(call: &Call, server: &Server, name: &str) -> Result<RepositoryHeal
     let mut health = RepositoryHealth { name: name.to_owned(), ..RepositoryHealth::default() };
     let Some(definition) = repository::definition(server, name)? else {
         let message = format!("The repository {name} is not registered; svc-snap register --location DIR does it.");
-        call.warn("repository_not_registered", message);
+        call.warn("repository_not_found", message);
         return Ok(health);
     };
     health.registered = true;
     health.kind = text(&definition, "/type").map(str::to_owned);
     health.location = text(&definition, "/settings/location").map(str::to_owned);
     health.readonly = text(&definition, "/settings/readonly") == Some("true");
-    let mut check = || {
-        let verdict = verdict::verify(server, name)?;
-        health.verified = Some(verdict.unusable.is_none());
-        health.unusable_nodes = verdict.unusable_nodes;
-        if let Some(failure) = verdict.unusable {
-            call.warn("repository_unusable", format!("{} svc-snap verify says why.", failure.message));
-            return Ok(());
-        }
-        match snapshot::probe(server, name) {
-            Err(failure) if failure.code == "repository_damaged" => {
-                health.readable = Some(false);
-                call.warn("repository_damaged", format!("{} svc-snap verify says more.", failure.message));
-                Ok(())
-            }
-            probed => probed.map(|_| health.readable = Some(true)),
-        }
+    let checked = repository::verify(server, name).and_then(|_| {
+        health.verified = Some(true);
+        snapshot::probe(server, name)
+    });
+    let Err(failure) = checked else {
+        health.readable = Some(true);
+        return Ok(health);
     };
-    let Err(failure) = check() else { return Ok(health) };
+    match failure.code.as_str() {
+        "repository_unusable" => health.verified = Some(false),
+        "repository_damaged" => health.readable = Some(false),
+        _ => {}
+    }
     call.check()?;
     if failure.code == "search_unreachable" {
         return Err(failure);
     }
+    let is_known = [health.verified, health.readable].contains(&Some(false));
     let why = failure.causes.last().unwrap_or(&failure.message);
-    let message = format!("Whether the repository {name} can be used is unknown: {} ({why})", failure.message);
-    call.warn("repository_not_verified", message);
+    let unknown = format!("Whether the repository {name} can be used is unknown: ");
+    let (code, unknown) = if is_known { (failure.code.as_str(), "") } else { ("not_checked", unknown.as_str()) };
+    call.warn(code, format!("{unknown}{} ({why})", failure.message));
     Ok(health)
 }
 
@@ -279,7 +242,6 @@ fn indices_bytes(server: &Server, in_scope: impl Fn(&str) -> bool) -> Result<Opt
     }
 }
 
-/// The copies of what is in the scope.
 fn own_copies(server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
     let names = select::names(server)?.indices.into_iter();
     let (own, live): (Vec<_>, Vec<_>) = names.partition(|name| copies::is_own(name));
@@ -300,51 +262,27 @@ fn warn_of_swaps(call: &Call, server: &Server) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A replica is never placed on its primary's node, so that an index with as many replicas as data nodes is yellow by design.
-fn warn_of_replicas(call: &Call, cluster: &Value, in_scope: impl Fn(&str) -> bool, data_nodes: u64) {
-    let indices = cluster.get("indices").into_iter().flat_map(members);
-    let lacks = |index: &Value| {
-        text(index, "/status") == Some("yellow") && number(index, "/number_of_replicas").is_some_and(|count| count < data_nodes)
-    };
-    let lacking: Vec<&str> =
-        indices.filter(|(name, index)| in_scope(name) && lacks(index)).map(|(name, _)| name.as_str()).collect();
-    if !lacking.is_empty() {
-        call.warn("replicas_missing", format!("Replicas of these indices have no node: {}.", lacking.join(", ")));
+fn warn_of(call: &Call, code: &str, message: &str, names: &[&str]) {
+    if !names.is_empty() {
+        call.warn(code, format!("{message}: {}.", names.join(", ")));
     }
 }
 
 /// What is no failure, and what a preflight should know.
 fn warn(call: &Call, health: &Health) {
-    let staged: Vec<&str> =
-        health.copies.iter().map(|copy| copy.name.as_str()).filter(|name| name.starts_with("svc-staged-")).collect();
-    if !staged.is_empty() {
-        call.warn(
-            "copies_staged",
-            format!(
-                "Staged copies of indices wait for svc-snap swap --run RUN, or for svc-snap discard --run RUN: {}.",
-                staged.join(", ")
-            ),
-        );
-    }
     if health.status == "red" && health.red_indices.is_empty() {
-        call.warn("cluster_red", "The cluster is red: an index outside the scope lacks a primary shard.");
+        call.warn("indices_red", "The cluster is red: an index outside the scope lacks a primary shard.");
     }
     if health.path_repo.is_empty() {
         let lacking = health.nodes.iter().filter(|node| node.path_repo.is_empty()).map(|node| node.name.as_str());
-        call.warn(
-            "path_repo_unset",
-            format!(
-                "No folder is in path.repo of all nodes; svc-snap configure --location DIR sets it. Nodes without it: {}.",
-                lacking.collect::<Vec<_>>().join(", ")
-            ),
-        );
+        let lacking = lacking.collect::<Vec<_>>().join(", ");
+        let message = "No folder is in path.repo of all nodes; svc-snap configure --location DIR sets it. Nodes without it";
+        call.warn("location_unusable", format!("{message}: {lacking}."));
     }
-    if !health.data_streams.is_empty() {
-        call.warn("data_streams", format!(
-            "Data streams cannot be staged, so that svc-rollback is refused: {}. Leave them out of the scope (SVC_INDICES='*,-NAME').",
-            health.data_streams.join(", ")
-        ));
-    }
+    let message =
+        "Leave these data streams out of the scope (SVC_INDICES='*,-NAME'): they cannot be staged, and svc-rollback refuses them";
+    let streams: Vec<&str> = health.data_streams.iter().map(String::as_str).collect();
+    warn_of(call, "data_streams", message, &streams);
     for disk in &health.disks {
         let stage = match disk.level {
             Level::Free => continue,
@@ -352,35 +290,22 @@ fn warn(call: &Call, health: &Health) {
             Level::PastHigh => "its high watermark: shards are moved away from it",
             Level::PastFloodStage => "the flood stage: its indices take no writes",
         };
-        call.warn("disk_past_watermark", format!("The disk of the node {} is past {stage}.", disk.node));
+        call.warn("out_of_space", format!("The disk of the node {} is past {stage}.", disk.node));
     }
-}
-
-/// Why an index is red, in the server's words.
-fn explain(server: &Server, index: &str) -> Result<Option<String>, Failure> {
-    let shards = server.get(&format!("{}?format=json&h=shard,prirep,state", path(&["_cat", "shards", index])))?;
-    let is_missing = |row: &&Value| text(row, "/prirep") == Some("p") && text(row, "/state") == Some("UNASSIGNED");
-    let shard = list(&shards, "").find(is_missing).and_then(|row| text(row, "/shard")?.parse::<u64>().ok());
-    let Some(shard) = shard else { return Ok(None) };
-    let body = json!({"index": index, "shard": shard, "primary": true});
-    let answer = server.post("/_cluster/allocation/explain", Some(&body))?;
-    let deciders = list(&answer, "/node_allocation_decisions").flat_map(|node| list(node, "/deciders"));
-    let mut against = deciders.filter(|one| text(one, "/decision") != Some("YES"));
-    let why = against.find_map(|one| text(one, "/explanation"));
-    let why = why.or_else(|| text(&answer, "/unassigned_info/details")).or_else(|| text(&answer, "/allocate_explanation"));
-    Ok(why.map(|why| why.chars().take(300).collect()))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn path_repo_is_read_in_either_form_and_common_is_what_every_node_has() {
-        let node = |name: &str, repo: Value| json!({"name": name, "version": "1", "roles": ["master"], "settings": {"path": {"repo": repo}}});
+        let node = |name: &str, repo: Value| json!({"name": name, "version": "1", "settings": {"path": {"repo": repo}}});
         let nodes = |all: Value| super::nodes(&json!({"nodes": all}));
         let both = nodes(json!({"x": node("b", json!("/y, /z")), "y": node("a", json!(["/x", "/y"]))}));
-        assert_eq!((both[0].holds_data, both[1].path_repo.len(), in_all(&both)), (false, 2, vec!["/y".to_owned()]));
+        assert_eq!((both[1].path_repo.len(), in_all(&both)), (2, vec!["/y".to_owned()]));
         assert!(in_all(&nodes(json!({"a": node("a", json!(["/x"])), "b": {"name": "n"}}))).is_empty());
         assert!(in_all(&[]).is_empty());
     }

@@ -5,13 +5,11 @@ use serde::{Deserialize, Serialize};
 use svc_step::document::Time;
 use svc_step::{Call, StepResult};
 
-use crate::client::Server;
-use crate::client::auth::Connection;
+use crate::client::{Connection, Server};
 use crate::repository::RepositoryArg;
-use crate::snapshot::verdict::{self, Compatibility};
-use crate::snapshot::{self, Shards, Snapshot};
+use crate::snapshot;
+use crate::snapshot::{Compatibility, Shards, Snapshot, verdict};
 
-/// Arguments of `svc-snap list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap list
@@ -26,9 +24,7 @@ pub struct ListArgs {
 /// The snapshots of a repository.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Listed {
-    /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
-    /// The repository.
     pub repository: String,
     /// Its snapshots, oldest first.
     pub snapshots: Vec<Item>,
@@ -37,30 +33,22 @@ pub struct Listed {
 /// One snapshot of the list; `svc-snap show NAME` says more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
-    /// Its name.
     pub name: String,
-    /// Its `uuid`.
     pub uuid: String,
     /// Its state in the server's own words.
     pub state: String,
     /// Whether it is a valid backup; `null` while it is being taken.
     pub valid: Option<bool>,
-    /// When it was begun.
     pub started_at: Option<Time>,
-    /// How long it took.
     pub duration_ms: Option<u64>,
-    /// How many indices it holds.
     pub indices_count: u64,
-    /// Its shards.
     pub shards: Shards,
     /// Whether this server can restore it, by the version that took it: not one of a newer server, of one more than a major
     /// version older, or of the other product.
     pub restorable: bool,
     /// The version of the server that took it; `null` where this one does not know that version.
     pub version: Option<String>,
-    /// Who took it.
     pub taken_by: Option<String>,
-    /// Why it was taken.
     pub taken_because: Option<String>,
     /// What it is for; `null` where it is not one of ours.
     pub kind: Option<String>,

@@ -5,28 +5,22 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::action::Action;
-use svc_step::common::DryRun;
-use svc_step::from::{Accept, Received};
-use svc_step::progress::Unit;
-use svc_step::retention::{self, Reason, Retention};
-use svc_step::{Call, Failure, Status, StepResult, Stopped};
+use svc_step::retention::{Reason, Retention};
+use svc_step::{Accept, Action, Call, DryRun, Failure, Received, Status, StepResult, Stopped, Unit, retention};
 
-use crate::client::auth::Connection;
-use crate::client::busy::{is_busy, patiently};
-use crate::client::path::path;
-use crate::client::{Server, left_at_work};
-use crate::commands::list::{self, Item};
-use crate::repository::{self, RepositoryArg};
-use crate::snapshot::captured::{SCHEMAS, Source};
+use crate::client::{Connection, Server, continues_by_itself, is_busy, path, retry_while_busy};
+use crate::commands::list;
+use crate::commands::list::Item;
+use crate::repository::RepositoryArg;
+use crate::snapshot::captured::SCHEMAS;
 use crate::snapshot::mark::Kind;
-use crate::snapshot::{self, Snapshot, verdict};
+use crate::snapshot::{Snapshot, Source, captured, verdict};
 use crate::throttle::Left;
+use crate::{repository, snapshot};
 
 /// How long a server may be busy without `--timeout`: a cleanup may take its time.
 const BUSY: Duration = Duration::from_secs(600);
 
-/// Arguments of `svc-snap prune`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap prune --dry-run | jq -r '.result.snapshots[] | [.name, .outcome, .reason] | @tsv'
@@ -58,41 +52,32 @@ pub struct PruneArgs {
 /// A repository without the snapshots that are not needed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pruned {
-    /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
-    /// The repository.
     pub repository: String,
     /// Every snapshot of the repository as it was found, oldest first.
     pub snapshots: Vec<Pruning>,
     /// How many this call has deleted.
     pub deleted_count: u64,
-    /// What is done.
     pub plan: Vec<Action>,
 }
 
 /// A snapshot, why it stays or goes, and what has become of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pruning {
-    /// The snapshot as it was found.
     #[serde(flatten)]
     pub item: Item,
-    /// Why it stays or goes.
     pub reason: Reason,
-    /// What has become of it.
     pub outcome: Outcome,
 }
 
-/// What has become of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It stays.
     Kept,
     /// It is to go, and was not touched yet.
     Planned,
     /// Its removal was asked for, and the outcome is unknown.
     Unknown,
-    /// This call has deleted it.
     Deleted,
     /// It was to go, and somebody else has deleted it meanwhile.
     Gone,
@@ -102,7 +87,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let keep = keep_from(call, &args.keep_from)?;
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.as_str();
-    let _lock = repository::lock(call, &server, repository, &args.dry)?;
+    let _lock = repository::lock(call, &server, repository, args.dry.dry_run)?;
     let found = snapshot::all(&server, repository)?;
     let left = Left::find(call, &server, Some(repository))?;
     let kinds: Vec<String> = args.kinds.iter().map(|kind| kind.name()).collect();
@@ -131,14 +116,15 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     if pruned.plan.is_empty() || args.dry.dry_run {
         return Ok(pruned);
     }
-    let ended = delete_all(call, &server, &mut pruned).and_then(|()| verify(&server, &pruned));
+    let ended = delete_all(call, &server, &mut pruned).and_then(|()| {
+        let mut deleted = pruned.snapshots.iter().filter(|one| one.outcome == Outcome::Deleted);
+        deleted.try_for_each(|one| captured::check_deleted(&server, &pruned.repository, &one.item.uuid, &one.item.name))
+    });
     let ended = ended.and_then(|()| if args.no_cleanup { Ok(()) } else { clean_up(call, &server, &pruned) });
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
-    match ended {
-        Ok(()) => Ok(pruned),
-        Err(failure) => Err(Stopped::with(hinted(failure, &pruned), pruned)),
-    }
+    let ended = ended.map_err(|failure| continues_by_itself(failure, "what it was asked for"));
+    Stopped::ended(ended, pruned)
 }
 
 /// The names and uuids of snapshots that stay. A name is enough, whatever cluster and repository the document is of: a repository may
@@ -176,8 +162,8 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
         progress.set(*deleted_count, total);
         progress.at(&one.item.name);
         call.check()?;
-        let patience = call.deadline().remaining().unwrap_or(BUSY);
-        match patiently(call, patience, is_busy, || snapshot::delete(call, server, repository, &one.item.name)) {
+        let timeout = call.deadline().remaining().unwrap_or(BUSY);
+        match retry_while_busy(call, timeout, is_busy, || captured::delete(call, server, repository, &one.item.name)) {
             Ok(()) => {
                 one.outcome = Outcome::Deleted;
                 *deleted_count += 1;
@@ -194,15 +180,6 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
     Ok(())
 }
 
-/// What was deleted is not in the list any more.
-fn verify(server: &Server, pruned: &Pruned) -> Result<(), Failure> {
-    let left = snapshot::all(server, &pruned.repository)?;
-    let deleted = pruned.snapshots.iter().filter(|one| one.outcome == Outcome::Deleted);
-    let still = deleted.filter(|one| left.iter().any(|left| left.uuid == one.item.uuid));
-    let still: Vec<&str> = still.map(|one| one.item.name.as_str()).collect();
-    if still.is_empty() { Ok(()) } else { Err(snapshot::still_there(&still)) }
-}
-
 /// One at the end. If the server is busy, the next prune makes up for it.
 fn clean_up(call: &Call, server: &Server, pruned: &Pruned) -> Result<(), Failure> {
     if pruned.deleted_count == 0 {
@@ -210,22 +187,11 @@ fn clean_up(call: &Call, server: &Server, pruned: &Pruned) -> Result<(), Failure
     }
     match repository::clean_up(call, server, &pruned.repository) {
         Err(failure) if is_busy(&failure) => {
-            call.warn("cleanup_busy", "The repository was not cleaned up: the server is busy. svc-snap cleanup does it later.");
+            call.warn("search_busy", "The repository was not cleaned up: the server is busy. svc-snap cleanup does it later.");
             Ok(())
         }
         ended => ended.map(drop),
     }
-}
-
-fn hinted(failure: Failure, pruned: &Pruned) -> Failure {
-    let failure = left_at_work(failure, "what it was asked for");
-    if !is_busy(&failure) {
-        return failure;
-    }
-    let deleted = pruned.deleted_count;
-    failure.hint(format!(
-        "{deleted} snapshots are deleted; run the same command again later, which resumes, or allow more time with --timeout."
-    ))
 }
 
 #[cfg(test)]

@@ -1,24 +1,19 @@
 //! `restore` (procedure, 4 and 2.3): what is live is staged, verified and swapped; what is not live has nothing to protect and
 //! is restored directly under its own name. `--in-place` is the procedure's own way, for lack of disk space and for data streams.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use svc_step::common::DryRun;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Call, DryRun, Failure, StepResult, Stopped};
 
-use crate::client::path::path;
 use crate::guard;
-use crate::index::look;
-use crate::restore::in_place::{self, OnConflict};
-use crate::restore::plan::{self, HowArgs, refuse_other_plan};
-use crate::restore::record::{self, Begun};
-use crate::restore::result::{CopySet, CopyState, RestoreMethod, RestoreState, Restored, Staged, State, Swapped};
-use crate::restore::source::{Chosen, WhatArgs};
-use crate::restore::stage::{self, Earlier};
-use crate::restore::swap::{self, Ended};
-use crate::restore::verify;
+use crate::index::{get_indices, select};
+use crate::restore::in_place::OnConflict;
+use crate::restore::plan::refuse_other_plan;
+use crate::restore::{
+    Begun, Chosen, CopySet, CopyState, Earlier, Ended, HowArgs, RestoreMethod, RestoreState, Restored, Staged, SwapState,
+    Swapped, WhatArgs, in_place, phases, plan, record, stage, swap, verify,
+};
 
-/// Arguments of `svc-snap restore`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap restore snapshot_svc_20261120              stage it, verify it, swap it in
@@ -48,7 +43,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let server = &chosen.server;
     let _lock = guard::lock(call, server, args.dry.dry_run)?;
     let names = chosen.names();
-    record::refuse_unfinished_swaps(call, server, call.run_id(), &names)?;
+    phases::refuse_unfinished_swaps(call, server, call.run_id(), &names)?;
     if let Some(swapped) = unfinished_swap(call, &chosen)? {
         refuse_other_plan(&swapped, args.how, true)?;
         return resume(call, &chosen, swapped, args.dry.dry_run);
@@ -65,8 +60,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
         None => stage::plan(call, &chosen, &earlier, &rates, &direct(&chosen, &earlier)?)?,
     };
     let is_direct = |index: &str| staged.copies.indices.iter().any(|one| one.index == index && one.is_direct());
-    let method = |index: &str| if is_direct(index) { RestoreMethod::Direct } else { RestoreMethod::Swapped };
-    let mut restored = Restored::planned(call, &chosen, false, method);
+    let mut restored = Restored::planned(call, &chosen, false, is_direct);
     // Whatever forbids the swap is found out before anything is staged.
     let planned = plan::forward(call, server, &chosen.scope, &staged.copies, args.how, false)?;
     restored.plan = staged.copies.plan.iter().chain(&planned.plan).cloned().collect();
@@ -97,7 +91,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
         Ok(swapped) => swapped,
         Err(failure) => {
             report_copies(&mut restored, copies);
-            return Err(rates.stopped(call, failure, restored));
+            return Err(Stopped::with(failure, restored));
         }
     };
     match swap::execute(call, server, &mut swapped) {
@@ -109,7 +103,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
             record::write_end(call, &copies.run, copies.step(), copies);
             let failure = take_back(copies, failure);
             report_copies(&mut restored, copies);
-            Err(rates.stopped(call, failure, restored))
+            Err(Stopped::with(failure, restored))
         }
         Ended::Unfinished(failure) => {
             report_swap(&mut restored, swapped, copies);
@@ -136,8 +130,7 @@ fn unfinished_swap(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Fail
 
 fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> StepResult<Restored> {
     let is_direct = |index: &str| swapped.direct.iter().any(|one| one.index == index);
-    let method = |index: &str| if is_direct(index) { RestoreMethod::Direct } else { RestoreMethod::Swapped };
-    let mut restored = Restored::planned(call, chosen, false, method);
+    let mut restored = Restored::planned(call, chosen, false, is_direct);
     restored.plan.clone_from(&swapped.plan);
     let ended = if swapped.finished || dry_run {
         Ok(())
@@ -154,22 +147,13 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
 /// Which indices are restored directly: what is not live, unless another index has one of its aliases, which would count double until the
 /// swap.
 fn direct(chosen: &Chosen, earlier: &Earlier) -> Result<BTreeSet<String>, Failure> {
-    let mut live = look(&chosen.server, &chosen.names())?;
+    let mut live = get_indices(&chosen.server, &chosen.names())?;
     live.retain(|index, _| !earlier.leftovers.contains(index));
-    // Many indices may have the same alias.
-    let mut is_held = BTreeMap::<String, bool>::new();
-    let mut direct = BTreeSet::new();
-    for index in chosen.indices.iter().filter(|index| !live.contains_key(*index)) {
-        let aliases = chosen.shape(index).unwrap_or_default().aliases;
-        for alias in aliases.keys().filter(|alias| !is_held.contains_key(*alias)).cloned().collect::<Vec<_>>() {
-            let found = chosen.server.find(&path(&["_alias", &alias]))?;
-            is_held.insert(alias, found.is_some());
-        }
-        if !aliases.keys().any(|alias| is_held.get(alias) == Some(&true)) {
-            direct.insert(index.clone());
-        }
-    }
-    Ok(direct)
+    let aliases = select::names(&chosen.server)?.aliases;
+    let has_held_alias =
+        |index: &str| chosen.metadata(index).is_some_and(|metadata| metadata.aliases.keys().any(|alias| aliases.contains(alias)));
+    let direct = chosen.indices.iter().filter(|index| !live.contains_key(*index) && !has_held_alias(index));
+    Ok(direct.cloned().collect())
 }
 
 /// What a staging that failed, and could not be taken back, left under live names.
@@ -189,11 +173,11 @@ fn report_swap(restored: &mut Restored, swapped: Swapped, copies: &CopySet) {
     for one in &mut restored.indices {
         let item = swapped.indices.iter().find(|item| item.index == one.index);
         one.state = match item.map(|item| item.state) {
-            Some(State::New) => RestoreState::Restored,
-            Some(State::Absent) => RestoreState::InProgress,
+            Some(SwapState::New) => RestoreState::Restored,
+            Some(SwapState::Absent) => RestoreState::InProgress,
             None if one.method == RestoreMethod::Direct && swapped.finished => RestoreState::Restored,
             None if one.method == RestoreMethod::Direct => RestoreState::InProgress,
-            Some(State::Old) | None => RestoreState::Untouched,
+            Some(SwapState::Old) | None => RestoreState::Untouched,
         };
         let copy = copies.indices.iter().find(|copy| copy.index == one.index).and_then(|copy| copy.docs_count);
         one.docs_count = copy.or_else(|| item.and_then(|item| item.source.as_ref()).map(|source| source.docs_count));

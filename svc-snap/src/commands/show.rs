@@ -2,15 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::from::Accept;
-use svc_step::{Call, StepResult, Stopped};
+use svc_step::{Accept, Call, StepResult, Stopped};
 
-use crate::client::Server;
-use crate::client::auth::Connection;
-use crate::snapshot::captured::{Backup, SourceArgs};
-use crate::snapshot::{self, verdict};
+use crate::client::{Connection, Server};
+use crate::snapshot;
+use crate::snapshot::{Backup, SourceArgs, verdict};
 
-/// Arguments of `svc-snap show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap show snapshot_svc_20261120

@@ -2,16 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use svc_step::common::DryRun;
-use svc_step::{Call, StepResult};
+use svc_step::{Call, DryRun, StepResult, Stopped};
 
 use crate::guard;
-use crate::restore::record;
-use crate::restore::result::Staged;
-use crate::restore::source::{Chosen, WhatArgs};
-use crate::restore::stage::{self, Earlier};
+use crate::restore::{Chosen, Earlier, Staged, WhatArgs, phases, stage};
 
-/// Arguments of `svc-snap stage`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-snap stage --from snapshot.json > staged.json && svc-snap swap --from staged.json")]
 pub struct StageArgs {
@@ -25,7 +20,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     let chosen = Chosen::find(&args.what, call)?;
     chosen.refuse_streams()?;
     let _lock = guard::lock(call, &chosen.server, args.dry.dry_run)?;
-    record::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
+    phases::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
     let mut earlier = Earlier::find(call, &chosen)?;
     if let Some(copies) = earlier.verified.take() {
         return Ok(Staged::of(&chosen, copies));
@@ -34,7 +29,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     let mut staged = stage::plan(call, &chosen, &earlier, &rates, &BTreeSet::new())?;
     if !args.dry.dry_run {
         let acted = stage::act(call, &chosen, &earlier, &mut staged, &mut rates);
-        acted.map_err(|failure| rates.stopped(call, failure, staged.clone()))?;
+        acted.map_err(|failure| Stopped::with(failure, staged.clone()))?;
     }
     Ok(staged)
 }

@@ -1,23 +1,16 @@
-//! `swap`: what was staged becomes live, all of it or nothing; what was live is kept. An unfinished swap is finished; the document
+//! `swap`: what was staged becomes live, all of it or nothing; a previous copy of what was live stays. An unfinished swap is finished; the document
 //! of a finished one, swapped again, goes back.
 
-use svc_step::common::DryRun;
-use svc_step::from::OtherServer;
-use svc_step::swaps::GivenArgs;
-use svc_step::{Call, Failure, StepResult, Stopped};
+use svc_step::{Call, DryRun, Failure, GivenArgs, OtherServer, StepResult, Stopped};
 
-use crate::client::Server;
-use crate::client::auth::Connection;
+use crate::client::{Connection, Server};
 use crate::guard;
-use crate::index::select::{Scope, ScopeArg};
-use crate::restore::plan::{self, HowArgs, refuse_other_plan};
-use crate::restore::record::{self, Begun, Given};
-use crate::restore::result::Swapped;
-use crate::restore::swap::{self, Ended};
-use crate::restore::undo::{self, Phase};
+use crate::index::{Scope, ScopeArg};
+use crate::restore::plan::refuse_other_plan;
+use crate::restore::record::Given;
+use crate::restore::{Begun, Ended, HowArgs, Phase, Swapped, phases, plan, record, swap};
 use crate::throttle::Left;
 
-/// Arguments of `svc-snap swap`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-snap swap --from staged.json > swapped.json    what was staged becomes live
@@ -47,12 +40,7 @@ pub struct SwapArgs {
 }
 
 /// What is to be done.
-struct Task {
-    swapped: Swapped,
-    kind: Kind,
-}
-
-enum Kind {
+enum Task {
     /// A swap that was planned before is resumed.
     Resume,
     /// A new swap. This is recorded of the run until it has an effect.
@@ -67,49 +55,46 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     args.other.check(given.begun.cluster_uuid(), &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let run = given.run.clone();
-    let Task { mut swapped, kind } = task(args, call, &server, given)?;
-    if args.unused && matches!(kind, Kind::Resume) {
+    let (mut swapped, kind) = task(args, call, &server, given)?;
+    if args.unused && matches!(kind, Task::Resume) {
         return Err(clones_used(&swapped).into());
     }
     let names = swapped.live_names();
     guard::refuse_outside(&args.scope.scope, &names)?;
-    if let Kind::Undo(before) = &kind {
+    if let Task::Undo(before) = &kind {
         let names = before.live_names().into_iter().chain(before.direct.iter().map(|one| one.index.as_str()));
         guard::refuse_outside(&args.scope.scope, &names.collect::<Vec<_>>())?;
     }
-    if matches!(kind, Kind::Resume) && swapped.finished {
+    if matches!(kind, Task::Resume) && swapped.finished {
         return Ok(swapped);
     }
-    record::refuse_unfinished_swaps(call, &server, &run, &names)?;
+    phases::refuse_unfinished_swaps(call, &server, &run, &names)?;
     if args.dry.dry_run {
         return Ok(swapped);
     }
     let left = Left::find(call, &server, None)?;
     // From here on a signal does not interrupt it.
     call.check().map_err(|failure| Stopped::with(failure, swapped.clone()))?;
-    if let Kind::Undo(before) = &kind {
-        let ended = undo::take_back(call, &server, before, &mut swapped);
+    if let Task::Undo(before) = &kind {
+        let ended = phases::take_back(call, &server, before, &mut swapped);
         left.put_back(call, &server);
         return Stopped::ended(ended, swapped);
     }
     let ended = swap::execute(call, &server, &mut swapped);
     // Not before: clients would create indices of the live names of a swap that was interrupted after its exchange.
     left.put_back(call, &server);
-    match (ended, kind) {
-        (Ended::Finished, _) => Ok(swapped),
-        (Ended::Undone(failure), kind) => {
-            if let Kind::Begin(before) = kind {
-                before.write_end(call);
-            }
-            Err(Stopped::with(failure, swapped))
-        }
-        (Ended::Unfinished(failure), _) => Err(Stopped::with(failure, swapped)),
+    if let (Ended::Undone(_), Task::Begin(before)) = (&ended, kind) {
+        before.write_end(call);
+    }
+    match ended {
+        Ended::Finished => Ok(swapped),
+        Ended::Undone(failure) | Ended::Unfinished(failure) => Err(Stopped::with(failure, swapped)),
     }
 }
 
 /// An unfinished swap is finished; the document of a finished one goes back; `--back` goes back in any case. The record of the run on
 /// this host is newer than any document.
-fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<Task, Failure> {
+fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(Swapped, Task), Failure> {
     let recorded = match record::find(call, &given.run)? {
         Some(Begun::Swapped(recorded)) if recorded.cluster_uuid == server.cluster_uuid => Some(recorded),
         _ => None,
@@ -123,11 +108,10 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<T
             if !set.is_verified() {
                 return Err(record::not_verified(given.run.as_str()));
             } else if args.back {
-                return Err(Failure::usage("not_swapped", not_swapped)
+                return Err(Failure::usage("options_invalid", not_swapped)
                     .hint("Leave --back out to make it live; svc-snap discard removes it."));
             }
-            let swapped = plan::forward(call, server, scope, set, args.how, true)?;
-            return Ok(Task { swapped, kind: Kind::Begin(given.begun) });
+            return Ok((plan::forward(call, server, scope, set, args.how, true)?, Task::Begin(given.begun)));
         }
         (Begun::Swapped(document), recorded) => {
             let back = if given.is_ok { !document.back } else { document.back || args.back };
@@ -140,7 +124,7 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<T
     if latest.back == back {
         let is_same_command = matches!(given.begun, Begun::Copies(_)) && !args.back;
         refuse_other_plan(&latest, args.how, is_same_command)?;
-        Ok(Task { swapped: latest, kind: Kind::Resume })
+        Ok((latest, Task::Resume))
     } else if may_go_back {
         take_back(call, server, scope, latest, args.how)
     } else {
@@ -149,12 +133,11 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<T
 }
 
 /// What takes back `before`: what was exchanged is exchanged again, and what was not is undone.
-fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: HowArgs) -> Result<Task, Failure> {
-    if !before.finished && undo::phase(server, &before)? == Phase::Before {
-        return Ok(Task { swapped: undo::undone(server, &before)?, kind: Kind::Undo(before) });
+fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: HowArgs) -> Result<(Swapped, Task), Failure> {
+    if !before.finished && phases::phase(server, &before)? == Phase::Before {
+        return Ok((phases::undone(server, &before)?, Task::Undo(before)));
     }
-    let swapped = plan::backward(call, server, scope, &before, how)?;
-    Ok(Task { swapped, kind: Kind::Begin(Begun::Swapped(before)) })
+    Ok((plan::backward(call, server, scope, &before, how)?, Task::Begin(Begun::Swapped(before))))
 }
 
 /// A swap of these copies is recorded: from its first request on, any of them may have been live.
@@ -165,7 +148,7 @@ fn clones_used(recorded: &Swapped) -> Failure {
 
 fn taken_back(recorded: &Swapped) -> Failure {
     let failure =
-        Failure::refused("swap_taken_back", format!("The swap of the run {} was taken back, or is being so.", recorded.run));
+        Failure::refused("name_in_use", format!("The swap of the run {} was taken back, or is being so.", recorded.run));
     if recorded.finished {
         failure.hint("Swap the document of the swap back once more, or stage the snapshot again under another --run-id.")
     } else {

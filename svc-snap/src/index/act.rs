@@ -1,11 +1,9 @@
 //! The requests by which indices are cloned, blocked, exchanged and settled, each as a plan prints it and as it is sent.
 
 use serde_json::{Map, Value, json};
-use svc_step::action::Action;
-use svc_step::{Call, Failure};
+use svc_step::{Action, Call, Failure};
 
-use crate::client::Server;
-use crate::client::path::path;
+use crate::client::{Server, path};
 use crate::index::portions;
 
 /// One request that clones indices or swaps them.
@@ -36,7 +34,6 @@ impl Act {
         portions(&names).into_iter().map(|names| act(names.iter().map(|&name| name.to_owned()).collect())).collect()
     }
 
-    /// The request that does it.
     pub(crate) fn request(&self) -> (&'static str, String, Option<Value>) {
         let of = |names: &[String], rest: &[&str]| path(&[&[names.join(",").as_str()], rest].concat());
         match self {
@@ -72,7 +69,6 @@ impl Act {
         }
     }
 
-    /// The request as a plan has it.
     pub(crate) fn action(&self) -> Action {
         let (method, path, body) = self.request();
         Action::request(method, path, body)
@@ -80,18 +76,14 @@ impl Act {
 
     pub(crate) fn send(&self, call: &Call, server: &Server) -> Result<(), Failure> {
         let (method, path, body) = self.request();
-        call.people().detail(&format!("{method} {path}"));
+        call.reporter().detail(&format!("{method} {path}"));
         server.change(call, method, &path, body.as_ref()).map(drop)
     }
 }
 
 /// A clone is hidden, takes no writes and has no replicas until it is settled. (A setting of `null` would stay among its settings.)
 fn copy_settings() -> Map<String, Value> {
-    let settings = [
-        ("index.hidden", json!(true)),
-        ("index.number_of_replicas", json!(0)),
-        ("index.auto_expand_replicas", json!("false")),
-        ("index.blocks.write", json!(true)),
-    ];
-    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let settings = json!({"index.hidden": true, "index.number_of_replicas": 0, "index.auto_expand_replicas": "false",
+        "index.blocks.write": true});
+    settings.as_object().cloned().unwrap_or_default()
 }

@@ -7,22 +7,16 @@ use std::time::{Duration, Instant};
 
 use svc_step::{Call, Failure, Status};
 
-use crate::client::Server;
-use crate::guard::refuse_any;
-use crate::index::act::Act;
-use crate::index::count::counts;
-use crate::index::shape::Shape;
-use crate::index::{Found, Index, look, portions, unready};
+use crate::client::{Server, path, poll_pause};
+use crate::index::{Act, Found, Index, IndexMetadata, counts, get_indices, incomplete, portions, refuse_any};
 
-/// How long a clone that is under way is left alone: shortly at first, then longer.
 const FIRST: Duration = Duration::from_millis(5);
-const LAST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(100);
 /// How long clones may take to become complete. They are made of hard links, in under a second; what is live takes no writes, or
 /// is not there, meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// How often a client may be faster with a name than a clone, or an answer be lost.
 const ATTEMPTS: u32 = 5;
-/// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A live index, and the copy that is made of it.
@@ -34,8 +28,7 @@ pub(crate) struct LiveClone<'a> {
     /// The name of the copy; `None`: it is only blocked.
     pub copy: Option<&'a str>,
     /// What it had before beside its documents.
-    pub was: &'a Shape,
-    /// Whether it was closed before; it is opened for its clone.
+    pub was: &'a IndexMetadata,
     pub was_closed: bool,
 }
 
@@ -49,7 +42,7 @@ impl LiveClone<'_> {
     }
 
     fn is_blocked_by_us(&self, found: &Found) -> bool {
-        !self.was.write_block() && self.live(found).is_some_and(|live| live.shape.write_block())
+        !self.was.write_block() && self.live(found).is_some_and(|live| live.metadata.write_block())
     }
 
     fn is_opened_by_us(&self, found: &Found) -> bool {
@@ -61,8 +54,8 @@ impl LiveClone<'_> {
     }
 }
 
-fn look_at(server: &Server, all: &[LiveClone<'_>]) -> Result<Found, Failure> {
-    look(server, &all.iter().flat_map(LiveClone::names).collect::<Vec<_>>())
+fn get_all(server: &Server, all: &[LiveClone<'_>]) -> Result<Found, Failure> {
+    get_indices(server, &all.iter().flat_map(LiveClone::names).collect::<Vec<_>>())
 }
 
 /// The requests that are left to be sent, by what the server shows: open, remove the copies of indices that took writes since, block.
@@ -70,15 +63,15 @@ fn blocking(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     // What is given up is blocked too, unless it is closed or lacks shards.
     let is = |wanted: fn(&Index) -> bool| {
         move |one: &&LiveClone<'_>| {
-            let blocks = |live: &Index| wanted(live) && (one.copy.is_some() || (live.whole && !live.closed));
+            let blocks = |live: &Index| wanted(live) && (one.copy.is_some() || (live.complete && !live.closed));
             one.live(found).is_some_and(blocks)
         }
     };
     let names = |wanted: fn(&Index) -> bool| all.iter().filter(is(wanted)).map(|one| one.index);
-    let outdated = all.iter().filter(is(|live| !live.shape.write_block())).filter(|one| one.has_copy(found));
+    let outdated = all.iter().filter(is(|live| !live.metadata.write_block())).filter(|one| one.has_copy(found));
     let mut acts = Act::each(names(|live| live.closed), Act::Open);
     acts.extend(Act::each(outdated.filter_map(|one| one.copy), Act::Delete));
-    acts.extend(Act::each(names(|live| !live.shape.write_block()), Act::Block));
+    acts.extend(Act::each(names(|live| !live.metadata.write_block()), Act::Block));
     acts
 }
 
@@ -91,19 +84,18 @@ fn clones(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     missing.filter_map(clone).collect()
 }
 
-/// The requests, where nobody else is at work.
+/// The requests, where no other run is in progress.
 pub(crate) fn requests(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let blocking = blocking(all, found);
-    let is_outdated =
-        |copy: &str| blocking.iter().any(|act| matches!(act, Act::Delete(names) if names.iter().any(|name| name == copy)));
+    let outdated = blocking.iter().filter_map(|act| if let Act::Delete(copies) = act { Some(copies) } else { None }).flatten();
     let mut found = found.clone();
-    found.retain(|name, _| !is_outdated(name));
+    outdated.for_each(|copy| drop(found.remove(copy)));
     let clones = clones(all, &found);
     blocking.into_iter().chain(clones).collect()
 }
 
 /// Blocks all of them and clones them, and gives how many documents each live index holds. `check` is asked before every request
-/// whether to go on. `theirs` gets the copies that a call of the same run on another host has made meanwhile.
+/// whether to continue. `theirs` gets the copies that a call of the same run on another host has made meanwhile.
 /// Errors: Whatever stopped it; [`undo`] puts all of it back.
 pub(crate) fn make<'a>(
     call: &Call,
@@ -117,48 +109,45 @@ pub(crate) fn make<'a>(
         block(call, server, all, &check)
     })?;
     again(|| {
-        for act in clones(all, &look_at(server, all)?) {
+        for act in clones(all, &get_all(server, all)?) {
             check()?;
             act.send(call, server).inspect_err(|failure| {
-                if let (Act::Clone { to, .. }, "index_exists") = (&act, failure.code.as_str()) {
+                if let (Act::Clone { to, .. }, "name_in_use") = (&act, failure.code.as_str()) {
                     theirs.insert(to.clone());
                 }
             })?;
         }
         Ok(())
     })?;
-    let copies: Vec<&str> = all.iter().filter_map(|one| one.copy).collect();
+    let (live, copies): (Vec<&str>, Vec<&str>) = all.iter().filter_map(|one| Some((one.index, one.copy?))).unzip();
     wait_complete(server, &copies, &check)?;
-    let cloned: Vec<&LiveClone<'a>> = all.iter().filter(|one| one.copy.is_some()).collect();
-    for names in portions(&cloned.iter().map(|one| one.index).collect::<Vec<_>>()) {
-        server.refresh(&names.join(","))?;
+    for names in portions(&live) {
+        server.post(&path(&[&names.join(","), "_refresh"]), None)?;
     }
-    let counts = counts(server, &cloned.iter().flat_map(|one| [Some(one.index), one.copy]).flatten().collect::<Vec<_>>())?;
+    let counts = counts(server, &[live.as_slice(), &copies].concat())?;
     let of = |name: &str| counts.get(name).copied().unwrap_or_default();
-    for one in cloned {
-        let copy = one.copy.unwrap_or_default();
-        same_count(one.index, of(one.index), copy, of(copy))?;
+    for (live, copy) in live.into_iter().zip(copies) {
+        same_count(live, of(live), copy, of(copy))?;
     }
     Ok(counts)
 }
 
-/// One attempt at the blocks.
 fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-    let found = look_at(server, all)?;
+    let found = get_all(server, all)?;
     refuse_changed(all, &found)?;
     let (first, blocks): (Vec<Act>, Vec<Act>) = blocking(all, &found).into_iter().partition(|act| !matches!(act, Act::Block(_)));
     first.iter().try_for_each(|act| act.send(call, server))?;
     let opened: Vec<&str> = all.iter().filter(|one| one.was_closed && one.copy.is_some()).map(|one| one.index).collect();
     wait_complete(server, &opened, check)?;
     blocks.iter().try_for_each(|act| act.send(call, server))?;
-    let now = look_at(server, all)?;
+    let now = get_all(server, all)?;
     // Another host was faster with the same run: what it has made live takes writes again.
-    let is_strange = |one: &&LiveClone<'_>| {
+    let is_conflicting = |one: &&LiveClone<'_>| {
         let blocked = |act: &Act| matches!(act, Act::Block(names) if names.iter().any(|name| name == one.index));
         one.live(&now).is_none() && now.contains_key(one.index) && blocks.iter().any(blocked)
     };
-    let strange = all.iter().filter(is_strange).map(|one| one.index);
-    Act::each(strange, Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
+    let conflicting = all.iter().filter(is_conflicting).map(|one| one.index);
+    Act::each(conflicting, Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
     refuse_changed(all, &now)
 }
 
@@ -166,7 +155,7 @@ fn refuse_changed(all: &[LiveClone<'_>], found: &Found) -> Result<(), Failure> {
     let changed: Vec<&str> = all.iter().filter(|one| one.live(found).is_none()).map(|one| one.index).collect();
     let hint = "Somebody else has removed or replaced them meanwhile; run the same command again.";
     let message = "These are not there any more, or other indices of the same names are";
-    refuse_any("live_index_changed", message, &changed, hint)
+    refuse_any("conflicting_index", message, &changed, hint)
 }
 
 /// What has to be undone of it, by what the server shows.
@@ -185,7 +174,7 @@ pub(crate) fn undoing(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
 pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: &BTreeSet<String>) -> Result<(), Failure> {
     again(|| {
         let mut ended = Ok(());
-        let mut found = look_at(server, all)?;
+        let mut found = get_all(server, all)?;
         found.retain(|name, _| !theirs.contains(name));
         for act in undoing(all, &found) {
             ended = ended.and(send_or_each(call, server, &act));
@@ -195,7 +184,6 @@ pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: 
 }
 
 /// A request for several indices that the server refuses may be granted to each but one.
-/// Errors: As [`Act::send`], of the first that is refused.
 pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<(), Failure> {
     match (act.send(call, server), act.one_by_one()) {
         (Err(failure), each) if each.len() > 1 && is_refusal(&failure) => {
@@ -205,9 +193,8 @@ pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<()
     }
 }
 
-/// Does it again where an answer was lost or somebody else was faster with a name: it looks what is there first, and sends what is
+/// Does it again where an answer was lost or somebody else was faster with a name: it gets what is there first, and sends what is
 /// missing.
-/// Errors: As `work` has it.
 pub(crate) fn again<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     for _ in 1..ATTEMPTS {
         match work() {
@@ -218,27 +205,25 @@ pub(crate) fn again<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<T
     work()
 }
 
-/// Whether nobody knows what became of the request, or an index of the clone's name is there already.
+/// Whether the outcome of the request is unknown, or an index of the clone's name is there already.
 pub(crate) fn is_transient(failure: &Failure) -> bool {
     let exists = |cause: &String| cause.contains("already_exists") || cause.contains("already exists");
-    failure.code == "answer_lost" || (failure.code == "index_exists" && failure.causes.iter().any(exists))
+    failure.code == "answer_lost" || (failure.code == "name_in_use" && failure.causes.iter().any(exists))
 }
 
-/// Waits until these indices are complete, and asks `check` between two looks whether to go on. One that has gone is not waited for.
+/// Waits until these indices are complete, and asks `check` between two polls whether to continue. One that has gone is not waited for.
 /// Errors: One is not complete in time (6), the server does not answer, or `check` says no.
 pub(crate) fn wait_complete(server: &Server, names: &[&str], check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-    let until = Instant::now() + TIMEOUT;
-    let mut pause = FIRST;
-    let mut left = unready(server, names)?;
+    let begun = Instant::now();
+    let mut left = incomplete(server, names)?;
     while let Some(index) = left.first() {
-        if Instant::now() > until {
-            return Err(Failure::timeout("clone_incomplete", format!("The index {index} did not become complete in time."))
+        if begun.elapsed() > TIMEOUT {
+            return Err(Failure::timeout("timeout", format!("The index {index} did not become complete in time."))
                 .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
         }
-        thread::sleep(pause);
-        pause = (pause * 3 / 2).min(LAST);
+        thread::sleep(poll_pause(begun, FIRST, LONGEST));
         check()?;
-        left = unready(server, &left)?;
+        left = incomplete(server, &left)?;
     }
     Ok(())
 }
@@ -249,7 +234,7 @@ pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -
     if count == other_count {
         return Ok(());
     }
-    Err(Failure::invalid("copy_differs", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
+    Err(Failure::invalid("restore_failed", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
 }
 
 /// Whether a request for several indices may be granted to each of them.

@@ -1,6 +1,7 @@
-//! Names of our own copies of indices: staged, kept, replaced, cloned; and how they are told from everybody else's.
+//! Names of our own copies of indices: staged, previous, replaced, cloned; and how they are told from everybody else's.
 
-use svc_step::run_id::{RunId, fit};
+use svc_step::RunId;
+use svc_step::run_id::fit;
 
 /// The longest name of an index, in bytes, on every server.
 const LONGEST: usize = 255;
@@ -8,7 +9,6 @@ const LONGEST: usize = 255;
 /// What the names of our own copies start with. Such an index is never part of the scope.
 const OWN: [&str; 4] = ["svc-staged-", "svc-before-", "svc-replaced-", "svc-clone-"];
 
-/// Whether `name` is one of our own copies.
 pub(crate) fn is_own(name: &str) -> bool {
     OWN.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -44,7 +44,7 @@ pub(crate) fn run_of(name: &str, live: &[String]) -> Option<String> {
     runs.filter(|run| run.parse::<RunId>().is_ok()).min_by_key(|run| run.len()).map(str::to_owned)
 }
 
-/// The live index of which `name` is a copy that `run` made: kept, staged or cloned, each of which a swap makes live. `None` where
+/// The live index of which `name` is a copy that `run` made: previous, staged or cloned, each of which a swap makes live. `None` where
 /// it is no copy of that run. Of a conflicting index, or where the name is cut, it is the name of no index, as of a copy that may be the last.
 pub(crate) fn copied_from<'a>(name: &'a str, run: &str) -> Option<&'a str> {
     OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run)?.strip_prefix('-'))
@@ -55,18 +55,17 @@ pub(crate) fn staged(run: &str, index: &str) -> String {
     fit(&format!("svc-staged-{run}-{index}"), LONGEST)
 }
 
-/// Where an index is kept that a client made under the name of a live one while that was not there; `previous` is the name of that.
+/// The copy of an index that a client made under the name of a live one while that was not there; `previous` is the name of that.
 pub(crate) fn conflict(previous: &str, uuid: &str) -> String {
     let mark: String = uuid.bytes().take(6).map(|byte| format!("{byte:02x}")).collect();
     fit(&format!("{previous}-conflict-{mark}"), LONGEST)
 }
 
-/// Where the live `index` is cloned.
 pub(crate) fn cloned(run: &str, index: &str) -> String {
     fit(&format!("svc-clone-{run}-{index}"), LONGEST)
 }
 
-/// Where the live `index` is kept when a copy takes its name in a swap, or in one that goes back.
+/// The previous copy of the live `index` when a copy takes its name in a swap, or in one that goes back.
 pub(crate) fn previous(run: &str, back: bool, index: &str) -> String {
     fit(&format!("{}-{run}-{index}", if back { "svc-replaced" } else { "svc-before" }), LONGEST)
 }
@@ -79,11 +78,6 @@ const MARKERS: [&str; 2] = ["svc-swapping-", "svc-swapping-back-"];
 pub(crate) fn marker(run: &str, back: bool) -> String {
     let [forward, backward] = MARKERS;
     format!("{}{run}", if back { backward } else { forward })
-}
-
-/// Whether `alias` marks an unfinished swap.
-pub(crate) fn is_marker(alias: &str) -> bool {
-    marked_run(alias).is_some()
 }
 
 /// The run whose unfinished swap `alias` marks.
@@ -152,7 +146,7 @@ mod tests {
         assert!(conflict(&before, "aZ").len() <= 255);
         assert_ne!(conflict(&before, "aZ"), before);
         assert_ne!(marker(RUN, false), marker(RUN, true));
-        assert!(is_marker(&marker(RUN, true)) && !is_marker("docs"));
+        assert_eq!(marked_run("docs"), None);
         assert_eq!([true, false].map(|back| marked_run(&marker(RUN, back)).unwrap().to_owned()), [RUN; 2]);
     }
 }

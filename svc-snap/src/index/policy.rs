@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use svc_step::{Call, Failure, Status};
 
-use crate::client::json::{list, members, text};
-use crate::client::path::path;
-use crate::client::{Product, Server};
+use crate::client::{Product, Server, list, members, path, text};
 use crate::index::{Found, portions};
 
 /// Adds the policy that each of these indices is attached to.
 pub(crate) fn fill(call: &Call, server: &Server, found: &mut Found) -> Result<(), Failure> {
     let names: Vec<&str> = found.keys().map(String::as_str).collect();
     let mut attached = attached(call, server, &names)?;
-    found.iter_mut().for_each(|(name, index)| index.shape.policy = attached.remove(name));
+    found.iter_mut().for_each(|(name, index)| index.metadata.policy = attached.remove(name));
     Ok(())
 }
 
@@ -35,10 +33,8 @@ fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<Str
             Err(failure) if failure.causes.iter().any(|cause| cause.starts_with("no handler found for uri")) => break,
             Err(failure) if matches!(failure.status, Status::Refused | Status::Failed | Status::NotFound) => {
                 let why = failure.causes.last().unwrap_or(&failure.message);
-                call.warn(
-                    "policies_not_seen",
-                    format!("Which policies of index state management the indices have is not seen: {why}"),
-                );
+                let message = format!("Which policies of index state management the indices have is not seen: {why}");
+                call.warn("not_checked", message);
                 break;
             }
             Err(failure) => return Err(failure),
@@ -57,18 +53,15 @@ pub(crate) fn attach<'a>(call: &Call, server: &Server, wanted: impl IntoIterator
         let names: Vec<&str> = names.into_iter().filter(|name| now.get(*name).is_none_or(|now| *now != policy)).collect();
         for names in portions(&names) {
             let body = json!({ "policy_id": policy });
-            let with_policy = |name: &str| format!("{name} (policy {policy})");
+            let warn = |names: &[&str], why: &str| {
+                let left: Vec<String> = names.iter().map(|name| format!("{name} (policy {policy})")).collect();
+                tell_left(call, &left, why);
+            };
             match server.change(call, "POST", &path(&["_plugins", "_ism", "add", &names.join(",")]), Some(&body)) {
-                Ok(answer) => {
-                    for one in list(&answer, "/failed_indices") {
-                        let why = text(one, "/reason").unwrap_or("no reason");
-                        tell_left(call, &[with_policy(text(one, "/index_name").unwrap_or("?"))], why);
-                    }
-                }
-                Err(failure) => {
-                    let left: Vec<String> = names.iter().map(|name| with_policy(name)).collect();
-                    tell_left(call, &left, failure.causes.last().unwrap_or(&failure.message));
-                }
+                Ok(answer) => list(&answer, "/failed_indices").for_each(|one| {
+                    warn(&[text(one, "/index_name").unwrap_or("?")], text(one, "/reason").unwrap_or("no reason"));
+                }),
+                Err(failure) => warn(names, failure.causes.last().unwrap_or(&failure.message)),
             }
         }
     }
@@ -76,11 +69,7 @@ pub(crate) fn attach<'a>(call: &Call, server: &Server, wanted: impl IntoIterator
 
 /// Tells people of indices that are live without the lifecycle policy that they had.
 pub(crate) fn tell_left(call: &Call, left: &[String], why: &str) {
-    call.review(
-        "policy_not_attached",
-        format!(
-            "These had a lifecycle policy that the server does not take again; attach it by hand: {}. {why}",
-            left.join(", ")
-        ),
-    );
+    let left = left.join(", ");
+    let message = format!("These had a lifecycle policy that the server does not take again; attach it by hand: {left}. {why}");
+    call.review("metadata_differs", message);
 }

@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::Failure;
 
-use crate::client::Server;
-use crate::client::json::{list, text, texts};
-use crate::index::copies;
+use crate::client::{Server, list, text, texts};
+use crate::index::{copies, refuse_any};
 
 /// The patterns of the procedure (2.3).
 pub(crate) const DEFAULT: &str = "*,-.geoip_databases";
@@ -26,7 +25,6 @@ pub(crate) fn without(names: &[String]) -> String {
     format!("--indices '{DEFAULT},-{}'", names.join(",-"))
 }
 
-/// The service's own indices.
 #[derive(Debug, Clone, Args)]
 pub struct ScopeArg {
     #[arg(long, value_name = "PATTERNS", env = "SVC_INDICES", default_value = "*")]
@@ -114,7 +112,6 @@ impl Patterns {
         self.wanted.iter().any(|wanted| !wanted.starts_with('*') && matches(wanted, name)) && self.ask_for(name)
     }
 
-    /// The names without a wildcard.
     fn plain(&self) -> impl Iterator<Item = &String> {
         self.wanted.iter().filter(|wanted| !wanted.contains('*'))
     }
@@ -139,7 +136,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 /// Something that is not taken, or not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PassedOver {
+pub struct Skipped {
     pub name: String,
     pub reason: Reason,
 }
@@ -168,7 +165,6 @@ pub enum Reason {
     NotSwapped,
 }
 
-/// What bears a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Index,
@@ -176,7 +172,6 @@ enum Kind {
     HiddenStream,
     /// Belongs to a feature state, which the server takes and restores by other means only.
     Feature,
-    /// Backing index of a data stream.
     Backing,
 }
 
@@ -185,7 +180,7 @@ enum Kind {
 pub(crate) struct Selected {
     pub indices: Vec<String>,
     pub streams: Vec<String>,
-    pub skipped: Vec<PassedOver>,
+    pub skipped: Vec<Skipped>,
     /// The backing indices of each data stream of the cluster; empty of a snapshot.
     backing: BTreeMap<String, Vec<String>>,
 }
@@ -197,17 +192,9 @@ impl Selected {
         self.indices.iter().any(|one| one == index) || self.streams.iter().any(is_backing)
     }
 
-    /// All names, indices first.
     pub(crate) fn names(&self) -> Vec<String> {
         self.indices.iter().chain(&self.streams).cloned().collect()
     }
-}
-
-/// Why the patterns select nothing that may be used.
-enum Unselected {
-    Missing(String),
-    Refused(String),
-    Nothing,
 }
 
 fn reason(name: &str, kind: Kind, patterns: &Patterns, scope: &Scope) -> Option<Reason> {
@@ -234,7 +221,7 @@ fn select(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>) ->
     let mut selected = Selected::default();
     for (name, kind) in names {
         match (reason(name, *kind, patterns, scope), kind) {
-            (Some(reason), _) => selected.skipped.push(PassedOver { name: name.clone(), reason }),
+            (Some(reason), _) => selected.skipped.push(Skipped { name: name.clone(), reason }),
             (None, Kind::Stream | Kind::HiddenStream) => selected.streams.push(name.clone()),
             (None, _) => selected.indices.push(name.clone()),
         }
@@ -242,24 +229,31 @@ fn select(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>) ->
     selected
 }
 
-fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>) -> Result<Selected, Unselected> {
+/// The same; `whole` is what holds the names: the cluster, or the snapshot.
+/// Errors: A plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
+fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>, whole: &str) -> Result<Selected, Failure> {
+    let not_found = |message: String| {
+        Failure::not_found("index_not_found", message)
+            .hint("GET /_cat/indices?expand_wildcards=all shows what the cluster holds, svc-snap show what a snapshot does; aliases are not names of indices. See --indices and SVC_INDICES.")
+    };
     let missing: Vec<&str> = patterns.plain().filter(|name| !names.contains_key(*name)).map(String::as_str).collect();
     if !missing.is_empty() {
-        return Err(Unselected::Missing(missing.join(", ")));
+        return Err(not_found(format!("The {whole} has no index or data stream {}.", missing.join(", "))));
     }
     let selected = select(patterns, scope, names);
-    let is_refused = |one: &&PassedOver| patterns.plain().any(|name| *name == one.name) && one.reason != Reason::NotAskedFor;
+    let is_refused = |one: &&Skipped| patterns.plain().any(|name| *name == one.name) && one.reason != Reason::NotAskedFor;
     let refused: Vec<&str> = selected.skipped.iter().filter(is_refused).map(|one| one.name.as_str()).collect();
-    if !refused.is_empty() {
-        return Err(Unselected::Refused(refused.join(", ")));
+    let hint = "Widen the scope (--scope, SVC_INDICES) if they are the service's; security indices, those of the server's own features, backing indices of data streams and our own copies never are.";
+    refuse_any("index_not_in_scope", "These may not be taken or restored by name", &refused, hint)?;
+    if selected.indices.is_empty() && selected.streams.is_empty() {
+        return Err(not_found(format!("Nothing that the {whole} holds is both asked for and within the scope {scope}.")));
     }
-    if selected.indices.is_empty() && selected.streams.is_empty() { Err(Unselected::Nothing) } else { Ok(selected) }
+    Ok(selected)
 }
 
-/// All names of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Names {
-    /// Indices, without backing indices.
+    /// Without backing indices.
     pub indices: Vec<String>,
     pub streams: Vec<String>,
     /// The backing indices of each data stream, oldest first.
@@ -268,6 +262,8 @@ pub(crate) struct Names {
     pub aliases: BTreeSet<String>,
     /// Indices that the server keeps for one of its own features.
     features: BTreeSet<String>,
+    /// Those of the data streams that are hidden; only of [`with_hidden`].
+    pub hidden: Vec<String>,
 }
 
 impl Names {
@@ -286,13 +282,14 @@ impl Names {
             features: list(answer, "/indices").filter(is_system).filter_map(name).collect(),
             indices,
             streams,
+            hidden: Vec::new(),
         }
     }
 
-    fn kinds(&self, hidden: &[String]) -> BTreeMap<String, Kind> {
+    fn kinds(&self) -> BTreeMap<String, Kind> {
         let kind = |index: &String| if self.features.contains(index) { Kind::Feature } else { Kind::Index };
         let indices = self.indices.iter().map(|index| (index.clone(), kind(index)));
-        indices.chain(stream_kinds(&self.streams, hidden)).collect()
+        indices.chain(stream_kinds(&self.streams, &self.hidden)).collect()
     }
 }
 
@@ -306,89 +303,55 @@ pub(crate) fn names(server: &Server) -> Result<Names, Failure> {
     Ok(Names::read(&server.get("/_resolve/index/*?expand_wildcards=all")?))
 }
 
-/// All names, and which of the data streams are hidden.
-pub(crate) fn with_hidden(server: &Server) -> Result<(Names, Vec<String>), Failure> {
-    let names = names(server)?;
-    if names.streams.is_empty() {
-        return Ok((names, Vec::new()));
+/// The same, and which of the data streams are hidden.
+pub(crate) fn with_hidden(server: &Server) -> Result<Names, Failure> {
+    let mut names = names(server)?;
+    if !names.streams.is_empty() {
+        let visible = Names::read(&server.get("/_resolve/index/*")?).streams;
+        names.hidden = names.streams.iter().filter(|stream| !visible.contains(stream)).cloned().collect();
     }
-    let visible = Names::read(&server.get("/_resolve/index/*")?).streams;
-    let hidden = names.streams.iter().filter(|stream| !visible.contains(stream)).cloned().collect();
-    Ok((names, hidden))
+    Ok(names)
 }
 
 /// What is live within the scope and asked for.
-/// Errors: As [`names`]; a plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
 pub(crate) fn live(server: &Server, scope: &Scope, patterns: &Patterns) -> Result<Selected, Failure> {
-    let (names, hidden) = with_hidden(server)?;
-    live_of(names, &hidden, scope, patterns)
+    live_of(with_hidden(server)?, scope, patterns)
 }
 
-fn live_of(names: Names, hidden: &[String], scope: &Scope, patterns: &Patterns) -> Result<Selected, Failure> {
-    let selected = select_some(patterns, scope, &names.kinds(hidden)).map_err(|why| match why {
-        Unselected::Missing(missing) => {
-            Failure::not_found("index_not_found", format!("The search database has no index or data stream {missing}."))
-                .hint("GET /_cat/indices?expand_wildcards=all shows which there are; aliases are not names of indices.")
-        }
-        Unselected::Refused(refused) => {
-            Failure::refused("index_not_in_scope", format!("{refused} may not be taken by name."))
-                .hint("Widen the scope (--scope, SVC_INDICES) if it is the service's; security indices, those of the server's own features and our own copies never are.")
-        }
-        Unselected::Nothing => Failure::not_found(
-            "nothing_to_take",
-            format!("No index or data stream is both asked for and within the scope {scope}."),
-        )
-        .hint("GET /_cat/indices shows what there is; see --indices and SVC_INDICES."),
-    })?;
+fn live_of(names: Names, scope: &Scope, patterns: &Patterns) -> Result<Selected, Failure> {
+    let selected = select_some(patterns, scope, &names.kinds(), "cluster")?;
     Ok(Selected { backing: names.backing, ..selected })
 }
 
 /// The same, whether anything is left or not.
 pub(crate) fn any_live(server: &Server, scope: &Scope, patterns: &Patterns) -> Result<Selected, Failure> {
-    let (names, hidden) = with_hidden(server)?;
-    let selected = select(patterns, scope, &names.kinds(&hidden));
+    let names = with_hidden(server)?;
+    let selected = select(patterns, scope, &names.kinds());
     Ok(Selected { backing: names.backing, ..selected })
 }
 
-/// What a snapshot holds, by name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held<'a> {
+pub(crate) struct Contents<'a> {
     /// Its indices, with the backing indices of its data streams.
     pub indices: &'a [String],
     pub streams: &'a [String],
     /// Data streams that are hidden on the server: no snapshot says so.
     pub hidden: &'a [String],
-    /// Indices that belong to feature states.
     pub features: &'a [String],
     /// Indices that were captured as backing indices; the names tell the others.
     pub backing: &'a [String],
 }
 
 /// Resolves `patterns` against what the snapshot holds.
-/// Errors: A plain name is not in the snapshot, or nothing at all is asked for (4); a plain name must not be restored (3).
-pub(crate) fn held(patterns: &Patterns, held: Held<'_>, scope: &Scope) -> Result<Selected, Failure> {
+pub(crate) fn of_snapshot(patterns: &Patterns, contents: Contents<'_>, scope: &Scope) -> Result<Selected, Failure> {
     let kind = |name: &String| match name {
-        name if held.features.contains(name) => Kind::Feature,
-        name if held.backing.contains(name) || stream_of(name, held.streams).is_some() => Kind::Backing,
+        name if contents.features.contains(name) => Kind::Feature,
+        name if contents.backing.contains(name) || stream_of(name, contents.streams).is_some() => Kind::Backing,
         _ => Kind::Index,
     };
-    let indices = held.indices.iter().map(|name| (name.clone(), kind(name)));
-    let names = indices.chain(stream_kinds(held.streams, held.hidden)).collect();
-    select_some(patterns, scope, &names).map_err(|why| match why {
-        Unselected::Missing(missing) => {
-            Failure::not_found("index_not_in_snapshot", format!("The snapshot does not hold {missing}."))
-                .hint("svc-snap show lists what it holds; name one of those with --indices.")
-        }
-        Unselected::Refused(refused) => {
-            Failure::refused("index_not_restorable", format!("{refused} may not be restored by name."))
-                .hint("Widen the scope (--scope, SVC_INDICES) if it is the service's; security indices, indices of feature states, backing indices of data streams and our own copies never are.")
-        }
-        Unselected::Nothing => Failure::not_found(
-            "nothing_to_restore",
-            "Nothing that the snapshot holds is both asked for and within the scope.",
-        )
-        .hint("svc-snap show lists what it holds; see --indices and SVC_INDICES."),
-    })
+    let indices = contents.indices.iter().map(|name| (name.clone(), kind(name)));
+    let names = indices.chain(stream_kinds(contents.streams, contents.hidden)).collect();
+    select_some(patterns, scope, &names, "snapshot")
 }
 
 /// The data stream of a backing index, by its name: `.ds-<stream>-…`, or `.fs-<stream>-…` of its failure store. The

@@ -5,42 +5,35 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use svc_step::Failure;
 
-use super::result::{Source, SwapIndex, Swapped};
-use crate::client::Server;
-use crate::client::json::members;
-use crate::guard::refuse_any;
-use crate::index::Found;
-use crate::index::count::counts;
-use crate::index::select;
-use crate::index::shape::is_write_index;
+use crate::client::{Server, members};
+use crate::index::metadata::is_write_index;
+use crate::index::{Found, counts, refuse_any, select};
+use crate::restore::{SwapIndex, SwapSource, Swapped};
 
 /// What was verified may have gone, lost a shard or been written to since: nothing that is live is given up for it.
-/// Errors: It is not there (4), lacks shards (3) or holds something else (7).
-pub(super) fn refuse_unsound(server: &Server, sources: &[&Source], found: &Found) -> Result<(), Failure> {
-    let same = |source: &&&Source| found.get(&source.name).is_some_and(|copy| copy.uuid == source.uuid);
-    let missing: Vec<&str> = sources.iter().filter(|source| !same(source)).map(|source| source.name.as_str()).collect();
-    if !missing.is_empty() {
-        return Err(Failure::not_found(
-            "staged_copy_missing",
-            format!("What was staged or cloned is not there any more: {}.", missing.join(", ")),
-        )
-        .hint("Stage the snapshot again: svc-snap stage."));
-    }
-    let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-    let red: Vec<&str> = names.iter().copied().filter(|name| found.get(*name).is_none_or(|copy| !copy.whole)).collect();
-    let hint = "GET /_cluster/allocation/explain says why; fix it, or stage the snapshot again: svc-snap stage.";
-    refuse_any("staged_copy_red", "What was staged or cloned lacks shards by now", &red, hint)?;
-    let counts = counts(server, &names)?;
-    sources.iter().try_for_each(|source| source.same_as_verified(counts.get(source.name.as_str()).copied().unwrap_or_default()))
+/// Errors: It is not there, lacks shards or holds something else (3).
+pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &Found) -> Result<(), Failure> {
+    let is_lost = |source: &&&SwapSource| found.get(&source.name).is_none_or(|copy| copy.uuid != source.uuid || !copy.complete);
+    let lost: Vec<&str> = sources.iter().filter(is_lost).map(|source| source.name.as_str()).collect();
+    let hint = "What is live stays live. GET /_cluster/allocation/explain says why shards are missing; else stage the snapshot again: svc-snap stage.";
+    refuse_any("not_verified", "What was staged or cloned is not there any more, or lacks shards", &lost, hint)?;
+    let counts = counts(server, &sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>())?;
+    let differs = |source: &&&SwapSource| counts.get(source.name.as_str()) != Some(&source.docs_count);
+    let told = |source: &&SwapSource| {
+        let now = counts.get(source.name.as_str()).copied().unwrap_or_default();
+        format!("{} ({now}, verified {})", source.name, source.docs_count)
+    };
+    let differing: Vec<String> = sources.iter().filter(differs).map(told).collect();
+    refuse_any("not_verified", "These do not hold as many documents as when they were verified", &differing, hint)
 }
 
-/// A red index has shards that nobody can copy.
+/// A red index has shards that cannot be cloned.
 pub(super) fn refuse_red(indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
     let red =
-        |item: &&SwapIndex| item.previous.is_some() && found.get(&item.index).is_some_and(|live| !live.whole && !live.closed);
+        |item: &&SwapIndex| item.previous.is_some() && found.get(&item.index).is_some_and(|live| !live.complete && !live.closed);
     let red: Vec<&str> = indices.iter().filter(red).map(|item| item.index.as_str()).collect();
     let hint = "Fix it (GET /_cluster/allocation/explain), or pass --drop-old to give it up.";
-    refuse_any("live_index_red", "What is live cannot be kept, since it lacks shards", &red, hint)
+    refuse_any("indices_red", "What is live cannot be cloned, since it lacks shards", &red, hint)
 }
 
 /// Aliases that would have two write indices: one of the swap's and one that the swap does not touch.
@@ -63,7 +56,7 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
     }
     let hint = "Pass --exact to take away the indices of the scope that the backup does not hold, or change that alias.";
     let message = "An index that is not part of the swap is the write index of an alias of the backup";
-    refuse_any("alias_has_write_index", message, &conflicts, hint)
+    refuse_any("conflicting_index", message, &conflicts, hint)
 }
 
 /// A name that is an alias cannot become that of an index, nor the other way round: both are found out before the exchange, after which
@@ -73,18 +66,13 @@ pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<
     let Swapped { indices, direct, .. } = swapped;
     let live = select::names(server)?;
     let new = indices.iter().filter(|item| item.live_uuid.is_none() && item.source.is_some()).map(|item| &item.index);
-    let taken: Vec<&str> =
-        new.chain(direct.iter().map(|one| &one.index)).filter(|name| live.aliases.contains(*name)).map(String::as_str).collect();
-    let hint = "GET /_cat/aliases shows them; rename or remove those aliases first.";
-    refuse_any("alias_in_the_way", "Indices of the backup have the names of aliases that are there now", &taken, hint)?;
-    let names: BTreeSet<&String> = live.indices.iter().chain(&live.streams).collect();
-    let become_live = indices.iter().map(|item| &item.becomes).chain(direct.iter().map(|one| &one.shape)).flatten();
+    let new = new.chain(direct.iter().map(|one| &one.index)).filter(|name| live.aliases.contains(*name));
     let own = indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
-    let names: BTreeSet<&String> = names.into_iter().chain(own).collect();
-    let taken: BTreeSet<&str> =
-        become_live.flat_map(|shape| shape.aliases.keys()).filter(|alias| names.contains(alias)).map(String::as_str).collect();
-    let taken: Vec<&str> = taken.into_iter().collect();
-    let hint = "Clone those to other names (POST /INDEX/_clone/NAME) if anything in them is needed, and delete them first.";
-    let message = "Aliases of the backup have the names of indices or data streams that are there now";
-    refuse_any("alias_in_the_way", message, &taken, hint)
+    let names: BTreeSet<&String> = live.indices.iter().chain(&live.streams).chain(own).collect();
+    let become_live = indices.iter().map(|item| &item.becomes).chain(direct.iter().map(|one| &one.metadata)).flatten();
+    let aliases = become_live.flat_map(|metadata| metadata.aliases.keys()).filter(|alias| names.contains(alias));
+    let clashes: Vec<&String> = new.chain(aliases).collect::<BTreeSet<_>>().into_iter().collect();
+    let hint = "GET /_cat/aliases and GET /_cat/indices show them: remove the alias, or clone the index to another name (POST /INDEX/_clone/NAME) and delete it.";
+    let message = "Names of indices of the backup are aliases now, or its aliases are names of indices or data streams";
+    refuse_any("conflicting_index", message, &clashes, hint)
 }

@@ -1,24 +1,14 @@
 //! The procedure's restore in place: over what is live, which is closed or deleted first. Nothing is verified before, and nothing is
 //! kept. It is the only way of data streams, which cannot be cloned.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
-use svc_step::action::Action;
-use svc_step::{Call, Failure, Status, StepResult, Stopped, swaps};
+use svc_step::{Action, Call, Failure, Status, StepResult, Stopped, swaps};
 
-use super::record::{self, Begun};
-use super::result::{RestoreMethod, RestoreState, Restored, RestoredIndex};
-use super::source::Chosen;
-use super::verify;
-use crate::capacity;
-use crate::client::path::path;
+use crate::client::path;
 use crate::guard;
-use crate::index::count::counts;
-use crate::index::look;
-use crate::index::select::{self, Names};
-use crate::index::shape::in_place_ignored;
-use crate::index::stream;
+use crate::index::select::Names;
+use crate::index::{counts, get_indices, refuse_any, select, stream};
+use crate::restore::{Begun, Chosen, RestoreState, Restored, RestoredIndex, capacity, phases, record, verify};
 
 /// What to do with live indices and data streams of the same names; `close` gives up a closed index as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -39,7 +29,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let server = &chosen.server;
     let _lock = guard::lock(call, server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    record::refuse_unfinished_swaps(call, server, call.run_id(), &chosen.names())?;
+    phases::refuse_unfinished_swaps(call, server, call.run_id(), &chosen.names())?;
     guard::refuse_blocked_live(server, &names)?;
     if let Some(mut restored) = earlier(call, chosen)?
         && is_restored(call, chosen, &restored, dry_run)?
@@ -52,20 +42,22 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         chosen.rates(call)?.clear(call, server);
         return Stopped::ended(verified, restored);
     }
-    let live = look(server, &names)?;
+    let live = get_indices(server, &names)?;
     let there = if chosen.streams.is_empty() { Names::default() } else { select::names(server)? };
     let live_streams: Vec<&String> = chosen.streams.iter().filter(|stream| there.streams.contains(stream)).collect();
     let conflicts: Vec<&str> = live.keys().chain(live_streams.iter().copied()).map(String::as_str).collect();
     if on_conflict == OnConflict::Fail {
         let hint = "Without --in-place what is live of indices is kept; --on-conflict close or delete gives all of it up.";
-        guard::refuse_any("index_in_the_way", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
+        refuse_any("conflicting_index", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
     }
     // What was closed or deleted could not be restored, so the disk space is checked before.
     let wanted: Vec<String> =
         chosen.indices.iter().cloned().chain(chosen.streams.iter().flat_map(|one| chosen.backing(one))).collect();
     let backing = live_streams.iter().filter_map(|stream| there.backing.get(*stream)).flatten();
     let given_up: Vec<&str> = live.keys().chain(backing).map(String::as_str).collect();
-    capacity::refuse_without_in_place(call, chosen, &wanted.iter().map(String::as_str).collect::<Vec<_>>(), &given_up)?;
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    let hint = "Free disk space (svc-snap health shows the disks), or restore less (--indices).";
+    capacity::refuse_restore(call, chosen, &wanted, &given_up, hint)?;
     // Data streams first: where the server does not delete them, nothing is changed. It restores over a closed index by itself,
     // whatever is in it; only a deletion need not leave it.
     let streams = live_streams.iter().map(|name| (String::clone(name), "DELETE", path(&["_data_stream", name])));
@@ -75,7 +67,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         _ => (name.clone(), "POST", path(&[name, "_close"])),
     });
     let clearing: Vec<Clearing> = streams.chain(indices).collect();
-    let mut restored = Restored::planned(call, chosen, true, |_| RestoreMethod::InPlace);
+    let mut restored = Restored::planned(call, chosen, true, |_| false);
     let mut rates = chosen.rates(call)?;
     restored.throttle = rates.used();
     let clear = clearing.iter().map(|(_, method, path)| Action::request(method, path.as_str(), None));
@@ -85,13 +77,15 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         return Ok(restored);
     }
     if !conflicts.is_empty() {
-        call.warn("nothing_kept", "Restored in place: nothing was verified before, and nothing of what was live is kept.");
+        call.warn(
+            "restored_in_place",
+            "Restored in place: nothing was verified before, and there is no previous copy of what was live.",
+        );
     }
     rates.clear(call, server);
     let ended = rates
         .during(call, server, || act(call, chosen, &clearing, &mut restored).and_then(|()| verify(call, chosen, &mut restored)));
     restored.throttle = rates.used();
-    rates.account(call);
     Stopped::ended(ended, restored)
 }
 
@@ -118,7 +112,7 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
     if !dry_run {
         verify::until_idle(call, &chosen.server, &names).map_err(|failure| resumable(failure, &restored.run))?;
     }
-    let found = look(&chosen.server, &names)?;
+    let found = get_indices(&chosen.server, &names)?;
     // The clock by which a server dates a snapshot stands still for 200 ms at a time, and that of an index may not.
     let latest = chosen.started_ms.map(|started| started + 250);
     let is_of_snapshot = |name: &&str| found.get(*name).is_some_and(|index| !index.closed && index.created_ms <= latest);
@@ -141,7 +135,8 @@ fn request(chosen: &Chosen, restored: &Restored) -> (String, Value) {
     let streams: Vec<&str> =
         restored.indices.iter().filter(|one| one.backing_indices.is_some()).map(|one| one.index.as_str()).collect();
     let names = [streams.as_slice(), &all_indices(restored)].concat();
-    let body = json!({"indices": names.join(","), "include_global_state": false, "ignore_index_settings": in_place_ignored(),
+    // That block would be seen by everybody who lists indices.
+    let body = json!({"indices": names.join(","), "include_global_state": false, "ignore_index_settings": ["index.blocks.metadata"],
         "ignore_unavailable": !streams.is_empty()});
     (path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_restore"]), body)
 }
@@ -179,7 +174,7 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
 /// As long as the server was not asked to restore, or refused to, closed indices are complete: they are opened again.
 fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Restored, mut failure: Failure) -> Failure {
     let names: Vec<&str> = cleared.iter().map(|(name, ..)| name.as_str()).collect();
-    let found = look(&chosen.server, &names).unwrap_or_default();
+    let found = get_indices(&chosen.server, &names).unwrap_or_default();
     for name in found.iter().filter(|(_, index)| index.closed).map(|(name, _)| name) {
         if chosen.server.change(call, "POST", &path(&[name, "_open"]), None).is_ok() {
             restored.set(name, RestoreState::Untouched);
@@ -232,31 +227,26 @@ fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(
 /// The stream itself is there, with the aliases that were captured. Gives how many documents it holds.
 fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u64, Failure> {
     let name = &one.index;
-    let Some(live) = stream::look(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
-        return Err(Failure::invalid("stream_not_there", format!("The data stream {name} is not there after its restore."))
-            .hint(
-                "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
-            ));
+    let Some(live) = stream::get(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
+        return Err(Failure::invalid("restore_failed", format!("The data stream {name} is not there after its restore.")).hint(
+            "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
+        ));
     };
     let backing: Vec<&str> = live.backing.iter().map(String::as_str).collect();
     let sum = counts(&chosen.server, &backing)?.into_values().sum();
     let captured = chosen.captured_stream(name);
-    if let Some(captured) = captured.filter(|captured| captured.aliases != live.aliases) {
-        let all: BTreeSet<&String> = captured.aliases.keys().chain(live.aliases.keys()).collect();
-        let differing = all.into_iter().filter(|alias| captured.aliases.get(*alias) != live.aliases.get(*alias));
-        let differing = differing.map(String::as_str).collect::<Vec<_>>().join(", ");
-        let message = format!("The data stream {name} has other aliases than the backup: {differing}.");
-        call.review("stream_aliases_differ", message);
+    if captured.is_some_and(|captured| captured.aliases != live.aliases) {
+        call.review("metadata_differs", format!("The data stream {name} has other aliases than the backup (GET /_alias)."));
     }
     if let Some(template) = captured.and_then(|captured| captured.template.as_ref()).filter(|_| live.template.is_none()) {
         let message =
             format!("The data stream {name} needs an index template for its next index ({template}), and the server has none.");
-        call.review("stream_template_missing", message);
+        call.review("metadata_differs", message);
     }
     Ok(sum)
 }
 
-/// The server goes on with what it was asked for, whatever becomes of this call.
+/// The server continues what it was asked for, whatever becomes of this call.
 fn resumable(failure: Failure, run: &str) -> Failure {
     if failure.signal.is_none() && failure.status != Status::Timeout {
         return failure;

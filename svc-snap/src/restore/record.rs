@@ -1,21 +1,16 @@
 //! What a run has begun, in the record of the run under `SVC_STATE_DIR` and in documents: `--run` and the same command again find it.
 
 use serde::Serialize;
-use svc_step::from::Received;
-use svc_step::run_id::RunId;
-use svc_step::swaps::GivenArgs;
-use svc_step::{Call, Failure, swaps};
+use svc_step::{Call, Failure, GivenArgs, Received, RunId, swaps};
 
-use super::result::{CopySet, CopyState, Restored, SwapIndex, Swapped};
-use super::undo;
 use crate::client::Server;
+use crate::restore::{CopySet, CopyState, Restored, SwapIndex, Swapped};
 
 const STAGE: &str = "svc-snap.stage/1";
 const CLONE: &str = "svc-snap.clone/1";
-const SWAP: &str = "svc-snap.swap/1";
+pub(super) const SWAP: &str = "svc-snap.swap/1";
 const RESTORE: &str = "svc-snap.restore/1";
 
-/// The schemas of all records.
 pub(crate) const SCHEMAS: [&str; 4] = [STAGE, CLONE, SWAP, RESTORE];
 
 /// What a run has begun.
@@ -77,7 +72,7 @@ impl Begun {
     }
 }
 
-/// What `swap` and `discard` go on from: a document, or the record of a run.
+/// What `swap` and `discard` continue from: a document, or the record of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub begun: Begun,
@@ -103,7 +98,7 @@ impl Given {
 /// A restore that did not come to its swap may have left a staging.
 fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
     if restored.in_place {
-        return Err(Failure::refused("restored_in_place", "That restore was made in place: nothing was kept.")
+        return Err(Failure::not_found("previous_missing", "That restore was made in place: there are no previous copies.")
             .hint("Restore another snapshot: svc-snap restore."));
     }
     match restored.swap {
@@ -145,7 +140,7 @@ pub(crate) fn write_end<T: Serialize>(call: &Call, run: &str, step: &str, result
 
 /// The refusal to begin again under a run that has copies of something else.
 pub(crate) fn in_use(run: &RunId) -> Failure {
-    Failure::refused("run_in_use", format!("The run {run} has staged, swapped or restored something else already.")).hint(format!(
+    Failure::refused("name_in_use", format!("The run {run} has staged, swapped or restored something else already.")).hint(format!(
         "Pass another --run-id. What that run has staged or cloned, svc-snap discard --run {run} removes; svc-snap swap --run {run} resumes its swap."
     ))
 }
@@ -154,17 +149,6 @@ pub(crate) fn in_use(run: &RunId) -> Failure {
 pub(crate) fn not_verified(run: &str) -> Failure {
     Failure::refused("not_verified", "What was staged or cloned was not verified to the end, so it must not become live.")
         .hint(format!("Do that again; svc-snap discard --run {run} removes what is left of it."))
-}
-
-/// Refuses to touch indices that a swap of another run has begun with and not finished, as the server shows it.
-/// Errors: There is such a swap (3).
-pub(crate) fn refuse_unfinished_swaps(call: &Call, server: &Server, run: &RunId, names: &[&str]) -> Result<(), Failure> {
-    let swaps = swaps::all(call, &[SWAP]).into_iter().filter_map(|received| received.result::<Swapped>().ok());
-    let concerns = |swapped: &Swapped| {
-        let is_other = swapped.cluster_uuid == server.cluster_uuid && swapped.run != run.as_str();
-        is_other && swapped.live_names().iter().any(|name| names.contains(name))
-    };
-    swaps.filter(concerns).try_for_each(|swapped| undo::refuse_unfinished(server, &swapped))
 }
 
 /// The clones of any run that were interrupted before they were verified.

@@ -4,16 +4,11 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::action::Action;
-use svc_step::{Call, Failure};
+use svc_step::{Action, Call};
 
-use crate::capacity::Room;
 use crate::index::clone::LiveClone;
-use crate::index::copies;
-use crate::index::select::PassedOver;
-use crate::index::shape::Shape;
-use crate::index::{Found, Index};
-use crate::restore::source::{Chosen, Origin};
+use crate::index::{Found, Index, IndexMetadata, Skipped, copies};
+use crate::restore::{Chosen, Origin};
 use crate::snapshot::captured::StreamRecord;
 use crate::throttle::RateUsed;
 
@@ -25,23 +20,19 @@ pub struct CopySet {
     pub snapshot_uuid: Option<String>,
     /// The run whose copies these are; their names hold it, and `--run` takes it.
     pub run: String,
-    /// The patterns that were asked for.
     pub asked_for: String,
-    /// Every index that is copied.
     pub indices: Vec<CopiedIndex>,
     /// What else the snapshot holds, or is live, and why it is not copied.
-    pub skipped: Vec<PassedOver>,
+    pub skipped: Vec<Skipped>,
     pub plan: Vec<Action>,
 }
 
-/// One index and its copy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CopiedIndex {
     /// Its live name, or its name in the snapshot.
     pub index: String,
     /// The name of the copy; the same one where nothing was live and it was restored directly under its name.
     pub copy: String,
-    /// How far it has come.
     pub state: CopyState,
     /// The `uuid` of the live index that is cloned, or `null` for a snapshot.
     pub live_uuid: Option<String>,
@@ -51,11 +42,10 @@ pub struct CopiedIndex {
     pub docs_count: Option<u64>,
     /// How many documents were captured, or `null` where none were or writes went on meanwhile.
     pub docs_expected: Option<u64>,
-    /// What the index had beside its documents, or `null` where nobody captured it.
-    pub shape: Option<Shape>,
+    /// What the index had beside its documents, or `null` where it was not captured.
+    pub metadata: Option<IndexMetadata>,
 }
 
-/// How far a copy has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyState {
@@ -77,9 +67,18 @@ pub struct Staged {
     pub repository: String,
     pub snapshot: String,
     /// The disk space for it before it began; `null` where an earlier call has staged it.
-    pub disk_space: Option<Room>,
+    pub disk_space: Option<DiskSpace>,
     /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
     pub throttle: Option<RateUsed>,
+}
+
+/// The disk space for what is restored, as it was before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskSpace {
+    /// What the snapshot holds of it; `null` where that could not be read.
+    pub needed_bytes: Option<u64>,
+    /// What is free on the disks of the data nodes below their high watermarks; `null` where one has no limit.
+    pub free_bytes: Option<u64>,
 }
 
 /// A clone of the live indices.
@@ -103,14 +102,13 @@ pub struct Swapped {
     pub back: bool,
     /// Whether it takes away the indices of the scope that the backup does not hold.
     pub exact: bool,
-    /// Whether it keeps nothing of what was live.
+    /// Whether it leaves no previous copy of what was live.
     pub drop_old: bool,
     /// Whether the cluster is the service's alone (the scope is `*`), so that clients may be kept from creating indices of the live
     /// names during the swap.
     pub alone: bool,
     /// Whether every index has come to where the swap leads.
     pub finished: bool,
-    /// Every index of the swap.
     pub indices: Vec<SwapIndex>,
     /// Indices that were not live and were restored directly under their names: they are opened for writes when the others are
     /// exchanged, and going back takes them away.
@@ -118,45 +116,42 @@ pub struct Swapped {
     /// Copies that an unfinished swap which is taken back had exchanged; they go with the exchange.
     pub discarded: Vec<String>,
     /// What stays as it is, and why.
-    pub skipped: Vec<PassedOver>,
+    pub skipped: Vec<Skipped>,
     pub plan: Vec<Action>,
 }
 
-/// One index of a swap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SwapIndex {
     /// The name under which it is live.
     pub index: String,
     /// What is live.
-    pub state: State,
+    pub state: SwapState,
     /// The copy that becomes live; `null`: the index is taken away. It is gone when the swap is finished.
-    pub source: Option<Source>,
+    pub source: Option<SwapSource>,
     /// The `uuid` of the index that was live before, or `null` where none was.
     pub live_uuid: Option<String>,
     /// Whether that index was closed; it is opened for its clone.
     pub live_closed: bool,
-    /// The name under which the index that was live is kept; `null`: it is not kept.
+    /// The name of the copy of the index that was live; `null`: there is none.
     pub previous: Option<String>,
-    /// Names under which indices are kept that a client made meanwhile under the index's own name.
+    /// Names of the copies of indices that a client made meanwhile under the index's own name.
     pub conflicts: Vec<String>,
     /// What the index that was live had beside its documents, or `null` where none was.
-    pub was: Option<Shape>,
+    pub was: Option<IndexMetadata>,
     /// What the index has when the swap is finished, or `null` where it is taken away.
-    pub becomes: Option<Shape>,
+    pub becomes: Option<IndexMetadata>,
 }
 
-/// A copy that becomes live.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Source {
+pub struct SwapSource {
     pub name: String,
     pub uuid: String,
     pub docs_count: u64,
 }
 
-/// What is live of an index of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum SwapState {
     /// What was live is live.
     Old,
     /// Nothing is live under the name: the swap was interrupted there, or the index was to be taken away.
@@ -170,7 +165,7 @@ pub enum State {
 pub struct Restored {
     #[serde(flatten)]
     pub origin: Origin,
-    /// The run; what is kept has it in its name, and `swap --run` and `discard --run` take it.
+    /// The run; the previous copies have it in their names, and `swap --run` and `discard --run` take it.
     pub run: String,
     /// Whether it was restored over what was live.
     pub in_place: bool,
@@ -181,19 +176,16 @@ pub struct Restored {
     /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
     pub throttle: Option<RateUsed>,
     /// What else the snapshot holds, and why it is not restored.
-    pub skipped: Vec<PassedOver>,
+    pub skipped: Vec<Skipped>,
     pub plan: Vec<Action>,
 }
 
-/// One index or data stream of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoredIndex {
     pub index: String,
     /// Its backing indices in the snapshot where it is a data stream, or `null`.
     pub backing_indices: Option<Vec<String>>,
-    /// How it is restored.
     pub method: RestoreMethod,
-    /// How far it has come.
     pub state: RestoreState,
     /// How many documents it holds, or `null` before it is verified.
     pub docs_count: Option<u64>,
@@ -201,7 +193,6 @@ pub struct RestoredIndex {
     pub docs_expected: Option<u64>,
 }
 
-/// How an index is restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreMethod {
@@ -229,7 +220,7 @@ impl CopiedIndex {
     /// One of which nothing is done yet.
     pub(crate) const fn planned(index: String, copy: String) -> Self {
         let state = CopyState::Planned;
-        Self { index, copy, state, live_uuid: None, uuid: None, docs_count: None, docs_expected: None, shape: None }
+        Self { index, copy, state, live_uuid: None, uuid: None, docs_count: None, docs_expected: None, metadata: None }
     }
 
     /// Whether nothing was live under its name and it was restored directly under it.
@@ -241,14 +232,14 @@ impl CopiedIndex {
         found.get(&self.copy).is_some_and(|index| Some(&index.uuid) == self.uuid.as_ref())
     }
 
-    /// Whether it was restored under its own name and still takes no writes, so that nobody can have written to it.
+    /// Whether it was restored under its own name and still takes no writes, so that no client can have written to it.
     pub(crate) fn is_unopened(&self, found: &Found) -> bool {
-        self.is_direct() && self.is_there(found) && found.get(&self.copy).is_some_and(|index| index.shape.write_block())
+        self.is_direct() && self.is_there(found) && found.get(&self.copy).is_some_and(|index| index.metadata.write_block())
     }
 
     /// The copy as a swap makes it live; `None` before it is verified.
-    pub(crate) fn source(&self) -> Option<Source> {
-        Some(Source { name: self.copy.clone(), uuid: self.uuid.clone()?, docs_count: self.docs_count? })
+    pub(crate) fn source(&self) -> Option<SwapSource> {
+        Some(SwapSource { name: self.copy.clone(), uuid: self.uuid.clone()?, docs_count: self.docs_count? })
     }
 }
 
@@ -273,25 +264,10 @@ impl CopySet {
     /// What is live, as it is blocked and cloned.
     pub(crate) fn live_clones(&self) -> Vec<LiveClone<'_>> {
         let clones = self.indices.iter().filter_map(|one| {
-            let (uuid, was) = (one.live_uuid.as_deref()?, one.shape.as_ref()?);
+            let (uuid, was) = (one.live_uuid.as_deref()?, one.metadata.as_ref()?);
             Some(LiveClone { index: &one.index, uuid, copy: Some(&one.copy), was, was_closed: false })
         });
         clones.collect()
-    }
-}
-
-impl Source {
-    /// Refuses a copy that holds something else than when it was verified.
-    /// Errors: The counts differ (7).
-    pub(crate) fn same_as_verified(&self, docs_count: u64) -> Result<(), Failure> {
-        if docs_count == self.docs_count {
-            return Ok(());
-        }
-        Err(Failure::invalid(
-            "copy_differs",
-            format!("{} holds {docs_count} documents, but {} when it was verified.", self.name, self.docs_count),
-        )
-        .hint("What is live stays live; stage the snapshot again: svc-snap stage."))
     }
 }
 
@@ -306,7 +282,7 @@ impl SwapIndex {
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        self.state == if self.source.is_some() { State::New } else { State::Absent }
+        self.state == if self.source.is_some() { SwapState::New } else { SwapState::Absent }
     }
 
     /// Whether the index that was live when the swap was planned still is.
@@ -337,7 +313,7 @@ impl Swapped {
         self.indices.iter().flat_map(SwapIndex::names).chain(self.discarded.iter().map(String::as_str)).collect()
     }
 
-    /// Where the live `index` is kept when a copy takes its name.
+    /// The name of the previous copy of the live `index`.
     pub(crate) fn previous_name(&self, index: &str) -> String {
         copies::previous(&self.run, self.back, index)
     }
@@ -348,21 +324,28 @@ impl Swapped {
     }
 
     pub(crate) fn is_marked(&self, found: &Found, name: &str) -> bool {
-        found.get(name).is_some_and(|index| index.shape.aliases.contains_key(&self.marker()))
+        found.get(name).is_some_and(|index| index.metadata.aliases.contains_key(&self.marker()))
     }
 
-    pub(crate) fn with_source(&self) -> impl Iterator<Item = (&SwapIndex, &Source)> {
+    pub(crate) fn with_source(&self) -> impl Iterator<Item = (&SwapIndex, &SwapSource)> {
         self.indices.iter().filter_map(|item| Some((item, item.source.as_ref()?)))
     }
 }
 
 impl Restored {
-    /// A restore of which nothing is done yet.
-    pub(crate) fn planned(call: &Call, chosen: &Chosen, in_place: bool, method: impl Fn(&str) -> RestoreMethod) -> Self {
+    /// A restore of which nothing is done yet; `is_direct` says which indices are restored under their own names.
+    pub(crate) fn planned(call: &Call, chosen: &Chosen, in_place: bool, is_direct: impl Fn(&str) -> bool) -> Self {
+        use RestoreMethod::{Direct, InPlace, Swapped};
         let planned = |index: &str, backing_indices: Option<Vec<String>>, docs_expected: Option<u64>| RestoredIndex {
             index: index.to_owned(),
             backing_indices,
-            method: method(index),
+            method: if in_place {
+                InPlace
+            } else if is_direct(index) {
+                Direct
+            } else {
+                Swapped
+            },
             state: RestoreState::Untouched,
             docs_count: None,
             docs_expected,

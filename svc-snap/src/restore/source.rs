@@ -4,17 +4,15 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::from::Accept;
-use svc_step::{Call, Failure};
+use svc_step::{Accept, Call, Failure};
 
-use crate::client::Server;
-use crate::client::auth::Connection;
-use crate::guard::refuse_any;
-use crate::index::select::{self, DEFAULT, Held, PassedOver, Patterns, Scope, ScopeArg, without};
-use crate::index::shape::Shape;
-use crate::snapshot::captured::{Backup, IndexRecord, SourceArgs, StreamRecord};
-use crate::snapshot::{self, Snapshot, verdict};
-use crate::throttle::{Rate, RateArg, Rates};
+use crate::client::{Connection, Server};
+use crate::index::select::{Contents, DEFAULT, without};
+use crate::index::{IndexMetadata, Patterns, Scope, ScopeArg, Skipped, refuse_any, select};
+use crate::snapshot;
+use crate::snapshot::captured::{IndexRecord, StreamRecord};
+use crate::snapshot::{Backup, Snapshot, SourceArgs, verdict};
+use crate::throttle::{Rate, RateArg, Rates, Target};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhatArgs {
@@ -52,7 +50,7 @@ pub(crate) struct Chosen {
     pub indices: Vec<String>,
     pub streams: Vec<String>,
     /// What else the snapshot holds.
-    pub skipped: Vec<PassedOver>,
+    pub skipped: Vec<Skipped>,
     /// How many shards the snapshot holds.
     pub shards_count: u64,
     /// When the snapshot was begun, in milliseconds since 1970.
@@ -78,8 +76,8 @@ impl Chosen {
         let Backup { captured, captured_streams, .. } = source.backup(call, &server, snapshot.clone());
         let backing = backing(&snapshot, &captured_streams);
         let all_backing: Vec<String> = backing.values().flatten().cloned().collect();
-        let hidden = if snapshot.data_streams.is_empty() { Vec::new() } else { select::with_hidden(&server)?.1 };
-        let held = Held {
+        let hidden = if snapshot.data_streams.is_empty() { Vec::new() } else { select::with_hidden(&server)?.hidden };
+        let held = Contents {
             indices: &snapshot.indices,
             streams: &snapshot.data_streams,
             hidden: &hidden,
@@ -88,11 +86,11 @@ impl Chosen {
         };
         if source.document.is_none() && captured.is_empty() && captured_streams.is_empty() {
             call.warn(
-                "counts_not_captured",
+                "not_recorded",
                 "Neither a document of create nor this host says how many documents the indices held, so only their shards are verified, not their counts.",
             );
         }
-        let selected = select::held(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
+        let selected = select::of_snapshot(&Patterns::parse(&args.indices), held, &args.scope.scope)?;
         Ok(Self {
             scope: args.scope.scope.clone(),
             rate: args.rate.rate.clone(),
@@ -115,9 +113,11 @@ impl Chosen {
         })
     }
 
-    /// The cluster's throttle during the restore.
+    /// The cluster's throttle during the restore; left as it is where the cluster is not the service's alone.
     pub(crate) fn rates(&self, call: &Call) -> Result<Rates<'_>, Failure> {
-        Rates::of_cluster(call, &self.server, &self.scope, &self.rate)
+        let why_not = format!("it is the whole cluster's, and the scope is {} (--scope, SVC_INDICES), not *", self.scope);
+        let why_not = Some(why_not.as_str()).filter(|_| !self.scope.is_everything());
+        Rates::plan(call, &self.server, Target::Cluster, &self.rate, why_not)
     }
 
     /// Refuses data streams, which cannot be cloned and so neither staged nor swapped.
@@ -144,8 +144,8 @@ impl Chosen {
     }
 
     /// What was captured beside documents and mapping.
-    pub(crate) fn shape(&self, index: &str) -> Option<Shape> {
-        self.captured(index).map(|captured| captured.shape.clone())
+    pub(crate) fn metadata(&self, index: &str) -> Option<IndexMetadata> {
+        self.captured(index).map(|captured| captured.metadata.clone())
     }
 
     pub(crate) fn captured_stream(&self, stream: &str) -> Option<&StreamRecord> {

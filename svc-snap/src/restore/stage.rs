@@ -5,24 +5,21 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use svc_step::action::Action;
-use svc_step::{Call, Failure, Status, swaps};
+use svc_step::{Action, Call, Failure, Status, swaps};
 
-use super::record::{self, Begun};
-use super::result::{CopiedIndex, CopySet, CopyState, Staged};
-use super::source::{Chosen, Origin};
-use super::verify;
-use crate::capacity;
-use crate::client::Server;
-use crate::client::path::path;
+use crate::client::{Server, path};
 use crate::guard;
-use crate::index::shape::{block_patterns, set_last_patterns};
-use crate::index::{Found, copies, look};
+use crate::index::metadata::{BLOCK_SETTINGS, set_last_patterns};
+use crate::index::{Found, copies, counts, get_indices};
+use crate::restore::{Begun, Chosen, CopiedIndex, CopySet, CopyState, Origin, Staged, capacity, record, verify};
 use crate::throttle::Rates;
 
 /// How long the copies of a request whose answer was lost are waited for, and the pause between two polls.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// What helps where there is no disk space.
+const OUT_OF_SPACE: &str = "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.";
 
 /// One request of a restore, and the indices that it restores.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +53,7 @@ fn requests(run: &str, origin: &Origin, indices: &[CopiedIndex]) -> Vec<Request>
             "indices": direct.join(","),
             "include_global_state": false,
             "index_settings": {"index.blocks.write": true},
-            "ignore_index_settings": block_patterns(),
+            "ignore_index_settings": [BLOCK_SETTINGS],
         });
         requests.push(Request { path, body, indices: direct });
     }
@@ -101,7 +98,7 @@ impl Earlier {
             Some(Begun::Copies(set)) => set,
             Some(_) => return Err(record::in_use(call.run_id())),
         };
-        let found = look(&chosen.server, &set.names())?;
+        let found = get_indices(&chosen.server, &set.names())?;
         let is_complete = set.is_verified() && set.indices.iter().all(|one| one.is_there(&found));
         let is_same = set.snapshot_uuid.as_ref() == Some(&chosen.origin.snapshot_uuid)
             && set.cluster_uuid == chosen.origin.cluster_uuid
@@ -139,17 +136,17 @@ pub(crate) fn plan(
     let run = call.run_id().as_str();
     let planned = |index: &String| {
         let copy = if direct.contains(index) { index.clone() } else { copies::staged(run, index) };
-        let (docs_expected, shape) = (chosen.docs_expected(index), chosen.shape(index));
-        CopiedIndex { docs_expected, shape, ..CopiedIndex::planned(index.clone(), copy) }
+        let (docs_expected, metadata) = (chosen.docs_expected(index), chosen.metadata(index));
+        CopiedIndex { docs_expected, metadata, ..CopiedIndex::planned(index.clone(), copy) }
     };
     let indices: Vec<CopiedIndex> = chosen.indices.iter().map(planned).collect();
     let names: Vec<&str> = indices.iter().filter(|one| !one.is_direct()).map(|one| one.copy.as_str()).collect();
-    let in_use = look(&chosen.server, &names)?;
+    let in_use = get_indices(&chosen.server, &names)?;
     let in_use: Vec<&str> = in_use.keys().filter(|name| !earlier.leftovers.contains(name)).map(String::as_str).collect();
     guard::refuse_in_use("the staging", &in_use)?;
     let leftovers: Vec<&str> = earlier.leftovers.iter().map(String::as_str).collect();
     let restored: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    let disk_space = capacity::refuse_without(call, chosen, &restored, &leftovers)?;
+    let disk_space = capacity::refuse_restore(call, chosen, &restored, &leftovers, OUT_OF_SPACE)?;
     let requests = requests(run, &chosen.origin, &indices).into_iter();
     let requests = requests.map(|request| Action::request("POST", request.path, Some(request.body))).collect();
     let removals = leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
@@ -199,11 +196,11 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
     let server = &chosen.server;
     call.check()?;
     for request in requests(&set.run, &chosen.origin, &set.indices) {
-        call.people().detail(&format!("POST {}", request.path));
+        call.reporter().detail(&format!("POST {}", request.path));
         let sent = server.change(call, "POST", &request.path, Some(&request.body));
         let is_lost = sent.as_ref().is_err_and(|failure| failure.status == Status::Timeout);
         // What was refused is not ours: a call of the same run on another host may have it. After a lost answer only the names
-        // that nobody else has are surely ours to remove.
+        // that no other run uses are surely ours to remove.
         for one in set.indices.iter_mut().filter(|one| request.indices.contains(&one.index)) {
             if sent.is_ok() || (is_lost && !one.is_direct()) {
                 one.state = CopyState::InProgress;
@@ -216,8 +213,11 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
         record_direct(call, server, set)?;
     }
     let found = verify::until_complete(call, server, &set.names())?;
-    let restored: Vec<(&str, Option<u64>)> = set.indices.iter().map(|one| (one.copy.as_str(), one.docs_expected)).collect();
-    let counts = verify::verified_counts(server, &restored)?;
+    let counts = counts(server, &set.names())?;
+    let counts: Vec<u64> = set.names().iter().map(|name| counts.get(name).copied().unwrap_or_default()).collect();
+    for (one, count) in set.indices.iter().zip(&counts) {
+        verify::same_as_captured(&one.copy, *count, one.docs_expected)?;
+    }
     call.check()?;
     for (one, count) in set.indices.iter_mut().zip(counts) {
         one.docs_count = Some(count);
@@ -234,7 +234,7 @@ fn record_direct(call: &Call, server: &Server, set: &mut CopySet) -> Result<(), 
     if names.is_empty() {
         return Ok(());
     }
-    let found = look(server, &names)?;
+    let found = get_indices(server, &names)?;
     for one in set.indices.iter_mut().filter(|one| is_new(one)) {
         one.uuid = found.get(&one.index).map(|index| index.uuid.clone());
     }
@@ -242,14 +242,14 @@ fn record_direct(call: &Call, server: &Server, set: &mut CopySet) -> Result<(), 
 }
 
 /// Removes what was restored. A request whose answer was lost may still be running: its copies (`lost`) are waited for first, and when
-/// they do not show, nobody says that nothing was changed.
+/// they do not appear, `changed` is unknown.
 pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &[String], mut failure: Failure) -> Failure {
-    let hasty = call.check().is_err().then(|| server.in_haste());
-    let server = hasty.as_ref().unwrap_or(server);
+    let hurried = call.check().is_err().then(|| server.with_shutdown_timeout());
+    let server = hurried.as_ref().unwrap_or(server);
     let asked: Vec<CopiedIndex> = set.indices.iter().filter(|one| one.state != CopyState::Planned).cloned().collect();
     // What is under live names and may have been written to stays: whatever does not show that it takes no writes since its restore.
     let direct: Vec<&str> = asked.iter().filter(|one| one.is_direct()).map(|one| one.index.as_str()).collect();
-    let found = look(server, &direct);
+    let found = get_indices(server, &direct);
     let stays = |one: &CopiedIndex| {
         let is_written = |found: &Found| found.contains_key(&one.index) && !one.is_unopened(found);
         one.is_direct() && found.as_ref().map_or(true, is_written)
@@ -257,13 +257,11 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
     let (stays, ours): (Vec<CopiedIndex>, Vec<CopiedIndex>) = asked.into_iter().partition(stays);
     let [stays, ours] = [&stays, &ours].map(|all| all.iter().map(|one| one.copy.as_str()).collect::<Vec<_>>());
     // What is under a live name may be a client's as well, so that it is neither waited for nor removed.
-    let is_settled = lost.iter().all(|name| ours.contains(&name.as_str())) && do_show(server, lost);
-    let removed = remove(call, server, &ours).and_then(|()| match look(server, &ours)? {
-        left if left.is_empty() => Ok(()),
-        left => Err(Failure::failed(
-            "not_removed",
-            format!("These were not removed: {}.", left.into_keys().collect::<Vec<_>>().join(", ")),
-        )),
+    let is_settled = lost.iter().all(|name| ours.contains(&name.as_str())) && appear(server, lost);
+    let removed = remove(call, server, &ours).and_then(|()| {
+        let left: Vec<String> = get_indices(server, &ours)?.into_keys().collect();
+        let message = format!("These were not removed: {}.", left.join(", "));
+        if left.is_empty() { Ok(()) } else { Err(Failure::failed("not_removed", message)) }
     });
     for one in set.indices.iter_mut() {
         if !is_settled && lost.contains(&one.copy) {
@@ -299,17 +297,16 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
 
 /// Removes indices; what is not there is passed over.
 fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
-    for name in look(server, names)?.keys() {
+    for name in get_indices(server, names)?.keys() {
         server.change(call, "DELETE", &path(&[name]), None)?;
     }
     Ok(())
 }
 
-/// Whether all of `names` are there in time.
-fn do_show(server: &Server, names: &[String]) -> bool {
+fn appear(server: &Server, names: &[String]) -> bool {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let until = Instant::now() + server.at_most(TIMEOUT);
-    while !look(server, &names).is_ok_and(|found| names.iter().all(|name| found.contains_key(*name))) {
+    while !get_indices(server, &names).is_ok_and(|found| names.iter().all(|name| found.contains_key(*name))) {
         if Instant::now() > until {
             return false;
         }

@@ -1,7 +1,7 @@
 //! A swap in five phases over the whole set, all or nothing:
 //!
 //! 1. what is live takes no writes any more;
-//! 2. all of it is cloned to the names under which it is kept, waited for and counted;
+//! 2. all of it is cloned to the names of the previous copies, waited for and counted;
 //! 3. the exchange: one `_aliases` call removes what is live and gives its aliases to the copies that are to become live;
 //! 4. those are cloned to the live names, waited for, counted and settled: replicas, lifecycle, writes;
 //! 5. one `_aliases` call moves the aliases to them and removes the copies.
@@ -15,28 +15,22 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use svc_step::progress::Unit;
-use svc_step::{Call, Failure, Status};
+use svc_step::{Call, Failure, Status, Unit};
 
-use super::checks::refuse_unsound;
-use super::record;
-use super::requests::{blocks, clone_to_live, exchange, finish, live_clones, openings, remove_index, settings};
-use super::result::{Source, State, SwapIndex, Swapped};
-use super::undo::{Phase, phase, phase_of, unfinished};
 use crate::client::Server;
-use crate::index::act::Act;
-use crate::index::clone::{self, LiveClone, again, is_refusal, same_count, wait_complete};
-use crate::index::copies;
-use crate::index::count::counts;
-use crate::index::shape::Shape;
-use crate::index::{Found, Index, look, policy};
-use crate::throttle::auto_create::AutoCreate;
+use crate::index::clone::{LiveClone, again, is_refusal, same_count, wait_complete};
+use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy};
+use crate::restore::checks::refuse_unsound;
+use crate::restore::phases::{
+    blocks, clone_to_live, exchange, finish, live_clones, openings, phase, phase_of, remove_index, settings, unfinished,
+};
+use crate::restore::{Phase, SwapIndex, SwapSource, SwapState, Swapped, record};
+use crate::throttle::{self, Change};
 
 /// How often what fails after the exchange is tried again, and the pause before.
 const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How a swap ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Finished,
@@ -46,7 +40,6 @@ pub(crate) enum Ended {
     Unfinished(Failure),
 }
 
-/// A running swap.
 struct Swap<'a> {
     call: &'a Call,
     server: &'a Server,
@@ -73,7 +66,7 @@ impl Swap<'_> {
         progress.set(0, total);
         let names = swapped.live_names();
         let is_excluded = swapped.alone && !names.is_empty();
-        let auto_create = is_excluded.then(|| AutoCreate::exclude(self.call, self.server, &names)).flatten();
+        let auto_create = is_excluded.then(|| throttle::exclude_live(self.call, self.server, &names)).flatten();
         let mut theirs = BTreeSet::new();
         if let Err(failure) = self.until_exchanged(swapped, &mut theirs) {
             return self.undo(swapped, &theirs, auto_create, failure);
@@ -83,11 +76,11 @@ impl Swap<'_> {
             // Clients are kept from creating indices of the live names until the next call finishes it.
             return Ended::Unfinished(unfinished(&swapped.run, failure));
         }
-        auto_create.into_iter().for_each(|changed| changed.put_back(self.call, self.server));
+        let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         progress.set(total, total);
-        let direct = swapped.direct.iter().map(|one| (one.index.as_str(), one.shape.as_ref()));
+        let direct = swapped.direct.iter().map(|one| (one.index.as_str(), one.metadata.as_ref()));
         let all = swapped.indices.iter().map(|item| (item.index.as_str(), item.becomes.as_ref())).chain(direct);
-        policy::attach(self.call, self.server, all.filter_map(|(index, shape)| Some((index, shape?.policy.clone()?))));
+        policy::attach(self.call, self.server, all.filter_map(|(index, metadata)| Some((index, metadata?.policy.clone()?))));
         Ended::Finished
     }
 
@@ -104,7 +97,7 @@ impl Swap<'_> {
 
     /// Phases 1 to 3.
     fn exchange(&self, swapped: &Swapped, theirs: &mut BTreeSet<String>) -> Result<(), Failure> {
-        let found = look(self.server, &swapped.names())?;
+        let found = get_indices(self.server, &swapped.names())?;
         if phase_of(swapped, &found) != Phase::Before {
             return Ok(());
         }
@@ -116,19 +109,19 @@ impl Swap<'_> {
         };
         clone::make(self.call, self.server, &live_clones(swapped), theirs, limit)?;
         // It may have lost a shard since it was verified, and what is live is all there is then.
-        let found = look(self.server, &swapped.names())?;
-        let sources: Vec<&Source> = swapped.with_source().map(|(_, source)| source).collect();
+        let found = get_indices(self.server, &swapped.names())?;
+        let sources: Vec<&SwapSource> = swapped.with_source().map(|(_, source)| source).collect();
         refuse_unsound(self.server, &sources, &found)?;
         limit()?;
         Act::Aliases(exchange(swapped, &found)).send(self.call, self.server)
     }
 
-    /// After a failure before the exchange: nothing of the swap stays. Where nobody knows whether it was exchanged, nothing is touched.
+    /// After a failure before the exchange: nothing of the swap stays. Where the outcome of the exchange is unknown, nothing is touched.
     fn undo(
         &self,
         swapped: &mut Swapped,
         theirs: &BTreeSet<String>,
-        auto_create: Option<AutoCreate>,
+        auto_create: Option<Change<'_>>,
         mut failure: Failure,
     ) -> Ended {
         let is_known = failure.code != "answer_lost" && phase(self.server, swapped).is_ok_and(|phase| phase == Phase::Before);
@@ -137,7 +130,7 @@ impl Swap<'_> {
             return Ended::Unfinished(unfinished(&swapped.run, failure));
         }
         let ended = clone::undo(self.call, self.server, &live_clones(swapped), theirs);
-        auto_create.into_iter().for_each(|changed| changed.put_back(self.call, self.server));
+        let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         self.read_states(swapped);
         if let Err(left) = ended {
             failure.causes.push(format!("What the swap had begun could not be undone: {left}"));
@@ -157,7 +150,7 @@ impl Swap<'_> {
             let ended = self.finish_once(swapped).and_then(|()| self.open_and_block(swapped));
             let Err(failure) = ended else { return Ok(()) };
             attempts += 1;
-            if attempts >= ATTEMPTS || ["clone_incomplete", "swap_stuck"].contains(&failure.code.as_str()) {
+            if attempts >= ATTEMPTS || ["timeout", "swap_unfinished"].contains(&failure.code.as_str()) {
                 return Err(failure);
             }
             thread::sleep(PAUSE);
@@ -165,7 +158,7 @@ impl Swap<'_> {
     }
 
     fn finish_once(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let found = look(self.server, &swapped.names())?;
+        let found = get_indices(self.server, &swapped.names())?;
         if phase_of(swapped, &found) == Phase::After {
             return Ok(());
         }
@@ -180,7 +173,7 @@ impl Swap<'_> {
         // Neither a signal nor the time limit ends it.
         wait_complete(self.server, &live, || Ok(()))?;
         self.verify_and_settle(swapped)?;
-        let found = look(self.server, &swapped.names())?;
+        let found = get_indices(self.server, &swapped.names())?;
         self.refuse_external(swapped, &found)?;
         let actions = finish(swapped, &found);
         if !actions.is_empty() {
@@ -193,21 +186,15 @@ impl Swap<'_> {
         let lost =
             swapped.with_source().find(|(item, _)| !swapped.is_marked(found, &item.index) && item.source_in(found).is_none());
         let Some((item, source)) = lost else { return Ok(()) };
-        Err(Failure::invalid("swap_stuck", format!("The swap of {} cannot go on.", item.index))
-            .cause(format!("The copy {} that was to become live is not there.", source.name))
-            .hint("Look at the indices that the plan names; stage the snapshot again if its copy is gone."))
+        Err(stuck(item, &format!("The copy {} that was to become live is not there.", source.name)))
     }
 
-    /// Under a live name there is an index that a client has just made: the next attempt keeps it.
+    /// Under a live name there is an index that a client has just made: the next attempt clones it first.
     fn refuse_external(&self, swapped: &Swapped, found: &Found) -> Result<(), Failure> {
-        match swapped.with_source().find(|(item, _)| !swapped.is_marked(found, &item.index)) {
-            None => Ok(()),
-            Some((item, _)) => Err(Failure::failed(
-                "conflicting_index",
-                format!("Clients create the index {} again and again while it is to become live.", item.index),
-            )
-            .hint("Stop what writes to it by that name.")),
-        }
+        let external = swapped.with_source().find(|(item, _)| !swapped.is_marked(found, &item.index));
+        let Some((item, _)) = external else { return Ok(()) };
+        let message = format!("Clients create the index {} again and again while it is to become live.", item.index);
+        Err(Failure::failed("conflicting_index", message).hint("Stop what writes to it by that name."))
     }
 
     /// Keeps the indices that clients made under live names since the exchange, each under a name of its own, and removes them. Gives
@@ -232,7 +219,7 @@ impl Swap<'_> {
                 index,
                 uuid: &live.uuid,
                 copy: Some(copy),
-                was: &live.shape,
+                was: &live.metadata,
                 was_closed: live.closed,
             })
             .collect();
@@ -241,7 +228,7 @@ impl Swap<'_> {
         for (name, _, copy) in &kept {
             self.call.review(
                 "conflicting_index",
-                format!("While {name} was not there, a client created an index of that name; it is kept as {copy}."),
+                format!("While {name} was not there, a client created an index of that name; it is now {copy}."),
             );
             let item = swapped.indices.iter_mut().find(|item| item.index == *name);
             item.into_iter().for_each(|item| item.conflicts.push(copy.clone()));
@@ -251,10 +238,10 @@ impl Swap<'_> {
 
     /// The clones hold what their sources held, and get what they are to have.
     fn verify_and_settle(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let found = look(self.server, &swapped.names())?;
+        let found = get_indices(self.server, &swapped.names())?;
         let clones = swapped.with_source().filter(|(item, _)| swapped.is_marked(&found, &item.index));
-        let unsettled: Vec<(&str, &Source, Value)> = clones
-            .filter_map(|(item, source)| Some((item.index.as_str(), source, item.settle(&found.get(&item.index)?.shape)?)))
+        let unsettled: Vec<(&str, &SwapSource, Value)> = clones
+            .filter_map(|(item, source)| Some((item.index.as_str(), source, item.settle(&found.get(&item.index)?.metadata)?)))
             .collect();
         // Whoever writes by an index's own name may do so from its settings on: they are counted before.
         let counts = counts(self.server, &unsettled.iter().map(|(index, ..)| *index).collect::<Vec<_>>())?;
@@ -286,14 +273,14 @@ impl Swap<'_> {
         let lifecycle = std::mem::take(&mut becomes.lifecycle);
         let told: Vec<String> = lifecycle.iter().map(|(name, value)| format!("{name}={value}")).collect();
         policy::tell_left(self.call, &[format!("{index} ({})", told.join(", "))], why);
-        let settings = becomes.settle(&Shape::of_copy());
+        let settings = becomes.settle(&IndexMetadata::of_copy());
         Act::Set { indices: vec![index.to_owned()], settings }.send(self.call, self.server)
     }
 
     /// What comes when the aliases are where they belong; then all of it has come to where the swap leads.
     fn open_and_block(&self, swapped: &mut Swapped) -> Result<(), Failure> {
         let names = swapped.direct.iter().map(|one| one.index.as_str()).chain(swapped.indices.iter().flat_map(SwapIndex::names));
-        let found = look(self.server, &names.collect::<Vec<_>>())?;
+        let found = get_indices(self.server, &names.collect::<Vec<_>>())?;
         let unopened = swapped.direct.iter().filter(|one| one.is_unopened(&found));
         let acts = [openings(unopened), blocks(swapped, Some(&found))].concat();
         acts.iter().try_for_each(|act| act.send(self.call, self.server))?;
@@ -303,18 +290,22 @@ impl Swap<'_> {
                 swapped.finished = true;
                 Ok(())
             }
-            Some(item) => Err(Failure::invalid("swap_stuck", format!("The swap of {} cannot go on.", item.index))
-                .cause("Neither the index nor the copy that was to become live is there.")
-                .hint("Stage the snapshot again: svc-snap stage.")),
+            Some(item) => Err(stuck(item, "Neither the index nor the copy that was to become live is there.")),
         }
     }
 
     /// The states, as far as the server answers.
     fn read_states(&self, swapped: &mut Swapped) {
-        if let Ok(found) = look(self.server, &swapped.names()) {
+        if let Ok(found) = get_indices(self.server, &swapped.names()) {
             set_states(swapped, &found);
         }
     }
+}
+
+fn stuck(item: &SwapIndex, why: &str) -> Failure {
+    Failure::invalid("swap_unfinished", format!("The swap of {} cannot be finished.", item.index)).cause(why).hint(
+        "GET /_cat/indices shows what there is of the indices that the plan names; if a staged copy is missing, stage its snapshot again (svc-snap stage --from DOCUMENT).",
+    )
 }
 
 pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
@@ -322,9 +313,9 @@ pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
     for (item, is_marked) in swapped.indices.iter_mut().zip(marked) {
         let is_new = item.source.is_some() && found.contains_key(&item.index) && !is_marked && item.source_in(found).is_none();
         item.state = match item.is_old(found) {
-            true => State::Old,
-            false if is_new => State::New,
-            false => State::Absent,
+            true => SwapState::Old,
+            false if is_new => SwapState::New,
+            false => SwapState::Absent,
         };
     }
 }

@@ -1,28 +1,24 @@
 //! Waits until the server has restored what it was asked for, and verifies it: every shard, and the number of documents.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use svc_step::progress::{Parts, Unit};
-use svc_step::{Call, Failure};
+use svc_step::progress::Parts;
+use svc_step::{Call, Failure, Unit};
 
-use crate::client::Server;
-use crate::client::json::{list, members, number, text};
-use crate::client::path::path;
-use crate::index::count::counts;
-use crate::index::{Found, look, portions};
+use crate::client::{Server, list, members, number, path, poll_pause, text};
+use crate::index::{Found, get_indices, portions};
 
-/// The pause between two polls: short at first, then longer.
 const FIRST: Duration = Duration::from_millis(20);
-const LAST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_millis(500);
 
 /// Waits until the server restores nothing more of `names`, then wants each of them complete.
 /// Errors: A signal or the time limit; a shard that could not be restored (7), with the server's own reason.
 pub(crate) fn until_complete(call: &Call, server: &Server, names: &[&str]) -> Result<Found, Failure> {
     until_idle(call, server, names)?;
-    let found = look(server, names)?;
-    let broken: Vec<&str> = names.iter().copied().filter(|name| found.get(*name).is_none_or(|index| !index.whole)).collect();
+    let found = get_indices(server, names)?;
+    let broken: Vec<&str> = names.iter().copied().filter(|name| found.get(*name).is_none_or(|index| !index.complete)).collect();
     if broken.is_empty() { Ok(found) } else { Err(not_complete(server, &broken)) }
 }
 
@@ -34,15 +30,14 @@ pub(crate) fn until_idle(call: &Call, server: &Server, names: &[&str]) -> Result
     let progress = call.progress("restore", Unit::Bytes);
     let wanted: BTreeSet<&str> = names.iter().copied().collect();
     // The server may not answer, and a signal or the time limit must take effect all the same.
-    let server = server.for_looks();
-    let mut pause = FIRST;
+    let server = server.interruptible();
+    let begun = Instant::now();
     while is_restoring(&server.get("/_cluster/state/customs?filter_path=restore.snapshots.indices")?, &wanted) {
         if progress.is_shown() {
             let (done, total, shards) = restored_bytes(&server, names)?;
             progress.set_with_parts(done, total, &shards);
         }
-        call.pause(pause)?;
-        pause = (pause * 3 / 2).min(LAST);
+        call.pause(poll_pause(begun, FIRST, LONGEST))?;
     }
     Ok(())
 }
@@ -72,25 +67,27 @@ fn restored_bytes(server: &Server, names: &[&str]) -> Result<(u64, u64, Parts), 
 }
 
 fn not_complete(server: &Server, names: &[&str]) -> Failure {
-    let mut failure =
-        Failure::invalid("restore_failed", format!("The snapshot could not be restored completely: {}.", names.join(", ")))
-            .hint("The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.");
+    let message = format!("The snapshot could not be restored completely: {}.", names.join(", "));
+    let hint = "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.";
+    unassigned(server, names).into_iter().fold(Failure::invalid("restore_failed", message).hint(hint), Failure::cause)
+}
+
+/// Why primary shards of these indices are not started, in the server's words, as far as it answers.
+pub(crate) fn unassigned(server: &Server, names: &[&str]) -> Vec<String> {
+    let mut why = Vec::new();
     for names in portions(names) {
-        let shards = format!(
-            "{}?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details",
-            path(&["_cat", "shards", &names.join(",")])
-        );
-        let Ok(Some(Value::Array(shards))) = server.find(&shards) else { continue };
+        let shards = path(&["_cat", "shards", &names.join(",")]);
+        let shown = "?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details";
+        let Ok(Some(Value::Array(shards))) = server.find(&(shards + shown)) else { continue };
         for shard in &shards {
             let says = |pointer: &str| text(shard, pointer).unwrap_or_default();
-            if says("/state") == "STARTED" || says("/prirep") != "p" {
-                continue;
+            if says("/state") != "STARTED" && says("/prirep") == "p" {
+                let details = innermost(says("/unassigned.details"));
+                why.push(format!("{} shard {}: {} {details}", says("/index"), says("/shard"), says("/unassigned.reason")));
             }
-            let why = innermost(says("/unassigned.details"));
-            failure = failure.cause(format!("{} shard {}: {} {why}", says("/index"), says("/shard"), says("/unassigned.reason")));
         }
     }
-    failure
+    why
 }
 
 /// The innermost of the server's nested reasons, without its stack trace.
@@ -100,28 +97,13 @@ fn innermost(details: &str) -> String {
     last.lines().next().unwrap_or_default().trim().chars().take(400).collect()
 }
 
-/// Counts these indices, each with what was captured of it, and compares.
-/// Errors: A count differs (7), or a shard does not answer (7).
-pub(crate) fn verified_counts(server: &Server, restored: &[(&str, Option<u64>)]) -> Result<Vec<u64>, Failure> {
-    let found = counts(server, &restored.iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
-    let verified = |&(name, expected): &(&str, Option<u64>)| {
-        let found = found.get(name).copied().unwrap_or_default();
-        same_as_captured(name, found, expected).map(|()| found)
-    };
-    restored.iter().map(verified).collect()
-}
-
 /// Compares a count with what was captured.
 /// Errors: They differ (7).
 pub(crate) fn same_as_captured(name: &str, found: u64, expected: Option<u64>) -> Result<(), Failure> {
-    match expected {
-        Some(expected) if expected != found => Err(Failure::invalid(
-            "count_differs",
-            format!("{name} holds {found} documents, but {expected} were captured with the snapshot."),
-        )
-        .hint("Something wrote while the snapshot was taken, or the snapshot is damaged: restore another one (svc-snap list).")),
-        _ => Ok(()),
-    }
+    let Some(expected) = expected.filter(|expected| *expected != found) else { return Ok(()) };
+    let message = format!("{name} holds {found} documents, but {expected} were captured with the snapshot.");
+    let hint = "Something wrote while the snapshot was taken, or the snapshot is damaged: restore another one (svc-snap list).";
+    Err(Failure::invalid("restore_failed", message).hint(hint))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! What `create` captures of the indices when it takes a snapshot: what the snapshot does not hold or does not show. Documents hand it
-//! from step to step, and this host keeps it in a state file, so that a call that resumes says what the first one would have said.
+//! from step to step, and this host has it in a state file, so that a call that resumes says what the first one would have said.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,21 +9,15 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use svc_step::file::{self, Existing};
-use svc_step::from::{Accept, FromArg, OtherServer, Received};
+use svc_step::file::Existing;
 use svc_step::lock::make_private_folder;
-use svc_step::run_id::{self, RunId};
-use svc_step::{Call, Failure};
+use svc_step::{Accept, Call, Failure, FromArg, OtherServer, Received, file, run_id};
 
-use crate::client::Server;
-use crate::client::json::members;
-use crate::client::path::path;
-use crate::index::count::counts;
-use crate::index::select::Selected;
-use crate::index::shape::Shape;
-use crate::index::stream::{self, Stream};
-use crate::index::{Index, look, policy, portions};
+use crate::client::{Server, members, path};
+use crate::index::stream::Stream;
+use crate::index::{Index, IndexMetadata, Selected, counts, get_indices, policy, portions, stream};
 use crate::repository::RepositoryArg;
+use crate::snapshot;
 use crate::snapshot::{Snapshot, mark};
 
 /// Documents of one snapshot.
@@ -36,11 +30,8 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 /// One snapshot, as documents hand it from step to step.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Backup {
-    /// The cluster's `cluster_uuid`.
     pub cluster_uuid: String,
-    /// The repository.
     pub repository: String,
-    /// The snapshot's name.
     pub name: String,
     /// The indices and data streams that were asked for, by name; empty if it is unknown.
     pub wanted: Vec<String>,
@@ -48,18 +39,14 @@ pub struct Backup {
     pub snapshot: Option<Snapshot>,
     /// The record of each index: as the state file of this host has it, or else the `--from` document.
     pub captured: Vec<IndexRecord>,
-    /// The record of each data stream.
     pub captured_streams: Vec<StreamRecord>,
 }
 
 /// What was captured of one index when the snapshot was taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IndexRecord {
-    /// The index.
     pub name: String,
-    /// Its `uuid`.
     pub uuid: String,
-    /// Whether it was closed.
     pub closed: bool,
     /// How many documents it held just before the snapshot; `null` for an index that cannot be counted: a closed one, or one with
     /// shards missing.
@@ -67,21 +54,17 @@ pub struct IndexRecord {
     /// Whether the snapshot holds exactly `docs_count` documents: no shard was written to between the first count and the end.
     pub docs_exact: bool,
     /// What it has beside its documents and its mapping.
-    pub shape: Shape,
+    pub metadata: IndexMetadata,
 }
 
 /// What was captured of one data stream when the snapshot was taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamRecord {
-    /// The data stream.
     pub name: String,
-    /// Its generation; `null` if the server does not say.
-    pub generation: Option<u64>,
     /// The index template that it needs for its next index; `null` if it has none, or the server does not say.
     pub template: Option<String>,
     /// Its aliases by their names, as the server states them (`filter`, `is_write_index`); OpenSearch knows none.
     pub aliases: BTreeMap<String, Map<String, Value>>,
-    /// Its backing indices, oldest first.
     pub indices: Vec<IndexRecord>,
 }
 
@@ -110,36 +93,33 @@ pub(crate) struct Captured {
 
 impl Captured {
     /// Captures the live indices and data streams before a snapshot, and writes the state file.
-    ///
-    /// # Errors
-    /// The server does not answer, or refuses; the state folder cannot be used (3), or the disk did not take it (1).
     pub(crate) fn before(call: &Call, server: &Server, run_id: &str, backup: Backup, live: &Selected) -> Result<Self, Failure> {
         let mut captured = Self { run_id: run_id.to_owned(), backup, sequences: BTreeMap::new(), settled: false };
         let indices: Vec<&str> = live.indices.iter().map(String::as_str).collect();
         captured.backup.captured = captured.records(call, server, &indices)?;
-        for (name, Stream { generation, template, backing, aliases }) in stream::look(server, &live.streams)? {
+        for (name, Stream { template, backing, aliases }) in stream::get(server, &live.streams)? {
             let mut indices = captured.records(call, server, &backing.iter().map(String::as_str).collect::<Vec<_>>())?;
             indices.sort_by_key(|record| backing.iter().position(|name| *name == record.name));
-            captured.backup.captured_streams.push(StreamRecord { name, generation, template, aliases, indices });
+            captured.backup.captured_streams.push(StreamRecord { name, template, aliases, indices });
         }
         captured.write(call).map(|()| captured)
     }
 
     fn records(&mut self, call: &Call, server: &Server, names: &[&str]) -> Result<Vec<IndexRecord>, Failure> {
-        let mut found = look(server, names)?;
+        let mut found = get_indices(server, names)?;
         policy::fill(call, server, &mut found)?;
-        let is_countable = |(_, index): &(&String, &Index)| index.whole && !index.closed;
+        let is_countable = |(_, index): &(&String, &Index)| index.complete && !index.closed;
         let countable: Vec<&str> = found.iter().filter(is_countable).map(|(name, _)| name.as_str()).collect();
         // Before the counts, so that a write during them shows later.
         self.sequences.extend(sequences(server, &countable)?);
         let counts: BTreeMap<&str, u64> = counts(server, &countable)?.into_iter().collect();
-        let records = found.iter().map(|(name, Index { uuid, closed, shape, .. })| IndexRecord {
+        let records = found.iter().map(|(name, Index { uuid, closed, metadata, .. })| IndexRecord {
             name: name.clone(),
             uuid: uuid.clone(),
             closed: *closed,
             docs_count: counts.get(name.as_str()).copied(),
             docs_exact: false,
-            shape: shape.clone(),
+            metadata: metadata.clone(),
         });
         Ok(records.collect())
     }
@@ -153,11 +133,8 @@ impl Captured {
     /// The state file of that very snapshot; one that cannot be read is none.
     pub(crate) fn read(call: &Call, server: &Server, repository: &str, snapshot: &Snapshot) -> Option<Self> {
         let path = state_file(call, &server.cluster_uuid, repository, &snapshot.name);
-        let text = file::read_text("read the state file", &path, LARGEST).ok()?;
-        let captured: Self = serde_json::from_str(&text).ok()?;
-        let of = &captured.backup;
-        let is_its = of.cluster_uuid == server.cluster_uuid && of.repository == repository && of.name == snapshot.name;
-        (is_its && snapshot.run_id.as_ref() == Some(&captured.run_id)).then_some(captured)
+        let captured: Self = serde_json::from_str(&file::read_text("read the state file", &path, LARGEST).ok()?).ok()?;
+        Some(captured).filter(|captured| snapshot.run_id.as_ref() == Some(&captured.run_id))
     }
 
     /// Finds out, once, whether the counts of a finished snapshot are exact: an index that was written to meanwhile, that cannot be read
@@ -175,45 +152,55 @@ impl Captured {
                 self.settled = true;
                 if let Err(failure) = self.write(call) {
                     let why = failure.message;
-                    call.warn("not_captured", format!("What was captured of the indices could not be written: {why}"));
+                    call.warn("not_recorded", format!("What was captured of the indices could not be written: {why}"));
                 }
             }
-            Err(failure) => call.warn(
-                "counts_not_verified",
-                format!(
-                    "It could not be verified that the counts of {name} are exact ({}); svc-snap wait {name} --repository {repository} tries again.",
-                    failure.message
-                ),
-            ),
+            Err(Failure { message: why, .. }) => call.warn("not_checked", format!(
+                "It could not be verified that the counts of {name} are exact ({why}); svc-snap wait {name} --repository {repository} tries again."
+            )),
         }
     }
 
     /// The indices that are the same, and that no write has come to.
     fn unwritten(&self, server: &Server) -> Result<Vec<String>, Failure> {
+        let found = get_indices(server, &self.sequences.keys().map(String::as_str).collect::<Vec<_>>())?;
         let streams = self.backup.captured_streams.iter().flat_map(|stream| &stream.indices);
-        let counted = self.backup.captured.iter().chain(streams).filter(|record| self.sequences.contains_key(&record.name));
-        let uuids: BTreeMap<&str, &str> = counted.map(|record| (record.name.as_str(), record.uuid.as_str())).collect();
-        let found = look(server, &uuids.keys().copied().collect::<Vec<_>>())?;
-        let is_same = |(name, uuid): (&&str, &&str)| found.get(*name).is_some_and(|index| index.uuid == **uuid);
-        let same: Vec<&str> = uuids.iter().filter(|(name, uuid)| is_same((*name, *uuid))).map(|(name, _)| *name).collect();
-        let now = sequences(server, &same)?;
+        let is_same = |record: &&IndexRecord| found.get(&record.name).is_some_and(|index| index.uuid == record.uuid);
+        let same = self.backup.captured.iter().chain(streams).filter(is_same).map(|record| record.name.as_str());
+        let now = sequences(server, &same.collect::<Vec<_>>())?;
         Ok(now.into_iter().filter(|(name, now)| self.sequences.get(name) == Some(now)).map(|(name, _)| name).collect())
     }
-}
-
-/// The state files of the snapshots that a run has asked for, on whatever cluster; one that cannot be read is passed over.
-pub(crate) fn of_run(call: &Call, run: &RunId) -> Vec<Source> {
-    let files = std::fs::read_dir(call.state_dir().join("snapshots")).into_iter().flatten().flatten();
-    let all = files.filter_map(|file| {
-        let text = file::read_text("read the state file", &file.path(), LARGEST).ok()?;
-        serde_json::from_str::<Captured>(&text).ok()
-    });
-    all.filter(|captured| captured.run_id == run.as_str()).map(|captured| Source::of(captured.backup)).collect()
 }
 
 /// Removes the state file of a snapshot that is not there any more. One that cannot be removed does no harm: it names its run.
 pub(crate) fn forget(call: &Call, server: &Server, repository: &str, name: &str) {
     let _ = std::fs::remove_file(state_file(call, &server.cluster_uuid, repository, name));
+}
+
+/// Deletes a snapshot, and the state file that this host has of it. An answer that is lost is no failure if the snapshot is gone.
+pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<(), Failure> {
+    let mut sent = server.change_slowly(call, "DELETE", &path(&["_snapshot", repository, name]), |_| true).map(drop);
+    let is_lost = sent.as_ref().is_err_and(|failure| failure.code == "answer_lost");
+    // The server may not answer any more, and nothing is left to be finished: a signal ends this request.
+    if is_lost && matches!(snapshot::find(&server.interruptible(), repository, name), Ok(None)) {
+        call.effects().happened();
+        sent = Ok(());
+    }
+    if sent.as_ref().map_or_else(|failure| failure.code == "snapshot_not_found", |()| true) {
+        forget(call, server, repository, name);
+    }
+    sent
+}
+
+/// Refuses to believe the server that it has deleted what it still lists.
+pub(crate) fn check_deleted(server: &Server, repository: &str, uuid: &str, name: &str) -> Result<(), Failure> {
+    match snapshot::find(&server.interruptible(), repository, name)? {
+        Some(left) if left.uuid == uuid || uuid.is_empty() => {
+            let message = format!("The server has acknowledged the removal of the snapshot {name}, and it is still there.");
+            Err(Failure::failed("not_removed", message).hint("Run the same command again."))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `$SVC_STATE_DIR/snapshots/<cluster>.<repository>.<name>.json`.
@@ -248,7 +235,6 @@ fn sequence(stats: &Value, index: &str) -> Option<Sequence> {
     Some(sequence.collect())
 }
 
-/// Arguments of the steps that continue from a snapshot.
 #[derive(Debug, Clone, Args)]
 pub struct SourceArgs {
     /// The snapshot
@@ -262,20 +248,16 @@ pub struct SourceArgs {
     pub(crate) other: OtherServer,
 }
 
-/// A snapshot to continue from.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Source {
     pub repository: String,
     pub name: String,
-    /// The document that came in, or the state file; `None` for a snapshot that was named.
+    /// The document that came in; `None` for a snapshot that was named.
     pub document: Option<Backup>,
 }
 
 impl SourceArgs {
-    /// Reads the document, before anything is locked or connected.
-    ///
-    /// # Errors
-    /// The `--from` document is not good (2).
+    /// Reads the document, before anything is locked or connected; an invalid one is 2.
     pub(crate) fn read(&self, call: &Call, accept: Accept) -> Result<Source, Failure> {
         let Some(from) = &self.from.from else {
             return Ok(Source::named(&self.repository.repository, self.name.as_deref().unwrap_or_default()));
@@ -290,7 +272,6 @@ impl SourceArgs {
 }
 
 impl Source {
-    /// One that was named.
     pub(crate) fn named(repository: &str, name: &str) -> Self {
         Self { repository: repository.to_owned(), name: name.to_owned(), document: None }
     }
@@ -299,10 +280,6 @@ impl Source {
         Self { document: Some(backup.clone()), ..Self::named(&backup.repository, &backup.name) }
     }
 
-    /// The one of a document.
-    ///
-    /// # Errors
-    /// The document lacks what its schema promises (2).
     pub(crate) fn received(received: &Received) -> Result<Self, Failure> {
         received.result().map(Self::of)
     }
@@ -324,27 +301,21 @@ impl Source {
         }
     }
 
-    /// Refuses a document of another cluster.
-    ///
-    /// # Errors
-    /// See [`OtherServer::check`].
+    /// Refuses a document of another cluster (3).
     pub(crate) fn check_server(&self, server: &Server, other: OtherServer) -> Result<(), Failure> {
         self.document.as_ref().map_or(Ok(()), |taken| {
             other.check(&taken.cluster_uuid, &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")
         })
     }
 
-    /// Refuses another snapshot that has got the same name since.
-    ///
-    /// # Errors
-    /// Its `uuid` is another one than the document's (3).
+    /// Refuses another snapshot that has got the same name since (3).
     pub(crate) fn check_uuid(&self, found: &Snapshot) -> Result<(), Failure> {
         match self.document.as_ref().and_then(|taken| taken.snapshot.as_ref()) {
             Some(taken) if taken.uuid != found.uuid => {
-                let message = format!(
-                    "The snapshot {} in {} is another one than the document's (uuid {}, not {}).",
-                    self.name, self.repository, found.uuid, taken.uuid
-                );
+                let Self { name, repository, .. } = self;
+                let (uuid, other) = (&found.uuid, &taken.uuid);
+                let message =
+                    format!("The snapshot {name} in {repository} is another one than the document's (uuid {uuid}, not {other}).");
                 Err(Failure::refused("other_snapshot", message).hint("Name the snapshot without --from if this one is meant."))
             }
             _ => Ok(()),

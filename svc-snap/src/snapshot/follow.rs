@@ -3,19 +3,17 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use svc_step::progress::{Parts, Progress, Unit};
-use svc_step::{Call, Failure, Status};
+use svc_step::progress::{Parts, Progress};
+use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::Server;
-use crate::client::json;
-use crate::client::path::path;
-use crate::snapshot::{self, Snapshot};
+use crate::client::{Server, json, path, poll_pause};
+use crate::snapshot;
+use crate::snapshot::Snapshot;
 
-/// The first pause between two polls; it grows to the last.
 const FIRST: Duration = Duration::from_millis(100);
-const LAST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(2);
 /// How long polls may fail while a snapshot is running: a server that is restarted takes minutes.
-const SILENCE: Duration = Duration::from_secs(300);
+const UNANSWERED_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// One snapshot that is polled.
 pub(crate) struct Follow<'a> {
@@ -24,22 +22,20 @@ pub(crate) struct Follow<'a> {
     repository: &'a str,
     name: &'a str,
     progress: Progress,
-    pause: Duration,
+    begun: Instant,
     /// Since when polls have failed.
-    silent: Option<Instant>,
+    unanswered: Option<Instant>,
 }
 
 impl<'a> Follow<'a> {
     pub(crate) fn new(call: &'a Call, server: &Server, repository: &'a str, name: &'a str) -> Self {
         let progress = call.progress(&format!("snapshot {name}"), Unit::Bytes);
-        Self { call, server: server.for_looks(), repository, name, progress, pause: FIRST, silent: None }
+        Self { call, server: server.interruptible(), repository, name, progress, begun: Instant::now(), unanswered: None }
     }
 
     /// The pause before the next poll: short at first.
-    pub(crate) fn pause(&mut self) -> Duration {
-        let pause = self.pause;
-        self.pause = (pause * 3 / 2).min(LAST);
-        pause
+    pub(crate) fn pause(&self) -> Duration {
+        poll_pause(self.begun, FIRST, LONGEST)
     }
 
     /// Shows how far it is. The progress decides nothing.
@@ -47,28 +43,23 @@ impl<'a> Follow<'a> {
         if !self.progress.is_shown() {
             return;
         }
-        let status = format!(
-            "{}?filter_path=snapshots.stats,snapshots.shards_stats",
-            path(&["_snapshot", self.repository, self.name, "_status"])
-        );
-        let status = self.server.get(&status);
+        let status = path(&["_snapshot", self.repository, self.name, "_status"]);
+        let status = self.server.get(&format!("{status}?filter_path=snapshots.stats,snapshots.shards_stats"));
         if let Some((done, total, shards)) = status.ok().as_ref().and_then(far) {
             self.progress.set_with_parts(done, total, &shards);
         }
     }
 
     /// Gets the snapshot; `Ok(None)` also while the server, or what is between, does not answer as one, for up to five minutes.
-    ///
-    /// # Errors
-    /// The server refuses, or has not answered for long; a signal, or the end of the time limit.
+    /// Errors: The server refuses, or has not answered for long; a signal, or the end of the time limit.
     pub(crate) fn poll(&mut self) -> Result<Option<Snapshot>, Failure> {
         match snapshot::find(&self.server, self.repository, self.name) {
             Err(failure) if failure.status == Status::Unavailable || failure.code == "not_a_search_database" => {
-                let silent = *self.silent.get_or_insert_with(Instant::now);
-                if silent.elapsed() > SILENCE { Err(failure) } else { Ok(None) }
+                let since = *self.unanswered.get_or_insert_with(Instant::now);
+                if since.elapsed() > UNANSWERED_TIMEOUT { Err(failure) } else { Ok(None) }
             }
             found => {
-                self.silent = None;
+                self.unanswered = None;
                 found
             }
         }
@@ -76,19 +67,17 @@ impl<'a> Follow<'a> {
 
     /// Whether the server answered the last poll.
     pub(crate) fn is_answered(&self) -> bool {
-        self.silent.is_none()
+        self.unanswered.is_none()
     }
 
     /// Waits until a snapshot that is there is finished.
-    ///
-    /// # Errors
-    /// It has gone (4); a signal, the end of the time limit, or a server that does not answer any more.
+    /// Errors: It has gone (4); a signal, the end of the time limit, or a server that does not answer any more.
     pub(crate) fn until_finished(&mut self) -> Result<Snapshot, Failure> {
         let mut absent = 0;
         loop {
             match self.poll().map_err(|failure| continues(failure, self.repository, self.name))? {
                 Some(snapshot) if !snapshot.is_under_way() => return Ok(snapshot),
-                // One poll may have gone astray.
+                // One poll may have been lost.
                 None if self.is_answered() && absent > 0 => return Err(snapshot::not_found(self.repository, self.name)),
                 None if self.is_answered() => absent += 1,
                 None => {}
@@ -97,8 +86,7 @@ impl<'a> Follow<'a> {
                     self.show();
                 }
             }
-            let pause = self.pause();
-            self.call.pause(pause).map_err(|failure| continues(failure, self.repository, self.name))?;
+            self.call.pause(self.pause()).map_err(|failure| continues(failure, self.repository, self.name))?;
         }
     }
 }

@@ -4,14 +4,10 @@
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use svc_step::user::OsUser;
-use svc_step::{Call, Failure};
+use svc_step::{Call, OsUser};
 
-use crate::repository::name::checked;
+use crate::repository::checked_name;
 use crate::snapshot::Snapshot;
-
-/// The servers take so many bytes of JSON and no more (seen on all six, to the byte).
-const LIMIT: usize = 1024;
 
 /// What a snapshot is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,13 +23,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the metadata has it.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
-/// What is said of a snapshot in its metadata.
 #[derive(Debug, Clone, Args)]
 pub struct MarkArgs {
     /// Who takes it; default: the calling user
@@ -45,9 +39,6 @@ pub struct MarkArgs {
     /// What it is for; svc-snap prune goes by it
     #[arg(long, value_enum, default_value = "manual")]
     kind: Kind,
-    /// A further entry of its metadata (repeatable)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
-    metadata: Vec<(String, String)>,
 }
 
 /// The metadata of a snapshot that is to be taken.
@@ -60,27 +51,14 @@ pub(crate) struct Mark {
 
 impl MarkArgs {
     /// The metadata, with this run's mark.
-    ///
-    /// # Errors
-    /// It is larger than servers take (2).
-    pub(crate) fn mark(&self, call: &Call) -> Result<Mark, Failure> {
+    pub(crate) fn mark(&self, call: &Call) -> Mark {
         let (kind, run_id) = (self.kind.name(), call.run_id().as_str().to_owned());
-        let ours = [
-            ("taken_by", json!(self.taken_by.clone().unwrap_or_else(caller))),
-            ("taken_because", json!(self.taken_because.as_ref().unwrap_or(&kind))),
-            ("svc_tools", json!({"run_id": run_id, "kind": kind})),
-        ];
-        let ours = ours.map(|(key, value)| (key.to_owned(), value));
-        let metadata: Value = self.metadata.iter().map(|(key, value)| (key.clone(), json!(value))).chain(ours).collect();
-        let size = size(&metadata.to_string());
-        if size > LIMIT {
-            let message = format!(
-                "The snapshot's metadata would be {size} bytes, {} more than the {LIMIT} that servers take.",
-                size - LIMIT
-            );
-            return Err(Failure::usage("metadata_too_large", message).hint("Shorten --taken-because or --metadata."));
-        }
-        Ok(Mark { run_id, metadata })
+        let metadata = json!({
+            "taken_by": self.taken_by.clone().unwrap_or_else(caller),
+            "taken_because": self.taken_because.as_ref().unwrap_or(&kind),
+            "svc_tools": {"run_id": run_id, "kind": kind},
+        });
+        Mark { run_id, metadata }
     }
 }
 
@@ -89,20 +67,6 @@ impl Mark {
     pub(crate) fn is_on(&self, snapshot: &Snapshot) -> bool {
         snapshot.run_id.as_ref() == Some(&self.run_id)
     }
-}
-
-fn entry(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some(("taken_by" | "taken_because" | "svc_tools", _)) => Err("svc-snap sets this key itself".to_owned()),
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write KEY=VALUE".to_owned()),
-    }
-}
-
-/// How many bytes the servers count: those of the JSON, in which all but OpenSearch 3 write a character beyond the Basic
-/// Multilingual Plane as two escapes of six bytes each.
-fn size(json: &str) -> usize {
-    json.chars().map(|one| if one.len_utf8() == 4 { 12 } else { one.len_utf8() }).sum()
 }
 
 /// Who called: behind sudo, the person and not root.
@@ -118,7 +82,7 @@ pub(crate) fn default_name(service: &str, now: Timestamp) -> String {
 
 /// Checks a snapshot's name; date mathematics (`<snap-{now/d}>`) is not taken, since its name is not known before.
 pub(crate) fn name(text: &str) -> Result<String, String> {
-    checked("snapshot", text, true)
+    checked_name("snapshot", text, true)
 }
 
 #[cfg(test)]
@@ -126,17 +90,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_counted_as_the_servers_count_them() {
-        assert_eq!(size("{\"a\":\"x\\n\u{fc}\u{20ac}\"}"), 16);
-        assert_eq!(size("\u{1f600}"), 12);
-    }
-
-    #[test]
     fn names_are_checked_by_the_servers_rules() {
         assert_eq!(name("snapshot_svc_20261120t0200z-2.0.1").as_deref(), Ok("snapshot_svc_20261120t0200z-2.0.1"));
         for bad in ["", "_a", "-a", "A", "a b", "a/b", "a\\b", "a*", "a?", "a\"", "<a>", "a|", "a,b", "a#", ".", "..", "a\n"] {
             assert!(name(bad).is_err(), "{bad:?}");
-            assert_eq!(crate::repository::name::repository(bad).is_ok(), bad == "A", "{bad:?}");
+            assert_eq!(crate::repository::repository_name(bad).is_ok(), bad == "A", "{bad:?}");
         }
     }
 

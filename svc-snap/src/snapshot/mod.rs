@@ -1,32 +1,33 @@
 //! A snapshot as `GET /_snapshot/<repository>/<snapshot>` shows it, and the requests that get and delete it.
 
 pub(crate) mod captured;
+pub(crate) mod compatibility;
 pub(crate) mod follow;
 pub(crate) mod mark;
 pub(crate) mod verdict;
+
+pub(crate) use self::captured::{Backup, Source, SourceArgs};
+pub(crate) use self::compatibility::Compatibility;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use svc_step::Failure;
 use svc_step::document::Time;
-use svc_step::{Call, Failure};
 
-use self::verdict::Compatibility;
+use self::compatibility::compatibility;
 use crate::client::json::{self, list, members, texts};
 use crate::client::path::path;
 use crate::client::{Server, errors};
 use crate::repository;
 
-/// The state of a snapshot that is being taken.
 const IN_PROGRESS: &str = "IN_PROGRESS";
 
 /// A snapshot, as its server shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
-    /// Its name.
     pub name: String,
-    /// Its `uuid`.
     pub uuid: String,
     /// Its state in the server's own words: `IN_PROGRESS`, `SUCCESS`, `PARTIAL`, `FAILED`, `INCOMPATIBLE`.
     pub state: String,
@@ -35,11 +36,9 @@ pub struct Snapshot {
     pub version: Option<String>,
     /// The indices that it holds, with those behind its data streams and those of feature states, in the order of their names.
     pub indices: Vec<String>,
-    /// The data streams that it holds.
     pub data_streams: Vec<String>,
     /// Those of its indices that belong to feature states of the server (Elasticsearch).
     pub feature_indices: Vec<String>,
-    /// When it was begun.
     pub started_at: Option<Time>,
     /// When it was finished; `null` while it is being taken.
     pub finished_at: Option<Time>,
@@ -59,7 +58,6 @@ pub struct Snapshot {
     pub kind: Option<String>,
     /// The run that took it; `null` where it is not one of ours.
     pub run_id: Option<String>,
-    /// All of its metadata.
     pub metadata: Map<String, Value>,
     /// When it was begun, to the millisecond; only of one that the server showed.
     #[serde(skip)]
@@ -72,20 +70,15 @@ pub struct Snapshot {
 /// Shards of a snapshot by what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Shards {
-    /// All of them.
     pub total_count: u64,
-    /// Those that it holds.
     pub successful_count: u64,
-    /// Those that it does not hold.
     pub failed_count: u64,
 }
 
 /// A shard that a snapshot does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShardFailure {
-    /// Its index.
     pub index: String,
-    /// Its number.
     pub shard: u64,
     /// Why, in the server's words.
     pub reason: String,
@@ -131,7 +124,10 @@ impl Snapshot {
         })
     }
 
-    /// Whether it is still being taken.
+    fn settle(&mut self, server: &Server) {
+        (self.compatibility, self.version) = compatibility(server.product, &server.version, self.version.take());
+    }
+
     pub(crate) fn is_under_way(&self) -> bool {
         self.state == IN_PROGRESS
     }
@@ -147,15 +143,12 @@ fn failure(value: &Value) -> ShardFailure {
     ShardFailure { index: text("/index"), shard: json::number(value, "/shard_id").unwrap_or(0), reason: text("/reason") }
 }
 
-/// Gets one snapshot; `None` if the repository has none of that name.
-///
-/// # Errors
-/// The repository is not registered (4), or the server does not answer or refuses.
+/// Gets one snapshot; `None` if the repository has none of that name. A repository that is not registered is 4.
 pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Option<Snapshot>, Failure> {
     match answer(server, repository, &path(&["_snapshot", repository, name])) {
         Ok(answer) => {
             let mut snapshot = answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| odd(&answer))?;
-            verdict::settle(server, &mut snapshot);
+            snapshot.settle(server);
             Ok(Some(snapshot))
         }
         Err(failure) if failure.code == "snapshot_not_found" => Ok(None),
@@ -163,15 +156,11 @@ pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Opti
     }
 }
 
-/// The same where it must be there.
-///
-/// # Errors
-/// The repository has none of that name (4), and as [`find`].
+/// The same where it must be there (4).
 pub(crate) fn get(server: &Server, repository: &str, name: &str) -> Result<Snapshot, Failure> {
     find(server, repository, name)?.ok_or_else(|| not_found(repository, name))
 }
 
-/// The repository has no snapshot of that name.
 pub(crate) fn not_found(repository: &str, name: &str) -> Failure {
     Failure::not_found("snapshot_not_found", format!("The repository {repository} has no snapshot {name}."))
         .hint(format!("svc-snap list --repository {repository} shows which there are."))
@@ -188,46 +177,20 @@ fn refused(answer: &Value) -> Option<Failure> {
     Some(errors::refusal(200, &json!({ "error": error })).failure)
 }
 
-/// The answer that names all snapshots; each is read as it comes, since all as trees would take many times the memory.
-#[derive(Deserialize)]
-struct Listed {
-    snapshots: Option<Vec<Each>>,
-    #[serde(flatten)]
-    rest: Value,
-}
-
-/// A snapshot, or what is not understood as one.
-#[derive(Deserialize)]
-#[serde(from = "Value")]
-struct Each(Result<Snapshot, Value>);
-
-impl From<Value> for Each {
-    fn from(value: Value) -> Self {
-        Self(Snapshot::read(&value).ok_or(value))
-    }
-}
-
 /// All snapshots of a repository, oldest first; two of the same moment by their names.
-///
-/// # Errors
-/// The repository is not registered (4), or the list is not readable whole.
+/// Errors: The repository is not registered (4), or the list is incomplete.
 pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
-    let listed = server.get_as::<Listed>(&path(&["_snapshot", repository, "_all"]));
-    let listed = listed.and_then(|listed| refused(&listed.rest).map_or(Ok(listed), Err));
-    let Listed { snapshots, rest } = listed.map_err(|failure| repository::named(failure, repository))?;
-    // A part of the list is no list: nobody may count by it.
-    let is_part = json::number(&rest, "/remaining").unwrap_or(0) > 0;
-    let list = snapshots.filter(|_| !is_part).ok_or_else(|| odd(&rest))?;
-    let mut all = list.into_iter().map(|Each(one)| one.map_err(|one| odd(&one))).collect::<Result<Vec<_>, _>>()?;
-    all.iter_mut().for_each(|snapshot| verdict::settle(server, snapshot));
+    let answer = answer(server, repository, &path(&["_snapshot", repository, "_all"]))?;
+    // A part of the list is no list: what is missing in it would be taken for gone.
+    let is_part = json::number(&answer, "/remaining").unwrap_or(0) > 0;
+    let listed = answer.get("snapshots").and_then(Value::as_array).filter(|_| !is_part).ok_or_else(|| odd(&answer))?;
+    let mut all = listed.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
+    all.iter_mut().for_each(|snapshot| snapshot.settle(server));
     all.sort_by(|one, other| (one.started, &one.name).cmp(&(other.started, &other.name)));
     Ok(all)
 }
 
 /// How many snapshots the repository holds. Reads one of its files too: a server verifies a repository in an emptied folder as well.
-///
-/// # Errors
-/// The repository is damaged (7), and as [`all`].
 pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
     let answer = answer(server, repository, &format!("{}?verbose=false", path(&["_snapshot", repository, "_all"])))?;
     let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
@@ -237,33 +200,8 @@ pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
     Ok(list.len() as u64)
 }
 
-/// Deletes a snapshot, and the state file that this host has of it. An answer that is lost is no failure if the snapshot is gone.
-///
-/// # Errors
-/// It is gone already (4); the server refuses; a signal or the time limit, on which the server continues; the outcome is unknown (6).
-pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<(), Failure> {
-    let mut sent = server.change_slowly(call, "DELETE", &path(&["_snapshot", repository, name]), |_| true).map(drop);
-    let is_lost = sent.as_ref().is_err_and(|failure| failure.code == "answer_lost");
-    // The server may not answer any more, and nothing is left to be finished: a signal ends this request.
-    if is_lost && matches!(find(&server.for_looks(), repository, name), Ok(None)) {
-        call.effects().happened();
-        sent = Ok(());
-    }
-    if sent.as_ref().map_or_else(|failure| failure.code == "snapshot_not_found", |()| true) {
-        captured::forget(call, server, repository, name);
-    }
-    sent
-}
-
-/// Snapshots are in the list after their removal.
-pub(crate) fn still_there(names: &[&str]) -> Failure {
-    let message =
-        format!("The server has acknowledged the removal of these snapshots, and they are still there: {}.", names.join(", "));
-    Failure::failed("snapshot_still_there", message).hint("Run the same command again.")
-}
-
 fn odd(answer: &Value) -> Failure {
-    Failure::failed("answer_not_understood", "The server's answer about its snapshots is not understood.")
+    Failure::failed("search_refused", "The server's answer about its snapshots is not understood.")
         .hint("Check that its version is one that svc-snap knows: svc-snap health shows it.")
         .cause(answer.to_string().chars().take(500).collect::<String>())
 }

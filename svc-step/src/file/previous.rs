@@ -27,12 +27,12 @@ impl Previous {
             let kept = beside(path, &suffix(number));
             match fs::symlink_metadata(&kept) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self { path: kept, done: false }),
-                Err(error) => return Err(Failure::io("look at a kept file", &kept, &error)),
+                Err(error) => return Err(Failure::io("inspect a previous file", &kept, &error)),
                 Ok(_) if holds(&kept, bytes) => return Ok(Self { path: kept, done: true }),
                 Ok(_) => {}
             }
         }
-        Err(Failure::refused("too_many_kept", format!("Too many former files are kept beside {}.", path.display()))
+        Err(Failure::refused("too_many_previous", format!("Too many former files are kept beside {}.", path.display()))
             .hint("Remove those that nobody needs."))
     }
 
@@ -68,7 +68,7 @@ impl Previous {
 }
 
 fn holds(path: &Path, bytes: &[u8]) -> bool {
-    let Ok(file) = open_no_link("look at a kept file", path) else { return false };
+    let Ok(file) = open_no_link("inspect a previous file", path) else { return false };
     let mut found = Vec::new();
     file.take(bytes.len() as u64 + 1).read_to_end(&mut found).is_ok() && found == bytes
 }

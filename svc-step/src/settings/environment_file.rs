@@ -58,7 +58,7 @@ fn read(path: &Path) -> Result<Vec<(String, String)>, Failure> {
 }
 
 fn unreadable(path: &Path) -> Failure {
-    Failure::refused("settings_unreadable", format!("The settings in {} cannot be read.", path.display()))
+    Failure::refused("settings_invalid", format!("The settings in {} cannot be read.", path.display()))
         .hint(format!("Run the command as root (sudo), or name a file that you can read in {NAMED_BY}."))
 }
 

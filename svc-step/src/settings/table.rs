@@ -46,7 +46,7 @@ const GROUPS: &[Group] = &[
             of("SVC_INSTALLER_DIR", Nothing, "The folder of installers"),
             of("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a folder of installers"),
             of("SVC_UNINSTALL", Nothing, "The command that uninstalls the product"),
-            of("SVC_HOOKS_DIR", Is("/etc/svc-tools/hooks.d"), "The folder of the hooks that run after an installation"),
+            of("SVC_HOOKS_DIR", Is("/etc/svc-tools/hooks.d"), "The folder of the hooks: post-install and on-failure"),
         ],
     ),
     (
@@ -73,6 +73,28 @@ const GROUPS: &[Group] = &[
                 "SVC_STATE_DIR",
                 Is("/var/lib/svc-tools"),
                 "The folder of the run directories, of the locks and of the records of swaps",
+            ),
+            of(
+                "SVC_METRICS_FILE",
+                Nothing,
+                "A file NAME.prom in the folder of node_exporter's textfile collector, which each night and each rehearsal writes",
+            ),
+            of(
+                "SVC_NIGHTLY_QUIESCE",
+                Is("no"),
+                "Whether svc-nightly stops the service while both databases are backed up: yes or no",
+            ),
+            of("SVC_DUMP_COMPRESS", Nothing, "How the scripts compress the dump: zstd or gzip; its file keeps its name"),
+            of(
+                "SVC_OFFSITE",
+                Nothing,
+                "The restic repository that svc-offsite copies restore points to (sftp:backup@host:/srv/svc, s3:…, rest:…)",
+            ),
+            of("SVC_OFFSITE_PASSWORD_FILE", Nothing, "A file (mode 600) that holds the password of the restic repository"),
+            of(
+                "SVC_OFFSITE_KEEP",
+                Nothing,
+                "Which copies stay in the restic repository: options of restic forget (--keep-daily 14 --keep-weekly 8); else all",
             ),
             of("SVC_TIMEOUT", Nothing, "Give up after this long (90s, 5m, 1h30m)"),
         ],

@@ -5,10 +5,38 @@ use anyhow::Result;
 use super::server::{DATABASE, Server};
 use crate::rows;
 
-/// The database of a service, of about that size.
+/// The database of a service in forty tables, of about that size.
 pub fn service(server: &Server, megabytes: usize) -> Result<()> {
     server.fresh(DATABASE)?;
-    rows::fill(&server.postgres, DATABASE, megabytes)?;
+    let schemas: Vec<String> = (0..10).map(|n| format!("part{n}")).collect();
+    rows::fill(&server.postgres, DATABASE, &schemas, megabytes)?;
+    server.settle()
+}
+
+/// A database of about that size, of which one table is two thirds, with a GIN index.
+pub fn dominated(server: &Server, megabytes: usize) -> Result<()> {
+    server.fresh(DATABASE)?;
+    // Some 1.1 kB a row.
+    let rows = megabytes * 900;
+    let of_rows = |rows: usize| {
+        format!(
+            "SELECT n, 'item ' || n % 5000, (SELECT string_agg(md5((n + k)::text), ' ') FROM generate_series(1, 30) k), \
+             ARRAY[n % 1000, n % 777] FROM generate_series(1, {rows}) n"
+        )
+    };
+    let columns = "(id bigint, name text, content text, tags int[])";
+    server.sql(&format!(
+        "SET ROLE svc; CREATE TABLE large {columns}; INSERT INTO large {}; ALTER TABLE large ADD PRIMARY KEY (id); \
+         CREATE INDEX ON large (name); CREATE INDEX ON large USING gin (tags)",
+        of_rows(rows * 2 / 3)
+    ))?;
+    for table in 0..10 {
+        server.sql(&format!(
+            "SET ROLE svc; CREATE TABLE small{table} {columns}; INSERT INTO small{table} {}; \
+             ALTER TABLE small{table} ADD PRIMARY KEY (id); CREATE INDEX ON small{table} (name)",
+            of_rows(rows / 30)
+        ))?;
+    }
     server.settle()
 }
 

@@ -38,8 +38,8 @@ fn series(
         let run = format!("20260101t000000z-{key}-{size}");
         let from = document.display().to_string();
         // What is replaced is dropped at once: the disk has no room for three of the largest.
-        let line =
-            server.tool("svc-pgrestore", &["--from", &from, "--owner", OWNER, "--run-id", &run, "--drop-old", "--ignore-room"]);
+        let line = server
+            .tool("svc-pgrestore", &["--from", &from, "--owner", OWNER, "--run-id", &run, "--drop-old", "--ignore-disk-space"]);
         restored.push(point(server, size, &line)?);
         ensure!(server.printed()?["ok"] == true, "the restore is not ok");
         std::fs::remove_file(&plain)?;

@@ -38,15 +38,16 @@ pub fn dump(server: &Server, report: &mut Report, pairs: usize) -> Result<()> {
     ours(&[])?;
     theirs()?;
     let sample = Sample::take(pairs, || ours(&[]), theirs)?;
-    report.ratio("`svc-pgdump`", "`pg_dump > file` and `sync`", Some(1.10), &sample);
+    report.ratio("`svc-pgdump`", "`pg_dump > file` and `sync`", Some(1.05), &sample);
     let sample = Sample::take(pairs.div_ceil(3), || ours(&["--compress", "zstd"]), theirs)?;
     report.ratio("`svc-pgdump --compress zstd`", "`pg_dump > file` and `sync`", None, &sample);
     report.add(held("`svc-pgdump`, MB of memory", memory.get(), pairs));
     Ok(())
 }
 
-/// `svc-pgrestore` (verify, stage, prove, swap) beside `psql -f` and `pg_restore -Fd -j2`, each with the statistics at the end.
-pub fn restore(server: &Server, report: &mut Report, rounds: usize) -> Result<()> {
+/// `svc-pgrestore` (verify, stage, prove, swap) beside `psql -f` and `pg_restore -Fd -j2`, each with the statistics at the end. `of`: what the
+/// database is like; `limit`: the ratio to `pg_restore`.
+pub fn restore(server: &Server, report: &mut Report, rounds: usize, of: &str, limit: f64) -> Result<()> {
     let (plain, folder) = (server.file("svc_db.backup.sql"), server.file("folder"));
     let output = server.output();
     server
@@ -66,13 +67,13 @@ pub fn restore(server: &Server, report: &mut Report, rounds: usize) -> Result<()
     let mut ours = || {
         server.settle()?;
         number += 1;
-        let run = format!("20260101t000000z-bench-{number}");
+        let run = format!("20260101t000000z-bench{}-{number}", of.len());
         let from = document.display().to_string();
         let (seconds, peak) =
             server.tool("svc-pgrestore", &["--from", &from, "--owner", OWNER, "--run-id", &run]).watch(&output)?;
         memory.set(memory.get().max(peak));
         let printed = server.printed()?;
-        ensure!(printed["ok"] == true && printed["result"]["stage"]["loader"] == "fast", "ours is not as meant: {printed}");
+        ensure!(printed["ok"] == true, "ours is not as meant: {printed}");
         server.tool("svc-pgrestore", &["discard", "--run", &run]).time(&output)?;
         Ok::<f64, anyhow::Error>(seconds)
     };
@@ -108,10 +109,10 @@ pub fn restore(server: &Server, report: &mut Report, rounds: usize) -> Result<()
             pg_restore.theirs.last()
         );
     }
-    let what = "`svc-pgrestore`: verify, stage, prove, swap";
-    report.ratio(what, "`createdb`, `psql -f`, `ANALYZE`", Some(0.65), &psql);
-    report.ratio(what, "`createdb`, `pg_restore -Fd -j2`, `ANALYZE`", Some(0.95), &pg_restore);
-    report.add(held("`svc-pgrestore`, MB of memory", memory.get(), rounds));
+    let what = format!("`svc-pgrestore`: check, stage, verify, swap{of}");
+    report.ratio(&what, "`createdb`, `psql -f`, `ANALYZE`", Some(0.60), &psql);
+    report.ratio(&what, "`createdb`, `pg_restore -Fd -j2`, `ANALYZE`", Some(limit), &pg_restore);
+    report.add(held(&format!("`svc-pgrestore`{of}, MB of memory"), memory.get(), rounds));
     std::fs::remove_file(&plain)?;
     std::fs::remove_dir_all(&folder)?;
     Ok(())

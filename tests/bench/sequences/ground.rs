@@ -110,7 +110,7 @@ impl Ground {
     /// Makes the databases hold about so many MB, beside the items of the service, which its installers rewrite.
     pub fn fill(&self, documents: usize, rows: usize) -> Result<()> {
         (0..INDICES).try_for_each(|number| self.fill_index(number, documents))?;
-        rows::fill(&self.product.host.postgres, &self.product.database(), rows)?;
+        rows::fill(&self.product.host.postgres, &self.product.database(), &["public".to_owned()], rows)?;
         eprintln!("{documents} MB of documents, {rows} MB of rows");
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A run of `svc-upgrade` or `svc-rollback`, and where its time went.
+//! A run of `svc-upgrade`, `svc-rollback` or `svc-backup --quiesce`, and where its time went.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,6 +39,11 @@ pub fn rollback(ground: &Ground) -> Result<Took> {
         ground.tool(program).args(words).run().ok();
     }
     Ok(took)
+}
+
+/// `svc-backup --quiesce`, of a service that runs.
+pub fn quiesced(ground: &Ground) -> Result<Took> {
+    took(ground, "svc-backup", &["--quiesce"])
 }
 
 /// Measured as the procedure's commands are: to the moment of its end, and not of some look at it.

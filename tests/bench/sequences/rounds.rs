@@ -31,8 +31,9 @@ struct Pair {
     rollback: Took,
 }
 
-/// An upgrade where last night's snapshot is there.
+/// A quiesced backup, and an upgrade, where last night's snapshot is there.
 struct Changed {
+    quiesced: Took,
     upgrade: Took,
     dump_alone: f64,
     snapshot_alone: f64,
@@ -90,11 +91,14 @@ impl<'g> Rounds<'g> {
             for file in [dump.clone(), format!("{dump}.properties.json")] {
                 std::fs::remove_file(file)?;
             }
+            let quiesced = ours::quiesced(self.ground)?;
+            self.ground.forget_runs(Some(NIGHTLY))?;
             let upgrade = ours::upgrade(self.ground, false)?;
+            eprintln!("a quiesced backup down for {:.2} s", quiesced.downtime);
             eprintln!("down for {:.2} s; alone the dump {dump_alone:.2} s, the snapshot {snapshot_alone:.2} s", upgrade.downtime);
             ours::rollback(self.ground)?;
             self.ground.forget_runs(None)?;
-            self.changed.push(Changed { upgrade, dump_alone, snapshot_alone });
+            self.changed.push(Changed { quiesced, upgrade, dump_alone, snapshot_alone });
         }
         Ok(())
     }
@@ -152,9 +156,12 @@ impl<'g> Rounds<'g> {
         let down = "`svc-upgrade` into an empty repository, downtime";
         ratio(down, their_upgrade, Some(0.15), of(&self.empty, |pair| pair.upgrade.downtime), theirs(0));
         let down = "`svc-upgrade`, a fifth of the documents changed since last night's snapshot, downtime";
-        let alone = self.changed.iter().map(|one| one.dump_alone.max(one.snapshot_alone)).collect();
-        let changed = self.changed.iter().map(|one| one.upgrade.downtime).collect();
-        ratio(down, "the longer of `svc-pgdump` and `svc-snap create --rate-limit none` alone", Some(1.15), changed, alone);
+        let alone: Vec<f64> = self.changed.iter().map(|one| one.dump_alone.max(one.snapshot_alone)).collect();
+        let longer = "the longer of `svc-pgdump` and `svc-snap create --rate-limit none` alone";
+        let changed = |of: fn(&Changed) -> &Took| self.changed.iter().map(|one| of(one).downtime).collect::<Vec<f64>>();
+        ratio(down, longer, Some(1.15), changed(|one| &one.upgrade), alone.clone());
+        let down = "`svc-backup --quiesce`, a fifth of the documents changed since last night's snapshot, downtime";
+        ratio(down, longer, Some(1.15), changed(|one| &one.quiesced), alone);
         ratio("`svc-rollback`, downtime", their_rollback, Some(0.10), of(&self.empty, |pair| pair.rollback.downtime), theirs(1));
         ratio("`svc-rollback`, whole time", their_rollback, Some(0.35), of(&self.empty, |pair| pair.rollback.whole), theirs(1));
         ratio("`svc-upgrade --clone`, downtime", their_upgrade, None, of(&self.clone, |pair| pair.upgrade.downtime), theirs(0));
@@ -179,6 +186,8 @@ impl<'g> Rounds<'g> {
         account("`svc-upgrade` into an empty repository", entries(&self.empty, |pair| &pair.upgrade));
         let changed = self.changed.iter().map(|one| one.upgrade.entries.clone()).collect();
         account("`svc-upgrade`, a fifth of the documents changed since last night's snapshot", changed);
+        let quiesced = self.changed.iter().map(|one| one.quiesced.entries.clone()).collect();
+        account("`svc-backup --quiesce`, a fifth of the documents changed since last night's snapshot", quiesced);
         account("The upgrade by the procedure's commands", self.theirs.iter().map(|both| both[0].entries.clone()).collect());
         account("`svc-rollback`", entries(&self.empty, |pair| &pair.rollback));
         account("The rollback by the procedure's commands", self.theirs.iter().map(|both| both[1].entries.clone()).collect());

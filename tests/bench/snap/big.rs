@@ -29,7 +29,7 @@ impl Rate {
 
     /// What was measured is what was asked for: where a throttle must be left as it is, the tool goes on with a warning.
     fn ensure_used(self, printed: &Value) -> Result<()> {
-        let used = printed.pointer("/result/rate/set").is_some_and(|set| !set.is_null());
+        let used = printed.pointer("/result/throttle/set").is_some_and(|set| !set.is_null());
         ensure!(used == (self == Self::Unlimited), "the rate is not as it was asked for: {}", printed["warnings"]);
         Ok(())
     }

@@ -20,7 +20,7 @@ pub fn list(ground: &Ground, report: &mut Report, pairs: usize) -> Result<()> {
     Sample::take(pairs * 10, || ours.time(&output), || theirs.time(&output))?;
     // So short a call is measured more often.
     let sample = Sample::take(pairs * 10, || ours.time(&output), || theirs.time(&output))?;
-    report.ratio("`list`", "`curl …/_snapshot/<repository>/_all`", Some(1.2), &sample);
+    report.ratio("`list`", "`curl …/_snapshot/<repository>/_all`", Some(1.05), &sample);
     let memory = ours.weigh(&output)?.memory_bytes as f64 / 1e6;
     report.add(Ratio {
         what: "`list`, MB of memory".to_owned(),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::{fmt, fs};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::root;
 
@@ -54,22 +54,16 @@ impl Ran {
 
     fn check_document(&self) {
         let document = self.doc();
-        let schema_file = schema_file(&self.schema());
-        let text = fs::read_to_string(&schema_file)
-            .unwrap_or_else(|error| panic!("no schema {}: {error}\n{self}", schema_file.display()));
-        let schema: Value =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{} is not JSON: {error}", schema_file.display()));
-        let validator = jsonschema::validator_for(&schema)
-            .unwrap_or_else(|error| panic!("{} is no JSON Schema: {error}", schema_file.display()));
+        let validator = jsonschema::validator_for(&schema(&self.schema())).expect("the schema file is a JSON Schema");
         let errors: Vec<String> =
             validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert!(errors.is_empty(), "{} does not allow the document:\n{}\n{self}", schema_file.display(), errors.join("\n"));
+        assert!(errors.is_empty(), "its schema does not allow the document:\n{}\n{self}", errors.join("\n"));
 
         let good = matches!(self.status, 0 | 9);
         assert!(document["ok"] == good, "the exit status and `ok` disagree\n{self}");
         assert!(document["error"].is_null() == good, "the exit status and `error` disagree\n{self}");
         // A script ends with the status of the step that stopped it, whatever the steps before that have done.
-        if self.status == 3 && !schema_file.ends_with("svc-run.run.json") {
+        if self.status == 3 && !self.schema().ends_with(".run/1") {
             assert!(document["changed"] == false, "status 3 says that nothing was changed\n{self}");
         }
         if self.status == 9 {
@@ -161,15 +155,17 @@ impl Ran {
     }
 }
 
-/// Where the schema of a document lies: `svc-snap.create/1` beside the tool; those of svc-run and svc-point, and that of every script's
-/// last document, in `svc-step/schema`.
-fn schema_file(name: &str) -> PathBuf {
-    let (tool_and_step, _major) = name.split_once('/').unwrap_or((name, ""));
-    let (tool, step) = tool_and_step.split_once('.').unwrap_or((tool_and_step, ""));
-    let of_tool = root().join(tool);
-    if of_tool.join("Cargo.toml").exists() {
-        return of_tool.join("schema").join(format!("{step}.json"));
-    }
-    let name = if step == "run" { "svc-run.run" } else { tool_and_step };
-    root().join("svc-step/schema").join(format!("{name}.json"))
+/// The file with the schemas of all documents.
+pub fn schema_file() -> PathBuf {
+    root().join("schema/svc-tools.json")
+}
+
+/// The schema of the documents of that schema name; that of every script's last document is `svc-run.run`.
+fn schema(name: &str) -> Value {
+    let step = name.split_once('/').map_or(name, |(step, _major)| step);
+    let step = if step.ends_with(".run") { "svc-run.run" } else { step };
+    let text = fs::read_to_string(schema_file()).expect("the schema file can be read");
+    let mut all: Value = serde_json::from_str(&text).expect("the schema file is JSON");
+    assert!(all["$defs"][step].is_object(), "{} has no {step}", schema_file().display());
+    json!({"$schema": all["$schema"].take(), "$ref": format!("#/$defs/{step}"), "$defs": all["$defs"].take()})
 }

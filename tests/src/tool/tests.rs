@@ -46,7 +46,7 @@ fn a_document_must_be_whole() {
 }
 
 #[test]
-#[should_panic(expected = "no schema")]
+#[should_panic(expected = "has no svc-snap.dance")]
 fn a_document_needs_a_schema() {
     shell("echo '{\"schema\":\"svc-snap.dance/1\"}'").run();
 }

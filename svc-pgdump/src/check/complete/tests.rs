@@ -50,8 +50,11 @@ fn a_whole_dump_says_what_it_holds_and_needs() {
     assert_eq!(dump.sha256, file::hex(&Sha256::digest(RESTRICTED)));
     assert_eq!(dump.server_version.as_deref(), Some("15.18 (Debian 15.18-0+deb12u1)"));
     assert_eq!(dump.server_major(), Some(15));
-    assert_eq!((dump.roles, dump.extensions), (vec!["reader".to_owned(), "svc".to_owned()], vec!["pg_trgm".to_owned()]));
-    let tables: Vec<_> = dump.tables.iter().map(|table| (table.quoted(), table.row_count)).collect();
+    assert_eq!(
+        (dump.contents.roles, dump.contents.extensions),
+        (vec!["reader".to_owned(), "svc".to_owned()], vec!["pg_trgm".to_owned()])
+    );
+    let tables: Vec<_> = dump.contents.tables.iter().map(|table| (table.quoted(), table.row_count)).collect();
     assert_eq!(tables, [(r#""public"."order""#.to_owned(), 2), (r#""public"."empty""#.to_owned(), 0)]);
     assert!(dump.commands.is_empty());
 }
@@ -123,7 +126,7 @@ fn other_kinds_of_files_are_named() {
     assert!(dump("").reason.unwrap().contains("empty"));
     assert!(dump("PGDMP\u{1}").reason.unwrap().contains("custom format"));
     assert!(dump("hello\n").reason.unwrap().contains("does not start"));
-    assert!(dump("-- PostgreSQL database cluster dump\n").reason.unwrap().contains("cluster"));
+    assert!(dump("-- PostgreSQL database cluster dump\n").reason.unwrap().contains("of one database"));
 }
 
 proptest::proptest! {

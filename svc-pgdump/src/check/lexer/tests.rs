@@ -3,7 +3,7 @@ use super::*;
 use proptest::prelude::*;
 
 /// The units of a dump, each with its bytes, however the input was cut.
-fn units(input: &[u8], chunk: usize) -> (Vec<(Kind, String)>, End) {
+fn units(input: &[u8], chunk: usize) -> (Vec<(Kind, String)>, Option<&'static str>) {
     let mut units: Vec<(Kind, Vec<u8>)> = Vec::new();
     let mut open = false;
     let mut take = |piece: Piece<'_>| {
@@ -18,13 +18,13 @@ fn units(input: &[u8], chunk: usize) -> (Vec<(Kind, String)>, End) {
     for piece in input.chunks(chunk) {
         lexer.feed(piece, &mut take).unwrap();
     }
-    let Ended { end, .. } = lexer.finish(&mut take).unwrap();
-    (units.into_iter().map(|(kind, bytes)| (kind, String::from_utf8_lossy(&bytes).into_owned())).collect(), end)
+    let Ended { reason, .. } = lexer.finish(&mut take).unwrap();
+    (units.into_iter().map(|(kind, bytes)| (kind, String::from_utf8_lossy(&bytes).into_owned())).collect(), reason)
 }
 
 fn only(input: &str, wanted: Kind) -> Vec<String> {
     let (all, end) = units(input.as_bytes(), 7);
-    assert_eq!(end, End::Between, "{all:?}");
+    assert_eq!(end, None, "{all:?}");
     all.into_iter().filter(|(kind, _)| *kind == wanted).map(|(_, text)| text).collect()
 }
 
@@ -114,16 +114,16 @@ fn copy_counts_only_at_the_start_of_a_statement_and_only_from_stdin() {
 #[test]
 fn what_cannot_be_read_is_not_guessed() {
     let end = |text: &str| units(text.as_bytes(), 3).1;
-    assert_eq!(end("COPY t FROM stdin WITH (FORMAT csv);\n1\n\\.\n"), End::After(Trouble::CopyOptions));
-    assert_eq!(end("COPY t FROM stdin; SELECT 1;\n1\n\\.\n"), End::After(Trouble::CopyLine));
-    assert_eq!(end("SELECT 1 \\gset\n"), End::After(Trouble::BackslashInStatement));
-    assert_eq!(end("SELECT 1;\0"), End::After(Trouble::Zero));
-    assert_eq!(end("COPY t FROM stdin;\na\0\n\\.\n"), End::After(Trouble::Zero));
+    assert_eq!(end("COPY t FROM stdin WITH (FORMAT csv);\n1\n\\.\n"), Some(COPY_OPTIONS));
+    assert_eq!(end("COPY t FROM stdin; SELECT 1;\n1\n\\.\n"), Some(COPY_LINE));
+    assert_eq!(end("SELECT 1 \\gset\n"), Some(BACKSLASH));
+    assert_eq!(end("SELECT 1;\0"), Some(ZERO));
+    assert_eq!(end("COPY t FROM stdin;\na\0\n\\.\n"), Some(ZERO));
     for text in ["\x0bCOPY t FROM PROGRAM 'id';", "SELECT 1;\n\x0b", "COPY\x0bt FROM stdin;", "SELECT 1 /\x0b 2;"] {
-        assert_eq!(end(text), End::After(Trouble::VerticalTab), "{text:?}");
+        assert_eq!(end(text), Some(VERTICAL_TAB), "{text:?}");
     }
-    assert_eq!(end("SELECT '\x0b', \"\x0b\" -- \x0b\n, $$\x0b$$ /* \x0b */;\n/* \x0b */ -- \x0b\n"), End::Between);
-    assert_eq!(end("COPY t FROM stdin;\n\x0b\n\\.\n"), End::Between);
+    assert_eq!(end("SELECT '\x0b', \"\x0b\" -- \x0b\n, $$\x0b$$ /* \x0b */;\n/* \x0b */ -- \x0b\n"), None);
+    assert_eq!(end("COPY t FROM stdin;\n\x0b\n\\.\n"), None);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_quote_that_psql_and_the_server_may_read_differently_is_not_read() {
         &format!("SELECT ${tag}$ ${tag}$;"),
         "SET standard_conforming_strings = off; SELECT U&'a\\';",
     ] {
-        assert_eq!(units(text.as_bytes(), 3).1, End::After(Trouble::Quote), "{text}");
+        assert_eq!(units(text.as_bytes(), 3).1, Some(QUOTE), "{text}");
     }
     let told = [
         "SELECT 1e-5, 1.5E+3--c\n, a.e-1;",
@@ -158,25 +158,25 @@ fn a_quote_that_psql_and_the_server_may_read_differently_is_not_read() {
 #[test]
 fn a_carriage_return_ends_a_comment() {
     assert_eq!(only("-- a\r\\! id\nSELECT 1;", Kind::Command), ["\\! id\n"]);
-    assert_eq!(units(b"SELECT 1 -- a\r\\! id\n;", 3).1, End::After(Trouble::BackslashInStatement));
+    assert_eq!(units(b"SELECT 1 -- a\r\\! id\n;", 3).1, Some(BACKSLASH));
 }
 
 #[test]
 fn where_the_input_ends_is_known() {
     let end = |text: &str| units(text.as_bytes(), 2).1;
     for (text, wanted) in [
-        ("", End::Between),
-        ("SELECT 1; \n", End::Between),
-        ("SELECT 1", End::InStatement),
-        ("-", End::InStatement),
-        ("SELECT 'x;", End::InStatement),
-        ("-- half", End::InComment),
-        ("/* ;", End::InComment),
-        ("\\restrict ab", End::InCommand),
-        ("COPY t FROM stdin;", End::InRows),
-        ("COPY t FROM stdin;\n", End::InRows),
-        ("COPY t FROM stdin;\n1\n\\.", End::InRows),
-        ("COPY t FROM stdin;\n1\n\\.\n", End::Between),
+        ("", None),
+        ("SELECT 1; \n", None),
+        ("SELECT 1", Some(IN_STATEMENT)),
+        ("-", Some(IN_STATEMENT)),
+        ("SELECT 'x;", Some(IN_STATEMENT)),
+        ("-- half", Some(IN_COMMENT)),
+        ("/* ;", Some(IN_COMMENT)),
+        ("\\restrict ab", Some(IN_COMMAND)),
+        ("COPY t FROM stdin;", Some(IN_ROWS)),
+        ("COPY t FROM stdin;\n", Some(IN_ROWS)),
+        ("COPY t FROM stdin;\n1\n\\.", Some(IN_ROWS)),
+        ("COPY t FROM stdin;\n1\n\\.\n", None),
     ] {
         assert_eq!(end(text), wanted, "{text:?}");
     }
@@ -210,88 +210,49 @@ fn every_piece_says_where_it_stands_and_the_end_where_it_began() {
         let ended = lexer.finish(&mut take).unwrap();
         let wanted = [(Kind::Comment, 1), (Kind::Statement, 2), (Kind::Statement, 4), (Kind::Rows, 5), (Kind::Statement, 9)];
         assert_eq!(starts, wanted);
-        assert_eq!((ended.end, ended.at.line, ended.at.byte), (End::InStatement, 9, 46));
+        assert_eq!((ended.reason, ended.at.line, ended.at.byte), (Some(IN_STATEMENT), 9, 46));
     }
     let begun = |text: &str| {
         let mut lexer = Lexer::default();
         lexer.feed(text.as_bytes(), &mut |_| Ok::<(), ()>(())).unwrap();
         let ended = lexer.finish(&mut |_| Ok::<(), ()>(())).unwrap();
-        (ended.end, ended.at.line)
+        (ended.reason, ended.at.line)
     };
     // Of a COPY block, the statement is what began.
-    assert_eq!(begun("\nCOPY t FROM stdin;\n1\n2\n"), (End::InRows, 2));
-    assert_eq!(begun("\n\nSELECT 1;\n\n/* a\nb"), (End::InComment, 5));
-    assert_eq!(begun("SELECT 1;\n\n"), (End::Between, 3));
-    assert_eq!(begun("SELECT 1;\nSELECT 2 \\gx\nSELECT 3;\n"), (End::After(Trouble::BackslashInStatement), 2));
-}
-
-#[test]
-fn reading_goes_on_elsewhere_with_what_the_dump_has_set() {
-    let mut lexer = Lexer::default();
-    let mut seen = Vec::new();
-    let mut take = |piece: Piece<'_>| {
-        seen.push((piece.last, piece.at));
-        Ok::<(), ()>(())
-    };
-    lexer.feed(b"SET standard_conforming_strings = off;", &mut take).unwrap();
-    let elsewhere = Position { byte: 900, line: 30 };
-    lexer.go_on_at(elsewhere);
-    lexer.feed(b"SELECT 'a\\';';", &mut take).unwrap();
-    assert_eq!(seen, [(true, Position::START), (true, elsewhere)]);
+    assert_eq!(begun("\nCOPY t FROM stdin;\n1\n2\n"), (Some(IN_ROWS), 2));
+    assert_eq!(begun("\n\nSELECT 1;\n\n/* a\nb"), (Some(IN_COMMENT), 5));
+    assert_eq!(begun("SELECT 1;\n\n"), (None, 3));
+    assert_eq!(begun("SELECT 1;\nSELECT 2 \\gx\nSELECT 3;\n"), (Some(BACKSLASH), 2));
 }
 
 #[test]
 fn a_byte_order_mark_is_space_before_the_first_unit_and_nowhere_else() {
     let (found, end) = units(b"\xEF\xBB\xBF-- c\nSELECT 1;", 2);
-    assert_eq!((found[1].0, found[2].1.as_str(), end), (Kind::Comment, "SELECT 1;", End::Between));
+    assert_eq!((found[1].0, found[2].1.as_str(), end), (Kind::Comment, "SELECT 1;", None));
     assert_eq!(found[0].0, Kind::Space);
     let statement = "\u{feff}SELECT 1;";
     assert_eq!(statements(&format!(";{statement}")), [";", statement]);
     for half in [&b"\xEF"[..], b"\xEF\xBB"] {
-        assert_eq!(units(half, 1).1, End::InStatement);
+        assert_eq!(units(half, 1).1, Some(IN_STATEMENT));
     }
 }
 
 /// Input of the parts that dumps and traps are made of.
 fn nasty() -> impl Strategy<Value = Vec<u8>> {
+    let marks = [
+        "'", "''", "\"", "$", "$$", "$t$", "E'", "\\", "\\.", "\\.\n", "\n\\.\n", "\r\n", "\n", ";", "--", "-", "/*", "*/", "/",
+        "(", ")", " ", "CASE ", "END", "é", "1", "e", "\0", "\u{feff}",
+    ];
+    let statements = [
+        "COPY t FROM stdin;\n",
+        "COPY t FROM stdin",
+        "CREATE FUNCTION f() ",
+        "BEGIN ATOMIC ",
+        "SET standard_conforming_strings = off;",
+    ];
     let part = prop_oneof![
-        proptest::sample::select(vec![
-            "'",
-            "''",
-            "\"",
-            "$",
-            "$$",
-            "$t$",
-            "E'",
-            "\\",
-            "\\.",
-            "\\.\n",
-            "\n\\.\n",
-            "\r\n",
-            "\n",
-            ";",
-            "--",
-            "-",
-            "/*",
-            "*/",
-            "/",
-            "(",
-            ")",
-            " ",
-            "COPY t FROM stdin;\n",
-            "COPY t FROM stdin",
-            "CREATE FUNCTION f() ",
-            "BEGIN ATOMIC ",
-            "CASE ",
-            "END",
-            "SET standard_conforming_strings = off;",
-            "é",
-            "1",
-            "e",
-            "\0",
-            "\u{feff}",
-        ])
-        .prop_map(|text| text.as_bytes().to_vec()),
+        proptest::sample::select(marks.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
+        proptest::sample::select(statements.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
         proptest::collection::vec(any::<u8>(), 0..4),
     ];
     proptest::collection::vec(part, 0..60).prop_map(|parts| parts.concat())

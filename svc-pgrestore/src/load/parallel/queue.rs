@@ -1,257 +1,167 @@
-//! Work in parallel: each connection takes the heaviest task that is ready and whose tables nobody else is at.
+//! Tasks in parallel: each connection takes the heaviest task that is ready and that no running task excludes.
 //!
 //! A task is ready when all tasks of earlier phases at its tables are done: the indexes of a table need its rows, a foreign key
 //! the keys of both its tables, and neither needs other tables. The server would let the second one at a table wait all the same,
 //! with its connection doing nothing.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{ptr, thread};
 
 use postgres::Client;
 use svc_step::Failure;
-
-use super::super::plan::Sharing;
-use super::sessions::Sessions;
-use super::work::Work;
 
 /// One task, the tables that it is at, and how much work it is.
 #[derive(Debug, Clone)]
 pub(super) struct Task<'a, T> {
     pub(super) item: T,
-    pub(super) tables: Vec<(&'a str, Sharing)>,
+    pub(super) tables: Vec<&'a str>,
+    /// Whether it is to be alone at its tables.
+    pub(super) is_exclusive: bool,
     pub(super) weight: u64,
     /// Tasks of earlier phases come first, at the same tables.
     pub(super) phase: usize,
+    /// Whether all tasks of earlier phases come first.
     pub(super) waits_for_all: bool,
 }
 
-impl<'a, T> Task<'a, T> {
-    pub(super) const fn at_once(item: T, tables: Vec<(&'a str, Sharing)>, weight: u64) -> Self {
-        Self { item, tables, weight, phase: 0, waits_for_all: false }
-    }
-}
-
-/// Does all tasks, on all connections. The first failure ends it.
-pub(super) fn run<T: Copy + Send>(
-    work: &Work<'_>,
-    sessions: &mut Sessions,
-    tasks: Vec<Task<'_, T>>,
-    act: impl Fn(&mut Client, T) -> Result<(), Failure> + Sync,
-) -> Result<(), Failure> {
-    let count = tasks.len();
+/// Does all tasks, on these connections. The first failure ends it.
+pub(super) fn run<'c, T: Sync>(
+    clients: impl Iterator<Item = &'c mut Client>,
+    tasks: &[Task<'_, T>],
+    act: impl Fn(&mut Client, &T) -> Result<(), Failure> + Sync,
+    fail: impl Fn(Failure) + Sync,
+) {
     let queue = Queue::new(tasks);
-    let first: Mutex<Option<Failure>> = Mutex::default();
     thread::scope(|scope| {
-        for client in sessions.all().take(count) {
+        for client in clients.take(tasks.len()) {
             scope.spawn(|| {
                 let _guard = StopsIfPanicking(&queue);
-                while let Some((number, item)) = queue.take() {
-                    if let Err(failure) = act(client, item) {
-                        if work.fail() {
-                            *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
-                        }
+                while let Some(task) = queue.take() {
+                    if let Err(failure) = act(client, &task.item) {
+                        fail(failure);
                         return queue.stop();
                     }
-                    queue.done(number);
+                    queue.done(task);
                 }
             });
         }
     });
-    first.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// What is left to do, and who is where.
-struct Queue<T> {
-    state: Mutex<State<T>>,
+struct Queue<'t, T> {
+    state: Mutex<State<'t, T>>,
     changed: Condvar,
 }
 
-struct State<T> {
-    tasks: Vec<Waiting<T>>,
-    /// What may begin as soon as its tables are free: the heaviest first, then in the order of the dump.
-    ready: BTreeSet<(Reverse<u64>, usize)>,
-    places: Vec<Place>,
-    /// All tasks that are not done, by phase; and those that wait until the earlier ones are.
-    phases: BTreeMap<usize, usize>,
-    waiting_for_all: BTreeMap<usize, Vec<usize>>,
-    left: usize,
+/// A task by its place in the queue: the heaviest first, then in the order of the dump.
+type Tasks<'t, T> = BTreeMap<(Reverse<u64>, usize), &'t Task<'t, T>>;
+/// A table, or (`None`) all of them.
+type Place<'t> = Option<&'t str>;
+
+struct State<'t, T> {
+    /// What may be ready.
+    candidates: Tasks<'t, T>,
+    /// What is not, by the place where it waits for others.
+    waiting: HashMap<Place<'t>, Tasks<'t, T>>,
+    running: Vec<&'t Task<'t, T>>,
+    /// How many tasks of each phase are not done, at each place.
+    left: HashMap<Place<'t>, BTreeMap<usize, usize>>,
 }
 
-struct Waiting<T> {
-    item: T,
-    tables: Vec<(usize, Sharing)>,
-    weight: u64,
-    phase: usize,
-    /// For how many things it waits: one for each table at which earlier phases are not done, and one for all tables.
-    waits: usize,
-}
-
-#[derive(Default)]
-struct Place {
-    /// Who is at it: with nobody else allowed, or others of the kind.
-    present: Option<(Sharing, usize)>,
-    /// The tasks at it that are not done, by phase.
-    phases: BTreeMap<usize, usize>,
-    /// Those of them that wait here for earlier phases.
-    waiting: BTreeMap<usize, Vec<usize>>,
-}
-
-impl<T: Copy> Queue<T> {
-    fn new(tasks: Vec<Task<'_, T>>) -> Self {
-        Self { state: Mutex::new(State::new(tasks)), changed: Condvar::new() }
+impl<'t, T> Queue<'t, T> {
+    fn new(tasks: &'t [Task<'t, T>]) -> Self {
+        let mut left: HashMap<_, BTreeMap<usize, usize>> = HashMap::new();
+        for task in tasks {
+            for place in places(task) {
+                *left.entry(place).or_default().entry(task.phase).or_default() += 1;
+            }
+        }
+        let candidates = tasks.iter().enumerate().map(|(number, task)| ((Reverse(task.weight), number), task)).collect();
+        let state = State { candidates, waiting: HashMap::new(), running: Vec::new(), left };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, State<'t, T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next task; waits while all that is left waits for others. `None` where nothing is left to be begun.
-    fn take(&self) -> Option<(usize, T)> {
+    /// The next task; waits while all that is left waits for others. `None` if nothing is left to begin.
+    fn take(&self) -> Option<&'t Task<'t, T>> {
         let mut state = self.state();
         loop {
-            if state.left == 0 {
-                return None;
-            }
-            if let Some(taken) = state.take() {
-                return Some(taken);
+            let next = state.next();
+            if next.is_some() || state.waiting.is_empty() {
+                return next;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn done(&self, number: usize) {
-        self.state().done(number);
+    fn done(&self, task: &'t Task<'t, T>) {
+        self.state().done(task);
         self.changed.notify_all();
     }
-}
 
-impl<T> Queue<T> {
     fn stop(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.left = 0;
-        state.ready.clear();
+        let mut state = self.state();
+        state.candidates.clear();
+        state.waiting.clear();
+        drop(state);
         self.changed.notify_all();
     }
 }
 
-impl<T: Copy> State<T> {
-    fn new(tasks: Vec<Task<'_, T>>) -> Self {
-        let mut state = Self {
-            tasks: Vec::with_capacity(tasks.len()),
-            ready: BTreeSet::new(),
-            places: Vec::new(),
-            phases: BTreeMap::new(),
-            waiting_for_all: BTreeMap::new(),
-            left: tasks.len(),
-        };
-        let mut numbers: HashMap<&str, usize> = HashMap::new();
-        let mut for_all = Vec::new();
-        for task in tasks {
-            let mut tables: Vec<(usize, Sharing)> = Vec::new();
-            for (table, sharing) in task.tables {
-                let next = numbers.len();
-                let place = *numbers.entry(table).or_insert(next);
-                // A table that refers to itself is one place.
-                if tables.iter().all(|(other, _)| *other != place) {
-                    tables.push((place, sharing));
-                }
-            }
-            state.places.resize_with(numbers.len(), Place::default);
-            *state.phases.entry(task.phase).or_default() += 1;
-            for (place, _) in &tables {
-                if let Some(place) = state.places.get_mut(*place) {
-                    *place.phases.entry(task.phase).or_default() += 1;
-                }
-            }
-            for_all.push(task.waits_for_all);
-            state.tasks.push(Waiting { item: task.item, tables, weight: task.weight, phase: task.phase, waits: 0 });
+impl<'t, T> State<'t, T> {
+    fn next(&mut self) -> Option<&'t Task<'t, T>> {
+        while let Some((key, task)) = self.candidates.pop_first() {
+            let Some(place) = self.waits_at(task) else {
+                self.running.push(task);
+                return Some(task);
+            };
+            self.waiting.entry(place).or_default().insert(key, task);
         }
-        let all = &mut state.waiting_for_all;
-        for (number, (task, for_all)) in state.tasks.iter_mut().zip(for_all).enumerate() {
-            for (place, _) in &task.tables {
-                let Some(place) = state.places.get_mut(*place) else { continue };
-                if is_earlier(&place.phases, task.phase) {
-                    task.waits += 1;
-                    place.waiting.entry(task.phase).or_default().push(number);
-                }
-            }
-            if for_all && is_earlier(&state.phases, task.phase) {
-                task.waits += 1;
-                all.entry(task.phase).or_default().push(number);
-            }
-            if task.waits == 0 {
-                state.ready.insert((Reverse(task.weight), number));
-            }
-        }
-        state
+        None
     }
 
-    fn take(&mut self) -> Option<(usize, T)> {
-        let is_free = |task: &Waiting<T>| {
-            task.tables.iter().all(|(place, sharing)| match self.places.get(*place).and_then(|place| place.present) {
-                None => true,
-                Some((present, _)) => present == Sharing::Shared && *sharing == Sharing::Shared,
-            })
+    fn waits_at(&self, task: &'t Task<'t, T>) -> Option<Place<'t>> {
+        let is_later = |place: &Place<'t>| {
+            self.left.get(place).and_then(BTreeMap::first_key_value).is_some_and(|(phase, _)| *phase < task.phase)
         };
-        let key = *self.ready.iter().find(|(_, number)| self.tasks.get(*number).is_some_and(is_free))?;
-        self.ready.remove(&key);
-        let task = self.tasks.get(key.1)?;
-        for (place, sharing) in &task.tables {
-            if let Some(place) = self.places.get_mut(*place) {
-                place.present.get_or_insert((*sharing, 0)).1 += 1;
-            }
-        }
-        Some((key.1, task.item))
+        let is_excluded =
+            |table: &&str| self.running.iter().any(|one| (one.is_exclusive || task.is_exclusive) && one.tables.contains(table));
+        let mut tables = task.tables.iter().copied();
+        let table = tables.find(|table| is_later(&Some(table)) || is_excluded(table));
+        table.map(Some).or_else(|| (task.waits_for_all && is_later(&None)).then_some(None))
     }
 
-    fn done(&mut self, number: usize) {
-        let Some(task) = self.tasks.get(number) else { return };
-        let mut freed = passed(&mut self.phases, &mut self.waiting_for_all, task.phase);
-        for (place, _) in &task.tables {
-            let Some(place) = self.places.get_mut(*place) else { continue };
-            place.present = place.present.and_then(|(sharing, count)| (count > 1).then(|| (sharing, count - 1)));
-            freed.extend(passed(&mut place.phases, &mut place.waiting, task.phase));
-        }
-        self.left = self.left.saturating_sub(1);
-        for number in freed {
-            let Some(task) = self.tasks.get_mut(number) else { continue };
-            task.waits = task.waits.saturating_sub(1);
-            if task.waits == 0 {
-                self.ready.insert((Reverse(task.weight), number));
+    /// What waited at its places may be ready now.
+    fn done(&mut self, task: &'t Task<'t, T>) {
+        self.running.retain(|running| !ptr::eq(*running, task));
+        for place in places(task) {
+            let phases = self.left.entry(place).or_default();
+            let is_phase_over = phases.get(&task.phase).is_none_or(|count| *count == 1);
+            if is_phase_over {
+                phases.remove(&task.phase);
+            } else if let Some(count) = phases.get_mut(&task.phase) {
+                *count -= 1;
+            }
+            if is_phase_over || place.is_some() {
+                self.candidates.extend(self.waiting.remove(&place).unwrap_or_default());
             }
         }
     }
 }
 
-/// Whether any task of an earlier phase is not done.
-fn is_earlier(phases: &BTreeMap<usize, usize>, phase: usize) -> bool {
-    phases.first_key_value().is_some_and(|(first, _)| *first < phase)
-}
-
-/// One of a phase is done; those that waited for the last one of it and of all before it.
-fn passed(phases: &mut BTreeMap<usize, usize>, waiting: &mut BTreeMap<usize, Vec<usize>>, phase: usize) -> Vec<usize> {
-    if let Some(count) = phases.get_mut(&phase) {
-        *count = count.saturating_sub(1);
-        if *count == 0 {
-            phases.remove(&phase);
-        }
-    }
-    let mut freed = Vec::new();
-    while let Some(first) = waiting.first_entry() {
-        if is_earlier(phases, *first.key()) {
-            break;
-        }
-        freed.extend(first.remove());
-    }
-    freed
+fn places<'t, T>(task: &'t Task<'t, T>) -> impl Iterator<Item = Place<'t>> {
+    task.tables.iter().copied().map(Some).chain([None])
 }
 
 /// A thread that ends by a fault of ours must not let the others wait for what it has taken.
-struct StopsIfPanicking<'q, T>(&'q Queue<T>);
+struct StopsIfPanicking<'q, 't, T>(&'q Queue<'t, T>);
 
-impl<T> Drop for StopsIfPanicking<'_, T> {
+impl<T> Drop for StopsIfPanicking<'_, '_, T> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.stop();
@@ -260,4 +170,145 @@ impl<T> Drop for StopsIfPanicking<'_, T> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shared<'a>(item: &'static str, tables: &[&'a str], weight: u64, phase: usize) -> Task<'a, &'static str> {
+        Task { item, tables: tables.to_vec(), is_exclusive: false, weight, phase, waits_for_all: false }
+    }
+
+    fn alone<'a>(item: &'static str, tables: &[&'a str], weight: u64, phase: usize) -> Task<'a, &'static str> {
+        Task { is_exclusive: true, ..shared(item, tables, weight, phase) }
+    }
+
+    /// What may begin now, without waiting for it.
+    fn next<'t, T: Copy>(queue: &Queue<'t, T>) -> Option<&'t Task<'t, T>> {
+        queue.state().next()
+    }
+
+    fn begin<'t>(queue: &Queue<'t, &'static str>, wanted: &str) -> &'t Task<'t, &'static str> {
+        let task = next(queue).unwrap();
+        assert_eq!(task.item, wanted);
+        task
+    }
+
+    #[test]
+    fn the_heaviest_comes_first_and_none_gets_in_anothers_way() {
+        let tasks = [
+            shared("small", &["a"], 1, 0),
+            alone("key", &["b"], 9, 0),
+            shared("index", &["b"], 9, 0),
+            shared("other index", &["b"], 8, 0),
+        ];
+        let queue = Queue::new(&tasks);
+        let (key, small) = (begin(&queue, "key"), begin(&queue, "small"));
+        assert!(next(&queue).is_none(), "an index was begun in parallel to the key of its table");
+        queue.done(key);
+        // Indexes of one table are built in parallel.
+        for built in [begin(&queue, "index"), begin(&queue, "other index"), small] {
+            queue.done(built);
+        }
+        assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn a_foreign_key_is_alone_at_both_its_tables_even_where_they_are_one() {
+        let tasks =
+            [alone("a to b", &["a", "b"], 0, 0), alone("b to c", &["b", "c"], 0, 0), alone("d to itself", &["d", "d"], 0, 0)];
+        let queue = Queue::new(&tasks);
+        let (first, itself) = (begin(&queue, "a to b"), begin(&queue, "d to itself"));
+        assert!(next(&queue).is_none());
+        queue.done(itself);
+        assert!(next(&queue).is_none());
+        queue.done(first);
+        begin(&queue, "b to c");
+        queue.stop();
+        assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn what_is_built_waits_for_the_rows_of_its_own_tables_and_for_no_others() {
+        let expression = Task { waits_for_all: true, ..shared("an expression's index", &["a"], 1, 1) };
+        let tasks = [
+            alone("rows of a", &["a"], 5, 0),
+            alone("rows of b", &["b"], 9, 0),
+            shared("index of a", &["a"], 1, 1),
+            expression,
+            alone("key of b", &["b"], 1, 1),
+            alone("a to b", &["a", "b"], 1, 2),
+        ];
+        let queue = Queue::new(&tasks);
+        let (b, a) = (begin(&queue, "rows of b"), begin(&queue, "rows of a"));
+        assert!(next(&queue).is_none());
+        queue.done(a);
+        queue.done(begin(&queue, "index of a"));
+        assert!(next(&queue).is_none(), "the foreign key was begun before the key that it needs");
+        queue.done(b);
+        let (expression, key) = (begin(&queue, "an expression's index"), begin(&queue, "key of b"));
+        queue.done(key);
+        assert!(next(&queue).is_none());
+        queue.done(expression);
+        begin(&queue, "a to b");
+    }
+
+    #[test]
+    fn a_hundred_thousand_indexes_are_no_burden() {
+        let names: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        let rows = names.iter().map(|name| alone("rows", &[name], 1, 0));
+        let late = |item, phase| Task { waits_for_all: true, ..shared(item, &["0"], 0, phase) };
+        let indexes = (0..100_000).map(|_| late("index", 1));
+        let tasks: Vec<_> = rows.chain(indexes).chain([late("last", 2)]).collect();
+        let queue = Queue::new(&tasks);
+        let mut last = "";
+        while let Some(task) = queue.take() {
+            last = task.item;
+            queue.done(task);
+        }
+        assert_eq!(last, "last");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever there is to do and in whatever order it ends: all of it is done, no task is at a table where another one is alone, and
+        /// nothing begins before what it waits for.
+        #[test]
+        fn everything_is_done_once_and_in_its_order(
+            specs in proptest::collection::vec((0_usize..5, 0_usize..5, any::<bool>(), 0_usize..4, any::<bool>(), 0_u64..3), 0..40),
+            choices in proptest::collection::vec(any::<usize>(), 200),
+        ) {
+            let names = ["a", "b", "c", "d", "e"];
+            let tables = |spec: &(usize, usize, bool, usize, bool, u64)| vec![names[spec.0], names[spec.1]];
+            let tasks: Vec<_> = specs.iter().enumerate().map(|(number, spec)| Task {
+                item: number, tables: tables(spec), is_exclusive: spec.2, weight: spec.5, phase: spec.3, waits_for_all: spec.4,
+            }).collect();
+            let queue = Queue::new(&tasks);
+            let (mut running, mut done): (Vec<&Task<'_, usize>>, Vec<usize>) = (Vec::new(), Vec::new());
+            let meet = |one: usize, other: usize| tables(&specs[one]).iter().any(|table| tables(&specs[other]).contains(table));
+            for choice in choices {
+                if choice % 3 > 0 && let Some(task) = next(&queue) {
+                    let number = task.item;
+                    for other in &running {
+                        prop_assert!(!meet(number, other.item) || !(specs[number].2 || specs[other.item].2));
+                    }
+                    for (other, spec) in specs.iter().enumerate().filter(|(other, _)| !done.contains(other)) {
+                        prop_assert!(spec.3 >= specs[number].3 || !(specs[number].4 || meet(number, other)), "{} before {}", number, other);
+                    }
+                    running.push(task);
+                } else if !running.is_empty() {
+                    let task = running.swap_remove(choice % running.len());
+                    queue.done(task);
+                    done.push(task.item);
+                }
+            }
+            while let Some(task) = running.pop().or_else(|| next(&queue)) {
+                queue.done(task);
+                done.push(task.item);
+            }
+            done.sort_unstable();
+            prop_assert_eq!(done, (0..specs.len()).collect::<Vec<_>>());
+        }
+    }
+}

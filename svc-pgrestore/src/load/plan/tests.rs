@@ -25,19 +25,26 @@ fn text(dump: &str, span: Span) -> &str {
 /// The plan, each item as a line of what is in it.
 fn shown(dump: &str) -> Vec<String> {
     let plan = plan(dump);
-    let items = plan.items.iter().map(|item| match item {
-        Item::Serial(span) => format!("one by one: {}", text(dump, *span)),
-        Item::Sequences(span) => format!("sequences: {}", text(dump, *span)),
-        Item::Copies(blocks) => {
-            let blocks = blocks.iter().map(|block| format!("{} {}", block.table.as_deref().unwrap_or("?"), block.row_count));
-            format!("copy: {}", blocks.collect::<Vec<_>>().join(", "))
+    let spans = |spans: &[Span]| spans.iter().map(|span| text(dump, *span)).collect::<Vec<_>>().join(" | ");
+    let builds = |builds: &[Build]| {
+        builds.iter().map(|build| format!("{}@{}", text(dump, build.statement), build.weight)).collect::<Vec<_>>().join(" | ")
+    };
+    let copy = |block: &CopyBlock| format!("{} {}", block.table.as_deref().unwrap_or("?"), block.row_count);
+    let mut lines = Vec::new();
+    for item in &plan.items {
+        match item {
+            Item::Serial(statements) => lines.push(format!("one by one: {}", spans(statements))),
+            Item::Copy(block) => lines.push(format!("copy: {}", copy(block))),
+            Item::Parallel(group) => {
+                lines.push(format!("copy: {}", group.copies.iter().map(copy).collect::<Vec<_>>().join(", ")));
+                lines.push(format!("build: {}", builds(&group.indexes)));
+                lines.push(format!("refer: {}", builds(&group.foreign_keys)));
+                lines.push(format!("later: {}", spans(&group.later)));
+            }
         }
-        Item::Builds(builds) => {
-            let builds = builds.iter().map(|build| format!("{}@{}", text(dump, build.statement), build.weight));
-            format!("build: {}", builds.collect::<Vec<_>>().join(" | "))
-        }
-    });
-    items.collect()
+    }
+    lines.retain(|line| !line.ends_with(": "));
+    lines
 }
 
 const DUMP: &str = "\
@@ -56,6 +63,7 @@ COPY public.t2 (a, b) FROM stdin;
 SELECT pg_catalog.setval('public.s', 2, true);
 SELECT pg_catalog.setval('public.t', 1, false);
 ALTER TABLE ONLY public.items ADD CONSTRAINT k PRIMARY KEY (a);
+COMMENT ON CONSTRAINT k ON public.items IS 'the key';
 CREATE INDEX i ON public.items USING btree (a);
 ALTER TABLE ONLY public.t2 ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.items(a);
 CREATE TRIGGER t BEFORE UPDATE ON public.items EXECUTE FUNCTION public.f();
@@ -67,23 +75,22 @@ fn rows_then_keys_then_foreign_keys_and_all_else_where_it_stands() {
     assert_eq!(
         shown(DUMP),
         [
-            "one by one: SET client_encoding = 'UTF8';\n-- Name: items; Type: TABLE\nCREATE TABLE public.items (a int);",
+            "one by one: SET client_encoding = 'UTF8'; | CREATE TABLE public.items (a int);",
             "copy: \"public\".\"items\" 2, \"public\".\"t2\" 0",
-            "sequences: SELECT pg_catalog.setval('public.s', 2, true);\nSELECT pg_catalog.setval('public.t', 1, false);",
             "build: ALTER TABLE ONLY public.items ADD CONSTRAINT k PRIMARY KEY (a);@4 | CREATE INDEX i ON public.items USING btree (a);@4",
-            "build: ALTER TABLE ONLY public.t2 ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.items(a);@4",
+            "refer: ALTER TABLE ONLY public.t2 ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES public.items(a);@4",
+            "later: SELECT pg_catalog.setval('public.s', 2, true); | SELECT pg_catalog.setval('public.t', 1, false); | COMMENT ON CONSTRAINT k ON public.items IS 'the key';",
             "one by one: CREATE TRIGGER t BEFORE UPDATE ON public.items EXECUTE FUNCTION public.f();",
-            "build: ALTER TABLE ONLY public.t2 ADD CONSTRAINT g FOREIGN KEY (b) REFERENCES public.items(a);@4",
+            "refer: ALTER TABLE ONLY public.t2 ADD CONSTRAINT g FOREIGN KEY (b) REFERENCES public.items(a);@4",
         ]
     );
-    assert_eq!(plan(DUMP).counts(), Counts { copies: 2, indexes: 2, foreign_keys: 2 });
-    assert_eq!((plan(DUMP).obstacle, plan(DUMP).widest(), plan("SELECT 1;").widest(), plan("").widest()), (None, 5, 1, 1));
+    assert_eq!((plan(DUMP).widest(), plan("SELECT 1;").widest(), plan("").widest()), (5, 1, 1));
 }
 
 #[test]
 fn the_rows_of_a_block_are_where_the_plan_says() {
     let plan = plan(DUMP);
-    let Some(Item::Copies(blocks)) = plan.items.get(1) else { panic!("{plan:?}") };
+    let blocks = &plan.groups().next().unwrap().copies;
     assert_eq!(text(DUMP, blocks[0].statement), "COPY public.items (a) FROM stdin;");
     assert_eq!(text(DUMP, blocks[0].rows), "1\n2\n");
     assert_eq!((blocks[0].statement.at.line, blocks[0].rows.at.line), (4, 5));
@@ -97,7 +104,7 @@ fn what_a_transaction_of_the_dump_holds_stays_in_it() {
     let wanted = [
         "one by one: BEGIN;",
         "copy: ? 1",
-        "one by one: CREATE INDEX i ON public.t USING btree (a);\nCOMMIT;",
+        "one by one: CREATE INDEX i ON public.t USING btree (a); | COMMIT;",
         "build: CREATE INDEX j ON public.t USING btree (a);@0",
     ];
     assert_eq!(shown(dump), wanted);
@@ -111,28 +118,38 @@ fn headings_comments_and_bodies_that_look_like_a_dump_are_not_taken_for_one() {
     let function = format!("CREATE FUNCTION public.f() RETURNS void LANGUAGE sql AS $_$\n{fake}$_$;");
     let atomic = "CREATE FUNCTION public.g() RETURNS void LANGUAGE sql BEGIN ATOMIC\n SELECT CASE WHEN true THEN 1 END;\n END;";
     let dump = format!("{comment}\n/* {fake} */\n{function}\n{atomic}\n");
-    assert_eq!(shown(&dump), [format!("one by one: {}", dump.trim_end())]);
+    assert_eq!(shown(&dump), [format!("one by one: {comment} | {function} | {atomic}")]);
 }
 
 #[test]
-fn what_psql_loads_better_is_named() {
-    for (dump, word) in [
-        ("INSERT INTO public.t VALUES (1);", "INSERT"),
-        ("DROP TABLE public.t;", "--clean"),
-        ("SET client_encoding = 'LATIN1';", "encoding"),
-    ] {
-        assert!(plan(dump).obstacle.unwrap().contains(word), "{dump}");
-    }
-    let mut planner = Planner::default();
-    let bytes = b"COMMENT ON TABLE t IS '\xff';";
-    planner.piece(Piece { kind: Kind::Statement, bytes, last: true, at: Position::START });
-    assert!(planner.finish().obstacle.unwrap().contains("UTF-8"));
+fn inserts_that_follow_each_other_are_one_statement() {
+    let dump = "SELECT 1;\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2);\n\nINSERT INTO t VALUES (3);\n-- c\nINSERT INTO t VALUES (4);\n";
+    let together = "INSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2); | INSERT INTO t VALUES (3); | INSERT INTO t VALUES (4);";
+    assert_eq!(shown(dump), [format!("one by one: SELECT 1; | {together}")]);
+}
+
+#[test]
+fn names_that_are_not_utf_8_are_not_read_and_a_dump_in_one_piece_is_loaded_in_its_order() {
+    let latin =
+        "SET client_encoding = 'LATIN1';\nCOPY s.\u{e4} (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON s.\u{e4} USING btree (a);\n";
+    let wanted =
+        ["one by one: SET client_encoding = 'LATIN1';", "copy: ? 1", "one by one: CREATE INDEX i ON s.\u{e4} USING btree (a);"];
+    assert_eq!(shown(latin), wanted);
+    let places = |plan: Plan| {
+        plan.items.into_iter().flat_map(|item| match item {
+            Item::Serial(statements) => statements,
+            Item::Copy(block) => vec![block.statement],
+            Item::Parallel(group) => group.later,
+        })
+    };
+    let places: Vec<u64> = places(plan(DUMP).in_order()).map(|span| span.at.byte).collect();
+    assert!(places.len() == 12 && places.is_sorted(), "{places:?}");
 }
 
 #[test]
 fn a_copy_that_is_not_from_stdin_is_a_statement_like_others() {
-    let dump = "COPY public.t FROM '/a/file';\nSELECT 1;\nCOPY public.t TO '/a/file';";
-    assert_eq!(shown(dump), [format!("one by one: {dump}")]);
+    let dump = "COPY public.t FROM '/a/file'; | SELECT 1; | COPY public.t TO '/a/file';";
+    assert_eq!(shown(&dump.replace(" | ", "\n")), [format!("one by one: {dump}")]);
 }
 
 /// The parts of a dump in any order, whole and broken.
@@ -150,7 +167,9 @@ fn parts() -> impl Strategy<Value = String> {
         "BEGIN;",
         "COMMIT;",
         "SELECT 1;",
+        "INSERT INTO t VALUES (1);\n",
         "SELECT pg_catalog.setval('public.s', 2, true);",
+        "COMMENT ON INDEX public.i IS 'x';",
         "SET client_encoding = 'UTF8';",
         "-- c\n",
         "'",
@@ -172,9 +191,15 @@ proptest! {
         let mut spans = Vec::new();
         for item in plan(&dump).items {
             match item {
-                Item::Serial(span) | Item::Sequences(span) => spans.push(span),
-                Item::Copies(blocks) => spans.extend(blocks.iter().map(|block| block.statement)),
-                Item::Builds(builds) => spans.extend(builds.iter().map(|build| build.statement)),
+                Item::Serial(statements) => spans.extend(statements),
+                Item::Copy(block) => spans.push(block.statement),
+                Item::Parallel(group) => {
+                    let mut of_group = group.later;
+                    of_group.extend(group.copies.iter().map(|block| block.statement));
+                    of_group.extend(group.indexes.iter().chain(&group.foreign_keys).map(|build| build.statement));
+                    of_group.sort_by_key(|span| span.at.byte);
+                    spans.extend(of_group);
+                }
             }
         }
         let mut end = 0;
@@ -193,7 +218,7 @@ proptest! {
             Ok::<(), ()>(())
         };
         lexer.feed(dump.as_bytes(), &mut take).unwrap();
-        let whole = lexer.finish(&mut take).unwrap().end == svc_pgdump::check::lexer::End::Between;
+        let whole = lexer.finish(&mut take).unwrap().reason.is_none();
         let inside = |end: &&u64| spans.iter().any(|span| span.at.byte < **end && **end <= span.at.byte + span.size);
         if whole {
             prop_assert_eq!(wanted.iter().filter(inside).count(), wanted.len());

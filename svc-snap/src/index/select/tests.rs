@@ -8,8 +8,8 @@ fn strings(names: &[&str]) -> Vec<String> {
 
 fn restored(patterns: &str, indices: &[&str], streams: &[&str], scope: &str) -> Result<Selected, Failure> {
     let (indices, streams, features) = (strings(indices), strings(streams), strings(&[".feature"]));
-    let of = Held { indices: &indices, streams: &streams, hidden: &[], features: &features, backing: &[] };
-    held(&Patterns::parse(patterns), of, &scope.parse().unwrap())
+    let of = Contents { indices: &indices, streams: &streams, hidden: &[], features: &features, backing: &[] };
+    of_snapshot(&Patterns::parse(patterns), of, &scope.parse().unwrap())
 }
 
 fn names(patterns: &str, indices: &[&str]) -> Vec<String> {
@@ -65,10 +65,10 @@ fn exclusions_apply_wherever_they_stand_and_however_many_they_are() {
 #[test]
 fn a_plain_name_that_is_not_there_is_missing_and_a_wildcard_that_finds_nothing_is_not() {
     let failure = restored("a,x,y", &["a"], &[], "*").unwrap_err();
-    assert_eq!((failure.status.code(), failure.code.as_str()), (4, "index_not_in_snapshot"));
+    assert_eq!((failure.status.code(), failure.code.as_str()), (4, "index_not_found"));
     assert!(failure.message.contains("x, y"));
     assert_eq!(names("a,x*", &["a"]), ["a"]);
-    assert_eq!(restored("x*", &["a"], &[], "*").unwrap_err().code, "nothing_to_restore");
+    assert_eq!(restored("x*", &["a"], &[], "*").unwrap_err().code, "index_not_found");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_is_passed_over_has_its_reason() {
 fn a_name_that_must_not_be_restored_is_refused_when_it_is_asked_for_by_name() {
     for (name, scope) in [(".security-7", "*"), ("other", "a"), (".feature", "*"), (".ds-logs-000001", "*")] {
         let failure = restored(name, &[name, "a"], &["logs"], scope).unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "index_not_restorable"), "{name}");
+        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "index_not_in_scope"), "{name}");
     }
 }
 
@@ -102,8 +102,8 @@ fn a_backing_index_is_of_the_stream_with_the_longest_name_that_matches() {
     assert!(is_of("logs-app", ".ds-logs-app-2026.11.20-000001") && is_of("logs", ".fs-logs-2026.11.20-000001"));
     assert_eq!(stream_of(".ds-other-000001", &streams), None);
     let (indices, captured) = (strings(&["a", "odd"]), strings(&["odd"]));
-    let of = Held { indices: &indices, streams: &streams, hidden: &[], features: &[], backing: &captured };
-    let selected = held(&Patterns::parse("*"), of, &"*".parse().unwrap()).unwrap();
+    let of = Contents { indices: &indices, streams: &streams, hidden: &[], features: &[], backing: &captured };
+    let selected = of_snapshot(&Patterns::parse("*"), of, &"*".parse().unwrap()).unwrap();
     assert_eq!(selected.indices, ["a"], "what was captured as a backing index is none of its own, whatever its name");
 }
 
@@ -117,7 +117,9 @@ fn the_scope_takes_indices_and_streams_and_says_why_it_leaves_others() {
         "aliases": [{"name": "x", "indices": ["a"]}],
         "data_streams": [{"name": "logs", "backing_indices": [".ds-logs-2026.11.20-000001"]}, {"name": "other"}, {"name": "history"}]});
     let scope = "*,-other".parse().unwrap();
-    let within = |patterns: &str| live_of(Names::read(&answer), &["history".to_owned()], &scope, &Patterns::parse(patterns));
+    let within = |patterns: &str| {
+        live_of(Names { hidden: vec!["history".to_owned()], ..Names::read(&answer) }, &scope, &Patterns::parse(patterns))
+    };
     let live = within("*").unwrap();
     assert_eq!(live.names(), ["a", "b", "logs"]);
     let reasons: Vec<_> = live.skipped.iter().map(|one| (one.name.as_str(), one.reason)).collect();
@@ -138,7 +140,7 @@ fn the_scope_takes_indices_and_streams_and_says_why_it_leaves_others() {
     );
     assert!(live.holds(".ds-logs-2026.11.20-000001") && live.holds("a") && !live.holds(".own"));
     for (patterns, code) in
-        [("a,x", "index_not_found"), ("other", "index_not_in_scope"), (".tasks", "index_not_in_scope"), ("x*", "nothing_to_take")]
+        [("a,x", "index_not_found"), ("other", "index_not_in_scope"), (".tasks", "index_not_in_scope"), ("x*", "index_not_found")]
     {
         assert_eq!(within(patterns).unwrap_err().code, code, "{patterns}");
     }

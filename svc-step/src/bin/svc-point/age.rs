@@ -1,63 +1,88 @@
-//! `age`: how old the newest valid restore point is, for monitoring.
+//! `age`: how old the newest valid restore point is, or the last copy off the host, for monitoring.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use svc_step::call::{Call, Finished};
 use svc_step::retention::duration;
-use svc_step::{Failure, Stopped};
+use svc_step::{Call, Failure, StepResult, Stopped};
 
 use crate::choose::older;
+use crate::last::{self, OffsiteCopy};
 use crate::point::{self, BackupDir, Point, State};
 
 /// Arguments of `svc-point age`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: an alarm where no restore point was made last night
+#[command(after_help = "Examples: an alarm where no restore point was made last night, or none was copied off the host
   svc-point age --max-age 26h --table
+  svc-point age --offsite --max-age 26h --table
 
-Exit status 7: there is no valid restore point that is so young.")]
+Exit status 7: there is no valid restore point, or no copy, that is so young.")]
 pub struct AgeArgs {
     /// How old it may be (26h, 2d)
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_age: Duration,
-    /// Print one sentence in place of the document
+    /// The last copy off the host (svc-offsite push) in place of the newest restore point
     #[arg(long)]
-    table: bool,
+    offsite: bool,
     #[command(flatten)]
     dir: BackupDir,
 }
 
-/// The newest valid restore point.
-#[derive(Debug, Serialize, JsonSchema)]
+/// The newest valid restore point, or the last copy off the host.
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Age {
-    /// The restore point; `null` if there is none.
+    /// The restore point; `null` if there is none, and with --offsite.
     pub point: Option<Point>,
+    /// The last copy off the host; `null` if there is none, and without --offsite.
+    pub offsite: Option<OffsiteCopy>,
     /// How old it is.
     pub age_ms: Option<u64>,
+    /// The same as a sentence.
+    pub summary: String,
 }
 
-pub(crate) fn print(args: &AgeArgs, call: &Call) -> Finished {
-    let mut text = String::new();
-    let mut finished = call.step("age", false, |call| {
-        let points = point::survey(call, &args.dir.dir(), false)?;
-        let newest = points.into_iter().rfind(|point| point.state == State::Valid);
-        let age = newest.as_ref().map(|point| older(point.made));
-        let sentence = match newest.as_ref().zip(age) {
-            None => format!("There is no valid restore point in {}.", args.dir.dir().display()),
-            Some((point, age)) => {
-                let minutes = age.as_secs() / 60;
-                format!("The newest valid restore point, {}, is {} h {} min old.", point.id, minutes / 60, minutes % 60)
-            }
-        };
-        text = format!("{sentence}\n");
-        let result = Age { point: newest, age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)) };
-        if age.is_some_and(|age| age <= args.max_age) {
-            return Ok(result);
-        }
-        let hint = "To see how the last night went:\n  svc-nightly --status";
-        Err(Stopped::with(Failure::invalid("point_too_old", sentence).hint(hint), result))
-    });
-    finished.text = args.table.then_some(text);
-    finished
+pub(crate) fn run(args: &AgeArgs, call: &Call) -> StepResult<Age> {
+    if args.offsite { of_offsite_copy(args, call) } else { of_point(args, call) }
+}
+
+fn of_point(args: &AgeArgs, call: &Call) -> StepResult<Age> {
+    let points = point::survey(call, &args.dir.dir(), false)?;
+    let newest = points.into_iter().rfind(|point| point.state == State::Valid);
+    let age = newest.as_ref().map(|point| older(point.made));
+    let summary = match newest.as_ref().zip(age) {
+        None => format!("There is no valid restore point in {}.", args.dir.dir().display()),
+        Some((point, age)) => format!("The newest valid restore point, {}, is {} old.", point.id, hours(age)),
+    };
+    let hint = "To see how the last night went:\n  svc-nightly --status";
+    checked(args, age, "point_too_old", hint, Age { point: newest, summary, ..Age::default() })
+}
+
+fn of_offsite_copy(args: &AgeArgs, call: &Call) -> StepResult<Age> {
+    let copy = last::offsite_copy(call.state_dir())?;
+    let age = copy.as_ref().map(|copy| older(copy.time));
+    let summary = match copy.as_ref().zip(age) {
+        None => format!("No copy off the host is recorded in {}.", call.state_dir().display()),
+        Some((copy, age)) => format!("The last copy off the host, of {}, is {} old.", copy.point, hours(age)),
+    };
+    checked(
+        args,
+        age,
+        "offsite_copy_too_old",
+        "To make one:\n  svc-offsite push",
+        Age { offsite: copy, summary, ..Age::default() },
+    )
+}
+
+fn checked(args: &AgeArgs, age: Option<Duration>, code: &str, hint: &str, mut result: Age) -> StepResult<Age> {
+    result.age_ms = age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+    if age.is_some_and(|age| age <= args.max_age) {
+        return Ok(result);
+    }
+    Err(Stopped::with(Failure::invalid(code, result.summary.clone()).hint(hint), result))
+}
+
+fn hours(age: Duration) -> String {
+    let minutes = age.as_secs() / 60;
+    format!("{} h {} min", minutes / 60, minutes % 60)
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::journal::{self, Journal};
-use svc_step::people::shell_quoted;
+use svc_step::reporter::shell_quoted;
 use svc_step::retention::duration;
 use svc_step::{Call, Failure, StepResult};
 
@@ -86,7 +86,8 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         } else if !(args.accept_unquiesced && args.point.is_some()) {
             // As it was named: it may be in another folder.
             let point = args.point.as_ref().unwrap_or(&id);
-            let hint = format!("If that is good enough:\n  {}", shell_quoted(&["svc-rollback", "--accept-unquiesced", point]));
+            let again = shell_quoted(&["svc-rollback", "--accept-unquiesced", point]);
+            let hint = format!("If that is acceptable, with the other options of this call:\n  {again}");
             return Err(Failure::refused("point_unquiesced", message).hint(hint).into());
         }
     }
@@ -107,7 +108,7 @@ pub(crate) fn last_upgrade(state_dir: &Path) -> Option<Journal> {
     journal::runs_of(state_dir, "svc-upgrade").find(|run| run.has_begun("installer"))
 }
 
-/// Where the restore point of a run was to be made: in the folder of then.
+/// Where the restore point of a run was to be made: in the folder that was set at that time.
 pub(crate) fn folder_of(run: &Journal, now: &Path) -> PathBuf {
     run.plan().settings.get("SVC_BACKUP_DIR").map_or(now, Path::new).join(run.id())
 }

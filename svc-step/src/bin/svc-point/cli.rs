@@ -3,9 +3,10 @@
 use clap::{Parser, Subcommand};
 use svc_step::call::{Call, Finished};
 use svc_step::common::Common;
+use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
-use crate::{age, choose, create, delete, finalize, list, prune, rehearsal, remove, space};
+use crate::{age, choose, create, delete, finalize, list, metrics, prune, rehearsal, remove, space};
 
 /// Make, find and remove restore points
 ///
@@ -38,8 +39,10 @@ enum Step {
     Choose(choose::ChooseArgs),
     /// List the restore points, incomplete and damaged ones too
     List(list::ListArgs),
-    /// Say how old the newest valid restore point is, for monitoring
+    /// Say how old the newest valid restore point is, or its copy off the host, for monitoring
     Age(age::AgeArgs),
+    /// Write what a monitoring system watches, in Prometheus's text format
+    Metrics(metrics::MetricsArgs),
     /// Remove the restore points and run directories that are not needed any more
     Prune(prune::PruneArgs),
     /// Remove the named restore points, of whatever kind
@@ -58,14 +61,30 @@ impl Tool for Cli {
         &self.common
     }
 
+    fn schemas() -> Schemas {
+        Schemas::of(Self::NAME)
+            .step::<create::Created>("create")
+            .step::<finalize::Finalized>("finalize")
+            .step::<remove::Removed>("remove")
+            .step::<choose::Chosen>("choose")
+            .step::<list::Listed>("list")
+            .step::<age::Age>("age")
+            .step::<metrics::Metrics>("metrics")
+            .step::<prune::Pruned>("prune")
+            .step::<delete::Deleted>("delete")
+            .step::<space::Space>("space")
+            .step::<rehearsal::Rehearsal>("rehearsal")
+    }
+
     fn run(self, call: &Call) -> Finished {
         match self.step {
             Step::Create(args) => call.step("create", args.dry.dry_run, |call| create::run(&args, call)),
             Step::Finalize(args) => call.step("finalize", args.dry.dry_run, |call| finalize::run(&args, call)),
             Step::Remove(args) => call.step("remove", args.dry.dry_run, |call| remove::run(&args, call)),
             Step::Choose(args) => call.step("choose", false, |call| choose::run(&args, call)),
-            Step::List(args) => list::print(&args, call),
-            Step::Age(args) => age::print(&args, call),
+            Step::List(args) => call.step("list", false, |call| list::run(&args, call)),
+            Step::Age(args) => call.step("age", false, |call| age::run(&args, call)),
+            Step::Metrics(args) => metrics::print(&args, call),
             Step::Prune(args) => call.step("prune", args.dry.dry_run, |call| prune::run(&args, call)),
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
             Step::Space(args) => call.step("space", false, |call| space::run(&args, call)),
@@ -76,43 +95,7 @@ impl Tool for Cli {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use schemars::JsonSchema;
-
     use super::*;
-
-    fn of<T: JsonSchema>(step: &str) -> (String, schemars::Schema) {
-        svc_step::schema::of::<T>(Cli::NAME, step)
-    }
-
-    /// `SVC_UPDATE_SCHEMAS=1` writes them again.
-    #[test]
-    fn the_schema_files_are_those_of_the_result_types() {
-        let schemas = [
-            of::<create::Created>("create"),
-            of::<finalize::Finalized>("finalize"),
-            of::<remove::Removed>("remove"),
-            of::<choose::Chosen>("choose"),
-            of::<list::Listed>("list"),
-            of::<age::Age>("age"),
-            of::<prune::Pruned>("prune"),
-            of::<delete::Deleted>("delete"),
-            of::<space::Space>("space"),
-            of::<rehearsal::Rehearsal>("rehearsal"),
-        ];
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
-        for (step, schema) in schemas {
-            let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
-            let file = folder.join(format!("svc-point.{step}.json"));
-            if std::env::var_os("SVC_UPDATE_SCHEMAS").is_some() {
-                std::fs::create_dir_all(&folder).unwrap();
-                std::fs::write(&file, &text).unwrap();
-            }
-            let found = std::fs::read_to_string(&file).unwrap_or_default();
-            assert!(found == text, "{} is not the schema of the type; SVC_UPDATE_SCHEMAS=1 writes it", file.display());
-        }
-    }
 
     #[test]
     fn the_command_line_is_sound_and_every_step_has_help_with_an_example() {

@@ -167,7 +167,7 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
             let message = format!("The folder {} cannot be read.", dir.display());
-            return Err(Failure::refused("backup_dir_unreadable", message)
+            return Err(Failure::refused("backup_dir_unusable", message)
                 .hint("Run the command as root, or set SVC_BACKUP_DIR.")
                 .cause(error.to_string()));
         }
@@ -260,7 +260,7 @@ fn sum_and_name(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The time that a run ID begins with.
-fn stamp(id: &str) -> Option<Timestamp> {
+pub fn stamp(id: &str) -> Option<Timestamp> {
     let time = DateTime::strptime("%Y%m%dt%H%M%Sz", id.get(..16)?).ok()?;
     Offset::UTC.to_timestamp(time).ok()
 }

@@ -129,7 +129,7 @@ fn newest_verified(call: &Call, kind: &str, points: &[Point]) -> Result<Option<u
             Ok(_) => call.warn("point_damaged", format!("The restore point {} is damaged.", point.id)),
             // Whatever else fails says nothing of the snapshot.
             Err(failure) if !matches!(failure.status, Status::NotFound | Status::Invalid) => return Err(failure),
-            Err(failure) => call.people().detail(&format!("{}: {failure}", point.id)),
+            Err(failure) => call.reporter().detail(&format!("{}: {failure}", point.id)),
         }
     }
     Ok(None)
@@ -148,7 +148,7 @@ fn prune_runs(call: &Call, age: Duration, points: &Path, dry: DryRun, pruned: &m
     }
     for run in runs.iter().filter(|run| run.id() != call.run_id().as_str() && is_older(run, age)) {
         if let Some(reason) = needs.reason(run) {
-            call.people().detail(&format!("the run {} stays: {reason}", run.id()));
+            call.reporter().detail(&format!("the run {} stays: {reason}", run.id()));
             continue;
         }
         pruned.removal.plan.push(Action::file(run.dir(), "remove"));
@@ -189,13 +189,17 @@ struct Needs<'a> {
     ended_well: BTreeMap<String, String>,
     /// The newest upgrade whose installer was started.
     last_upgrade: Option<Journal>,
+    /// The newest rehearsal that has chosen its restore point: what it has found is shown until there is another one.
+    last_rehearsal: Option<Journal>,
 }
 
 impl<'a> Needs<'a> {
     fn of(state_dir: &'a Path, points: &'a Path, oldest_first: &[Journal]) -> Self {
         let ended_well = oldest_first.iter().filter(|run| run.is_ok());
         let ended_well = ended_well.map(|run| (run.script(), run.id().to_owned())).collect();
-        Self { state_dir, points, ended_well, last_upgrade: last_upgrade(state_dir) }
+        let is_rehearsal = |run: &&Journal| run.script() == "svc-rehearse" && run.has_begun("point");
+        let last_rehearsal = oldest_first.iter().rfind(is_rehearsal).cloned();
+        Self { state_dir, points, ended_well, last_upgrade: last_upgrade(state_dir), last_rehearsal }
     }
 
     /// Why a run stays; none where nothing needs it.
@@ -219,6 +223,9 @@ impl<'a> Needs<'a> {
             && (run.id() >= last.id() || last.plan().parent.as_deref() == Some(run.id()))
         {
             return Some("it is the last upgrade, or later");
+        }
+        if self.last_rehearsal.as_ref() == Some(run) {
+            return Some("it is the last rehearsal");
         }
         let is_superseded = self.ended_well.get(&script).is_some_and(|id| run.id() <= id.as_str());
         (!is_superseded).then_some("it has not ended well, and no later run of its script has")

@@ -75,7 +75,7 @@ pub struct Index {
     pub index: String,
     /// How many documents were counted in it when it was staged.
     pub docs_count: Option<u64>,
-    /// How many the snapshot holds; `null` if the index was written to meanwhile, so that nobody knows.
+    /// How many the snapshot holds; `null` if the index was written to meanwhile, so that it is unknown.
     pub docs_expected: Option<u64>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         downtime_parts: parts,
         whole_known_ms: times.before_stop_ms.saturating_add(downtime_known_ms),
     };
-    call.people().detail(&rehearsal.sentence());
+    call.reporter().detail(&rehearsal.sentence());
     Ok(rehearsal)
 }
 

@@ -31,7 +31,7 @@ pub fn run(call: &Call, command: &[String]) -> Result<Option<bool>, Failure> {
     let (program, args) = command.split_first().ok_or_else(|| Failure::failed("svc_snap_failed", "No command is given."))?;
     let mut process = Command::new(program);
     process.args(args).env("SVC_RUN_ID", call.run_id().as_str()).env("SVC_STATE_DIR", call.state_dir());
-    call.people().detail(&command.join(" "));
+    call.reporter().detail(&command.join(" "));
     let ended = child::capture(call, &mut process)?;
     let Ok(document) = serde_json::from_slice::<Document<Value>>(&ended.stdout) else {
         let message = format!("`{}` ended with {} and left no document.", command.join(" "), ended.status);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use svc_step::people::bytes;
+use svc_step::reporter::bytes;
 use svc_step::{Call, Failure, StepResult, file, journal};
 
 use crate::point::BackupDir;
@@ -104,10 +104,10 @@ pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
     if space.is_too_little() {
         let message = format!("There is too little disk space: {}.", space.summary);
         let hint = "Free disk space there, or set SVC_BACKUP_DIR to a folder on another disk.";
-        return Err(Failure::refused("no_room", message).hint(hint).into());
+        return Err(Failure::refused("out_of_space", message).hint(hint).into());
     }
     if space.may_be_too_little() {
-        call.warn("little_room", format!("There may be too little disk space: {}.", space.summary));
+        call.warn("little_space", format!("There may be too little disk space: {}.", space.summary));
     }
     Ok(space)
 }

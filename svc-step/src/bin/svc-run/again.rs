@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use svc_step::journal::Plan;
-use svc_step::people::shell_quoted;
+use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
 /// Options whose value is no file.

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Plan, numbered};
-use svc_step::people::shell_quoted;
+use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 use svc_step::{Failure, settings};
 
@@ -52,7 +52,7 @@ pub fn begin(
     let environment = |extra: Vec<(String, String)>| {
         settings.iter().cloned().chain(extra).map(|(name, value)| (name.into(), value.into())).collect()
     };
-    let verbose = args.verbose || std::env::var_os("SVC_VERBOSE").is_some() || svc_step::people::is_watched();
+    let verbose = args.verbose || std::env::var_os("SVC_VERBOSE").is_some() || svc_step::reporter::is_watched();
     // It was copied from a journal; the installer would get it as it stands.
     if private_values(&external::words(&args.script), &args.private).iter().any(|value| value == REDACTED) {
         let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
@@ -61,7 +61,7 @@ pub fn begin(
     }
     if args.dry_run {
         if args.resume.is_some() {
-            return Err(Failure::usage("resume_dry_run", "--resume has no dry run.").hint("svc-run status"));
+            return Err(Failure::usage("not_resumable", "--resume has no dry run.").hint("svc-run status"));
         }
         let dir = tempfile::Builder::new()
             .prefix("svc-dry-run.")

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart};
+use svc_step::table::duration;
 
 use crate::report::{Check, RunResult, Total};
 
@@ -16,9 +17,9 @@ pub fn line(script: &str, text: &str) {
     plain(&format!("{script}: {text}"));
 }
 
-/// A line as it is.
+/// A line without the script's name.
 pub fn plain(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    svc_step::reporter::write_line(text);
 }
 
 /// Lines on stdout. A reader that has gone is no failure.
@@ -40,17 +41,6 @@ pub fn failed(program: &str, failed: &Failure) -> ExitCode {
 /// Commands, each on a line of its own.
 pub fn lines_of(commands: &[impl AsRef<str>]) -> String {
     commands.iter().map(|command| format!("\n  {}", command.as_ref())).collect()
-}
-
-/// A number of milliseconds.
-pub fn duration(ms: u64) -> String {
-    match ms {
-        0..1000 => format!("{ms} ms"),
-        1000..60_000 if ms % 1000 < 100 => format!("{} s", ms / 1000),
-        1000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
-        60_000..3_600_000 => format!("{} m {} s", ms / 60_000, ms % 60_000 / 1000),
-        _ => format!("{} h {} m", ms / 3_600_000, ms % 3_600_000 / 60_000),
-    }
 }
 
 /// `12/27 dump …`, when a step begins; without the total where that is not known. `files` is the path of the step's files without
@@ -120,7 +110,7 @@ fn says(schema: &str, result: &Value) -> String {
         Some(value) => value.to_string(),
     };
     let count = |path: &str| result.pointer(path).and_then(Value::as_array).map_or(0, Vec::len);
-    let size = |path: &str| result.pointer(path).and_then(Value::as_u64).map(svc_step::people::bytes);
+    let size = |path: &str| result.pointer(path).and_then(Value::as_u64).map(svc_step::reporter::bytes);
     match schema.split('/').next().unwrap_or_default() {
         "svc-version.current" => format!("{} is installed", text("/version")),
         "svc-version.installer" | "svc-version.find" => {
@@ -155,8 +145,8 @@ fn says(schema: &str, result: &Value) -> String {
             format!("{} indices can be swapped", count(indices))
         }
         "svc-pgrestore.stage" => {
-            let needed = size("/room/needed_bytes").zip(size("/room/free_bytes"));
-            let needed = needed.map(|(needed, free)| format!(": about {needed}, {free} free in {}", text("/room/folder")));
+            let needed = size("/disk_space/needed_bytes").zip(size("/disk_space/free_bytes"));
+            let needed = needed.map(|(needed, free)| format!(": about {needed}, {free} free in {}", text("/disk_space/folder")));
             format!("{}{}", text("/dump/path"), needed.unwrap_or_default())
         }
         "svc-point.create" => format!("{} can be made", text("/path")),
@@ -167,7 +157,7 @@ fn says(schema: &str, result: &Value) -> String {
 
 fn disk(disk: &Value) -> String {
     let text = |key: &str| disk.get(key).and_then(Value::as_str).unwrap_or_default();
-    let free = disk.get("available_bytes").and_then(Value::as_u64).map(svc_step::people::bytes).unwrap_or_default();
+    let free = disk.get("available_bytes").and_then(Value::as_u64).map(svc_step::reporter::bytes).unwrap_or_default();
     let level = if text("level") == "free" { "no watermark passed".to_owned() } else { text("level").replace('_', " ") };
     format!("{}: {free} free, {level}", text("node"))
 }
@@ -179,16 +169,18 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
     let error = document.error.as_ref()?;
     let schema = document.schema.split('/').next().unwrap_or_default();
     let own = match (error.code.as_str(), schema) {
-        ("no_room" | "disk_full", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a folder on another disk.",
-        ("no_room" | "disk_full", "svc-pgrestore.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
-        ("no_room" | "disk_full", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
+        ("disk_full", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a folder on another disk.",
+        ("out_of_space" | "disk_full", "svc-pgrestore.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
+        ("out_of_space" | "disk_full", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
         ("data_streams", _) => {
             "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
         }
-        ("live_index_red", _) if script == "svc-rollback" => {
+        ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") if script == "svc-rollback" => {
             "Repair the index (GET /_cluster/allocation/explain), or pass --discard-current, which lets its data go."
         }
-        ("live_index_red", _) => "Repair the index (GET /_cluster/allocation/explain).",
+        ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") => {
+            "Repair the index (GET /_cluster/allocation/explain)."
+        }
         ("copy_exists", _) => "Move the copy to another place, then resume the run.",
         _ => return error.hint.clone(),
     };
@@ -282,10 +274,10 @@ mod tests {
             ("svc-snap.restore", json!({"swap": {"indices": [1, 2, 3]}, "indices": []}), "3 indices can be swapped"),
             (
                 "svc-pgrestore.stage",
-                json!({"dump": {"path": "/d.sql"}, "room": {"needed_bytes": 1024, "free_bytes": 2048, "folder": "/pg"}}),
+                json!({"dump": {"path": "/d.sql"}, "disk_space": {"needed_bytes": 1024, "free_bytes": 2048, "folder": "/pg"}}),
                 "/d.sql: about 1.00 KiB, 2.00 KiB free in /pg",
             ),
-            ("svc-pgrestore.stage", json!({"dump": {"path": "/d.sql"}, "room": null}), "/d.sql"),
+            ("svc-pgrestore.stage", json!({"dump": {"path": "/d.sql"}, "disk_space": null}), "/d.sql"),
             ("svc-point.create", json!({"path": "/b/p"}), "/b/p can be made"),
             ("svc-point.space", json!({"summary": "9 GB free in /b"}), "9 GB free in /b"),
             ("mine.anything", json!({}), ""),
@@ -300,14 +292,14 @@ mod tests {
     #[test]
     fn a_hint_names_no_option_that_the_scripts_do_not_have() {
         for (script, step, code, flag, helps) in [
-            ("svc-backup", "svc-pgdump.dump", "no_room", "--ignore-room", "SVC_BACKUP_DIR"),
-            ("svc-upgrade", "svc-pgrestore.clone", "no_room", "--ignore-room", "omit --clone"),
-            ("svc-rollback", "svc-pgrestore.stage", "no_room", "--ignore-room", "space"),
-            ("svc-rollback", "svc-snap.swap", "live_index_red", "--drop-old", "--discard-current"),
+            ("svc-backup", "svc-pgdump.dump", "disk_full", "--output", "SVC_BACKUP_DIR"),
+            ("svc-upgrade", "svc-pgrestore.clone", "out_of_space", "--ignore-disk-space", "omit --clone"),
+            ("svc-rollback", "svc-pgrestore.stage", "out_of_space", "--ignore-disk-space", "space"),
+            ("svc-rollback", "svc-snap.swap", "indices_red", "--drop-old", "--discard-current"),
             // A rehearsal gives nothing up, and has no such option.
-            ("svc-rehearse", "svc-snap.swap", "live_index_red", "--discard-current", "Repair the index"),
+            ("svc-rehearse", "svc-snap.swap", "indices_red", "--discard-current", "Repair the index"),
             ("svc-rollback", "svc-confsave.save", "copy_exists", "--force", "Move the copy"),
-            ("svc-rollback", "svc-snap.stage", "no_room", "--force", "as the tool has it: --force"),
+            ("svc-rollback", "svc-snap.stage", "out_of_space", "--force", "as the tool has it: --force"),
         ] {
             let error = json!({"code": code, "message": "", "hint": format!("as the tool has it: {flag}"), "retryable": false, "causes": []});
             let it = document(&json!({"schema": format!("{step}/1"), "ok": false, "error": error}));

@@ -31,7 +31,7 @@ pub fn finish(
     started: Timestamp,
     ended: Result<std::process::ExitStatus, Failure>,
     settings: &[(OsString, OsString)],
-) -> End {
+) -> (End, Document<RunResult>) {
     let mut signal = run.signal();
     let (mut failed, deferred) = {
         let mut state = run.state();
@@ -62,7 +62,7 @@ pub fn finish(
     }
     let mut left: Vec<String> = left.iter().map(|undo| undo::typed(run, undo)).collect();
     // A run that this one called was killed, and its tools may be running still: the next call undoes what it has left.
-    let is_own = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && !undo::left_of(other).is_empty();
+    let is_own = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && !other.left_to_undo().is_empty();
     if journal::runs(&run.state_dir).iter().any(is_own) {
         left.push("svc-run recover".to_owned());
     }
@@ -119,7 +119,7 @@ fn script_failed(ended: &std::process::ExitStatus) -> Failed {
     let how = match (ended.code(), ended.signal()) {
         (Some(code), _) => format!("it ended with status {code}"),
         (None, Some(signal)) => format!("it was ended by {}", signals::name(signal)),
-        (None, None) => "nobody knows how".to_owned(),
+        (None, None) => "its outcome is unknown".to_owned(),
     };
     Failed { status: 1, code: "failed".to_owned(), message: format!("The script itself failed: {how}."), ..Failed::default() }
 }
@@ -213,7 +213,7 @@ fn step_environment(run: &Run, settings: &[(OsString, OsString)]) -> Vec<(OsStri
 }
 
 /// Writes the last document into the journal and on stdout, tells a person, and ends.
-fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option<i32>) -> End {
+fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option<i32>) -> (End, Document<RunResult>) {
     let mut document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
     if !run.dry_run {
         let path = run.journal().document_path();
@@ -229,10 +229,15 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
     }
     run.log(&format!("ended with status {}", outcome.status));
     print(args, &run.script, &document);
-    match signal {
+    // Nobody reads the document of a run that is silent.
+    if outcome.status == 9 && args.silent && !run.verbose {
+        document.warnings.iter().for_each(|one| console::plain(&format!("{}: warning: {}", run.script, one.message)));
+    }
+    let end = match signal {
         Some(signal) => End::Signal(signal),
         None => End::Code(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))),
-    }
+    };
+    (end, document)
 }
 
 /// The document on stdout, or its summary where a person looks; the two lines of a failure. A reader that has gone is no failure.
@@ -251,7 +256,13 @@ fn print(args: &SuperviseArgs, script: &str, document: &Document<RunResult>) {
 }
 
 /// A run that ended before it had a directory; what was undone of earlier ones is told all the same.
-pub fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failure: &Failure, recovered: &Recovered) -> ExitCode {
+pub fn never_begun(
+    args: &SuperviseArgs,
+    script: &str,
+    started: Timestamp,
+    failure: &Failure,
+    recovered: &Recovered,
+) -> (End, Document<RunResult>) {
     let outcome = Outcome {
         script: script.to_owned(),
         run_id: svc_step::run_id::RunId::by_hand(started).to_string(),
@@ -267,5 +278,5 @@ pub fn never_begun(args: &SuperviseArgs, script: &str, started: Timestamp, failu
     recovered.tell(&mut notes);
     let document = report::document(None, &notes, &outcome);
     print(args, script, &document);
-    ExitCode::from(failure.exit_code())
+    (End::Code(ExitCode::from(failure.exit_code())), document)
 }

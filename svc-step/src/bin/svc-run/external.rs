@@ -18,7 +18,7 @@ use svc_step::document::{Document, ErrorPart, schema_name};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::line_secrets::without_secrets;
-use svc_step::people::shell_quoted;
+use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
 use super::again;
@@ -127,7 +127,7 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
         Some(status) => {
             let document = write_document(run, step, files, status);
             run.say(&format!("{}: ended with status {status}", step.name));
-            judge(run, step, &document)
+            check_outcome(run, step, &document)
         }
         None if is_running(&run.state_dir) => Err(still_running(step, files)),
         None if with_ending(files, "out").exists() => {
@@ -138,7 +138,7 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
     }
 }
 
-fn judge(run: &Run, step: &Step, document: &Document<CommandResult>) -> Result<(), Failure> {
+fn check_outcome(run: &Run, step: &Step, document: &Document<CommandResult>) -> Result<(), Failure> {
     let Some(error) = &document.error else { return Ok(()) };
     let mut failure = Failure::failed(&error.code, error.message.clone());
     failure.hint.clone_from(&error.hint);

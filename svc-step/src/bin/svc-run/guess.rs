@@ -184,7 +184,7 @@ impl Host<'_> {
                 None => self.say(
                     "SVC_BACKUP_REPO",
                     format!("/var/backups/{engine}"),
-                    "a folder for the snapshots; choose a disk with room",
+                    "a folder for the snapshots; choose a disk with enough space",
                 ),
             }
             return;

@@ -77,13 +77,13 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
     let path = |ending: &str| with_ending(&args.files, ending);
     let status_file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path("rc.partial"))?;
     status_file.write_all_at(b"000\n", 0)?;
-    // The room of both is taken before: the command may fill the disk at once.
+    // The space of both is taken before: the command may fill the disk at once.
     let process_file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path("process"))?;
     process_file.write_all_at(&[b'\n'; 64], 0)?;
     let mut output = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path("out.partial"))?;
     take_room(&output)?;
     fs::rename(path("out.partial"), path("out"))?;
-    // That it began is known after a power cut too; one whose begin cannot be noted is not begun.
+    // That it began is known after a power cut too; one whose begin cannot be recorded is not begun.
     let noted =
         output.sync_all().and_then(|()| file::sync_folder_of(&args.files).map_err(|failure| io::Error::other(failure.message)));
     noted.inspect_err(|_| drop(fs::remove_file(path("out"))))?;
@@ -145,7 +145,7 @@ fn run_command(args: &HoldArgs, output: &File, process_file: &File) -> io::Resul
     Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
 }
 
-/// Shows on the terminal what the command prints, until it has ended; what it leaves behind may go on printing.
+/// Shows on the terminal what the command prints, until it has ended; what it leaves behind may continue to print.
 fn show_until_ended(child: &mut Child, mut printed: File, mut terminal: File) -> io::Result<ExitStatus> {
     loop {
         let ended = child.try_wait()?;

@@ -1,11 +1,25 @@
 //! The hooks of an event: `$SVC_HOOKS_DIR/<event>/*`. They run as root, so they and their folders belong to the caller, and nobody else can
 //! write to them.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use svc_step::Failure;
+use svc_step::document::Document;
+
+use super::console;
+use super::report::RunResult;
+
+/// How long a hook may take that is told of a failure.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The hooks, in the order of their names.
 ///
@@ -50,4 +64,54 @@ pub fn step_of(hook: &Path) -> String {
     let name = hook.file_name().unwrap_or_default().to_string_lossy();
     let plain = |one: char| if one.is_ascii_alphanumeric() || one == '-' || one == '_' { one } else { '-' };
     format!("hook-{}", name.chars().map(plain).collect::<String>())
+}
+
+/// Tells the hooks of `on-failure` of a run that has not ended well: each gets the last document on stdin, and the caller's environment.
+/// What is wrong with one changes nothing of the run.
+pub fn on_failure(folder: &Path, document: &Document<RunResult>, environment: &[(OsString, OsString)]) {
+    let failures = match of(folder, "on-failure") {
+        Ok(hooks) => hooks.iter().filter_map(|hook| tell(hook, document, environment).err()).collect(),
+        Err(failure) => vec![failure],
+    };
+    for failure in failures {
+        console::plain(&format!("svc-run: {}", failure.message));
+        failure.hint.iter().for_each(|hint| console::plain(&format!("hint: {hint}")));
+    }
+}
+
+fn tell(hook: &Path, document: &Document<RunResult>, environment: &[(OsString, OsString)]) -> Result<(), Failure> {
+    let fault = |error: io::Error| Failure::io("run the hook", hook, &error);
+    // A pipe would wait for a hook that does not read.
+    let mut input = tempfile::tempfile().map_err(fault)?;
+    input.write_all(&serde_json::to_vec(document).unwrap_or_default()).and_then(|()| input.rewind()).map_err(fault)?;
+    let mut command = Command::new(hook);
+    command.env_clear().envs(environment.iter().cloned()).stdin(Stdio::from(input)).process_group(0);
+    let output = log_of(document).map_err(fault)?;
+    command.stdout(output.try_clone().map_err(fault)?).stderr(output);
+    let mut child = command.spawn().map_err(fault)?;
+    let until = Instant::now() + LIMIT;
+    loop {
+        match child.try_wait().map_err(fault)? {
+            Some(ended) if ended.success() => return Ok(()),
+            Some(ended) => {
+                return Err(Failure::failed("hook_failed", format!("The hook {} failed: {ended}.", hook.display())));
+            }
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            None => {
+                // It leads a process group of its own.
+                let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default());
+                let _ = killpg(group, Signal::SIGKILL);
+                let _ = child.wait();
+                let message = format!("The hook {} was ended, since it took longer than {LIMIT:?}.", hook.display());
+                return Err(Failure::failed("hook_failed", message));
+            }
+        }
+    }
+}
+
+/// What hooks print goes into the log of the run, where there is one.
+fn log_of(document: &Document<RunResult>) -> io::Result<File> {
+    let run = document.result.as_ref().and_then(|result| result.run_dir.as_ref());
+    let log = run.map_or_else(|| PathBuf::from("/dev/null"), |run| Path::new(run).join("log"));
+    OpenOptions::new().append(true).open(log)
 }

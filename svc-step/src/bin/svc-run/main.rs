@@ -30,6 +30,8 @@ use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use protocol::{Options, Reply, Request, Step};
+use serde_json::json;
+use svc_step::schema::Schemas;
 use svc_step::{Failure, settings};
 
 /// The run of a script: its lock, journal, signals and undo list
@@ -44,7 +46,7 @@ use svc_step::{Failure, settings};
   svc-run status
   svc-run recover
   svc-run step stop -- svc-unit stop
-A whole script of your own: the recipe my-own-run in scripts/README.md."
+A whole script of your own: the recipe my-own-run in docs/recipes.md."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -162,7 +164,7 @@ fn main() -> ExitCode {
     // That environment is the holder's own: what it holds inherits it.
     let holds = std::env::args_os().nth(1).is_some_and(|verb| verb == "hold");
     let loaded = if holds { Ok(Vec::new()) } else { settings::load() };
-    if let Some(ended) = svc_step::pages::asked(&Cli::command()) {
+    if let Some(ended) = svc_step::pages::asked(&Cli::command(), schemas) {
         return ended;
     }
     let cli = Cli::parse();
@@ -230,6 +232,7 @@ fn show_status(args: &status::Arguments) -> ExitCode {
             let document = status::document(env!("CARGO_PKG_VERSION"), started, found);
             console::lines(&[serde_json::to_string(&document).unwrap_or_default()])
         }
+        Ok(found) if args.svg => console::lines(&[status::picture(&found).trim_end().to_owned()]),
         Ok(found) => console::lines(&[status::text(&found).trim_end().to_owned()]),
         Err(failure) => console::failed(args.script.as_deref().unwrap_or("svc-run"), &failure),
     }
@@ -275,38 +278,21 @@ fn tell(found: Result<Vec<String>, Failure>) -> ExitCode {
     }
 }
 
+/// The documents of `svc-run`, and the last one of every script.
+fn schemas() -> Schemas {
+    let of_a_script = json!({"type": "string", "pattern": "^[a-z0-9.-]+\\.run/1$"});
+    Schemas::of("svc-run")
+        .named::<report::RunResult>("run", of_a_script)
+        .step::<external::CommandResult>("command")
+        .step::<status::StatusResult>("status")
+        .step::<refuse::Found>("refuse-unfinished")
+        .step::<refuse::Found>("previous")
+        .step::<refuse::Found>("recover")
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use serde_json::json;
-    use svc_step::schema;
-
     use super::*;
-
-    /// `SVC_UPDATE_SCHEMAS=1` writes them again.
-    #[test]
-    fn the_schema_files_are_those_of_the_result_types() {
-        let mut of_a_script = schema::of::<report::RunResult>("svc-run", "run").1;
-        *of_a_script.pointer_mut("/properties/schema").unwrap() = json!({"type": "string", "pattern": "^[a-z0-9.-]+\\.run/1$"});
-        let schemas = [
-            ("run".to_owned(), of_a_script),
-            schema::of::<external::CommandResult>("svc-run", "command"),
-            schema::of::<status::StatusResult>("svc-run", "status"),
-            schema::of::<refuse::Found>("svc-run", "refuse-unfinished"),
-            schema::of::<refuse::Found>("svc-run", "previous"),
-            schema::of::<refuse::Found>("svc-run", "recover"),
-        ];
-        for (step, schema) in schemas {
-            let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
-            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/svc-run.{step}.json"));
-            if std::env::var_os("SVC_UPDATE_SCHEMAS").is_some() {
-                std::fs::write(&file, &text).unwrap();
-            }
-            let found = std::fs::read_to_string(&file).unwrap_or_default();
-            assert!(found == text, "{} is not the schema of the type; SVC_UPDATE_SCHEMAS=1 writes it", file.display());
-        }
-    }
 
     #[test]
     fn the_command_line_is_sound() {

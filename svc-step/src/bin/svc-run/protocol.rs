@@ -48,11 +48,11 @@ pub struct Step {
     pub directory: PathBuf,
     /// The environment of the script.
     pub environment: Vec<(OsString, OsString)>,
-    /// How it is run and judged.
+    /// How it is run, and what its failure is.
     pub options: Options,
 }
 
-/// How a step is run and judged.
+/// How a step is run, and what its failure is.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, clap::Args)]
 pub struct Options {
     /// Changes nothing: --dry-run makes it too
@@ -61,8 +61,8 @@ pub struct Options {
     /// --reads, and a failure is a verdict, which `svc-run verdict` shows
     #[arg(long)]
     pub preflight: bool,
-    /// Skip it where that check has failed
-    #[arg(long, value_name = "STEP", requires = "preflight")]
+    /// Skip it where that step has failed
+    #[arg(long, value_name = "STEP")]
     pub needs: Option<String>,
     /// Skip it where that step is ok
     #[arg(long, value_name = "STEP")]
@@ -130,7 +130,7 @@ pub fn close(run: &Path) {
 /// It is gone (1).
 pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
     let gone = |error: &dyn std::fmt::Display| {
-        Failure::failed("supervisor_gone", "The supervisor of the run is gone.")
+        Failure::failed("supervisor_lost", "The supervisor of the run is gone.")
             .hint("The next call of any script finishes what is left. To see it:\n  svc-run status")
             .cause(error.to_string())
     };

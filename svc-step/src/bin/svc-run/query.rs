@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::journal::Journal;
-use svc_step::people::shell_quoted;
+use svc_step::reporter::shell_quoted;
 
 /// The run of a query: the named one, or the one that the script runs in.
 ///

@@ -49,7 +49,7 @@ impl Recovered {
 pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Recovered) -> Result<(), Failure> {
     for journal in journal::runs(state_dir) {
         external::remove_unredacted(&journal);
-        let needed = undo::left_of(&journal);
+        let needed = journal.left_to_undo();
         if !needed.is_empty() {
             let id = journal.id().to_owned();
             let left = one(journal.clone(), state_dir, caller, verbose)?;

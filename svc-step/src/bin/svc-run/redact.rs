@@ -9,7 +9,7 @@ use svc_step::line_secrets::without_words;
 /// What stands in a file from which the words cannot be taken out.
 pub const REMOVED: &str = "What it printed was removed: the arguments that are written nowhere could not be taken out of it.\n";
 
-/// Takes the words out of a file, in place: what still writes at its end goes on doing so, and the disk space that is kept for the
+/// Takes the words out of a file, in place: what still writes at its end continues, and the disk space that is kept for the
 /// file stays.
 ///
 /// # Errors

@@ -39,11 +39,11 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     let id = journal.id();
     let plan = journal.plan();
     if journal.script() != script {
-        return Err(Failure::usage("run_of_other_script", format!("The run {id} is none of {script}."))
+        return Err(Failure::usage("not_resumable", format!("The run {id} is none of {script}."))
             .hint(format!("{} --resume {id}", journal.script())));
     }
     if journal.is_ok() {
-        return Err(Failure::refused("run_finished", format!("The run {id} ended well: nothing is left to do."))
+        return Err(Failure::refused("not_resumable", format!("The run {id} ended well: nothing is left to do."))
             .hint(format!("svc-run status {id}")));
     }
     if let Some(rollback) = status::rolled_back_by(state_dir, &journal) {

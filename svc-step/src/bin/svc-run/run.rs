@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use svc_step::journal::{Journal, Notes, Undo};
 use svc_step::line_secrets::without_secrets;
-use svc_step::people::WATCHED;
+use svc_step::reporter::WATCHED;
 use svc_step::secret::REDACTED;
 use svc_step::{Failure, Status};
 

@@ -1,4 +1,4 @@
-//! One step: started, noted, awaited, judged by its document.
+//! One step: started, recorded, awaited, checked by its document.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::journal::{self, Journal, Kind};
-use svc_step::people::shell_quoted;
+use svc_step::reporter::shell_quoted;
 use svc_step::{Failure, Status, file};
 
 use super::console;
@@ -21,12 +21,12 @@ use super::query;
 use super::report::{Check, Verdict};
 use super::run::{Failed, Run, room_hint, with_ending};
 
-/// With less room than this on the journal's disk, a document that is not there had none.
+/// With less space than this on the journal's disk, a document that is not there had none.
 const ROOM_OF_A_DOCUMENT: u64 = 1024 * 1024;
 /// How much later than a tool that a signal has ended the run may notice that signal.
 const NOTICED: Duration = Duration::from_secs(1);
 /// The scripts that are steps of others: they print each step where the outer one does.
-const SCRIPTS: [&str; 4] = ["svc-backup", "svc-upgrade", "svc-rollback", "svc-rehearse"];
+const SCRIPTS: [&str; 5] = ["svc-backup", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
 /// Runs a step of the script, and judges it as its options say. The error ends the run.
 ///
@@ -56,7 +56,7 @@ pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
         }
         let tolerated = options.warn_if.iter().find(|code| **code == failure.code);
         let warning = options.or_warn.as_ref().or(options.or_review.as_ref()).or(tolerated);
-        // A command that was cut off half-way is no warning.
+        // A command that was interrupted is no warning.
         if let Some(code) = warning.filter(|_| failure.code != "outcome_unknown") {
             run.warn(code, format!("{} failed: {}", step.name, failure.message), options.or_review.is_some())?;
             return Ok(());
@@ -66,13 +66,20 @@ pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    run.fail(failed(&step.name, &failure));
+    run.fail(ending(&step.name, &failure));
     Err(failure)
 }
 
 fn failed(step: &str, failure: &Failure) -> Failed {
     let mut failed = Failed::from(failure);
     failed.step = Some(step.to_owned());
+    failed.message = format!("The step {step} failed: {}", failure.message);
+    failed
+}
+
+/// The same of a step that ends the run; after a deferred one, and after a check, the run has continued.
+fn ending(step: &str, failure: &Failure) -> Failed {
+    let mut failed = failed(step, failure);
     failed.message = format!("The step {step} failed, and the run stopped there: {}", failure.message);
     failed
 }
@@ -134,7 +141,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         let document = with_ending(&files, "json").file_name().unwrap_or_default().into();
         run.state().checked.insert(document, (format!("{}.json", step.name), typed(run, step, &command)));
     }
-    judge(run, step, &files, status)
+    check_outcome(run, step, &files, status)
 }
 
 /// A command in which the argument `@STEP` is the file of that step's document. (What an external command is given is its own.)
@@ -212,7 +219,7 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     let stdout = open(&partial, false)?;
     // A script keeps a log of its own.
     let is_script = command.first().is_some_and(|program| SCRIPTS.iter().any(|script| Path::new(program).ends_with(script)));
-    let told = svc_step::people::is_watched() || (is_script && run.verbose);
+    let told = svc_step::reporter::is_watched() || (is_script && run.verbose);
     let stderr = if told { Stdio::inherit() } else { open(&run.dir().join("log"), true)?.into() };
     let mut child = child_of(run, step, command)?.stdout(stdout).stderr(stderr).spawn().map_err(|error| {
         let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
@@ -223,8 +230,8 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     run.register(child.id(), &step.name);
     let ended = child.wait();
     run.unregister(child.id());
-    let ended =
-        ended.map_err(|error| Failure::failed("step_lost", format!("The end of the step {} was lost: {error}.", step.name)))?;
+    let ended = ended
+        .map_err(|error| Failure::failed("supervisor_lost", format!("The end of the step {} was lost: {error}.", step.name)))?;
     Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
 }
 
@@ -251,8 +258,8 @@ pub fn undo_unrecorded(run: &Run, step: &Step) -> bool {
     ended.is_ok_and(|ended| matches!(ended.code(), Some(0 | 4 | 9)))
 }
 
-/// By its document; without one nobody knows what it did.
-fn judge(run: &Run, step: &Step, files: &Path, status: i32) -> Result<(), Failure> {
+/// By its document; without one its outcome is unknown.
+fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32) -> Result<(), Failure> {
     let kept = run.keep_document(files);
     let document = journal::document_in(&with_ending(files, "json"));
     let outcome = match &document {
@@ -279,7 +286,7 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
         let log = run.dir().join("log");
         if file::free_bytes(run.dir()).is_some_and(|free| free < ROOM_OF_A_DOCUMENT) {
             let message =
-                format!("The step {} ended, and there was no room for its document in {}.", step.name, run.dir().display());
+                format!("The step {} ended, and there was no disk space for its document in {}.", step.name, run.dir().display());
             return Failure::failed("journal_full", message).hint(room_hint(&run.state_dir));
         }
         return Failure::new(
@@ -324,4 +331,16 @@ fn resumed(run: &Run, step: &Step, nested: &Journal) -> Vec<OsString> {
     }
     command.extend(step.command.iter().filter(|word| word.to_string_lossy().starts_with("--installer-arg=")).cloned());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_stops_only_at_a_step_that_ends_it() {
+        let failure = Failure::failed("disk_full", "The disk is full.");
+        assert_eq!(failed("hook-1", &failure).message, "The step hook-1 failed: The disk is full.");
+        assert_eq!(ending("dump", &failure).message, "The step dump failed, and the run stopped there: The disk is full.");
+    }
 }

@@ -12,14 +12,17 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::Value;
+use svc_step::document::Document;
+use svc_step::settings::setting;
 use svc_step::{Failure, signals};
 
 use super::begin::{begin, parent};
 use super::end::{finish, never_begun};
 use super::protocol::{self, Reply, Request};
+use super::report::RunResult;
 use super::run::{Caller, Failed, Run};
 use super::terminal::{FOLLOWED, Followed};
-use super::{console, recover, resume, step, terminal};
+use super::{console, hooks, recover, resume, step, terminal};
 
 /// When a run can be resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -81,9 +84,14 @@ pub fn supervise(args: &SuperviseArgs, caller: Caller, of_file: &[String]) -> Ex
     {
         return code;
     }
-    let code = watched(args, caller, &script, started);
+    let environment = caller.environment.clone();
+    let (code, document) = watched(args, caller, &script, started);
     if let Some(followed) = followed {
         followed.finish();
+    }
+    // The lock of the service is free again. A script that is a step of another is told of by that one.
+    if !document.ok && !args.dry_run && parent().is_none() {
+        hooks::on_failure(Path::new(&setting("SVC_HOOKS_DIR")), &document, &environment);
     }
     match code {
         End::Code(code) => code,
@@ -100,13 +108,13 @@ pub enum End {
     Signal(i32),
 }
 
-fn watched(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp) -> End {
+fn watched(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp) -> (End, Document<RunResult>) {
     // From here on none ends the process: what a killed run has left is undone before this one begins, and that is finished.
     let mut recovered = recover::Recovered::default();
     let begun = catch_signals().and_then(|signals| Ok((signals, begin(args, caller, script, started, &mut recovered)?)));
     let (signals, begun) = match begun {
         Ok(begun) => begun,
-        Err(failure) => return End::Code(never_begun(args, script, started, &failure, &recovered)),
+        Err(failure) => return never_begun(args, script, started, &failure, &recovered),
     };
     let run = Arc::new(begun.run);
     pass_on(signals, &run);
@@ -120,7 +128,7 @@ fn name_of(script: &[OsString]) -> String {
 
 /// From here on a signal ends the process no more.
 pub fn catch_signals() -> Result<signal_hook::iterator::Signals, Failure> {
-    signals::caught().map_err(|error| Failure::failed("signals_lost", format!("Signals cannot be handled: {error}.")))
+    signals::caught().map_err(|error| Failure::failed("supervisor_lost", format!("Signals cannot be handled: {error}.")))
 }
 
 /// Hands the run each signal, also one that came since they are caught.
@@ -150,7 +158,7 @@ fn serve(
     })?;
     accept(run, listener);
     let ended =
-        child.wait().map_err(|error| Failure::failed("script_lost", format!("The end of the script was lost: {error}.")))?;
+        child.wait().map_err(|error| Failure::failed("supervisor_lost", format!("The end of the script was lost: {error}.")))?;
     protocol::close(run.dir());
     run.close(!ended.success());
     Ok(ended)

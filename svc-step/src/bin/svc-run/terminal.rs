@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nix::unistd::{Pid, Uid, getppid, setsid};
 use svc_step::document::Document;
-use svc_step::people::WATCHED;
+use svc_step::reporter::WATCHED;
 use svc_step::signals::{self, Signals};
 
 use crate::console;

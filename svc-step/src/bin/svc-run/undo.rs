@@ -2,11 +2,10 @@
 //! by the run itself or by the next call of any script.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use svc_step::Status;
 use svc_step::document::Document;
-use svc_step::journal::{self, Journal, Undo};
+use svc_step::journal::Undo;
 
 use super::external;
 use super::protocol::{Options, Step};
@@ -17,36 +16,12 @@ pub type Environment = Vec<(OsString, OsString)>;
 
 /// The command of an undo as it is typed, without private arguments.
 pub fn typed(run: &Run, undo: &Undo) -> String {
-    svc_step::people::shell_quoted(&run.shown(&undo.command.iter().map(OsString::from).collect::<Vec<_>>()))
+    svc_step::reporter::shell_quoted(&run.shown(&undo.command.iter().map(OsString::from).collect::<Vec<_>>()))
 }
 
 /// What helps where something is left to be undone.
 pub fn by_hand(left: &[String]) -> String {
     format!("Run by hand what is left to be undone:\n  {}", left.join("\n  "))
-}
-
-/// Whether an undo is to be run. `failed`: the run did not end well.
-fn is_needed(undo: &Undo, journal: &Journal, failed: bool) -> bool {
-    (failed || undo.always) && undo.until.as_ref().is_none_or(|step| !journal.is_done(step))
-}
-
-/// What a run that is not running any more has left to be undone, the last first: it was killed, or an undo failed.
-pub fn left_of(run: &Journal) -> Vec<Undo> {
-    let notes = run.notes();
-    let failed = notes.commit.is_none() && !run.is_ok();
-    let left = notes.undo.into_iter().rev().filter(|undo| !undo.unless_interrupted && is_needed(undo, run, failed));
-    let mut left: Vec<Undo> = left.collect();
-    if left.iter().any(|undo| !undo.always) && has_been_overtaken(run) {
-        left.retain(|undo| undo.always);
-    }
-    left
-}
-
-/// Whether a later run has changed the service: what this one had stopped is not to be started in the middle of that.
-fn has_been_overtaken(run: &Journal) -> bool {
-    let Some(state_dir) = run.dir().parent().and_then(Path::parent) else { return false };
-    let later = journal::runs(state_dir).into_iter().take_while(|other| other.id() > run.id());
-    later.into_iter().any(|other| other.has_changed_the_service())
 }
 
 /// Runs what is registered, the last first, and gives the ones that failed. `failed`: the run did not end well. `interrupted`: a signal
@@ -58,7 +33,7 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
         // A rollback beside an installer that is running would take the data from under it.
         let prevented =
             undo.unless_interrupted && (interrupted || run.signal().is_some() || external::is_running(&run.state_dir));
-        if prevented || !is_needed(&undo, run.journal(), failed) {
+        if prevented || !run.journal().needs_undo(&undo, failed) {
             continue;
         }
         // Nor is one lost because the folder of the call is gone.

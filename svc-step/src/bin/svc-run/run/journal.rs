@@ -40,7 +40,7 @@ impl Run {
     /// Notes that a step begins: one with an effect passes the point of no return, where the script has come to that.
     ///
     /// # Errors
-    /// The disk does not take it (1 `journal_full`): what cannot be noted is not begun.
+    /// The disk does not take it (1 `journal_full`): what cannot be recorded is not begun.
     pub fn note_started(&self, files: &Path, kind: Kind) -> Result<(), Failure> {
         let text = match kind {
             Kind::Check => "check\n",

@@ -1,0 +1,371 @@
+//! Disk space and shards: on the disks of the data nodes below their watermarks, and under the cluster's limit of shards.
+//! What does not fit is refused (3: `out_of_space`, `out_of_space`).
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use svc_step::{Call, Failure};
+
+use crate::client::{Product, Server, list, members, number, path, text};
+use crate::index::{Found, get_indices, portions, refuse_any};
+use crate::restore::{Chosen, DiskSpace, SwapIndex};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeDisk {
+    pub node: String,
+    pub total_bytes: u64,
+    /// What is free for the server.
+    pub available_bytes: u64,
+    /// How much must stay free, or no further shards are placed on it (the low watermark); `null` where no limit is set.
+    pub low_watermark_bytes: Option<u64>,
+    /// How much must stay free, or shards are moved away (the high watermark); `null` where no limit is set.
+    pub high_watermark_bytes: Option<u64>,
+    /// How much must stay free, or its indices take no writes any more (the flood stage); `null` where no limit is set.
+    pub flood_stage_bytes: Option<u64>,
+    /// Which of them it is past.
+    pub level: Level,
+    /// Whether the cluster places no further shard on it.
+    #[serde(skip)]
+    pub(crate) takes_no_shards: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Past no watermark, or no limit is set.
+    #[default]
+    Free,
+    /// Near the high watermark: past the low one.
+    PastLow,
+    /// Past the high watermark: shards are moved away.
+    PastHigh,
+    /// Past the flood stage: its indices take no writes any more.
+    PastFloodStage,
+}
+
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    pub disks: Vec<NodeDisk>,
+    /// How many more shards the cluster takes; `None` where it has no limit.
+    shards_left: Option<u64>,
+}
+
+impl Capacity {
+    pub(crate) fn get(server: &Server) -> Result<Self, Failure> {
+        let stats = server.get("/_nodes/stats/fs?filter_path=nodes.*.name,nodes.*.roles,nodes.*.fs.total")?;
+        let settings = server.get("/_cluster/settings?include_defaults=true&flat_settings=true")?;
+        let health = server.get("/_cluster/health?filter_path=active_shards,initializing_shards,unassigned_shards")?;
+        let disks = disks(&stats, &settings);
+        let limit = setting(&settings, "cluster.max_shards_per_node").and_then(|limit| limit.parse::<u64>().ok());
+        let used = members(&health).filter_map(|(_, shards)| shards.as_u64()).sum();
+        let shards_left = limit.map(|limit| (limit * disks.len() as u64).saturating_sub(used));
+        Ok(Self { disks, shards_left })
+    }
+
+    fn refuse_shards(&self, shards: u64, what: &str) -> Result<(), Failure> {
+        let Some(left) = self.shards_left.filter(|left| *left < shards) else { return Ok(()) };
+        let message = format!("{what} {shards} shards, and the cluster takes {left} more (cluster.max_shards_per_node).");
+        Err(Failure::refused("out_of_space", message)
+            .hint("Remove indices that are not needed (svc-snap discard --run RUN), or raise cluster.max_shards_per_node."))
+    }
+
+    /// Refuses a clone on these disks, which take no shards.
+    fn refuse_full(&self, is_full: impl Fn(&NodeDisk) -> bool) -> Result<(), Failure> {
+        let full: Vec<&str> = self.disks.iter().filter(|disk| is_full(disk)).map(|disk| disk.node.as_str()).collect();
+        let hint =
+            "Free disk space there (svc-snap health shows the disks); a clone needs some as soon as one of the two changes.";
+        refuse_any("out_of_space", "No clone comes to the disks of these nodes, which are past their watermarks", &full, hint)
+    }
+}
+
+/// OpenSearch reads a file for each shard of a snapshot to tell its size, in an object store in some 20 ms: for more it is not asked.
+const MOST_SHARDS: u64 = 1000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Size {
+    bytes: u64,
+    shards: u64,
+}
+
+/// Refuses a restore that the data nodes have no disk space for, before anything is sent: a node that is past its low watermark gets no
+/// shard, past its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to
+/// everybody. The indices of `removed` are removed first.
+pub(crate) fn refuse_restore(
+    call: &Call,
+    chosen: &Chosen,
+    names: &[&str],
+    removed: &[&str],
+    hint: &str,
+) -> Result<DiskSpace, Failure> {
+    let size = size_in_snapshot(call, chosen, names)?;
+    let asked = Capacity::get(&chosen.server).and_then(|capacity| Ok((capacity, size_on_server(&chosen.server, removed)?)));
+    let Some(Size { bytes, shards }) = size else {
+        let free_bytes = asked.ok().and_then(|(capacity, removed)| free(&capacity.disks, removed.bytes));
+        return Ok(DiskSpace { needed_bytes: None, free_bytes });
+    };
+    let (capacity, removed) = asked?;
+    let free_bytes = free(&capacity.disks, removed.bytes);
+    if let Some(free) = free_bytes.filter(|free| *free < bytes) {
+        let nodes: Vec<&str> = capacity.disks.iter().map(|disk| disk.node.as_str()).collect();
+        let message = format!(
+            "The restore needs {bytes} bytes, and the disks of {} have {free} bytes left below their watermarks, {} bytes that are given up included.",
+            nodes.join(", "),
+            removed.bytes
+        );
+        return Err(Failure::refused("out_of_space", message).hint(hint));
+    }
+    capacity.refuse_shards(shards.saturating_sub(removed.shards), "Beside the existing ones, the restore needs")?;
+    Ok(DiskSpace { needed_bytes: Some(bytes), free_bytes })
+}
+
+/// The size of the indices in the snapshot; `None`, with a warning, if it is not known.
+fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[&str]) -> Result<Option<Size>, Failure> {
+    let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
+    // Elasticsearch has the sizes in one file.
+    if chosen.server.product == Product::Elasticsearch {
+        let found = chosen.server.get(&format!("{snapshot}?index_details=true&filter_path=snapshots.index_details"))?;
+        let details = found.pointer("/snapshots/0/index_details").unwrap_or_default();
+        if let Some(size) = sum(details, names, ["/size_in_bytes", "/shard_count"]) {
+            return Ok(Some(size));
+        }
+    }
+    // Without its shards, which are most of it.
+    let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
+    let status = match chosen.shards_count {
+        count if count > MOST_SHARDS => Err(format!("it has {count} shards, and the server would read a file for each")),
+        _ => chosen.server.get(&format!("{snapshot}/_status?filter_path={what}")).map_err(|failure| failure.to_string()),
+    };
+    call.check()?;
+    let unknown = |why: String| {
+        call.warn("not_checked", format!(
+            "How much the snapshot holds is unknown ({why}), so the disk space for it was not checked; svc-snap health shows the disks."
+        ));
+    };
+    let status = status.map_err(unknown).ok();
+    Ok(status.map(|status| {
+        let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
+        sum(indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default()
+    }))
+}
+
+/// The sum over these indices of a snapshot; `None` if one of them is missing.
+fn sum(indices: &Value, names: &[&str], [bytes, shards]: [&str; 2]) -> Option<Size> {
+    names.iter().try_fold(Size::default(), |sum, name| {
+        let index = indices.get(name)?;
+        Some(Size { bytes: sum.bytes + number(index, bytes)?, shards: sum.shards + number(index, shards)? })
+    })
+}
+
+/// What these live indices take, replicas included; closed ones too.
+fn size_on_server(server: &Server, names: &[&str]) -> Result<Size, Failure> {
+    let mut size = Size::default();
+    for names in portions(names) {
+        let what = "filter_path=_shards.total,_all.total.store.size_in_bytes&forbid_closed_indices=false";
+        let stats = server.get(&format!("{}?{what}", path(&[&names.join(","), "_stats", "store"])))?;
+        size.bytes += number(&stats, "/_all/total/store/size_in_bytes").unwrap_or(0);
+        size.shards += number(&stats, "/_shards/total").unwrap_or(0);
+    }
+    Ok(size)
+}
+
+/// How many bytes there are below the high watermarks once `removed` bytes are free; `None` where a node without a limit takes
+/// everything. Nobody knows on which node those lie: it is as if they lay where they help most, so that nothing is refused that would fit.
+fn free(disks: &[NodeDisk], removed: u64) -> Option<u64> {
+    let is_shut = |disk: &NodeDisk| {
+        let opens = disk.available_bytes.saturating_add(removed) >= disk.low_watermark_bytes.unwrap_or(0);
+        disk.takes_no_shards && (removed == 0 || !opens)
+    };
+    let free = |disk: &NodeDisk, more: u64| {
+        let below = disk.available_bytes.saturating_add(more).saturating_sub(disk.high_watermark_bytes?);
+        Some(if is_shut(disk) { 0 } else { below })
+    };
+    let all = disks.iter().map(|disk| free(disk, 0)).sum::<Option<u64>>()?;
+    disks.iter().filter_map(|disk| Some(all - free(disk, 0)? + free(disk, removed)?)).max()
+}
+
+/// Refuses clones of `names` that the cluster would not take: they are hard links and need no disk space at first, but no new shard
+/// comes to a node that is past its watermark.
+pub(crate) fn refuse_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
+    let capacity = Capacity::get(server)?;
+    capacity.refuse_full(|disk| disk.level >= Level::PastHigh || disk.takes_no_shards)?;
+    capacity.refuse_shards(get_indices(server, names)?.values().map(|index| index.shards).sum(), "The copies have")
+}
+
+/// The same of a swap, before its first request: a clone that waits for a disk in vain is one too many only where the shards of its index
+/// are, and what is live take no writes meanwhile. Neither its clones of what is live nor those behind its exchange may come to the limit
+/// of shards.
+pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
+    let capacity = Capacity::get(server)?;
+    if capacity.disks.iter().any(|disk| disk.takes_no_shards) {
+        let mut nodes = BTreeSet::new();
+        let there = found.iter().filter(|(_, index)| !index.uuid.is_empty() && !index.closed);
+        for names in portions(&there.map(|(name, _)| name.as_str()).collect::<Vec<_>>()) {
+            let shards = server.get(&format!("{}?format=json&h=node", path(&["_cat", "shards", &names.join(",")])))?;
+            nodes.extend(list(&shards, "").filter_map(|shard| text(shard, "/node").map(str::to_owned)));
+        }
+        capacity.refuse_full(|disk| disk.takes_no_shards && nodes.contains(&disk.node))?;
+    }
+    capacity.refuse_shards(most_shards(indices, found), "Beside the existing ones, the swap needs up to")
+}
+
+/// How many shards a swap has at its height beside those that there are before it.
+fn most_shards(indices: &[SwapIndex], found: &Found) -> u64 {
+    let (mut staged, mut kept, mut removed, mut new) = (0, 0, 0, 0);
+    for item in indices {
+        let live = found.get(&item.index).filter(|_| item.live_uuid.is_some());
+        let shards = live.map_or(0, |live| live.shards);
+        kept += if item.previous.is_some() { shards } else { 0 };
+        removed +=
+            live.filter(|live| !live.closed).map_or(0, |live| live.shards * u64::from(1 + live.metadata.number_of_replicas));
+        let Some(source) = item.source.as_ref().and_then(|source| found.get(&source.name)) else { continue };
+        // One that is not staged yet shows no shards.
+        let (copy, not_yet) = if source.shards == 0 { (shards.max(1), shards.max(1)) } else { (source.shards, 0) };
+        staged += not_yet;
+        let replicas = item.becomes.as_ref().map_or(0, |becomes| becomes.number_of_replicas);
+        new += copy * u64::from(1 + replicas);
+    }
+    staged + kept.max((kept + new).saturating_sub(removed))
+}
+
+/// A setting of the cluster, as it counts.
+fn setting<'a>(settings: &'a Value, name: &str) -> Option<&'a str> {
+    ["transient", "persistent", "defaults"].iter().find_map(|part| settings.get(part)?.get(name)?.as_str())
+}
+
+fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
+    let setting = |name: &str| setting(settings, &format!("cluster.routing.allocation.disk.{name}"));
+    let limits = setting("threshold_enabled") != Some("false");
+    let must = |stage: &str, total: u64| {
+        let watermark = setting(&format!("watermark.{stage}")).filter(|_| limits)?;
+        free_needed(total, watermark, setting(&format!("watermark.{stage}.max_headroom")))
+    };
+    let disk = |node: &Value| {
+        let total_bytes = number(node, "/fs/total/total_in_bytes")?;
+        let available_bytes = number(node, "/fs/total/available_in_bytes")?;
+        let [low, high, flood] = ["low", "high", "flood_stage"].map(|stage| must(stage, total_bytes));
+        let levels = [(flood, Level::PastFloodStage), (high, Level::PastHigh), (low, Level::PastLow)];
+        let level = levels.into_iter().find(|(must, _)| must.is_some_and(|must| available_bytes < must));
+        Some(NodeDisk {
+            node: text(node, "/name").unwrap_or_default().to_owned(),
+            total_bytes,
+            available_bytes,
+            low_watermark_bytes: low,
+            high_watermark_bytes: high,
+            flood_stage_bytes: flood,
+            level: level.map(|(_, level)| level).unwrap_or_default(),
+            takes_no_shards: false,
+        })
+    };
+    let nodes = stats.get("nodes").into_iter().flat_map(members).map(|(_, node)| node);
+    let mut disks: Vec<NodeDisk> = nodes.filter(|node| holds_data(node)).filter_map(disk).collect();
+    disks.sort_by(|one, other| one.node.cmp(&other.node));
+    // A cluster of one data node may make an exception: the older servers do unless told otherwise.
+    let is_excepted = disks.len() == 1 && setting("watermark.enable_for_single_data_node") == Some("false");
+    disks.iter_mut().for_each(|disk| disk.takes_no_shards = !is_excepted && disk.level >= Level::PastLow);
+    disks
+}
+
+/// Whether a node of `GET /_nodes` holds data.
+fn holds_data(node: &Value) -> bool {
+    let roles = node.get("roles").and_then(Value::as_array);
+    roles.is_none_or(|roles| roles.iter().filter_map(Value::as_str).any(|role| role.starts_with("data")))
+}
+
+/// How much must stay free: a watermark is a share that may be used (`90%`, `0.9`), with a headroom that is enough on large
+/// disks, or a size that must stay free (`500mb`).
+fn free_needed(total: u64, watermark: &str, headroom: Option<&str>) -> Option<u64> {
+    let share = match watermark.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
+        None => watermark.trim().parse::<f64>().ok(),
+    };
+    match share {
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Some(used) => {
+            let free = (total as f64 * (1.0 - used).clamp(0.0, 1.0)).round() as u64;
+            Some(headroom.and_then(size).map_or(free, |enough| free.min(enough)))
+        }
+        None => size(watermark),
+    }
+}
+
+/// A size as the servers write it: `500mb`, `20GB`; `-1` is none.
+fn size(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let (digits, unit) = text.split_at(text.find(|one: char| one.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let units = ["b", "kb", "mb", "gb", "tb", "pb"];
+    let power = units.iter().position(|name| *name == unit || name.strip_suffix('b') == Some(unit))?;
+    digits.parse::<u64>().ok()?.checked_mul(1 << (10 * power))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn disk(available_bytes: u64, high_watermark_bytes: Option<u64>) -> NodeDisk {
+        NodeDisk {
+            node: "n".to_owned(),
+            total_bytes: 1000,
+            available_bytes,
+            low_watermark_bytes: None,
+            high_watermark_bytes,
+            flood_stage_bytes: None,
+            level: Level::Free,
+            takes_no_shards: false,
+        }
+    }
+
+    #[test]
+    fn only_the_restored_indices_count() {
+        let index = |bytes: u64| json!({"stats": {"total": {"size_in_bytes": bytes}}, "shards_stats": {"total": 2}});
+        let indices = json!({"a": index(10), "b": index(20), "c": index(40)});
+        let sum = |names: &[&str]| sum(&indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        assert_eq!(sum(&["a", "c"]), Some(Size { bytes: 50, shards: 4 }));
+        assert_eq!(sum(&["a", "d"]), None);
+    }
+
+    #[test]
+    fn free_is_what_is_left_below_the_high_watermarks() {
+        assert_eq!(free(&[disk(150, Some(100)), disk(50, Some(100))], 0), Some(50));
+        assert_eq!(free(&[disk(150, Some(100)), disk(0, None)], 0), None);
+        assert_eq!(free(&[], 0), None);
+        let past_low = NodeDisk { takes_no_shards: true, ..disk(150, Some(100)) };
+        assert_eq!(free(&[past_low, disk(150, Some(100))], 0), Some(50));
+    }
+
+    #[test]
+    fn what_is_removed_is_free_on_the_disk_where_it_helps_most() {
+        // 30 of them only get the disk back to its limit.
+        assert_eq!([20, 40].map(|removed| free(&[disk(70, Some(100))], removed)), [Some(0), Some(10)]);
+        assert_eq!(free(&[disk(70, Some(100)), disk(150, Some(100))], 40), Some(90));
+        let shut = NodeDisk { takes_no_shards: true, low_watermark_bytes: Some(200), ..disk(150, Some(100)) };
+        assert_eq!([49, 50].map(|removed| free(std::slice::from_ref(&shut), removed)), [Some(0), Some(100)]);
+    }
+
+    #[test]
+    fn a_watermark_is_a_share_with_its_headroom_or_a_size() {
+        assert_eq!(free_needed(1000, "90%", None), Some(100));
+        assert_eq!(free_needed(1000, "0.95", None), Some(50));
+        assert_eq!(free_needed(1 << 40, "90%", Some("20GB")), Some(20 << 30));
+        assert_eq!(free_needed(1000, "90%", Some("-1")), Some(100));
+        assert_eq!(free_needed(1 << 40, "500mb", None), Some(500 << 20));
+        assert_eq!(free_needed(1000, "soon", None), None);
+    }
+
+    #[test]
+    fn only_data_nodes_count_and_a_threshold_that_is_off_sets_no_limit() {
+        let fs = json!({"total": {"total_in_bytes": 1000, "available_in_bytes": 150}});
+        let stats = json!({"nodes": {"x": {"name": "b", "roles": ["data_hot"], "fs": fs}, "y": {"name": "a", "roles": ["master"], "fs": fs}}});
+        let name = |name: &str| format!("cluster.routing.allocation.disk.{name}");
+        let on = json!({"persistent": {name("watermark.high"): "80%"}, "defaults": {name("watermark.high"): "90%", name("threshold_enabled"): "true"}});
+        let disks = super::disks(&stats, &on);
+        assert_eq!(disks.len(), 1);
+        assert_eq!((disks[0].node.as_str(), disks[0].high_watermark_bytes), ("b", Some(200)));
+        assert_eq!(disks[0].level, Level::PastHigh);
+        let off = json!({"defaults": {name("watermark.high"): "90%", name("threshold_enabled"): "false"}});
+        assert_eq!(super::disks(&stats, &off)[0].level, Level::Free);
+    }
+}

@@ -1,0 +1,324 @@
+//! A setting that is changed for the time of one step, with a record of it that the same request writes beside it.
+
+use std::os::unix::fs::MetadataExt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use svc_step::line_secrets::json_without_secrets;
+use svc_step::{Action, Call, Failure, Status};
+
+use crate::client::{Effect, Server, path};
+use crate::{guard, repository};
+
+/// `0` is no throttle.
+const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
+/// `-1` is no throttle.
+const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
+const AUTO_CREATE: &str = "action.auto_create_index";
+const REPOSITORY_RECORD: &str = "svc_tools_rate";
+/// How long a busy server is asked again to put back what this call has set.
+const OWN_TIME: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whose change it is, and what was there before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Record {
+    pub run: String,
+    process: u32,
+    pub host: String,
+    /// The folder of its run's locks with its inode: hosts may have the same name, and a user may not be able to read it.
+    locks: String,
+    pub was: Option<String>,
+    pub set: String,
+}
+
+impl Record {
+    fn locks(call: &Call) -> String {
+        let folder = call.state_dir().join("locks");
+        let folder = folder.canonicalize().unwrap_or(folder);
+        format!("{}#{}", folder.display(), folder.metadata().map_or(0, |meta| meta.ino()))
+    }
+
+    /// Whether the locks of its run are those of this call.
+    pub fn is_of_here(&self, call: &Call) -> bool {
+        self.host == Call::host() && self.locks == Self::locks(call)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target<'a> {
+    Repository(&'a str),
+    Cluster,
+    /// Which indices clients create by writing to them.
+    AutoCreate,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Found<'a> {
+    pub target: Target<'a>,
+    /// The repository's definition, or all the cluster's settings.
+    pub definition: Value,
+    /// Those among which the setting and its record are.
+    settings: Map<String, Value>,
+    pub record: Option<Record>,
+}
+
+impl<'a> Target<'a> {
+    /// The setting and the record; any key below `cluster.metadata.` is accepted.
+    pub(super) const fn keys(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Repository(_) => (SNAPSHOT, REPOSITORY_RECORD),
+            Self::Cluster => (RESTORE, "cluster.metadata.svc_tools.rate"),
+            Self::AutoCreate => (AUTO_CREATE, "cluster.metadata.svc_tools.auto_create"),
+        }
+    }
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Repository(name) => format!("the rate of the repository {name} ({SNAPSHOT})"),
+            Self::Cluster => format!("the rate of the cluster ({RESTORE})"),
+            Self::AutoCreate => format!("the setting {AUTO_CREATE} of the cluster"),
+        }
+    }
+
+    pub(super) fn get(self, get: impl FnOnce(&str) -> Result<Value, Failure>) -> Result<Found<'a>, Failure> {
+        match self {
+            Self::Repository(name) => {
+                let all = get(&path(&["_snapshot", name]))?;
+                Ok(self.read(all.get(name).cloned().ok_or_else(|| repository::not_found(name))?))
+            }
+            Self::Cluster | Self::AutoCreate => get("/_cluster/settings?flat_settings=true").map(|all| self.read(all)),
+        }
+    }
+
+    pub(super) fn read(self, definition: Value) -> Found<'a> {
+        let settings = if let Self::Repository(_) = self { "settings" } else { "persistent" };
+        let settings = definition.get(settings).and_then(Value::as_object).cloned().unwrap_or_default();
+        // One that is not understood is another host's.
+        let read = |record: &Value| serde_json::from_str(record.as_str()?).ok().or_else(|| Some(Record::default()));
+        let record = settings.get(self.keys().1).and_then(read);
+        Found { target: self, definition, settings, record }
+    }
+}
+
+impl<'a> Found<'a> {
+    /// The value without our change: what the record says was there, unless somebody has set another one since.
+    pub fn was(&self) -> Option<String> {
+        let value = self.settings.get(self.target.keys().0).and_then(Value::as_str);
+        match &self.record {
+            Some(record) if value == Some(record.set.as_str()) => record.was.clone(),
+            _ => value.map(str::to_owned),
+        }
+    }
+
+    /// Whether its record is of a run of this state folder that has ended: such a run held a lock.
+    pub fn is_left(&self, call: &Call, server: &Server) -> bool {
+        let holder = || match self.target {
+            Target::Repository(name) => repository::holder(call, server, name),
+            Target::Cluster | Target::AutoCreate => guard::holder(call, server),
+        };
+        let is_running = |record: &Record| holder() == Some(format!("{} (process {})", record.run, record.process));
+        self.record.as_ref().is_some_and(|record| record.is_of_here(call) && !is_running(record))
+    }
+
+    pub fn obstacle(&self, call: &Call, server: &Server) -> Option<String> {
+        if let Some(record) = self.record.as_ref().filter(|_| !self.is_left(call, server)) {
+            return Some(format!("the run {} on {} has changed it, and puts it back", record.run, record.host));
+        }
+        let transient = self.definition.get("transient").and_then(|transient| transient.get(self.target.keys().0));
+        transient.map(|_| "a transient setting of the cluster takes precedence".to_owned()).or_else(|| self.harm())
+    }
+
+    /// Why it cannot be written again without harm. Since no secret is ever written again, plans and warnings may show the requests
+    /// as they are sent.
+    pub fn harm(&self) -> Option<String> {
+        let Target::Repository(_) = self.target else { return None };
+        let kind = self.definition.get("type").and_then(Value::as_str).unwrap_or_default();
+        let mut settings = self.settings.clone();
+        settings.shift_remove(REPOSITORY_RECORD);
+        if !repository::SHOWN_COMPLETELY.contains(&kind) {
+            return Some(format!(
+                "a repository of the type {kind} may have settings that the server does not show, and would lose them"
+            ));
+        }
+        let has_secrets = json_without_secrets(&settings) != settings;
+        has_secrets.then(|| "the repository has secrets among its settings, and is not written again".to_owned())
+    }
+
+    /// The `PUT` that sets the value (`None` unsets it) and the record (or removes it).
+    fn request(&self, value: Option<&str>, record: Option<&Record>) -> (String, Value) {
+        let (setting, record_key) = self.target.keys();
+        let (value, record) = (json!(value), json!(record.map(|record| json!(record).to_string())));
+        let Target::Repository(name) = self.target else {
+            return ("/_cluster/settings".to_owned(), json!({"persistent": {setting: value, record_key: record}}));
+        };
+        let mut settings = self.settings.clone();
+        settings.extend([(setting.to_owned(), value), (record_key.to_owned(), record)]);
+        settings.retain(|_, value| !value.is_null());
+        // Its folder does not change, and its nodes have verified it.
+        let path = format!("{}?verify=false", path(&["_snapshot", name]));
+        (path, json!({"type": self.definition.get("type"), "settings": settings}))
+    }
+
+    pub fn restored(&self) -> (String, Value) {
+        self.request(self.was().as_deref(), None)
+    }
+
+    /// How an operator puts it back: the command to type, or, where that would harm the repository or show its secrets, in words.
+    pub fn by_hand(&self, server: &Server) -> String {
+        let (path, body) = self.restored();
+        if self.harm().is_none() {
+            let body = body.to_string().replace('\'', r"'\''");
+            return format!("curl -X PUT '{}{path}' -H 'Content-Type: application/json' -d '{body}'", server.url());
+        }
+        let path = path.trim_end_matches("?verify=false");
+        let rate = self.was().map_or_else(|| format!("without {SNAPSHOT}"), |was| format!("with {SNAPSHOT} {was}"));
+        format!(
+            "GET {path} shows its settings: PUT {path} with all of them and those not shown, without {REPOSITORY_RECORD} and {rate}"
+        )
+    }
+
+    pub fn change(self, call: &Call, set: String) -> Change<'a> {
+        let (run, process) = (call.run_id().to_string(), std::process::id());
+        let record = Record { run, process, host: Call::host(), locks: Record::locks(call), was: self.was(), set };
+        Change { found: self, record, is_answered: false }
+    }
+}
+
+/// A change with what the server had before it.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    pub(super) found: Found<'a>,
+    pub(super) record: Record,
+    /// The answer to its request may have been lost.
+    pub(super) is_answered: bool,
+}
+
+impl Change<'_> {
+    fn request(&self) -> (String, Value) {
+        self.found.request(Some(&self.record.set), Some(&self.record))
+    }
+
+    pub(super) fn undo(&self) -> Action {
+        action(self.found.restored())
+    }
+
+    /// `requests` between those that make the change and put it back.
+    pub(super) fn around(&self, requests: Vec<Action>) -> Vec<Action> {
+        [action(self.request())].into_iter().chain(requests).chain([self.undo()]).collect()
+    }
+
+    pub(super) fn make(self, server: &Server) -> Result<Self, Failure> {
+        let (path, body) = self.request();
+        match server.attempt("PUT", &path, Some(&body)) {
+            Err(error) if error.effect == Effect::None => Err(error.failure),
+            answer => Ok(Self { is_answered: answer.is_ok(), ..self }),
+        }
+    }
+
+    /// Puts back what this call has changed; where that fails, the next call does. `None` if it is unknown whether it was changed.
+    pub(crate) fn put_back_own(&self, call: &Call, server: &Server) -> Option<bool> {
+        let name = self.found.target.name();
+        match (self.put_back(call, server, OWN_TIME), self.is_answered) {
+            (Ok(true), _) | (Ok(false), true) => Some(true),
+            (Err(failure), true) => {
+                call.warn("rate_left_changed", format!("After this change, {name} could not be put back: {failure}"));
+                lasting(call);
+                Some(false)
+            }
+            (_, false) => {
+                call.warn("rate_left_changed", format!(
+                    "The request to change {name} was not answered, and its outcome is unknown. The next call of svc-snap that finds it changed puts it back."
+                ));
+                call.effects().unknown();
+                None
+            }
+        }
+    }
+
+    /// Puts it back, and asks a busy server again for so long; whether the change was still there.
+    pub(super) fn put_back(&self, call: &Call, server: &Server, time: Duration) -> Result<bool, Failure> {
+        let until = Instant::now() + server.at_most(if call.check().is_err() { time / 4 } else { time });
+        loop {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
+            match self.put_back_once(server, left) {
+                Err(failure) if failure.status == Status::Unavailable && Instant::now() < until => thread::sleep(PAUSE),
+                ended => return ended,
+            }
+        }
+    }
+
+    fn put_back_once(&self, server: &Server, time: Duration) -> Result<bool, Failure> {
+        let found = match self.found.target.get(|path| server.within(time, "GET", path, None)) {
+            Err(failure) if failure.status == Status::NotFound => return Ok(false),
+            found => found?,
+        };
+        if found.record.as_ref() != Some(&self.record) {
+            return Ok(false);
+        }
+        let (path, body) = found.restored();
+        let refused = match found.harm() {
+            Some(why) => format!("{why}."),
+            None => match server.within(time, "PUT", &path, Some(&body)) {
+                Err(failure) if failure.status != Status::Unavailable => failure.message,
+                ended => return ended.map(|_| true),
+            },
+        };
+        Err(Failure::new(Status::Refused, "rate_left_changed", format!("{refused} {}", found.by_hand(server))))
+    }
+}
+
+fn action((path, body): (String, Value)) -> Action {
+    Action::request("PUT", path, Some(body))
+}
+
+/// An effect that stays, whatever else the step undoes.
+pub(super) fn lasting(call: &Call) {
+    call.effects().happened();
+    call.effects().stays();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repository(settings: Value) -> Found<'static> {
+        Target::Repository("r").read(json!({"type": "fs", "uuid": "u", "settings": settings}))
+    }
+
+    fn record(was: Option<&str>) -> Record {
+        Record { run: "r".to_owned(), was: was.map(str::to_owned), set: "0".to_owned(), ..Record::default() }
+    }
+
+    #[test]
+    fn a_repository_keeps_all_its_other_settings_there_and_back() {
+        let settings = |(_, body): (String, Value)| body["settings"].clone();
+        for was in [None, Some("5mb")] {
+            let mut before = json!({"location": "/x", "a": {"b": "c"}});
+            if let Some(was) = was {
+                before[SNAPSHOT] = json!(was);
+            }
+            let mut off = settings(repository(before.clone()).request(Some("0"), Some(&record(was))));
+            assert_eq!((&off[SNAPSHOT], &off["location"]), (&json!("0"), &json!("/x")));
+            let changed = repository(off.clone());
+            assert_eq!((settings(changed.restored()), changed.record), (before, Some(record(was))));
+            // Another value that somebody has set since stays.
+            off[SNAPSHOT] = json!("9mb");
+            assert_eq!(settings(repository(off).restored())[SNAPSHOT], "9mb");
+        }
+        assert_eq!(repository(json!({REPOSITORY_RECORD: "what?"})).record, Some(Record::default()));
+    }
+
+    #[test]
+    fn what_could_be_lost_or_shown_is_never_written_again() {
+        assert_eq!(repository(json!({"location": "/x", REPOSITORY_RECORD: json!(record(None)).to_string()})).harm(), None);
+        for settings in [json!({"client.secret_key": "x"}), json!({"url": "http://me:s3cret@far/"})] {
+            let why = repository(settings.clone()).harm();
+            assert!(why.is_some_and(|why| !why.contains("s3cret")), "{settings}");
+        }
+        assert!(Target::Repository("r").read(json!({"type": "s3", "settings": {}})).harm().is_some());
+    }
+}

@@ -1,0 +1,154 @@
+//! What this host did last: its rehearsal, its copy off the host, its upgrade, and what is unfinished. For people and for monitoring.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use svc_step::document::{Document, Time};
+use svc_step::journal::{self, Journal};
+use svc_step::{Call, Failure, Status, file};
+
+use crate::choose::older;
+use crate::point;
+
+/// The record of the last copy off the host, in the state folder; `svc-offsite push` writes it.
+const OFFSITE: &str = "offsite.json";
+/// Larger than this it is none of ours.
+const LARGEST: u64 = 64 * 1024;
+
+/// The last rehearsal of a rollback on this host.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LastRehearsal {
+    /// The ID of its run.
+    pub run_id: String,
+    /// When it began; RFC 3339, UTC.
+    pub begun_at: Time,
+    /// How long ago that was.
+    pub age_ms: u64,
+    /// How long it took; `null` if it was interrupted.
+    pub duration_ms: Option<u64>,
+    /// What it has found.
+    pub verdict: Verdict,
+    /// The code of its error, if it failed.
+    pub error: Option<String>,
+    /// When it began, to be counted with.
+    #[serde(skip)]
+    pub begun: Timestamp,
+}
+
+/// What a rehearsal has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The restore point was restored beside the live data, and every count was as expected.
+    Verified,
+    /// It was restored, but not every count was known and as expected.
+    NotVerified,
+    /// It could not be restored.
+    Failed,
+    /// It was killed, or ended by a signal.
+    Interrupted,
+}
+
+/// The last copy of a restore point off the host.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct OffsiteCopy {
+    /// The restore point.
+    pub point: String,
+    /// When it was copied; RFC 3339.
+    #[schemars(with = "Time")]
+    pub time: Timestamp,
+    /// The ID of the snapshot in restic's repository.
+    pub restic_snapshot: String,
+}
+
+/// The last copy off the host; none where none is recorded.
+///
+/// # Errors
+/// The record cannot be read, or is invalid (7 `offsite_record_invalid`).
+pub fn offsite_copy(state_dir: &Path) -> Result<Option<OffsiteCopy>, Failure> {
+    let path = state_dir.join(OFFSITE);
+    let text = match file::read_text("read the record of the off-site copy", &path, LARGEST) {
+        Ok(text) => text,
+        Err(failure) if failure.status == Status::NotFound => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        let message = format!("The record of the last copy off the host, {}, is invalid.", path.display());
+        let failure = Failure::invalid("offsite_record_invalid", message).hint("To write a new one:\n  svc-offsite push");
+        failure.cause(error.to_string())
+    })
+}
+
+/// The last rehearsal that has chosen its restore point and is not running. The one that calls this is at its end.
+pub fn rehearsal(call: &Call) -> Option<LastRehearsal> {
+    let mut runs = journal::runs_of(call.state_dir(), "svc-rehearse").filter(|run| run.has_begun("point"));
+    runs.find_map(|run| of_rehearsal(&run, call))
+}
+
+fn of_rehearsal(run: &Journal, call: &Call) -> Option<LastRehearsal> {
+    let begun = point::stamp(run.id())?;
+    let document = run.last_document();
+    let age = millis(begun);
+    let (verdict, error, duration_ms) = match &document {
+        Some(document) if document.ok => {
+            (by_counts(document.result.as_ref()?.get("rehearsal")), None, Some(document.duration_ms))
+        }
+        Some(document) => failed(document),
+        None if run.id() == call.run_id().as_str() => of_steps(run),
+        None if run.is_running() => return None,
+        None => (Verdict::Interrupted, None, None),
+    };
+    Some(LastRehearsal { run_id: run.id().to_owned(), begun_at: begun.into(), age_ms: age, duration_ms, verdict, error, begun })
+}
+
+fn failed(document: &Document<Value>) -> (Verdict, Option<String>, Option<u64>) {
+    let code = document.error.as_ref().map(|error| error.code.clone());
+    let was_interrupted = code.as_deref() == Some("interrupted");
+    let verdict = if was_interrupted { Verdict::Interrupted } else { Verdict::Failed };
+    (verdict, code, Some(document.duration_ms))
+}
+
+/// Of a rehearsal that has no last document yet.
+fn of_steps(run: &Journal) -> (Verdict, Option<String>, Option<u64>) {
+    let attempts = run.attempts();
+    let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
+    let took = attempts.iter().map(|one| one.begun_ms).min().map(|first| now.saturating_sub(first));
+    match run.attempt("rehearsal").and_then(|one| one.document).filter(|document| document.ok) {
+        Some(document) => (by_counts(document.result.as_ref()), None, took),
+        None => {
+            let mut errors = attempts.into_iter().filter_map(|one| one.document?.error);
+            (Verdict::Failed, errors.next_back().map(|error| error.code), took)
+        }
+    }
+}
+
+fn by_counts(rehearsal: Option<&Value>) -> Verdict {
+    let verified = rehearsal.and_then(|found| found.get("counts_verified")?.as_bool()) == Some(true);
+    if verified { Verdict::Verified } else { Verdict::NotVerified }
+}
+
+/// The downtime of the last upgrade that has told one, in milliseconds.
+pub fn upgrade_downtime(state_dir: &Path) -> Option<u64> {
+    let downtime = |run: Journal| run.last_document()?.result?.get("downtime_ms")?.as_u64();
+    journal::runs_of(state_dir, "svc-upgrade").find_map(downtime)
+}
+
+/// How many runs are unfinished: the one that has changed the service last, if it did not end well, and those that have left something
+/// to be undone.
+pub fn unfinished(state_dir: &Path) -> usize {
+    let mut runs = journal::runs(state_dir);
+    runs.retain(|run| !run.is_running());
+    let left = runs.iter().filter(|run| !run.left_to_undo().is_empty());
+    let is_repaired = |run: &Journal| run.is_ok() && run.plan().arguments.iter().any(|word| word == "--ignore-unfinished");
+    let newest = runs.iter().take_while(|run| !is_repaired(run)).find(|run| run.has_changed_the_service());
+    let committed = newest.filter(|run| !run.is_ok() && run.left_to_undo().is_empty());
+    left.chain(committed).count()
+}
+
+/// How long ago a time is, in milliseconds.
+pub fn millis(time: Timestamp) -> u64 {
+    u64::try_from(older(time).as_millis()).unwrap_or(u64::MAX)
+}

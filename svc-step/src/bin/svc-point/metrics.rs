@@ -1,0 +1,190 @@
+//! `metrics`: what a monitoring system watches, in Prometheus's text format, for node_exporter's textfile collector.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use svc_step::call::{Call, Finished};
+use svc_step::file::{self, Existing};
+use svc_step::{Failure, StepResult};
+
+use crate::last::{self, LastRehearsal, OffsiteCopy, Verdict};
+use crate::point::{self, BackupDir, Point, State};
+
+/// Whoever may read the folder of the collector may read them.
+const MODE: u32 = 0o644;
+
+/// Arguments of `svc-point metrics`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: what is written; then into the folder of node_exporter's textfile collector
+  svc-point metrics --output -
+  svc-point metrics --output /var/lib/prometheus/node-exporter/svc.prom
+
+With --output the file is replaced as a whole, and the document is printed; without it the text is. Ages grow only when they are written
+again: an alarm counts with the newest timestamp:
+  time() - max by (service) (svc_restore_point_timestamp_seconds) > 26 * 3600")]
+pub struct MetricsArgs {
+    /// The file, readable by everybody; -: stdout
+    #[arg(long, value_name = "FILE", env = "SVC_METRICS_FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    dir: BackupDir,
+}
+
+/// What was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Metrics {
+    /// The file; `null` if it was stdout.
+    pub output: Option<String>,
+    /// How many values were written.
+    pub samples_count: usize,
+}
+
+pub(crate) fn print(args: &MetricsArgs, call: &Call) -> Finished {
+    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    let mut text = None;
+    let mut finished = call.step("metrics", false, |call| {
+        let exposition = Exposition::of(args, call)?;
+        let samples_count = exposition.samples();
+        match output {
+            Some(path) => write_file(path, &exposition.text(), samples_count),
+            None => {
+                text = Some(exposition.text());
+                Ok(Metrics { output: None, samples_count })
+            }
+        }
+    });
+    finished.text = text;
+    finished
+}
+
+/// A report, as the document is: it counts as no change of anything.
+fn write_file(path: &Path, text: &str, samples_count: usize) -> StepResult<Metrics> {
+    let path = file::absolute(path)?;
+    file::write_whole(&path, text.as_bytes(), MODE, Existing::Replace)?;
+    Ok(Metrics { output: Some(path.display().to_string()), samples_count })
+}
+
+/// Labels and value of a sample.
+type Sample = (Vec<(&'static str, String)>, f64);
+
+/// A metric: name, help, and its samples. All are gauges.
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    samples: Vec<Sample>,
+}
+
+/// The metrics of a service.
+struct Exposition {
+    service: String,
+    families: Vec<Family>,
+}
+
+impl Exposition {
+    fn of(args: &MetricsArgs, call: &Call) -> Result<Self, Failure> {
+        let points = point::survey(call, &args.dir.dir(), false)?;
+        let mut all = Self { service: args.dir.service().to_owned(), families: Vec::new() };
+        all.add_points(&points);
+        all.add_rehearsal(last::rehearsal(call));
+        // What is wrong with that hides nothing of the others.
+        let copy = last::offsite_copy(call.state_dir()).unwrap_or_else(|failure| {
+            call.review(&failure.code, failure.message);
+            None
+        });
+        all.add_offsite(copy);
+        let downtime = last::upgrade_downtime(call.state_dir()).map(seconds);
+        all.single("svc_upgrade_downtime_seconds", "How long the service was down in the last upgrade.", downtime);
+        // There are never so many that this would be inexact.
+        #[allow(clippy::cast_precision_loss)]
+        let unfinished = last::unfinished(call.state_dir()) as f64;
+        let help = "Runs that did not end well and are to be resumed, undone or repaired.";
+        all.single("svc_unfinished_runs", help, Some(unfinished));
+        Ok(all)
+    }
+
+    fn add_points(&mut self, points: &[Point]) {
+        let valid = points.iter().filter(|point| point.state == State::Valid);
+        let mut newest = BTreeMap::new();
+        for point in valid {
+            newest.insert((point.kind.clone().unwrap_or_default(), point.quiesced == Some(true)), point);
+        }
+        let mut add = |name, help, value: &dyn Fn(&Point) -> f64| {
+            let labels = |kind: &String, quiesced: &bool| vec![("kind", kind.clone()), ("quiesced", quiesced.to_string())];
+            let samples = newest.iter().map(|((kind, quiesced), point)| (labels(kind, quiesced), value(point)));
+            self.families.push(Family { name, help, samples: samples.collect() });
+        };
+        let help = "When the newest valid restore point was made, by kind and whether the service was stopped meanwhile.";
+        add("svc_restore_point_timestamp_seconds", help, &|point| timestamp(point.made));
+        let help = "How old the newest valid restore point was when this was written.";
+        add("svc_restore_point_age_seconds", help, &|point| seconds(last::millis(point.made)));
+        // A size as large as to be inexact is petabytes.
+        #[allow(clippy::cast_precision_loss)]
+        add("svc_restore_point_size_bytes", "The size of the newest valid restore point.", &|point| point.size_bytes as f64);
+    }
+
+    fn add_rehearsal(&mut self, last: Option<LastRehearsal>) {
+        let of = |value: &dyn Fn(&LastRehearsal) -> Option<f64>| last.as_ref().and_then(value);
+        let (begun, age) = (of(&|last| Some(timestamp(last.begun))), of(&|last| Some(seconds(last.age_ms))));
+        let duration = of(&|last| last.duration_ms.map(seconds));
+        let verified = of(&|last| Some(f64::from(u8::from(last.verdict == Verdict::Verified))));
+        self.single("svc_rehearsal_timestamp_seconds", "When the last rehearsal of a rollback began.", begun);
+        self.single("svc_rehearsal_age_seconds", "How long ago that was when this was written.", age);
+        self.single("svc_rehearsal_duration_seconds", "How long the last rehearsal took.", duration);
+        let help = "Whether the last rehearsal restored its restore point with every count as expected (1) or not (0).";
+        self.single("svc_rehearsal_verified", help, verified);
+    }
+
+    fn add_offsite(&mut self, copy: Option<OffsiteCopy>) {
+        let copied = copy.map(|copy| copy.time);
+        let help = "When a restore point was last copied off the host.";
+        self.single("svc_offsite_copy_timestamp_seconds", help, copied.map(timestamp));
+        let help = "How long ago that was when this was written.";
+        self.single("svc_offsite_copy_age_seconds", help, copied.map(|copied| seconds(last::millis(copied))));
+    }
+
+    fn single(&mut self, name: &'static str, help: &'static str, value: Option<f64>) {
+        let samples = value.map(|value| (Vec::new(), value)).into_iter().collect();
+        self.families.push(Family { name, help, samples });
+    }
+
+    fn samples(&self) -> usize {
+        self.families.iter().map(|family| family.samples.len()).sum()
+    }
+
+    /// A metric without a sample is left out.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for Family { name, help, samples } in self.families.iter().filter(|family| !family.samples.is_empty()) {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+            for (labels, value) in samples {
+                let service = ("service", self.service.clone());
+                let labels = [&service].into_iter().chain(labels).map(|(key, value)| format!("{key}=\"{}\"", escaped(value)));
+                let _ = writeln!(text, "{name}{{{}}} {value}", labels.collect::<Vec<_>>().join(","));
+            }
+        }
+        text
+    }
+}
+
+/// The value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// The seconds of that many milliseconds.
+// Inexact only after a quarter of a million years.
+#[allow(clippy::cast_precision_loss)]
+fn seconds(millis: u64) -> f64 {
+    millis as f64 / 1000.0
+}
+
+/// Seconds since 1970.
+// As above.
+#[allow(clippy::cast_precision_loss)]
+fn timestamp(time: Timestamp) -> f64 {
+    time.as_second() as f64
+}

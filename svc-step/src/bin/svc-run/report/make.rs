@@ -1,0 +1,214 @@
+//! The last document of a run, made of its journal, its notes and how it ended.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use svc_step::call::Call;
+use svc_step::document::{Document, ErrorPart, Warning, schema_name};
+use svc_step::journal::{Attempt, Journal, Kind, Notes};
+
+use super::{Hop, Outcome, RunResult, StepLine, Total};
+
+/// The last document of a run: of its journal (none where it ended before it had one), of its notes, and of how it ended.
+pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Document<RunResult> {
+    let attempts = run.map(Journal::attempts).unwrap_or_default();
+    let mut facts = notes.facts.clone();
+    let kept = of_restore_points(&mut facts, &attempts, outcome);
+    let mut result = with_facts(&facts);
+    result.run_dir = run.filter(|_| !outcome.dry_run).map(|run| run.dir().display().to_string());
+    result.steps = attempts.iter().map(line).collect();
+    // That of a night is its backup's.
+    let span = downtime_span(&attempts).map(|(down, up)| up - down);
+    result.downtime_ms = span.or_else(|| result_of(&attempts, "backup")?.get("downtime_ms")?.as_u64());
+    result.preflight_total = (!result.preflight.is_empty()).then(|| Total::of(&result.preflight));
+    result.hops = hops(&attempts);
+    result.from_version = from_version(&attempts);
+    if outcome.is_ok() && result.version.is_none() {
+        result.version = result.hops.last().and_then(|hop| hop.version.clone());
+    }
+    if let Some(removed) = result_of(&attempts, "remove-incomplete-point") {
+        result.restore_point = None;
+        result.incomplete_point = removed.get("incomplete_point").and_then(Value::as_str).map(ToOwned::to_owned);
+    }
+    name_previous(&mut result, &attempts, !outcome.is_ok() && notes.commit.is_none());
+    result.plan.clone_from(&outcome.plan);
+    let finished = Timestamp::now();
+    let own = notes.warnings.iter().cloned();
+    Document {
+        schema: schema_name(&outcome.script, "run"),
+        tool: format!("{} {}", outcome.script, env!("CARGO_PKG_VERSION")),
+        step: "run".to_owned(),
+        ok: outcome.is_ok(),
+        changed: changed(&attempts, &result, outcome),
+        dry_run: outcome.dry_run,
+        run_id: outcome.run_id.clone(),
+        host: Call::host(),
+        started_at: outcome.started.into(),
+        finished_at: finished.into(),
+        duration_ms: u64::try_from(finished.as_millisecond() - outcome.started.as_millisecond()).unwrap_or(0),
+        warnings: own.chain(attempts.iter().flat_map(warnings_of)).collect(),
+        error: (!outcome.is_ok()).then(|| error(&attempts, outcome, kept)),
+        result: Some(result),
+    }
+}
+
+/// What svc-point has found and removed, also where it failed: its documents say it. Gives what is kept of an incomplete restore point, as
+/// a sentence for the message.
+fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt], outcome: &Outcome) -> Option<String> {
+    let mut sentence = None;
+    for attempt in attempts.iter().filter(|_| !outcome.dry_run) {
+        let Some((document, result)) = attempt.document.as_ref().and_then(|one| Some((one, one.result.as_ref()?))) else {
+            continue;
+        };
+        let keys: &[&str] = match document.schema.as_str() {
+            "svc-point.prune/1" => &["points", "removed", "removed_runs", "half_removed"],
+            "svc-point.delete/1" => &["points", "removed", "half_removed"],
+            "svc-point.remove/1" => {
+                sentence = result.get("kept").and_then(Value::as_str).map(ToOwned::to_owned);
+                &[]
+            }
+            _ => &[],
+        };
+        facts.extend(keys.iter().filter_map(|key| Some(((*key).to_owned(), result.get(*key)?.clone()))));
+    }
+    sentence
+}
+
+/// A fact of the wrong type is left out: the document must come whatever a script has added.
+fn with_facts(facts: &Map<String, Value>) -> RunResult {
+    let read = |facts: Map<String, Value>| serde_json::from_value::<RunResult>(Value::Object(facts)).ok();
+    read(facts.clone()).unwrap_or_else(|| {
+        let alone = |(key, value): &(&String, &Value)| read(Map::from_iter([((*key).clone(), (*value).clone())])).is_some();
+        let right = facts.iter().filter(alone).map(|(key, value)| (key.clone(), value.clone()));
+        read(right.collect()).unwrap_or_default()
+    })
+}
+
+fn line(attempt: &Attempt) -> StepLine {
+    let line = StepLine { step: attempt.step.clone(), attempt: attempt.attempt, ..StepLine::default() };
+    match &attempt.document {
+        Some(document) => StepLine {
+            schema: Some(document.schema.clone()),
+            ok: document.ok,
+            changed: document.changed,
+            duration_ms: document.duration_ms,
+            error: document.error.as_ref().map(|error| error.code.clone()),
+            ..line
+        },
+        // A step that was started and left no document is unknown, unless it only read.
+        None => {
+            StepLine { changed: (attempt.kind == Kind::Check).then_some(false), error: Some("no_document".to_owned()), ..line }
+        }
+    }
+}
+
+/// The newest attempt of a step.
+fn newest<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Attempt> {
+    attempts.iter().filter(|one| one.step == step).max_by_key(|one| one.attempt)
+}
+
+/// The result of a step's newest attempt.
+fn result_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Value> {
+    newest(attempts, step)?.document.as_ref()?.result.as_ref()
+}
+
+/// From when to when the service was down, in milliseconds since 1970. The request to stop may have been made by a step that was
+/// interrupted; then the one after it only saw since when the unit was inactive.
+pub fn downtime_span(attempts: &[Attempt]) -> Option<(u64, u64)> {
+    let stops: Vec<(u32, &Value)> = attempts
+        .iter()
+        .filter(|one| one.step == "stop")
+        .filter_map(|one| Some((one.attempt, one.document.as_ref()?.result.as_ref()?)))
+        .collect();
+    let requested = stops.iter().find_map(|(_, result)| result.get("requested_epoch_ms")?.as_u64());
+    let seen = || {
+        let later = stops.iter().filter(|(attempt, _)| *attempt > 1);
+        later.filter_map(|(_, result)| result.pointer("/after/inactive_enter_epoch_ms")?.as_u64()).next()
+    };
+    // A run that failed before its own start was undone by `start-again`.
+    let active = |step| result_of(attempts, step)?.pointer("/after/active_enter_epoch_ms")?.as_u64();
+    let up = active("start").or_else(|| active("start-again"))?;
+    let down = requested.or_else(seen)?;
+    (down <= up).then_some((down, up))
+}
+
+/// An upgrade has read it; a rollback clears it; the first hop has it from its own run.
+fn from_version(attempts: &[Attempt]) -> Option<String> {
+    let of = |step, key| result_of(attempts, step)?.get(key)?.as_str().map(ToOwned::to_owned);
+    of("present", "version").or_else(|| of("hop-1", "from_version")).or_else(|| of("clear", "version"))
+}
+
+/// Each hop once, by its newest document.
+fn hops(attempts: &[Attempt]) -> Vec<Hop> {
+    let mut found: Vec<(u32, Hop)> = Vec::new();
+    for attempt in attempts.iter().filter(|one| one.step.starts_with("hop-")) {
+        let Some(document) = &attempt.document else { continue };
+        let text = |key| document.result.as_ref()?.get(key)?.as_str().map(ToOwned::to_owned);
+        let hop = Hop {
+            run_id: document.run_id.clone(),
+            ok: document.ok,
+            version: text("version"),
+            restore_point: text("restore_point"),
+            downtime_ms: document.result.as_ref().and_then(|result| result.get("downtime_ms")?.as_u64()),
+        };
+        found.retain(|(number, _)| *number != attempt.number);
+        found.push((attempt.number, hop));
+    }
+    found.into_iter().map(|(_, hop)| hop).collect()
+}
+
+/// What the swaps have replaced, as their documents say it. Where none has begun, or all of it was undone, nothing was replaced.
+fn name_previous(result: &mut RunResult, attempts: &[Attempt], undone: bool) {
+    let begun = |step| newest(attempts, step).is_some();
+    if undone || (result.previous.is_some() && !begun("swap-search") && !begun("swap-database")) {
+        result.previous = None;
+        result.swap_back.clear();
+        result.discard_previous.clear();
+    }
+    let Some(previous) = &mut result.previous else { return };
+    let swapped = |step| newest(attempts, step).filter(|one| one.is_ok()).and_then(|one| one.document.as_ref()?.result.as_ref());
+    let indices = swapped("swap-search").and_then(|result| result.get("indices")?.as_array()).into_iter().flatten();
+    previous.indices = indices.filter_map(|index| index.get("previous")?.as_str().map(ToOwned::to_owned)).collect();
+    let database = swapped("swap-database").and_then(|result| result.get("previous")?.get("name")?.as_str());
+    previous.databases = database.map(ToOwned::to_owned).into_iter().collect();
+}
+
+/// What this call has changed, not what an earlier one of the same run has.
+fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Option<bool> {
+    if outcome.dry_run {
+        return Some(false);
+    }
+    let own = attempts.iter().filter(|one| !outcome.earlier.contains(&one.files) && !outcome.undone.contains(&one.step));
+    let steps: Vec<Option<bool>> = own.map(|one| line(one).changed).collect();
+    let removed = [&result.removed, &result.removed_runs].into_iter().flatten().any(|list| !list.is_empty());
+    let stays = result.half_removed.is_some() || result.incomplete_point.is_some();
+    if removed || stays || !result.cleared.is_empty() || steps.contains(&Some(true)) {
+        Some(true)
+    } else if steps.contains(&None) {
+        None
+    } else {
+        Some(false)
+    }
+}
+
+fn warnings_of(attempt: &Attempt) -> impl Iterator<Item = Warning> {
+    let warnings = attempt.document.iter().flat_map(|document| &document.warnings);
+    warnings.map(|one| Warning { code: one.code.clone(), message: format!("{}: {}", attempt.step, one.message) })
+}
+
+fn error(attempts: &[Attempt], outcome: &Outcome, kept: Option<String>) -> ErrorPart {
+    let failed = outcome.failed_step.as_ref().and_then(|step| newest(attempts, step));
+    let cause = failed.and_then(|one| one.document.as_ref()?.error.as_ref());
+    let code = match cause {
+        _ if !outcome.code.is_empty() => outcome.code.clone(),
+        Some(cause) => cause.code.clone(),
+        None if failed.is_some() => "no_document".to_owned(),
+        None => "failed".to_owned(),
+    };
+    ErrorPart {
+        code,
+        message: kept.map_or_else(|| outcome.message.clone(), |kept| format!("{} {kept}", outcome.message)),
+        hint: outcome.hint.clone(),
+        retryable: cause.is_some_and(|cause| cause.retryable),
+        causes: cause.map(|cause| cause.causes.clone()).unwrap_or_default(),
+    }
+}

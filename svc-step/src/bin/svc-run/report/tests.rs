@@ -1,0 +1,168 @@
+use serde_json::json;
+
+use serde_json::Value;
+use svc_step::document::{Document, Warning};
+use svc_step::journal::Notes;
+
+use super::*;
+use crate::bench::Made;
+
+fn ended(made: &Made, notes: &Notes, outcome: &Outcome) -> Document<RunResult> {
+    document(Some(&made.journal()), notes, outcome)
+}
+
+fn committed() -> Notes {
+    Notes { commit: Some(String::new()), ..Notes::default() }
+}
+
+#[test]
+fn the_service_is_down_from_the_request_to_stop_until_the_unit_is_active() {
+    let stop = |requested: Option<u64>, inactive: u64| json!({"requested_epoch_ms": requested, "after": {"inactive_enter_epoch_ms": inactive}});
+    let start = |active: Option<u64>| json!({"after": {"active_enter_epoch_ms": active}});
+    type Steps = Vec<(&'static str, Option<Value>)>;
+    let cases: Vec<(Steps, Option<u64>)> = vec![
+        (vec![], None),
+        (vec![("01-stop", Some(stop(Some(1000), 1400))), ("02-start", Some(start(Some(3500))))], Some(2500)),
+        // It was not running before.
+        (vec![("01-stop", Some(stop(None, 400))), ("02-start", Some(start(Some(3500))))], None),
+        // It does not run now.
+        (vec![("01-stop", Some(stop(Some(1000), 1400))), ("02-start", Some(start(None)))], None),
+        (vec![("01-stop", Some(stop(Some(1000), 1400))), ("02-start", Some(start(Some(3500)))), ("02-start.2", None)], None),
+        // The first request was interrupted; the second one came too late.
+        (vec![("01-stop", None), ("01-stop.2", Some(stop(None, 1400))), ("02-start", Some(start(Some(3500))))], Some(2100)),
+        (vec![("01-stop", Some(stop(Some(9000), 9400))), ("02-start", Some(start(Some(3500))))], None),
+    ];
+    for (steps, expected) in cases {
+        let made = Made::new("svc-upgrade");
+        for (name, result) in &steps {
+            match result {
+                Some(result) => made.step(name, "step", &json!({"result": result})),
+                None => made.started(name, "step"),
+            }
+        }
+        let document = ended(&made, &Notes::default(), &Outcome::default());
+        assert_eq!(document.result.unwrap().downtime_ms, expected, "{steps:?}");
+    }
+}
+
+#[test]
+fn changed_tells_what_this_call_has_changed() {
+    type Case<'a> = (&'a [(&'a str, &'a str, Option<Value>)], Value, &'a [&'a str], Option<bool>);
+    let cases: [Case; 9] = [
+        (&[], json!({}), &[], Some(false)),
+        (&[("01-a", "step", Some(json!({"changed": false})))], json!({}), &[], Some(false)),
+        (&[("01-a", "step", Some(json!({"changed": true}))), ("02-b", "step", None)], json!({}), &[], Some(true)),
+        (&[("01-a", "step", Some(json!({"changed": false}))), ("02-b", "step", None)], json!({}), &[], None),
+        (&[("01-a", "check", None)], json!({}), &[], Some(false)),
+        (&[("01-a", "external", None)], json!({}), &[], None),
+        (&[("01-a", "step", Some(json!({"changed": true})))], json!({}), &["a"], Some(false)),
+        (&[], json!({"removed": ["20261120t020003z-manual"]}), &[], Some(true)),
+        (&[], json!({"removed": [], "half_removed": "20261120t020003z-manual"}), &[], Some(true)),
+    ];
+    for (steps, facts, undone, expected) in cases {
+        let made = Made::new("svc-backup");
+        for (name, kind, document) in steps {
+            match document {
+                Some(document) => made.step(name, kind, document),
+                None => made.started(name, kind),
+            }
+        }
+        let notes = Notes { facts: facts.as_object().unwrap().clone(), ..Notes::default() };
+        let undone = undone.iter().map(ToString::to_string).collect();
+        let outcome = Outcome { undone, ..Outcome::default() };
+        assert_eq!(ended(&made, &notes, &outcome).changed, expected, "{steps:?} {facts}");
+        let dry = Outcome { dry_run: true, ..outcome.clone() };
+        assert_eq!(ended(&made, &notes, &dry).changed, Some(false));
+        if facts == json!({}) {
+            let earlier = made.journal().attempts().into_iter().map(|one| one.files).collect();
+            let later = Outcome { earlier, ..outcome };
+            assert_eq!(ended(&made, &notes, &later).changed, Some(false), "an earlier call has made the steps");
+        }
+    }
+}
+
+#[test]
+fn what_a_rollback_replaced_is_named_by_its_swaps() {
+    let facts =
+        json!({"previous": {"run": "r"}, "swap_back": ["svc-unit stop"], "discard_previous": ["svc-snap discard --run r"]});
+    let notes = Notes { facts: facts.as_object().unwrap().clone(), ..committed() };
+    let made = Made::new("svc-rollback");
+    let failed = Outcome { status: 1, ..Outcome::default() };
+    // Neither swap has begun.
+    let result = ended(&made, &notes, &failed).result.unwrap();
+    assert_eq!((result.previous, result.swap_back.len(), result.discard_previous.len()), (None, 0, 0));
+    made.step("01-swap-search", "step", &json!({"result": {"indices": [{"previous": "svc-before-a"}, {"previous": null}]}}));
+    made.step("02-swap-database", "step", &json!({"ok": false, "result": {"previous": {"name": "svc_db_before"}}}));
+    let result = ended(&made, &notes, &failed).result.unwrap();
+    assert_eq!(result.previous.unwrap().databases, [""; 0]);
+    assert_eq!(result.swap_back, ["svc-unit stop"]);
+    made.step("02-swap-database.2", "step", &json!({"result": {"previous": {"name": "svc_db_before"}}}));
+    let result = ended(&made, &notes, &Outcome::default()).result.unwrap();
+    let previous = result.previous.unwrap();
+    assert_eq!(
+        (previous.run.as_str(), previous.indices, previous.databases),
+        ("r", vec!["svc-before-a".to_owned()], vec!["svc_db_before".to_owned()])
+    );
+}
+
+#[test]
+fn the_clones_of_an_upgrade_that_was_undone_need_no_command() {
+    let facts = json!({"discard_previous": ["svc-snap discard --run r"]});
+    let made = Made::new("svc-upgrade");
+    let failed = Outcome { status: 1, ..Outcome::default() };
+    for (commit, status, count) in [(None, 1, 0), (Some("hint".to_owned()), 1, 1), (None, 0, 1)] {
+        let notes = Notes { facts: facts.as_object().unwrap().clone(), commit, ..Notes::default() };
+        let outcome = Outcome { status, ..failed.clone() };
+        assert_eq!(ended(&made, &notes, &outcome).result.unwrap().discard_previous.len(), count);
+    }
+}
+
+#[test]
+fn each_hop_is_named_once_by_its_newest_document() {
+    let made = Made::new("svc-upgrade");
+    let hop = |run: &str, ok: bool, version: &str| json!({"run_id": run, "ok": ok, "result": {"version": version, "restore_point": null, "downtime_ms": 7}});
+    made.step("01-hop-1", "step", &hop("a", true, "1.15.5"));
+    made.step("02-hop-2", "step", &hop("b", false, "2.0.1"));
+    made.step("02-hop-2.2", "step", &hop("b", true, "2.0.1"));
+    made.started("03-hop-3", "step");
+    let result = ended(&made, &Notes::default(), &Outcome::default()).result.unwrap();
+    let hops: Vec<_> = result.hops.iter().map(|hop| (hop.run_id.as_str(), hop.ok, hop.downtime_ms)).collect();
+    assert_eq!(hops, [("a", true, Some(7)), ("b", true, Some(7))]);
+    assert_eq!(result.version.as_deref(), Some("2.0.1"));
+}
+
+#[test]
+fn a_failure_is_that_of_its_step_unless_the_run_has_its_own() {
+    let made = Made::new("svc-upgrade");
+    let error = json!({"code": "disk_full", "message": "No.", "hint": null, "retryable": true, "causes": ["why"]});
+    made.step("01-dump", "step", &json!({"ok": false, "error": error, "warnings": [{"code": "slow", "message": "It is slow."}]}));
+    made.started("02-stop", "step");
+    for (step, code, expected) in [
+        (Some("dump"), "", ("disk_full", true, 1)),
+        (Some("dump"), "interrupted", ("interrupted", true, 1)),
+        (Some("stop"), "", ("no_document", false, 0)),
+        (None, "", ("failed", false, 0)),
+    ] {
+        let failed_step = step.map(ToOwned::to_owned);
+        let outcome =
+            Outcome { status: 1, failed_step, code: code.to_owned(), script: "svc-upgrade".to_owned(), ..Outcome::default() };
+        let document = ended(&made, &Notes::default(), &outcome);
+        let error = document.error.unwrap();
+        assert_eq!((error.code.as_str(), error.retryable, error.causes.len()), expected);
+        assert_eq!((document.schema.as_str(), document.ok), ("svc-upgrade.run/1", false));
+        assert_eq!(document.warnings, [Warning { code: "slow".to_owned(), message: "dump: It is slow.".to_owned() }]);
+    }
+    let review = Outcome { status: 9, ..Outcome::default() };
+    assert!(ended(&made, &Notes::default(), &review).error.is_none());
+}
+
+#[test]
+fn a_document_comes_whatever_was_noted() {
+    let facts = json!({"version": 7, "restore_point": "/p", "mine": {"a": 1}, "preflight": [
+        {"check": "unit", "verdict": "pass", "says": ""}, {"check": "space", "verdict": "fail", "says": "too little"}]});
+    let notes = Notes { facts: facts.as_object().unwrap().clone(), ..Notes::default() };
+    let result = document(None, &notes, &Outcome::default()).result.unwrap();
+    assert_eq!((result.version, result.restore_point.as_deref()), (None, Some("/p")));
+    assert_eq!(result.noted.get("mine"), Some(&json!({"a": 1})));
+    assert_eq!(result.preflight_total, Some(Total { pass: 1, warn: 0, fail: 1 }));
+}

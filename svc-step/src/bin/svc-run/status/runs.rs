@@ -1,0 +1,198 @@
+//! Which run is shown, and how it stands by its journal and by the runs after it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use svc_step::document::Document;
+use svc_step::journal::{self, Attempt, Journal, Kind};
+use svc_step::reporter::shell_quoted;
+
+use super::{State, StatusResult, pending, steps};
+use crate::end::NOTHING_CHANGED;
+use crate::run::with_ending;
+use crate::{again, external};
+
+/// The runs of a state folder, the newest first.
+pub struct Runs<'a> {
+    state_dir: &'a Path,
+    runs: Vec<Journal>,
+}
+
+impl<'a> Runs<'a> {
+    pub fn of(state_dir: &'a Path) -> Self {
+        Self { state_dir, runs: journal::runs(state_dir) }
+    }
+
+    /// By its ID or its directory; a run is known by its folder, also without a plan.
+    pub fn named(&self, run: &str) -> Option<Journal> {
+        let dir = if run.contains('/') { PathBuf::from(run).canonicalize().ok()? } else { self.state_dir.join("runs").join(run) };
+        (dir.is_dir() && Journal::at(&dir).id().parse::<svc_step::run_id::RunId>().is_ok()).then(|| Journal::at(dir))
+    }
+
+    /// The newest run of a script, or, of any script, the newest that no other run has called; where that one ended well, the one that
+    /// is not finished.
+    pub fn to_show(&self, script: Option<&str>) -> Option<Journal> {
+        let chosen = |run: &&Journal| match script {
+            Some(script) => run.script() == script,
+            None => run.plan().parent.is_none(),
+        };
+        // One that was refused because another is unfinished says nothing that this one would not say.
+        let is_refused = |run: &&Journal| {
+            run.last_document().and_then(|document| document.error).is_some_and(|error| error.code == "run_unfinished")
+        };
+        let newest = self.runs.iter().filter(chosen).find(|run| !is_refused(run)).or_else(|| self.runs.iter().find(chosen))?;
+        // One that was killed and has left nothing tells nothing that an older one, which is not finished, would not tell better.
+        let is_nothing =
+            newest.last_document().is_none() && !is_committed(newest) && pending(newest).is_empty() && !newest.is_running();
+        if !newest.is_ok() && !is_nothing {
+            return Some(newest.clone());
+        }
+        // A hop that ended well is only a part of a run, and hooks that were run alone finish no other run.
+        let unfinished = self.unfinished_outer(newest).or_else(|| {
+            let before = self.runs.iter().filter(chosen).find(|run| is_committed(run))?;
+            (!is_committed(newest) && !before.is_ok()).then(|| before.clone())
+        });
+        unfinished.or_else(|| Some(newest.clone()))
+    }
+
+    /// The run of the same script that has made this one as a hop, where it has not ended well.
+    fn unfinished_outer(&self, run: &Journal) -> Option<Journal> {
+        let outer = self.named(&run.plan().parent?)?;
+        (outer.script() == run.script() && !outer.is_ok()).then_some(outer)
+    }
+
+    pub fn status(&self, run: &Journal) -> StatusResult {
+        let plan = run.plan();
+        let last = run.last_document();
+        let is_running = last.is_none() && run.is_running();
+        let external = if is_running { None } else { self.external(run) };
+        let superseded = if is_running || external.is_some() { None } else { self.superseded(run) };
+        let follow =
+            |file: &Path| Some(format!("To follow it:\n  {}", shell_quoted(&["tail", "-f", &file.display().to_string()])));
+        let (state, message, next) = match (&external, &last, superseded) {
+            _ if is_running => (State::Running, "It is running.".to_owned(), follow(&run.dir().join("log"))),
+            (Some(files), ..) => {
+                let message = "Its supervisor is gone; a command that it has started is still running.";
+                (State::ExternalRunning, message.to_owned(), follow(&with_ending(files, "out")))
+            }
+            (None, _, Some(next)) => (State::Superseded, how_it_ended(last.as_ref()), Some(next)),
+            (None, Some(document), None) if document.ok => (State::Ended, how_it_ended(last.as_ref()), None),
+            (None, Some(_), None) if has_outlived(run) => {
+                let message = "It was interrupted, and a command that it had started has ended since.";
+                (State::Interrupted, message.to_owned(), Some(self.after_kill(run)))
+            }
+            (None, Some(document), None) => {
+                let hint = document.error.as_ref().and_then(|error| error.hint.clone());
+                (State::Failed, how_it_ended(last.as_ref()), Some(hint.unwrap_or_else(|| again::hint(&run.plan()))))
+            }
+            (None, None, None) => (State::Interrupted, how_it_ended(None), Some(self.after_kill(run))),
+        };
+        let rests = !matches!(state, State::Running | State::ExternalRunning);
+        StatusResult {
+            run: run.id().to_owned(),
+            run_dir: run.dir().display().to_string(),
+            undo: if rests { pending(run) } else { Vec::new() },
+            steps: steps(&run.attempts(), is_running, external.as_deref()),
+            downtime_ms: last.as_ref().and_then(downtime),
+            script: plan.script,
+            started_at: plan.started_at,
+            state,
+            message,
+            next,
+        }
+    }
+
+    /// The files of the external command that is running, where it is this run's, or one of a run that this one called.
+    fn external(&self, run: &Journal) -> Option<PathBuf> {
+        let files = external::running(self.state_dir)?;
+        let Some(folder) = files.parent().filter(|folder| folder.is_dir()) else { return Some(files) };
+        Journal::at(folder).is_within(run.id()).then_some(files)
+    }
+
+    /// What to run where what the run had to say does not hold any more: an upgrade that was rolled back, or that another one followed.
+    fn superseded(&self, run: &Journal) -> Option<String> {
+        let of = |script: &'static str| self.runs.iter().filter(move |other| other.script() == script);
+        if run.script() != "svc-upgrade" {
+            return None;
+        }
+        let last_hop = || of("svc-upgrade").find(|other| other.plan().parent.as_deref() == Some(run.id())).cloned();
+        let run = if run.has_begun("hop-1") { last_hop()? } else { run.clone() };
+        if !run.has_begun("installer") {
+            return None;
+        }
+        if let Some(back) = self.rolled_back_by(&run) {
+            let id = back.id();
+            return Some(if back.is_ok() {
+                format!(
+                    "It was rolled back by the run {id}: nothing is left to do. To see that run:\n  svc-rollback --status {id}"
+                )
+            } else {
+                format!("Its rollback has begun. To continue it:\n  svc-rollback --resume {id}")
+            });
+        }
+        let later =
+            of("svc-upgrade").find(|other| other.has_begun("installer")).filter(|later| later.id() > run.id() && !run.is_ok())?;
+        Some(format!("A later upgrade has begun since:\n  svc-upgrade --status {}", later.id()))
+    }
+
+    pub fn rolled_back_by(&self, run: &Journal) -> Option<Journal> {
+        if run.script() != "svc-upgrade" {
+            return None;
+        }
+        let point = restore_point(run).unwrap_or_else(|| run.id().to_owned());
+        let goes_back = |other: &&Journal| {
+            other.script() == "svc-rollback" && is_committed(other) && restore_point(other).as_ref() == Some(&point)
+        };
+        self.runs.iter().find(goes_back).cloned()
+    }
+
+    /// What to run after a run that was killed.
+    fn after_kill(&self, run: &Journal) -> String {
+        let hops = |run: &Journal| format!("To continue with the hops:\n  {} --resume {}", run.script(), run.id());
+        match self.unfinished_outer(run) {
+            Some(outer) => hops(&outer),
+            None => match run.committed_hint() {
+                Some(hint) => hint,
+                None if run.has_begun("hop-1") => hops(run),
+                // What is complete then is not undone.
+                None if run.notes().undo.iter().any(|undo| undo.until.as_ref().is_some_and(|step| run.is_done(step))) => {
+                    again::hint(&run.plan())
+                }
+                None => format!("{NOTHING_CHANGED} {}", again::hint(&run.plan())),
+            },
+        }
+    }
+}
+
+/// Whether an external command has ended when its run was not there any more.
+fn has_outlived(run: &Journal) -> bool {
+    let unseen = |one: &Attempt| one.kind == Kind::External && one.document.is_none() && one.exit_status.is_some();
+    run.attempts().last().is_some_and(unseen)
+}
+
+/// Whether a run has passed its point of no return; of several hops, the first hop may have.
+fn is_committed(run: &Journal) -> bool {
+    run.notes().commit.is_some() || run.has_begun("hop-1")
+}
+
+/// The ID of the restore point that a run has made or restored, in whatever folder that was then.
+fn restore_point(run: &Journal) -> Option<String> {
+    let notes = run.notes();
+    let path = Path::new(notes.facts.get("restore_point")?.as_str()?);
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
+}
+
+fn downtime(document: &Document<Value>) -> Option<u64> {
+    document.result.as_ref()?.get("downtime_ms")?.as_u64()
+}
+
+fn how_it_ended(document: Option<&Document<Value>>) -> String {
+    let Some(document) = document else { return "It was interrupted.".to_owned() };
+    match &document.error {
+        Some(error) if !document.ok => error.message.clone(),
+        _ => match downtime(document) {
+            Some(ms) => format!("It ended well. The service was down for {ms} ms."),
+            None => "It ended well.".to_owned(),
+        },
+    }
+}

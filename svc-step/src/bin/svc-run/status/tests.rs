@@ -1,0 +1,277 @@
+use serde_json::json;
+
+use serde_json::Value;
+use svc_step::table::{ago, local};
+
+use super::*;
+use crate::bench::Made;
+use crate::external;
+
+fn of(made: &Made, script: Option<&str>) -> StatusResult {
+    status(made.state(), &Arguments { script: script.map(ToOwned::to_owned), ..Arguments::default() }).unwrap()
+}
+
+fn failed(hint: &str) -> Value {
+    let error = json!({"code": "x", "message": "It failed.", "hint": hint, "retryable": false, "causes": []});
+    json!({"ok": false, "error": error})
+}
+
+#[test]
+fn a_run_stands_where_its_journal_says() {
+    type Case = (&'static str, fn(&Made), State, &'static str, Option<&'static str>);
+    let cases: [Case; 10] = [
+        (
+            "well",
+            |made| made.ended(&json!({"result": {"downtime_ms": 12}})),
+            State::Ended,
+            "It ended well. The service was down for 12 ms.",
+            None,
+        ),
+        ("failed", |made| made.ended(&failed("To continue:\n  a b")), State::Failed, "It failed.", Some("To continue:\n  a b")),
+        (
+            "killed early",
+            |_| (),
+            State::Interrupted,
+            "It was interrupted.",
+            Some("Nothing was changed. Run the same command again:\n  svc-upgrade /srv/svc-2.0.1.run"),
+        ),
+        (
+            "a document that was cut",
+            |made| std::fs::write(made.journal().dir().join("document.json"), "{\"ok\":true").unwrap(),
+            State::Interrupted,
+            "It was interrupted.",
+            Some("Nothing was changed."),
+        ),
+        (
+            "killed after the commit",
+            |made| made.notes(&json!({"commit": "To go back:\n  c d"})),
+            State::Interrupted,
+            "It was interrupted.",
+            Some("To continue:\n  svc-upgrade --resume 20261120t020003z-first\nTo go back:\n  c d"),
+        ),
+        (
+            "a rollback that was to stop the service, and whose notes were lost",
+            |made| {
+                made.plan(&json!({"script": "svc-rollback"}));
+                made.started("05-stop", "step");
+            },
+            State::Interrupted,
+            "It was interrupted.",
+            Some("To continue:\n  svc-rollback --resume 20261120t020003z-first"),
+        ),
+        (
+            "killed in a hop",
+            |made| made.started("02-hop-1", "step"),
+            State::Interrupted,
+            "It was interrupted.",
+            Some("To continue with the hops:\n  svc-upgrade --resume 20261120t020003z-first"),
+        ),
+        (
+            "rolled back",
+            |made| {
+                made.step("03-installer", "external", &json!({}));
+                made.ended(&failed("to roll back"));
+                let back = made.another("20261120t030003z-rollback", "svc-rollback", None);
+                back.notes(&json!({"commit": "hint", "facts": {"restore_point": "/moved/20261120t020003z-first"}}));
+                back.ended(&json!({}));
+            },
+            State::Superseded,
+            "It failed.",
+            Some(
+                "It was rolled back by the run 20261120t030003z-rollback: nothing is left to do. To see that run:\n  svc-rollback --status 20261120t030003z-rollback",
+            ),
+        ),
+        (
+            "its rollback is not finished",
+            |made| {
+                made.step("03-installer", "external", &json!({}));
+                let back = made.another("20261120t030003z-rollback", "svc-rollback", None);
+                back.notes(&json!({"commit": "hint", "facts": {"restore_point": "/var/20261120t020003z-first"}}));
+            },
+            State::Superseded,
+            "It was interrupted.",
+            Some("Its rollback has begun. To continue it:\n  svc-rollback --resume 20261120t030003z-rollback"),
+        ),
+        (
+            "a later upgrade",
+            |made| {
+                made.step("03-installer", "external", &json!({}));
+                made.another("20261120t030003z-upgrade", "svc-upgrade", None).started("03-installer", "external");
+            },
+            State::Superseded,
+            "It was interrupted.",
+            Some("A later upgrade has begun since:\n  svc-upgrade --status 20261120t030003z-upgrade"),
+        ),
+    ];
+    for (name, make, state, message, next) in cases {
+        let made = Made::new("svc-upgrade");
+        make(&made);
+        let arguments = Arguments { run: Some("20261120t020003z-first".to_owned()), ..Arguments::default() };
+        let found = status(made.state(), &arguments).unwrap();
+        assert_eq!((found.state, found.message.as_str()), (state, message), "{name}");
+        assert!(found.next.as_deref().unwrap_or_default().starts_with(next.unwrap_or_default()), "{name}: {:?}", found.next);
+        assert_eq!(found.next.is_none(), next.is_none(), "{name}");
+    }
+}
+
+#[test]
+fn who_holds_the_locks_is_running() {
+    let outer = Made::new("svc-upgrade");
+    let hop = outer.another("20261120t020004z-hop", "svc-upgrade", Some("20261120t020003z-first"));
+    let other = outer.another("20261120t020005z-manual", "svc-backup", None);
+    hop.started("01-installer", "external");
+    outer.started("01-hop-1", "step");
+    let state = |made: &Made| {
+        status(made.state(), &Arguments { run: Some(made.journal().id().to_owned()), ..Arguments::default() }).unwrap()
+    };
+    let lock = |name: &str, text: &str| {
+        fs::write(outer.state().join(name), text).unwrap();
+        let file = std::fs::File::open(outer.state().join(name)).unwrap();
+        file.lock().unwrap();
+        file
+    };
+    let held = lock("lock", "20261120t020003z-first\n");
+    assert_eq!(
+        [state(&outer).state, state(&hop).state, state(&other).state],
+        [State::Running, State::Running, State::Interrupted]
+    );
+    assert_eq!(state(&hop).steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["running"]);
+    held.unlock().unwrap();
+    let held = lock("external.lock", &format!("{}\n", hop.journal().dir().join("01-installer").display()));
+    assert_eq!(
+        [state(&outer).state, state(&hop).state, state(&other).state],
+        [State::ExternalRunning, State::ExternalRunning, State::Interrupted]
+    );
+    assert_eq!(state(&outer).steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["outcome unknown"]);
+    held.unlock().unwrap();
+    assert_eq!(state(&hop).state, State::Interrupted);
+    // The command lives, and its holder was killed.
+    let this = std::process::id().to_string();
+    let process = format!("{this} {}\n", external::started_at(&this).unwrap());
+    fs::write(hop.journal().dir().join("01-installer.process"), process).unwrap();
+    assert_eq!(state(&hop).state, State::ExternalRunning);
+}
+
+#[test]
+fn without_a_run_the_unfinished_one_is_shown() {
+    let first = Made::new("svc-upgrade");
+    first.notes(&json!({"commit": "hint"}));
+    assert_eq!(of(&first, None).run, "20261120t020003z-first");
+    // Neither a backup nor hooks that were run alone finish it.
+    first.another("20261120t030000z-manual", "svc-backup", None).ended(&json!({}));
+    first.another("20261120t030001z-hooks", "svc-upgrade", None).ended(&json!({}));
+    assert_eq!(of(&first, None).run, "20261120t020003z-first");
+    assert_eq!(of(&first, Some("svc-upgrade")).run, "20261120t020003z-first");
+    assert_eq!(of(&first, Some("svc-backup")).run, "20261120t030000z-manual");
+    let rollback = first.another("20261120t040000z-rollback", "svc-rollback", None);
+    rollback.notes(&json!({"commit": "hint"}));
+    rollback.ended(&json!({}));
+    assert_eq!(of(&first, None).run, "20261120t040000z-rollback");
+    // A hop that ended well is a part of a run; one that was interrupted is continued with it.
+    let hops = first.another("20261120t050000z-upgrade-hops", "svc-upgrade", None);
+    hops.started("01-hop-1", "step");
+    let hop = first.another("20261120t050001z-upgrade-2.0.1", "svc-upgrade", Some("20261120t050000z-upgrade-hops"));
+    assert_eq!(
+        of(&first, Some("svc-upgrade")).next.unwrap(),
+        "To continue with the hops:\n  svc-upgrade --resume 20261120t050000z-upgrade-hops"
+    );
+    hop.ended(&json!({}));
+    assert_eq!(of(&first, Some("svc-upgrade")).run, "20261120t050000z-upgrade-hops");
+    // A run is known by its folder, also where its plan was lost.
+    let lost = first.another("20261120t060000z-rollback", "", None);
+    assert_eq!(of(&first, Some("svc-rollback")).run, lost.journal().id());
+    let error = status(first.state(), &Arguments { script: Some("svc-nightly".to_owned()), ..Arguments::default() }).unwrap_err();
+    assert_eq!((error.code.as_str(), error.exit_code()), ("run_not_found", 4));
+}
+
+#[test]
+fn what_would_be_undone_is_shown_in_its_order() {
+    let made = Made::new("svc-upgrade");
+    let undo = |name: &str, until: Option<&str>, always: bool, unless_interrupted: bool| json!({"name": name, "command": ["svc-unit", name], "directory": "/", "until": until, "always": always, "unless_interrupted": unless_interrupted});
+    let list = json!([
+        undo("a", None, true, false),
+        undo("b", Some("finalize"), false, false),
+        undo("c", None, false, true),
+        undo("d d", None, false, false)
+    ]);
+    let names = |made: &Made| of(made, None).undo.into_iter().map(|undo| undo.name).collect::<Vec<_>>();
+    made.notes(&json!({"undo": list}));
+    assert_eq!(names(&made), ["d d", "b", "a"]);
+    assert!(
+        text(&of(&made, None)).contains("undoes what the run has left:\n  svc-unit 'd d'\n  svc-unit b\n  svc-unit a\n"),
+        "{}",
+        text(&of(&made, None))
+    );
+    made.step("01-finalize", "step", &json!({}));
+    assert_eq!(names(&made), ["d d", "a"]);
+    made.notes(&json!({"undo": list, "commit": "hint"}));
+    assert_eq!(names(&made), ["a"]);
+    // One that is still in the list of a run that ended has failed.
+    made.ended(&json!({}));
+    assert_eq!(names(&made), ["a"]);
+    made.notes(&json!({"undo": [undo("d d", None, false, false)]}));
+    assert_eq!(names(&made), [""; 0]);
+    made.ended(&failed("hint"));
+    assert_eq!(names(&made), ["d d"]);
+    // What a later run has installed is not started in the middle of that.
+    made.another("20261121t020003z-upgrade", "svc-upgrade", None).notes(&json!({"commit": "hint"}));
+    assert!(pending(&made.journal()).is_empty());
+}
+
+#[test]
+fn the_table_has_a_line_for_each_attempt() {
+    let made = Made::new("svc-upgrade");
+    made.step("01-dump", "step", &json!({"ok": false, "duration_ms": 500, "error": {"code": "disk_full", "message": "", "hint": null, "retryable": false, "causes": []}}));
+    made.step("01-dump.2", "step", &json!({"duration_ms": 15_000}));
+    made.started("02-installer", "external");
+    fs::write(made.journal().dir().join("02-installer.rc"), "3\n").unwrap();
+    made.started("03-start", "step");
+    let shown = text(&of(&made, None));
+    let lines: Vec<Vec<&str>> =
+        shown.lines().map(|line| line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect()).collect();
+    let begun: Timestamp = "2026-11-20T02:00:03Z".parse().unwrap();
+    assert_eq!(lines[0], [format!("svc-upgrade 20261120t020003z-first, begun {} ({})", local(begun), ago(begun))]);
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    assert_eq!([&lines[1][..2], &lines[1][3..]], [&["01", "dump"][..], &["disk_full", "500 ms", "#"][..]]);
+    assert_eq!([&lines[2][..2], &lines[2][3..]], [&["01", "dump (2)"][..], &["ok", "15 s", &"#".repeat(30)][..]]);
+    assert_eq!(lines[3][3..], ["ended with 3"]);
+    assert_eq!(lines[4][3..], ["outcome unknown"]);
+}
+
+#[test]
+fn a_picture_has_a_bar_for_each_step_and_the_downtime_shaded() {
+    let made = Made::new("svc-upgrade");
+    let epoch = 1_780_000_000_000;
+    let step = |name: &str, begun: u64, document: &Value| {
+        made.step(name, "step", document);
+        let file = fs::File::options().write(true).open(made.journal().dir().join(format!("{name}.started"))).unwrap();
+        file.set_modified(UNIX_EPOCH + std::time::Duration::from_millis(epoch + begun)).unwrap();
+    };
+    step("01-stop", 0, &json!({"duration_ms": 1000, "result": {"requested_epoch_ms": epoch}}));
+    step("02-dump", 1000, &json!({"duration_ms": 4000}));
+    step("03-snapshot", 1000, &json!({"duration_ms": 2000}));
+    let error = json!({"code": "<b>&\"\u{1b}[31m", "message": "", "hint": null, "retryable": false, "causes": []});
+    step("04-check", 5000, &json!({"ok": false, "duration_ms": 1000, "error": error}));
+    step("05-start", 6000, &json!({"duration_ms": 4000, "result": {"after": {"active_enter_epoch_ms": epoch + 8000}}}));
+    made.ended(&json!({"ok": false, "error": {"code": "c", "message": "A <script> & more.", "hint": null, "retryable": false, "causes": []}}));
+    let picture = picture(&of(&made, None));
+    let number = |line: &str, key: &str| -> u64 {
+        line.split_once(&format!(" {key}=\"")).unwrap().1.split_once('"').unwrap().0.parse().unwrap()
+    };
+    let bars: Vec<(u64, u64)> = picture
+        .lines()
+        .filter(|line| line.contains("class=\"step\""))
+        .map(|line| (number(line, "x"), number(line, "width")))
+        .collect();
+    assert_eq!(bars, [(230, 63), (293, 252), (293, 126), (545, 63), (608, 252)], "{picture}");
+    let down = picture.lines().find(|line| line.contains("class=\"downtime\"")).unwrap();
+    assert_eq!((number(down, "x"), number(down, "width")), (230, 504));
+    assert!(
+        picture.contains(">service down for 8 s<")
+            && picture.contains("A &lt;script&gt; &amp; more.")
+            && picture.contains("&lt;b&gt;&amp;&quot;<")
+    );
+    assert!(!picture.contains('\u{1b}') && picture.matches("<text").count() == picture.matches("</text>").count());
+    // A run without a step has a picture too.
+    assert!(super::picture(&of(&Made::new("svc-backup"), None)).ends_with("</svg>\n"));
+}

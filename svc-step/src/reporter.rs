@@ -1,0 +1,102 @@
+//! The only writer to stderr.
+
+use std::io::{IsTerminal, Write};
+
+use crate::common::{Common, ProgressMode};
+use crate::failure::Failure;
+
+/// Set where stderr is a file that another process copies to a terminal.
+pub const WATCHED: &str = "SVC_WATCHED";
+
+/// Whether somebody watches stderr: it is a terminal, or is copied to one.
+#[must_use]
+pub fn is_watched() -> bool {
+    std::io::stderr().is_terminal() || std::env::var_os(WATCHED).is_some()
+}
+
+/// A command as a shell takes it. What no shell can be told (a zero byte) is left as it is.
+#[must_use]
+pub fn shell_quoted(words: &[impl AsRef<str>]) -> String {
+    let plain =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte));
+    let quote = |word: &str| {
+        if plain(word) { word.to_owned() } else { shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into) }
+    };
+    words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
+}
+
+/// A number of bytes, for people.
+#[must_use]
+pub fn bytes(count: u64) -> String {
+    indicatif::HumanBytes(count).to_string()
+}
+
+/// What this call writes to stderr, and whether it does.
+#[derive(Debug, Clone)]
+pub struct Reporter {
+    tool: &'static str,
+    quiet: bool,
+    verbose: bool,
+    progress: ProgressMode,
+    watched: bool,
+}
+
+impl Reporter {
+    pub(crate) fn new(tool: &'static str, common: &Common) -> Self {
+        Self {
+            tool,
+            quiet: common.quiet,
+            verbose: common.verbose,
+            progress: if common.quiet { ProgressMode::None } else { common.progress },
+            watched: is_watched(),
+        }
+    }
+
+    /// How progress is to be shown, `Auto` being resolved: a bar (`Auto`) only where somebody watches.
+    #[must_use]
+    pub const fn progress(&self) -> ProgressMode {
+        match self.progress {
+            ProgressMode::Auto if !self.watched => ProgressMode::None,
+            mode => mode,
+        }
+    }
+
+    /// A line that is wanted only with `--verbose`.
+    pub fn detail(&self, text: &str) {
+        if self.verbose && !self.quiet {
+            self.line(text);
+        }
+    }
+
+    /// The two lines of a failure: what is wrong, and what helps.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if self.quiet {
+            return;
+        }
+        self.line(&failure.message);
+        if let Some(hint) = &failure.hint {
+            write_line(&format!("hint: {hint}"));
+        }
+        if self.verbose {
+            for cause in &failure.causes {
+                write_line(&format!("cause: {cause}"));
+            }
+        }
+    }
+
+    /// A warning, for somebody who sits at a terminal; cron reads it in the document.
+    pub(crate) fn warning(&self, message: &str) {
+        if self.watched && !self.quiet {
+            self.line(&format!("warning: {message}"));
+        }
+    }
+
+    fn line(&self, text: &str) {
+        write_line(&format!("{}: {text}", self.tool));
+    }
+}
+
+/// Writes one line, without anything that a terminal would obey; a closed stderr is nobody's failure.
+pub fn write_line(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", crate::table::clean_lines(text));
+}

@@ -1,0 +1,188 @@
+//! `systemctl`: asked for properties, and asked to act. What decides are properties and its exit status; its text is for people
+//! alone. Its success proves little (it is 0 for a unit that had to be killed and for one that dies at once), its failure is
+//! that of systemd's job or of the request.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use svc_step::action::Action;
+use svc_step::child::{self, Captured};
+use svc_step::{Call, Failure, Status};
+
+use crate::report::Report;
+use crate::state::{State, epoch_ms};
+use crate::steps::Goal;
+use crate::unit::{Manager, Unit};
+use crate::{dependents, ready};
+
+/// The properties that are a unit's state.
+const STATE: &str = "LoadState,LoadError,ActiveState,SubState,Result,Type,MainPID,ExecMainCode,ExecMainStatus,\
+NRestarts,UnitFileState,InvocationID,NeedDaemonReload,Job,ActiveEnterTimestamp,ActiveEnterTimestampMonotonic,\
+InactiveEnterTimestamp,InactiveEnterTimestampMonotonic";
+/// systemctl's exit status where the request was not permitted, as that of an init script (LSB).
+const NOT_PERMITTED: i32 = 4;
+
+fn arguments<'a>(manager: Manager, verb: &[&'a str], units: &'a [String]) -> Vec<&'a str> {
+    let user = (manager == Manager::User).then_some("--user").into_iter();
+    let options = user.chain(["--no-pager", "--no-ask-password"]).chain(verb.iter().copied());
+    options.chain(["--"]).chain(units.iter().map(String::as_str)).collect()
+}
+
+/// The command that is going to act.
+pub(crate) fn plan(unit: &Unit, verb: &str) -> Action {
+    Action::command(["systemctl"].into_iter().chain(arguments(unit.manager, &[verb], std::slice::from_ref(&unit.name))))
+}
+
+/// Runs a program of systemd, with times in UTC and text in English, whatever the caller's language is.
+pub(crate) fn capture<'a>(call: &Call, program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Result<Captured, Failure> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C").env("TZ", "UTC").env("SYSTEMD_COLORS", "0");
+    child::capture(call, &mut command).map_err(|failure| match failure.code.as_str() {
+        "program_not_found" => {
+            Failure::new(Status::Unavailable, "systemctl_not_found", format!("The program {program} is not on the PATH."))
+                .hint("Run this on a host with systemd, with systemctl's folder on PATH.")
+                .retryable(false)
+        }
+        _ => failure,
+    })
+}
+
+/// One unit of [`show`], and the units that the relations asked for name.
+pub(crate) struct Shown {
+    pub(crate) name: String,
+    pub(crate) state: State,
+    pub(crate) related: Vec<String>,
+}
+
+pub(crate) fn state(call: &Call, unit: &Unit) -> Result<State, Failure> {
+    let shown = show(call, unit.manager, std::slice::from_ref(&unit.name), "")?.pop();
+    shown.map(|shown| shown.state).ok_or_else(|| no_answer(unit.manager, &unit.name, ""))
+}
+
+/// The units in their order. The manager must answer for each of them (5), and is not another user's (3).
+pub(crate) fn show(call: &Call, manager: Manager, units: &[String], relations: &str) -> Result<Vec<Shown>, Failure> {
+    let Some(first) = units.first() else { return Ok(Vec::new()) };
+    let properties = format!("{STATE},{relations}");
+    let ended = capture(call, "systemctl", arguments(manager, &["show", "--property", &properties], units))?;
+    let text = String::from_utf8_lossy(&ended.stdout);
+    let blocks = text.split("\n\n").map(|block| block.lines().filter_map(|line| line.split_once('=')).collect());
+    let shown: Vec<BTreeMap<&str, &str>> = blocks.collect();
+    if shown.len() != units.len() || shown.iter().any(|one| !one.contains_key("ActiveState")) {
+        return Err(no_answer(manager, first, ended.stderr.trim()));
+    }
+    let of = |(name, properties): (&String, &BTreeMap<&str, &str>)| {
+        let named = relations.split(',').filter_map(|relation| properties.get(relation));
+        let related = named.flat_map(|names| names.split_whitespace()).map(str::to_owned).collect();
+        Shown { name: name.clone(), state: State::from(properties), related }
+    };
+    Ok(units.iter().zip(&shown).map(of).collect())
+}
+
+/// Whether the manager is another user's, who alone may act (unless polkit lets others).
+fn is_of_another_user(manager: Manager) -> bool {
+    let owner = match manager {
+        Manager::System => Some(0),
+        Manager::User => std::env::var_os("XDG_RUNTIME_DIR").and_then(|folder| Some(std::fs::metadata(folder).ok()?.uid())),
+    };
+    owner.is_some_and(|owner| owner != nix::unistd::geteuid().as_raw())
+}
+
+fn no_rights(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure {
+    let hint = match manager {
+        Manager::System => format!("sudo svc-unit {step} {unit}"),
+        Manager::User => format!("Run svc-unit {step} {unit} --user as the user who owns that manager."),
+    };
+    Failure::refused("no_rights", format!("The calling user may not {step} {unit}.")).hint(hint).cause(stderr)
+}
+
+fn no_answer(manager: Manager, unit: &str, stderr: &str) -> Failure {
+    // A user manager hangs up on other users, and without a bus the system manager on all but root.
+    let is_booted = manager == Manager::User || Path::new("/run/systemd/system").exists();
+    if is_booted && is_of_another_user(manager) {
+        return no_rights(manager, "status", unit, stderr);
+    }
+    let failure = match manager {
+        Manager::System => Failure::unavailable("manager_unreachable", "No system manager of systemd answers on this host.")
+            .hint("Run this on a host that was booted with systemd; for a unit of a user manager, pass --user."),
+        Manager::User => Failure::unavailable("manager_unreachable", "The calling user's manager of systemd does not answer.")
+            .hint("Set XDG_RUNTIME_DIR to that user's own (/run/user/UID); loginctl enable-linger USER starts the manager."),
+    };
+    failure.cause(if stderr.is_empty() { "systemctl show printed nothing" } else { stderr })
+}
+
+/// Asks systemd to `verb` the unit and waits until its job has ended, keeping `report.after` up to date. An exit status of 0 says
+/// that the job ended well, or that there was nothing to do; what is on stderr is for people.
+///
+/// `changed` is true where the unit was seen to change; an interrupted request counts as soon as it is seen in systemd's queue.
+/// It is unknown where the request failed and nothing shows that it had no effect: a unit that it requires failed to start, or
+/// the manager did not answer in time.
+pub(crate) fn request(call: &Call, report: &mut Report, verb: &str) -> Result<Captured, Failure> {
+    let (unit, before) = (report.unit.clone(), report.before.clone());
+    let attempt = call.effects().attempt();
+    let now = Timestamp::now();
+    (report.requested_at, report.requested_epoch_ms) = (Some(now.into()), Some(epoch_ms(now)));
+    let (started, mut changed) = (Instant::now(), false);
+    let ended = thread::scope(|scope| {
+        let arguments = arguments(unit.manager, &[verb], std::slice::from_ref(&unit.name));
+        let request = scope.spawn(|| capture(call, "systemctl", arguments));
+        // It fails as soon as a signal has come; systemctl is being ended then too, and gives the reason.
+        let _ = ready::until(call, report, verb, |report| {
+            changed |= report.after.differs(&before);
+            // Often at first, so that a quick stop is not kept waiting.
+            Ok((!request.is_finished()).then(|| Duration::from_millis(20).max(started.elapsed() / 4)))
+        });
+        request.join().unwrap_or_else(|_| Err(Failure::failed("systemctl_lost", "The thread that ran systemctl broke off.")))
+    });
+    let ended = ended.and_then(|answer| Ok((answer, state(call, &unit)?)));
+    let (answer, after) = ended.inspect_err(|_| {
+        if changed || report.after.job_pending {
+            call.effects().happened();
+        }
+    })?;
+    let (done, text) = (answer.status.success(), answer.stderr.trim());
+    // A oneshot unit that has run is forgotten already: an inactive unit keeps no trace.
+    let ran = done && verb != "stop" && after.is_oneshot();
+    let cancelled = before.job_pending && !after.job_pending;
+    changed |= ran || cancelled || after.differs(&before);
+    report.after = after;
+    let is_denied = is_of_another_user(unit.manager);
+    if changed {
+        attempt.happened();
+    } else if done
+        || answer.status.code() == Some(NOT_PERMITTED)
+        // A failed unit that is failed as before was started too often in a short time.
+        || ((is_denied || before.active_state == "failed") && !dependents::requirement_failed(call, &unit)?)
+    {
+        attempt.refused();
+        if is_denied && !done {
+            return Err(no_rights(unit.manager, verb, &unit.name, text));
+        }
+    }
+    if done && !text.is_empty() {
+        call.warn("systemctl_warning", format!("systemctl says: {}", text.replace('\n', " ")));
+    }
+    Ok(answer)
+}
+
+/// Of a wait that a signal or the time limit has ended: systemd continues by itself, and which command finds out.
+pub(crate) fn interrupted(mut failure: Failure, report: &Report, goal: Goal) -> Failure {
+    let by = match (failure.signal, failure.code.as_str()) {
+        (Some(signal), _) => format!("The call was ended by {}", svc_step::signals::name(signal)),
+        (None, "timeout") => "The time limit came".to_owned(),
+        _ => return failure,
+    };
+    let (unit, option) = (&report.unit, if goal == Goal::Inactive { " --for inactive" } else { "" });
+    failure.message = format!("{by} while {} was {}; systemd continues by itself.", unit.name, report.after.phrase());
+    if goal == Goal::Active && report.after.is_oneshot() {
+        // To wait for it would be to miss it: when it has done its work it is inactive, as it was before.
+        return failure.hint(format!(
+            "Run svc-unit status {unit}: a oneshot unit that has done its work is inactive (or active and exited), with the result success."
+        ));
+    }
+    failure.hint(format!("Find out with svc-unit wait {unit}{option}, or svc-unit status {unit}."))
+}

@@ -1,0 +1,329 @@
+//! Backups that outlive the host and are of one moment: `svc-backup --quiesce`, `svc-nightly` with all of it on, and `svc-offsite`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use svc_tests::installed::PRODUCTS_OWN;
+use svc_tests::journey::{assert_back, installed, once_free, point_of, runs, signal_at};
+use svc_tests::page;
+use svc_tests::product::Product;
+use svc_tests::search::Settings;
+use svc_tests::tool::{Ran, Tool, root, search_path};
+
+/// A service that runs and writes all the time.
+fn running(name: &str) -> Product {
+    let product = Product::new(name).unwrap();
+    product.install("1.15.5", 100).unwrap();
+    product
+}
+
+fn process(product: &Product) -> String {
+    product.host.systemd.property(&product.unit(), "MainPID").unwrap()
+}
+
+fn quiesced_backup(product: &Product) -> Tool {
+    product.tool("svc-backup").arg("--quiesce")
+}
+
+fn quiesced_night(product: &Product) -> Tool {
+    product.tool("svc-nightly").env("SVC_NIGHTLY_QUIESCE", "yes")
+}
+
+/// The last document of the newest run of that kind.
+fn document_of(product: &Product, kind: &str) -> Value {
+    let run = runs(product).into_iter().rfind(|run| run.to_string_lossy().ends_with(kind)).unwrap();
+    serde_json::from_str(&fs::read_to_string(run.join("document.json")).unwrap()).unwrap()
+}
+
+fn snapshots(product: &Product) -> usize {
+    product.tool("svc-snap").arg("list").run().ok().result()["snapshots"].as_array().unwrap().len()
+}
+
+#[track_caller]
+fn assert_silent(ran: &Ran) {
+    assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""), "{ran}");
+}
+
+#[test]
+fn a_quiesced_night_of_a_running_service_is_of_one_moment_and_the_service_runs_again() {
+    let product = running("offquiet");
+    assert_silent(&quiesced_night(&product).run());
+    let night = document_of(&product, "-nightly");
+    let downtime = document_of(&product, "-backup-nightly")["result"]["downtime_ms"].clone();
+    assert!(downtime.as_u64().is_some_and(|downtime| downtime > 0), "{downtime}");
+    assert_eq!(night["result"]["downtime_ms"], downtime);
+    assert!(product.is_active());
+    let list = product.tool("svc-backup").arg("--list").run().ok();
+    let points = list.result()["points"].as_array().unwrap();
+    assert!(points.len() == 1 && points[0]["state"] == "valid" && points[0]["quiesced"] == true, "{list}");
+    assert_eq!(snapshots(&product), 1, "the warm snapshot is to go");
+    // As good as an upgrade's: a rollback takes it without being asked twice.
+    product.tool("svc-point").arg("choose").arg(points[0]["id"].as_str().unwrap()).run().ok();
+
+    let wrong = product.tool("svc-nightly").env("SVC_NIGHTLY_QUIESCE", "true").run();
+    assert!(wrong.status == 2 && wrong.stderr.contains("SVC_NIGHTLY_QUIESCE is `true`"), "{wrong}");
+
+    // What was stopped stays so.
+    product.tool("svc-unit").arg("stop").run().ok();
+    let ran = quiesced_backup(&product).run().ok();
+    assert!(!product.is_active() && ran.result()["downtime_ms"].is_null(), "{ran}");
+    assert!(fs::read_to_string(point_of(&ran).join("restore-point.json")).unwrap().contains("\"quiesced\": true"));
+}
+
+#[test]
+fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
+    let product = running("offundo");
+    let stub = product.path("stub");
+    for (tool, does) in [
+        ("svc-pgdump", "case $* in *--dry-run*) ;; *) exit 1 ;; esac"),
+        ("svc-snap", "case $* in create*_manual*) exit 1 ;; esac"),
+        ("svc-point", "case $* in finalize*) exit 1 ;; esac"),
+    ] {
+        let before = process(&product);
+        let ran = quiesced_backup(&product).stub(&stub, tool, does).run().fails(1, "no_document");
+        assert!(product.is_active() && process(&product) != before, "{tool}: {ran}");
+        assert!(ran.result()["downtime_ms"].as_u64().is_some_and(|downtime| downtime > 0), "{tool}: {ran}");
+        fs::remove_dir_all(&stub).unwrap();
+    }
+    let before = process(&product);
+    let (_, ran) = signal_at(&product, quiesced_backup(&product), (Signal::SIGTERM, false), "dump.started");
+    assert!(product.is_active() && process(&product) != before, "{ran}");
+    // Killed at once with all that it has begun: the next call of any script starts it.
+    signal_at(&product, quiesced_backup(&product), (Signal::SIGKILL, true), "stop.json");
+    assert!(!product.is_active());
+    once_free(|| product.tool("svc-run").arg("recover")).ok();
+    assert!(product.is_active());
+    assert_eq!((fs::read_dir(product.backup_dir()).unwrap().count(), snapshots(&product)), (0, 0));
+
+    // What is found before the stop stops nothing.
+    let before = process(&product);
+    let down = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
+    quiesced_backup(&product).env(down.0, down.1).run().fails(5, "search_unreachable").unchanged();
+    let night = quiesced_night(&product).env(down.0, down.1).run();
+    assert!(night.status == 5 && night.stdout.is_empty(), "{night}");
+    let left = PathBuf::from(document_of(&product, "-backup-nightly")["result"]["incomplete_point"].as_str().unwrap());
+    assert!(left.join("offundo_db.backup.sql").exists());
+    assert_eq!(process(&product), before);
+}
+
+#[test]
+fn a_night_that_cannot_be_of_one_moment_is_made_and_somebody_is_told() {
+    let product = running("offwarm");
+    let before = process(&product);
+    let does = "case $* in space*) exit 1 ;; esac";
+    let ran = quiesced_night(&product).stub(&product.path("stub"), "svc-point", does).run();
+    assert!(ran.status == 9 && process(&product) == before && ran.stderr.contains("svc-nightly: warning: "), "{ran}");
+    let night = document_of(&product, "-backup-nightly");
+    assert_eq!((&night["ok"], &night["warnings"][0]["code"]), (&json!(true), &json!("not_quiesced")), "{night}");
+}
+
+/// Where the copies go, whose password is in a file.
+fn offsite(product: &Product) -> Vec<(String, String)> {
+    let password = product.path("restic password");
+    fs::write(&password, "correct horse\n").unwrap();
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    let text = |path: PathBuf| path.display().to_string();
+    let settings = [("SVC_OFFSITE", text(product.path("far away/restic"))), ("SVC_OFFSITE_PASSWORD_FILE", text(password))];
+    settings.map(|(key, value)| (key.to_owned(), value)).to_vec()
+}
+
+/// Writes the settings file; the environment of whoever has all settings there.
+fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, String)> {
+    // The later of two of one name is the product's own.
+    let mut settings: BTreeMap<String, String> = product.env().into_iter().chain(offsite(product)).collect();
+    settings.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+    let lines: String = settings.iter().map(|(key, value)| format!("{key}=\"{value}\"\n")).collect();
+    let file = product.path("environment");
+    fs::write(&file, lines).unwrap();
+    let own = settings.into_iter().filter(|(key, _)| PRODUCTS_OWN.contains(&key.as_str()));
+    // A login's own are the user manager's.
+    let login = product.host.systemd.env().into_iter().chain(own);
+    login.chain([("SVC_ENVIRONMENT_FILE".to_owned(), file.display().to_string())]).collect()
+}
+
+/// Types the block of the page that has this in it, with the ID of the restore point in place of the page's.
+#[track_caller]
+fn typed(env: &[(String, String)], has: &str, dir: &Path, id: &str) -> String {
+    let path = search_path([root().join("scripts")]).into_string().unwrap();
+    let env: Vec<(String, String)> = env.iter().cloned().chain([("PATH".to_owned(), path)]).collect();
+    let block = page::transcripts("docs/backups.md").unwrap().into_iter().find(|block| block.contains(has)).unwrap();
+    page::bash(&block.replace("20261121t021703z-backup-nightly", id), &env, dir)
+        .unwrap_or_else(|error| panic!("{has}: {error:#}"))
+}
+
+#[test]
+fn the_host_is_lost_and_all_comes_back_from_the_copy_on_another_one() {
+    let (mut product, before) = installed("offlost");
+    let env = settings_file(&product, &[("SVC_OFFSITE_KEEP", "--keep-daily 2")]);
+    let dir = product.path("documents");
+    fs::create_dir(&dir).unwrap();
+    let point = point_of(&product.tool("svc-backup").run().ok());
+    typed(&env, "svc-offsite push", &dir, "");
+    let id = point.file_name().unwrap().to_str().unwrap().to_owned();
+    let record = fs::read_to_string(product.state_dir().join("offsite.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["point"], id.as_str());
+    let time: jiff::Timestamp = record["time"].as_str().unwrap().parse().unwrap();
+    assert!(time <= jiff::Timestamp::now() && !record["restic_snapshot"].as_str().unwrap().is_empty(), "{record}");
+
+    // Another host: other servers, and nothing of the first but the package, the restic repository and its password.
+    product.run(&product.install_dir().join("bin/svc-uninstall")).unwrap();
+    let here = product.host.clone();
+    let search = here.search_server(&here.search.key, &Settings::default()).unwrap();
+    let postgres = here.postgres_server().unwrap();
+    for lost in [product.backup_dir(), product.state_dir(), product.install_dir(), product.repository_dir(), dir.clone()] {
+        fs::remove_dir_all(lost).unwrap();
+    }
+    product.host.search = (*search).clone();
+    product.host.postgres = (*postgres).clone();
+    product.host.postgres.create_role("offlost", "pass:word").unwrap();
+    product.host.postgres.pgpass(&product.path("pgpass"), "offlost", "pass:word").unwrap();
+    fs::create_dir(&dir).unwrap();
+    let env = settings_file(&product, &[]);
+    let said = typed(&env, "svc-offsite fetch", &dir, &id);
+    assert!(said.lines().any(|line| line.contains(&id) && !line.starts_with('{')), "{said}");
+    assert_back(&product, &before);
+    product.host = here;
+}
+
+#[test]
+fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
+    let product = running("offpush");
+    let env = settings_file(&product, &[]);
+    let script = |name: &str| Tool::script(name).envs(env.iter().cloned());
+    let push = || script("svc-offsite").arg("push");
+    push().run().fails(4, "point_not_found").unchanged();
+    // There is no restic repository yet.
+    let night = script("svc-nightly").run();
+    assert!(night.status == 5 && night.stdout.is_empty() && night.stderr.contains("was not copied off the host"), "{night}");
+    assert!(night.stderr.contains("\n  svc-offsite restic init\n") && !night.stderr.contains("\\n"), "{night}");
+    let list = || product.tool("svc-backup").args(["--list", "--read-all"]).run().ok();
+    let points = list().result()["points"].clone();
+    assert!(points.as_array().unwrap().len() == 1 && points[0]["state"] == "valid", "{points}");
+    assert!(!product.state_dir().join("offsite.json").exists());
+
+    assert!(script("svc-offsite").args(["restic", "init"]).talks().run().status == 0);
+    push().arg("--dry-run").talks().run().ok().unchanged();
+    push().run().ok().changed();
+    let first = fs::read_to_string(product.state_dir().join("offsite.json")).unwrap();
+    // What is written to the repository meanwhile makes the copy invalid, and none is left.
+    let stub = product.path("stub");
+    let writes = format!("case $* in backup*) : > '{}/index-999' ;; esac", product.repository_dir().display());
+    let count =
+        || script("svc-offsite").arg("list").talks().run().stdout.lines().filter(|line| line.contains("offpush,")).count();
+    let copies = count();
+    push().stub(&stub, "restic", &writes).run().fails(5, "search_busy");
+    fs::remove_file(product.repository_dir().join("index-999")).unwrap();
+    assert_eq!((count(), fs::read_to_string(product.state_dir().join("offsite.json")).unwrap()), (copies, first));
+    push().stub(&stub, "restic", "case $* in backup*) exit 3 ;; esac").run().fails(5, "offsite_failed");
+    assert_eq!(list().result()["points"], points);
+    assert_eq!(script("svc-offsite").arg("check").talks().run().status, 0);
+
+    // Another folder than the repository's, and a link to that one: what it leads to is copied.
+    let none = product.path("empty");
+    fs::create_dir(&none).unwrap();
+    for more in [&[][..], &["--dry-run"]] {
+        let ran =
+            push().args(more.iter().copied()).env("SVC_BACKUP_REPO", &none).run().fails(4, "snapshot_not_found").unchanged();
+        assert!(ran.stderr.contains("is not in the folder"), "{ran}");
+    }
+    let link = product.path("link");
+    symlink(product.repository_dir(), &link).unwrap();
+    push().env("SVC_BACKUP_REPO", &link).run().ok();
+    let held = script("svc-offsite").args(["restic", "ls", "latest"]).talks().run().stdout;
+    assert!(held.contains("/index.latest\n"), "{held}");
+    // What cannot be pruned keeps no copy from being made.
+    let copies = count();
+    let fails = push().env("SVC_OFFSITE_KEEP", "--keep-last 99").stub(&stub, "restic", "case $* in forget*) exit 1 ;; esac");
+    fails.run().review("offsite_not_pruned").changed();
+    assert_eq!(count(), copies + 1);
+    // A repository in an object store has to outlive the host by itself.
+    let s3 = "case $1 in health) PATH=${PATH#*:} svc-snap \"$@\" | sed 's/\"type\":\"fs\"/\"type\":\"s3\"/'; exit ;; esac";
+    push().stub(&product.path("stub s3"), "svc-snap", s3).run().ok().warns("repository_not_copied");
+    let held = script("svc-offsite").args(["restic", "ls", "latest"]).talks().run().stdout;
+    assert!(held.contains("/SHA256SUMS\n") && !held.contains("/index.latest\n"), "{held}");
+    let wrong = Tool::script("svc-offsite").arg("push").envs(product.env()).run();
+    assert!(wrong.status == 2 && wrong.stderr.contains("SVC_OFFSITE"), "{wrong}");
+    // What is here already is not written over.
+    let id = points[0]["id"].as_str().unwrap();
+    script("svc-offsite").args(["fetch", id]).run().refused("point_exists");
+    fs::rename(points[0]["path"].as_str().unwrap(), product.path("point")).unwrap();
+    script("svc-offsite").args(["fetch", id]).run().refused("repository_not_empty");
+}
+
+#[test]
+fn a_night_with_all_of_it_on_is_silent() {
+    let product = running("offall");
+    let metrics = product.path("svc.prom").display().to_string();
+    let more = [
+        ("SVC_METRICS_FILE", metrics.as_str()),
+        ("SVC_NIGHTLY_QUIESCE", "yes"),
+        ("SVC_DUMP_COMPRESS", "zstd"),
+        ("SVC_OFFSITE_KEEP", "--keep-last 1"),
+    ];
+    let env = settings_file(&product, &more);
+    let script = |name: &str| Tool::script(name).envs(env.iter().filter(|(key, _)| key == "SVC_ENVIRONMENT_FILE").cloned());
+    assert!(script("svc-offsite").args(["restic", "init"]).talks().run().status == 0);
+    for _ in 0..2 {
+        assert_silent(&script("svc-nightly").run());
+    }
+    let list = script("svc-backup").args(["--list", "--read-all"]).run().ok();
+    let newest = list.result()["points"].as_array().unwrap().last().unwrap().clone();
+    assert!(newest["quiesced"] == true && newest["state"] == "valid" && product.is_active(), "{list}");
+    let dump = PathBuf::from(newest["path"].as_str().unwrap()).join("offall_db.backup.sql");
+    assert!(fs::read(dump).unwrap().starts_with(&[0x28, 0xb5, 0x2f, 0xfd]), "it is not compressed");
+    let copies = script("svc-offsite").arg("list").talks().run().stdout;
+    assert!(copies.contains("\n1 snapshots") && copies.contains(newest["id"].as_str().unwrap()), "{copies}");
+    let written = fs::read_to_string(&metrics).unwrap();
+    assert!(written.contains("svc_offsite_copy_timestamp_seconds{") && written.contains("quiesced=\"true\""), "{written}");
+    let ages = script("svc-nightly").args(["--max-age", "26h"]).talks().run();
+    let of_each =
+        ages.stdout.contains("The newest valid restore point, ") && ages.stdout.contains("The last copy off the host, of ");
+    assert!(ages.status == 0 && of_each, "{ages}");
+    assert_eq!(script("svc-nightly").args(["--max-age", "1ms"]).talks().run().status, 7);
+    let picture = product.tool("svc-run").args(["status", "--svg"]).talks().run().stdout;
+    assert!(picture.starts_with("<svg") && picture.contains("offsite"), "{picture}");
+    // It is as good as any other.
+    script("svc-rehearse").run().ok();
+}
+
+#[test]
+fn hooks_are_told_of_a_run_that_ended_not_well_and_of_no_other() {
+    let product = running("offhook");
+    let told = product.path("told");
+    let hook = product.path("hooks/on-failure/10-tell");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let does = format!("#!/bin/sh\ncat >>'{}'\necho heard\nexec svc-run status >/dev/null\n", told.display());
+    fs::write(&hook, does).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let night = || product.tool("svc-nightly").env("SVC_HOOKS_DIR", product.path("hooks"));
+    assert_silent(&night().run());
+    assert!(!told.exists());
+    // Once, by the outermost script, with the document that is in its journal; what it prints is in the log.
+    let ran = night().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run();
+    assert_eq!(ran.status, 5, "{ran}");
+    let document: Value = serde_json::from_str(&fs::read_to_string(&told).unwrap()).unwrap();
+    assert_eq!((&document, document["schema"].as_str()), (&document_of(&product, "z-nightly"), Some("svc-nightly.run/1")));
+    let log = fs::read_to_string(PathBuf::from(document["result"]["run_dir"].as_str().unwrap()).join("log")).unwrap();
+    assert!(log.ends_with("heard\n"), "{log}");
+    // A run that could not begin, and one that only shows what it would do.
+    fs::remove_file(&told).unwrap();
+    night().arg("--dry-run").env("SVC_PG_ADMIN", "nobody").talks().run();
+    assert!(!told.exists());
+    product.tool("svc-backup").args(["--delete", "20260101t000000z-x"]).env("SVC_HOOKS_DIR", product.path("hooks")).run();
+    assert!(told.exists());
+    // One that others can write to is not run, and one that fails is told of; neither changes how the run ends, or keeps from the next.
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::remove_file(&told).unwrap();
+    let ran = night().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run();
+    assert!(ran.status == 5 && ran.stderr.contains("is not run") && !told.exists(), "{ran}");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&hook, "#!/bin/sh\nexit 4\n").unwrap();
+    fs::copy(&hook, hook.with_file_name("20-tell")).unwrap();
+    let ran = night().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run();
+    assert!(ran.status == 5 && ran.stderr.contains("10-tell failed") && ran.stderr.contains("20-tell failed"), "{ran}");
+}
