@@ -52,7 +52,9 @@ impl Debian {
             os::file(&dir.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n", 0o755, None)?;
             let within = |words: &[&str]| {
                 let mut nspawn = Command::new("systemd-nspawn");
-                nspawn.args(["--quiet", "--register=no", "--keep-unit", "--pipe", "--suppress-sync=yes"]).arg(format!("--directory={}", dir.display()));
+                nspawn
+                    .args(["--quiet", "--register=no", "--keep-unit", "--pipe", "--suppress-sync=yes"])
+                    .arg(format!("--directory={}", dir.display()));
                 os::run(nspawn.args(["--setenv=DEBIAN_FRONTEND=noninteractive", "--setenv=LANG=C.UTF-8"]).args(words)).map(drop)
             };
             within(&["apt-get", "update", "-q"])?;

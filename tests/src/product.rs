@@ -46,7 +46,8 @@ impl Product {
     /// The same, on a host with other servers.
     pub fn on(host: Host, name: &str) -> Result<Self> {
         // A space in every path: whatever forgets to quote one is seen at once.
-        let folder = tempfile::Builder::new().prefix(&format!("svc {name} ")).tempdir_in(host.dir.parent().unwrap_or(&host.dir))?;
+        let folder =
+            tempfile::Builder::new().prefix(&format!("svc {name} ")).tempdir_in(host.dir.parent().unwrap_or(&host.dir))?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
         let product = Self { host, name: name.to_owned(), folder };
         product.host.postgres.create_role(name, "pass:word")?;
