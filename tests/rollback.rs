@@ -175,9 +175,11 @@ fn while_looking_at_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl F
             let mut seen = BTreeSet::new();
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
                 for entry in fs::read_dir("/proc").unwrap().flatten() {
-                    let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                    let line = String::from_utf8_lossy(&line);
-                    if line.contains("S3CR") {
+                    let line = || fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                    let (bytes, again) = (line(), line());
+                    let line = String::from_utf8_lossy(&bytes);
+                    // While a process becomes another program, parts of both are read.
+                    if line.contains("S3CR") && bytes == again {
                         let words: Vec<String> = line.split('\0').map(str::to_owned).collect();
                         on_seen(&words);
                         seen.insert(words);
