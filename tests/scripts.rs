@@ -300,13 +300,17 @@ fn an_operators_own_script_is_named_by_its_path_where_it_is_to_be_resumed() {
 fn what_stays_of_a_run_that_failed_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let made = changes("made");
+    let point = folder.path().join("point");
+    fs::create_dir(&point).unwrap();
+    fs::write(point.join("SHA256SUMS"), "").unwrap();
+    let point = point.display();
     let does = format!(
-        "undo --until made back -- svc-version current\nnote restore_point /b/point\n{made}fail 1 odd 'It is odd.' 'Look.'\n"
+        "undo --until made back -- svc-version current\nnote restore_point '{point}'\n{made}fail 1 odd 'It is odd.' 'Look.'\n"
     );
     let ran = own_script(folder.path(), &does).run().fails(1, "odd").changed();
     assert_eq!(
         ran.doc()["error"]["hint"],
-        "The service was not changed. The restore point /b/point is complete and stays.\nLook.",
+        format!("The service was not changed. The restore point {point} is complete and stays.\nLook."),
         "{ran}"
     );
     // Without an undo all stays.

@@ -398,7 +398,14 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     };
     let started = finalize("upgrade", &active);
     assert_eq!((started.code(), started.doc()["changed"].clone()), ((1, "service_started".to_owned()), json!(false)));
-    assert_eq!(finalize("manual", &active).result()["quiesced"], json!(false));
+    let running = finalize("manual", &active);
+    assert_eq!((running.status, &running.result()["quiesced"]), (0, &json!(false)));
+    // A service that was stopped for it, and was started meanwhile.
+    fs::remove_file(point.join("SHA256SUMS")).unwrap();
+    let stop = fs::read_to_string(&down).unwrap().replace("svc-unit.status/1", "svc-unit.stop/1");
+    fs::write(&down, stop).unwrap();
+    let started = finalize("manual", &active);
+    assert_eq!((started.status, &started.doc()["warnings"][0]["code"]), (9, &json!("not_quiesced")));
     fs::remove_file(point.join("SHA256SUMS")).unwrap();
     let done = finalize("upgrade", &down);
     let result = done.result();
@@ -595,7 +602,7 @@ fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_repla
         &["point"],
         Some((true, json!({"rehearsal": {"counts_verified": true}}))),
     );
-    let copy = json!({"point": id(&upgrade), "time": ago(4).to_string(), "restic_snapshot": "abc"});
+    let copy = json!({"point_id": id(&upgrade), "made_at": ago(4).to_string(), "copied_at": ago(1).to_string()});
     fs::write(host.path("state/offsite.json"), copy.to_string()).unwrap();
 
     let text = host.run(&["metrics"]).stdout;
@@ -618,7 +625,6 @@ fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_repla
     near(value("svc_rehearsal_age_seconds", ""), 8.0 * day);
     assert_eq!((value("svc_rehearsal_duration_seconds", ""), value("svc_rehearsal_verified", "")), (0.001, 1.0));
     near(value("svc_offsite_copy_timestamp_seconds", ""), now - 4.0 * day);
-    near(value("svc_offsite_copy_age_seconds", ""), 4.0 * day);
     assert_eq!((value("svc_upgrade_downtime_seconds", ""), value("svc_unfinished_runs", "")), (12.34, 0.0));
 
     // An upgrade that was killed behind its point of no return, and a backup that has left something to be undone.
@@ -660,25 +666,46 @@ fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_repla
 }
 
 #[test]
-fn a_copy_off_the_host_has_an_age_and_the_last_rehearsal_is_listed() {
+fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_missing() {
+    let host = Host::new();
+    let point = id(&host.point("nightly", 1, true));
+    let search = host.path("search");
+    fs::write(&search, document("svc-snap.health/1", true, &json!({"repository": {"type": "s3"}})).to_string()).unwrap();
+    let search = search.to_str().unwrap();
+    let push = |offsite: &str| {
+        let mut call = Command::new(env!("CARGO_BIN_EXE_svc-point"));
+        call.args(["push", &point, "--search", search, "--snapshots", "/none", "--snapshot", "/none"]).env_clear();
+        call.env("PATH", host.path("bin")).env("SVC_ENVIRONMENT_FILE", "/none").env("SVC_STATE_DIR", host.path("state"));
+        let ended = call.env("SVC_BACKUP_DIR", host.path("backups")).env("SVC_OFFSITE", offsite).output().unwrap();
+        Ran { status: ended.status.code().unwrap(), stdout: String::from_utf8(ended.stdout).unwrap(), stderr: String::new() }
+            .code()
+    };
+    assert_eq!(push(""), (2, "offsite_not_set".to_owned()));
+    assert_eq!(push("/far"), (4, "program_not_found".to_owned()));
+}
+
+#[test]
+fn an_off_site_copy_has_an_age_and_the_last_rehearsal_is_listed() {
     let host = Host::new();
     let age = |max: &str| host.run(&["age", "--offsite", "--max-age", max]);
     let none = age("26h");
     assert_eq!((none.code(), none.result()["age_ms"].clone()), ((7, "offsite_copy_too_old".to_owned()), Value::Null));
-    assert!(none.stderr.starts_with("svc-point: No copy off the host is recorded in "), "{}", none.stderr);
-    let copy = json!({"point": "20261120t020003z-backup-nightly", "time": ago(2).to_string(), "restic_snapshot": "abc"});
+    assert!(none.stderr.starts_with("svc-point: No off-site copy is recorded in "), "{}", none.stderr);
+    // Of what age the data is counts, and not when it was copied.
+    let copy =
+        json!({"point_id": "20261120t020003z-backup-nightly", "made_at": ago(2).to_string(), "copied_at": ago(0).to_string()});
     fs::write(host.path("state/offsite.json"), copy.to_string()).unwrap();
     let old = age("26h");
     assert_eq!(
-        (old.code(), old.result()["offsite"]["restic_snapshot"].clone()),
-        ((7, "offsite_copy_too_old".to_owned()), json!("abc"))
+        (old.code(), old.result()["offsite"]["point_id"].clone()),
+        ((7, "offsite_copy_too_old".to_owned()), json!("20261120t020003z-backup-nightly"))
     );
     let table = host.run(&["age", "--offsite", "--max-age", "3d", "--table"]);
     assert_eq!(
         (table.status, table.stdout.as_str()),
-        (0, "The last copy off the host, of 20261120t020003z-backup-nightly, is 48 h 0 min old.\n")
+        (0, "The restore point of the last off-site copy, 20261120t020003z-backup-nightly, is 48 h 0 min old.\n")
     );
-    for cut in ["", "{}", "{\"point\": \"p\", \"time\": \"yesterday\", \"restic_snapshot\": \"a\"}"] {
+    for cut in ["", "{}", "{\"point_id\": \"p\", \"made_at\": \"yesterday\", \"copied_at\": \"a\"}"] {
         fs::write(host.path("state/offsite.json"), cut).unwrap();
         assert_eq!(age("3d").code(), (7, "offsite_record_invalid".to_owned()), "{cut}");
         let metrics = host.run(&["metrics"]);

@@ -96,6 +96,11 @@ const GROUPS: &[Group] = &[
                 Nothing,
                 "Which copies stay in the restic repository: options of restic forget (--keep-daily 14 --keep-weekly 8); else all",
             ),
+            of(
+                "SVC_OFFSITE_TIMEOUT",
+                Is("20h"),
+                "How long a copy may take before it is given up; the next one continues with what was copied",
+            ),
             of("SVC_TIMEOUT", Nothing, "Give up after this long (90s, 5m, 1h30m)"),
         ],
     ),

@@ -17,6 +17,8 @@ use svc_step::{Call, Failure, StepResult};
 
 use crate::point::{ABOUT, About, SCHEMA, SUMS, dump_of};
 
+/// The document of a service that was stopped for its backup.
+const STOP: &str = "svc-unit.stop/1";
 /// The documents that go into the restore point, by their schemas, and their names there.
 const DOCUMENTS: [(&str, &str); 4] = [
     ("svc-confsave.save/1", "confsave.json"),
@@ -110,16 +112,21 @@ struct DumpResult {
 
 pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
     let dir = file::absolute(&args.dir)?;
-    let mut quiesced = true;
+    let (mut quiesced, mut was_stopped) = (true, false);
     for unit in &args.units {
-        quiesced &= is_down(&Received::read(call, unit, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Good)?.result()?);
+        let unit = Received::read(call, unit, &["svc-unit.status/1", STOP], Accept::Good)?;
+        quiesced &= is_down(&unit.result()?);
+        was_stopped |= unit.schema() == STOP;
     }
-    // What the installer changes has only this restore point to go back to.
+    let message = "The service was started while its databases were being backed up, so they are not of one moment.";
+    // What the installer changes has only this restore point to go back to. Of another one somebody is told.
     if args.kind == Kind::Upgrade && !quiesced {
-        let message = "The service was started while its databases were being backed up, so they are not of one moment.";
         let hint = "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management) and \
                     prevent that, then run the same command again.";
         return Err(Failure::failed("service_started", message).hint(hint).into());
+    }
+    if was_stopped && !quiesced {
+        call.review("not_quiesced", message);
     }
     // A call that was killed after its last effect.
     if let Some(about) = About::read(&dir).filter(|about| about.id == id_of(&dir) && dir.join(SUMS).exists()) {

@@ -1,4 +1,4 @@
-//! What this host did last: its rehearsal, its copy off the host, its upgrade, and what is unfinished. For people and for monitoring.
+//! What this host did last: its rehearsal, its off-site copy, its upgrade, and what is unfinished. For people and for monitoring.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use svc_step::{Call, Failure, Status, file};
 use crate::choose::older;
 use crate::point;
 
-/// The record of the last copy off the host, in the state folder; `svc-offsite push` writes it.
-const OFFSITE: &str = "offsite.json";
+/// The record of the last off-site copy, in the state directory; `push` writes it.
+pub const OFFSITE: &str = "offsite.json";
 /// Larger than this it is none of ours.
 const LARGEST: u64 = 64 * 1024;
 
@@ -52,19 +52,20 @@ pub enum Verdict {
     Interrupted,
 }
 
-/// The last copy of a restore point off the host.
+/// The last off-site copy of a restore point.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct OffsiteCopy {
     /// The restore point.
-    pub point: String,
+    pub point_id: String,
+    /// When it was made; RFC 3339.
+    #[schemars(with = "Time")]
+    pub made_at: Timestamp,
     /// When it was copied; RFC 3339.
     #[schemars(with = "Time")]
-    pub time: Timestamp,
-    /// The ID of the snapshot in restic's repository.
-    pub restic_snapshot: String,
+    pub copied_at: Timestamp,
 }
 
-/// The last copy off the host; none where none is recorded.
+/// The last off-site copy; none if none is recorded.
 ///
 /// # Errors
 /// The record cannot be read, or is invalid (7 `offsite_record_invalid`).
@@ -76,7 +77,7 @@ pub fn offsite_copy(state_dir: &Path) -> Result<Option<OffsiteCopy>, Failure> {
         Err(failure) => return Err(failure),
     };
     serde_json::from_str(&text).map(Some).map_err(|error| {
-        let message = format!("The record of the last copy off the host, {}, is invalid.", path.display());
+        let message = format!("The record of the last off-site copy, {}, is invalid.", path.display());
         let failure = Failure::invalid("offsite_record_invalid", message).hint("To write a new one:\n  svc-offsite push");
         failure.cause(error.to_string())
     })

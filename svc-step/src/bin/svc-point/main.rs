@@ -11,6 +11,7 @@ mod finalize;
 mod last;
 mod list;
 mod metrics;
+mod offsite;
 mod point;
 mod prune;
 mod rehearsal;

@@ -139,11 +139,8 @@ impl Exposition {
     }
 
     fn add_offsite(&mut self, copy: Option<OffsiteCopy>) {
-        let copied = copy.map(|copy| copy.time);
-        let help = "When a restore point was last copied off the host.";
-        self.single("svc_offsite_copy_timestamp_seconds", help, copied.map(timestamp));
-        let help = "How long ago that was when this was written.";
-        self.single("svc_offsite_copy_age_seconds", help, copied.map(|copied| seconds(last::millis(copied))));
+        let help = "When the restore point of the last off-site copy was made.";
+        self.single("svc_offsite_copy_timestamp_seconds", help, copy.map(|copy| timestamp(copy.made_at)));
     }
 
     fn single(&mut self, name: &'static str, help: &'static str, value: Option<f64>) {

@@ -112,7 +112,8 @@ pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
     Ok(space)
 }
 
-fn result<T: DeserializeOwned + Default>(document: Option<&PathBuf>) -> T {
+/// The result of a document; where there is none, as if it said nothing.
+pub fn result<T: DeserializeOwned + Default>(document: Option<&PathBuf>) -> T {
     let result = document.and_then(|path| journal::document_in(path)?.result);
     result.and_then(|result| serde_json::from_value(result).ok()).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -142,7 +143,7 @@ pub fn as_before(document: &Document<RunResult>) -> Option<String> {
     if document.changed == Some(false) {
         return Some(NOTHING_CHANGED.to_owned());
     }
-    let point = document.result.as_ref()?.restore_point.as_ref()?;
+    let point = document.result.as_ref()?.restore_point.as_ref().filter(|point| Path::new(point).join("SHA256SUMS").exists())?;
     Some(format!("The service was not changed. The restore point {point} is complete and stays."))
 }
 
@@ -184,6 +185,8 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
         // That resumes it too.
         return join([own, rerun, Some(if is_rerun { back } else { committed })]);
     }
+    // A script that is a step says it of itself.
+    let own = own.map(|own| if as_before.is_some() { own.trim_start_matches(NOTHING_CHANGED).trim().to_owned() } else { own });
     join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
 }
 

@@ -145,6 +145,11 @@ enum Verb {
     Status(status::Arguments),
     /// Undo what killed runs have left
     Recover,
+    /// Run restic with the off-site repository, and with every variable of the settings file
+    Restic {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     #[command(hide = true)]
     Hold(hold::HoldArgs),
 }
@@ -216,6 +221,10 @@ fn main() -> ExitCode {
         Verb::Previous { run } => refuse::previous(run.as_deref()),
         Verb::Status(args) => show_status(&args),
         Verb::Recover => refuse::recover(&caller),
+        Verb::Restic { arguments } => match svc_step::restic::command() {
+            Ok(mut restic) => become_program(restic.args(arguments)),
+            Err(failure) => console::failed("svc-run", &failure),
+        },
         Verb::Hold(_) => ExitCode::SUCCESS,
     }
 }
@@ -242,11 +251,7 @@ fn show_status(args: &status::Arguments) -> ExitCode {
 fn of_step(args: StepArgs, request: fn(Step) -> Request) -> ExitCode {
     if std::env::var_os("SVC_RUN_DIR").is_none() {
         let Some((program, arguments)) = args.command.split_first() else { return ExitCode::from(2) };
-        let error = Command::new(program).args(arguments).exec();
-        return console::failed(
-            "svc-run",
-            &Failure::not_found("program_not_found", format!("{} cannot be started: {error}.", program.to_string_lossy())),
-        );
+        return become_program(Command::new(program).args(arguments));
     }
     ask(&request(Step {
         name: args.name,
@@ -255,6 +260,13 @@ fn of_step(args: StepArgs, request: fn(Step) -> Request) -> ExitCode {
         environment: std::env::vars_os().collect(),
         options: args.options,
     }))
+}
+
+/// Runs a program in the place of this one.
+fn become_program(command: &mut Command) -> ExitCode {
+    let error = command.exec();
+    let message = format!("{} cannot be started: {error}.", command.get_program().to_string_lossy());
+    console::failed("svc-run", &Failure::not_found("program_not_found", message).hint("Install the package that has it."))
 }
 
 fn ask(request: &Request) -> ExitCode {
