@@ -63,7 +63,7 @@ copy 644 "$to/lib/svc-tools/lib" "$root"/scripts/lib/*.sh
 mkdir -p "$to/sbin"
 for script in "${scripts[@]}"; do ln -sfn "../lib/svc-tools/$script" "$to/sbin/$script"; done
 copy 644 "$to/lib/systemd/system" "$root"/scripts/systemd/svc-*
-for unit in svc-nightly svc-rehearse; do copy 644 "$to/lib/systemd/system/$unit.service.d" "$root/scripts/systemd/sandbox.conf"; done
+for unit in svc-nightly svc-rehearse svc-recover; do copy 644 "$to/lib/systemd/system/$unit.service.d" "$root/scripts/systemd/sandbox.conf"; done
 
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use svc_tests::disk::SmallDisk;
 use svc_tests::installed::PRODUCTS_OWN;
 use svc_tests::journey::{assert_back, installed, once_free, point_of, runs, signal_at};
 use svc_tests::page;
@@ -63,13 +64,27 @@ fn a_quiesced_night_of_a_running_service_is_of_one_moment_and_the_service_runs_a
     let points = list.result()["points"].as_array().unwrap();
     assert!(points.len() == 1 && points[0]["state"] == "valid" && points[0]["quiesced"] == true, "{list}");
     assert_eq!(snapshots(&product), 1, "the warm snapshot is to go");
-    // As good as an upgrade's: a rollback takes it without being asked twice.
-    product.tool("svc-point").arg("choose").arg(points[0]["id"].as_str().unwrap()).run().ok();
+    // Every check and the warm snapshot come before the stop, the rest of the verification after the start; in between nothing may take
+    // for ever.
+    let backup = document_of(&product, "-backup-nightly");
+    let steps: Vec<&str> =
+        backup["result"]["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+    let stop = steps.iter().position(|step| *step == "stop").unwrap();
+    assert!(steps[..stop].ends_with(&["warm-snapshot", "unit-before"]) && steps[..stop].contains(&"space"), "{steps:?}");
+    let rest = ["dump", "snapshot", "verify-snapshot", "unit-after", "start", "finalize", "drop-warm-snapshot"];
+    assert_eq!(steps[stop + 1..], rest);
+    let log = fs::read_to_string(PathBuf::from(backup["result"]["run_dir"].as_str().unwrap()).join("log")).unwrap();
+    assert_eq!(log.lines().filter(|line| line.ends_with(" --timeout 2h")).count(), 2, "{log}");
 
     let wrong = product.tool("svc-nightly").env("SVC_NIGHTLY_QUIESCE", "true").run();
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_NIGHTLY_QUIESCE is `true`"), "{wrong}");
 
-    // What was stopped stays so.
+    // As good as an upgrade's: a rollback takes it without being asked twice.
+    product.tool("svc-rollback").arg(points[0]["id"].as_str().unwrap()).run().ok().changed();
+    // What was stopped stays so, also where somebody stops it after the checks.
+    let stops = format!("case $* in create*_warm*) systemctl --user stop '{}' ;; esac", product.unit());
+    let ran = quiesced_backup(&product).stub(&product.path("stub"), "svc-snap", &stops).run().ok();
+    assert!(!product.is_active() && ran.result()["downtime_ms"].is_null(), "{ran}");
     product.tool("svc-unit").arg("stop").run().ok();
     let ran = quiesced_backup(&product).run().ok();
     assert!(!product.is_active() && ran.result()["downtime_ms"].is_null(), "{ran}");
@@ -94,12 +109,37 @@ fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
     let before = process(&product);
     let (_, ran) = signal_at(&product, quiesced_backup(&product), (Signal::SIGTERM, false), "dump.started");
     assert!(product.is_active() && process(&product) != before, "{ran}");
+    // Also where a tool that is told to end does not.
+    let before = process(&product);
+    let stuck = "case $* in *--dry-run*) ;; *) trap '' TERM; kill -TERM $PPID; exec sleep 600 ;; esac";
+    let ran = quiesced_backup(&product).stub(&stub, "svc-pgdump", stuck).run();
+    assert!(ran.status == 143 && product.is_active() && process(&product) != before, "{ran}");
+    fs::remove_dir_all(&stub).unwrap();
+    // One that cannot be stopped runs on, and one that does not start at once is started by what undoes the stop: then the point is complete.
+    let before = process(&product);
+    quiesced_backup(&product).stub(&stub, "svc-unit", "case $1 in stop) exit 1 ;; esac").run().fails(1, "no_document");
+    assert_eq!(process(&product), before);
+    let once = format!("case $1 in start) [ -e '{0}' ] || {{ touch '{0}'; exit 1; }} ;; esac", product.path("tried").display());
+    let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &once).run().fails(1, "no_document");
+    assert!(product.is_active() && point_of(&ran).join("SHA256SUMS").exists(), "{ran}");
+    product.tool("svc-backup").arg("--kind=manual").run().ok();
+    product.tool("svc-backup").arg("--delete").arg(point_of(&ran).file_name().unwrap()).run().ok();
+    let point = point_of(&ran);
+    assert!(!point.exists());
+    // A disk that is full only then.
+    let before = process(&product);
+    let disk = SmallDisk::at(&product.backup_dir(), 40).unwrap();
+    let fills = format!("case $1 in stop) cat /dev/zero > '{}/full' 2>&- ;; esac", product.backup_dir().display());
+    let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &fills).run().fails(1, "disk_full");
+    assert!(product.is_active() && process(&product) != before, "{ran}");
+    drop(disk);
+    fs::remove_dir_all(&stub).unwrap();
     // Killed at once with all that it has begun: the next call of any script starts it.
     signal_at(&product, quiesced_backup(&product), (Signal::SIGKILL, true), "stop.json");
     assert!(!product.is_active());
     once_free(|| product.tool("svc-run").arg("recover")).ok();
     assert!(product.is_active());
-    assert_eq!((fs::read_dir(product.backup_dir()).unwrap().count(), snapshots(&product)), (0, 0));
+    assert_eq!((fs::read_dir(product.backup_dir()).unwrap().count(), snapshots(&product)), (1, 1));
 
     // What is found before the stop stops nothing.
     let before = process(&product);
@@ -455,6 +495,20 @@ fn hooks_are_told_of_a_run_that_ended_not_well_and_of_no_other() {
     assert_eq!((&document, document["schema"].as_str()), (&document_of(&product, "z-nightly"), Some("svc-nightly.run/1")));
     let log = fs::read_to_string(PathBuf::from(document["result"]["run_dir"].as_str().unwrap()).join("log")).unwrap();
     assert!(log.ends_with("heard\n"), "{log}");
+    // One that finds another in progress has not failed; one that was killed is told of by what undoes the rest.
+    fs::remove_file(&told).unwrap();
+    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(night().run().status, 8);
+    let silent = product.tool("svc-run").args(["recover", "--silent"]).run();
+    assert_eq!((silent.status, silent.stdout.as_str(), silent.stderr.as_str()), (8, "", ""));
+    lock.unlock().unwrap();
+    assert!(!told.exists());
+    signal_at(&product, night(), (Signal::SIGKILL, true), "dump.started");
+    let recover = || product.tool("svc-run").args(["recover", "--silent"]).env("SVC_HOOKS_DIR", product.path("hooks"));
+    assert_silent(&once_free(recover));
+    let killed: Value = serde_json::from_str(&fs::read_to_string(&told).unwrap()).unwrap();
+    assert_eq!((killed["error"]["code"].as_str(), killed["schema"].as_str()), (Some("interrupted"), Some("svc-backup.run/1")));
     // A run that could not begin, and one that only shows what it would do.
     fs::remove_file(&told).unwrap();
     night().arg("--dry-run").env("SVC_PG_ADMIN", "nobody").talks().run();

@@ -40,10 +40,12 @@ stop_service() { # until `start` or `commit`, the service is started again befor
   step stop -- svc-unit stop
 }
 fill_restore_point() { # KIND REASON STEP: both databases, in parallel; STEP has seen the unit just before
-  local rate=()
+  local rate=() limit=()
   if [[ $3 == stop ]]; then mapfile -t rate < <(no_rate_limit); fi
-  start dump -- "${pgdump[@]}" --output "$point/$SVC_DATABASE.backup.sql"
-  start snapshot -- svc-snap create "$(snapshot_name "$1")" --kind "$1" "--taken-because=$2" "${rate[@]}"
+  # Nobody watches: what takes for ever must not keep the service stopped.
+  if [[ $3 == stop && $1 != upgrade ]]; then limit=(--timeout "${SVC_TIMEOUT:-2h}"); fi
+  start dump -- "${pgdump[@]}" --output "$point/$SVC_DATABASE.backup.sql" "${limit[@]}"
+  start snapshot -- svc-snap create "$(snapshot_name "$1")" --kind "$1" "--taken-because=$2" "${rate[@]}" "${limit[@]}"
   # While the service is stopped, what failed ends the other one.
   if [[ $1 == nightly && $3 != stop ]]; then finish --all dump snapshot; else finish dump snapshot; fi
   start verify-snapshot -- svc-snap show --from @snapshot

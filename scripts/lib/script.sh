@@ -75,11 +75,6 @@ usage_error() {
   exit 2
 }
 
-# Also after a step that has failed.
-metrics_at_exit() {
-  [[ -z ${SVC_METRICS_FILE-} ]] || trap 'step --or-review metrics_not_written metrics -- svc-point metrics' EXIT
-}
-
 # in_run OPTION OF svc-run supervise...: continues as a child of svc-run, which holds the lock and owns the journal and the signals.
 in_run() {
   [[ ${SVC_SUPERVISOR-} == "$PPID" ]] || exec svc-run supervise "$@" "${common[@]}" -- "$(readlink -f -- "$0")" "${arguments[@]}"

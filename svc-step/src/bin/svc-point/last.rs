@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::document::{Document, Time};
 use svc_step::journal::{self, Journal};
-use svc_step::{Call, Failure, Status, file};
+use svc_step::{Failure, Status, file};
 
 use crate::choose::older;
 use crate::point;
@@ -52,6 +52,21 @@ pub enum Verdict {
     Interrupted,
 }
 
+impl Verdict {
+    /// Every verdict.
+    pub const ALL: [Self; 4] = [Self::Verified, Self::NotVerified, Self::Failed, Self::Interrupted];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::NotVerified => "not_verified",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// The last off-site copy of a restore point.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct OffsiteCopy {
@@ -83,13 +98,13 @@ pub fn offsite_copy(state_dir: &Path) -> Result<Option<OffsiteCopy>, Failure> {
     })
 }
 
-/// The last rehearsal that has chosen its restore point and is not running. The one that calls this is at its end.
-pub fn rehearsal(call: &Call) -> Option<LastRehearsal> {
-    let mut runs = journal::runs_of(call.state_dir(), "svc-rehearse").filter(|run| run.has_begun("point"));
-    runs.find_map(|run| of_rehearsal(&run, call))
+/// The last rehearsal that has chosen its restore point and is not running.
+pub fn rehearsal(state_dir: &Path) -> Option<LastRehearsal> {
+    let mut runs = journal::runs_of(state_dir, "svc-rehearse").filter(|run| run.has_begun("point"));
+    runs.find_map(|run| of_rehearsal(&run))
 }
 
-fn of_rehearsal(run: &Journal, call: &Call) -> Option<LastRehearsal> {
+fn of_rehearsal(run: &Journal) -> Option<LastRehearsal> {
     let begun = point::stamp(run.id())?;
     let document = run.last_document();
     let age = millis(begun);
@@ -98,7 +113,6 @@ fn of_rehearsal(run: &Journal, call: &Call) -> Option<LastRehearsal> {
             (by_counts(document.result.as_ref()?.get("rehearsal")), None, Some(document.duration_ms))
         }
         Some(document) => failed(document),
-        None if run.id() == call.run_id().as_str() => of_steps(run),
         None if run.is_running() => return None,
         None => (Verdict::Interrupted, None, None),
     };
@@ -110,20 +124,6 @@ fn failed(document: &Document<Value>) -> (Verdict, Option<String>, Option<u64>) 
     let was_interrupted = code.as_deref() == Some("interrupted");
     let verdict = if was_interrupted { Verdict::Interrupted } else { Verdict::Failed };
     (verdict, code, Some(document.duration_ms))
-}
-
-/// Of a rehearsal that has no last document yet.
-fn of_steps(run: &Journal) -> (Verdict, Option<String>, Option<u64>) {
-    let attempts = run.attempts();
-    let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
-    let took = attempts.iter().map(|one| one.begun_ms).min().map(|first| now.saturating_sub(first));
-    match run.attempt("rehearsal").and_then(|one| one.document).filter(|document| document.ok) {
-        Some(document) => (by_counts(document.result.as_ref()), None, took),
-        None => {
-            let mut errors = attempts.into_iter().filter_map(|one| one.document?.error);
-            (Verdict::Failed, errors.next_back().map(|error| error.code), took)
-        }
-    }
 }
 
 fn by_counts(rehearsal: Option<&Value>) -> Verdict {

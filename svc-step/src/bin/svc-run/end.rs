@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitCode;
 
 use jiff::Timestamp;
 use svc_step::document::Document;
@@ -238,7 +237,7 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
     }
     let end = match signal {
         Some(signal) => End::Signal(signal),
-        None => End::Code(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))),
+        None => End::Code(u8::try_from(outcome.status).unwrap_or(1)),
     };
     (end, document)
 }
@@ -281,5 +280,5 @@ pub fn never_begun(
     recovered.tell(&mut notes);
     let document = report::document(None, &notes, &outcome);
     print(args, script, &document);
-    (End::Code(ExitCode::from(failure.exit_code())), document)
+    (End::Code(failure.exit_code()), document)
 }

@@ -20,6 +20,7 @@ use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::line_secrets::without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
+use svc_step::work::{Lost, Work};
 
 use super::again;
 use super::begin::SHORTLY;
@@ -101,12 +102,13 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure>
     // The lock is the holder's standard input: it is taken before the holder exists, and nobody else inherits it.
     let mut holder =
         holder.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(log).spawn().map_err(|error| not_begun(step, &error))?;
+    let holder = Work::begin(move || holder.wait());
     loop {
-        match holder.try_wait() {
-            Ok(Some(_)) => return Ok(()),
+        match holder.ended(Duration::from_millis(50)) {
+            Ok(Some(ended)) => return ended.map(drop).map_err(|error| not_begun(step, &error)),
             Ok(None) if run.signal().is_some() => return Err(still_running(step, files)),
-            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-            Err(error) => return Err(not_begun(step, &error)),
+            Ok(None) => {}
+            Err(Lost) => return Err(not_begun(step, &std::io::Error::other("nobody waited for its holder"))),
         }
     }
 }

@@ -144,7 +144,11 @@ enum Verb {
     /// Print where a run stands, and what to run next
     Status(status::Arguments),
     /// Undo what killed runs have left
-    Recover,
+    Recover {
+        /// Print no document, and nothing if another run is in progress (for cron)
+        #[arg(long)]
+        silent: bool,
+    },
     /// Run restic with the off-site repository, and with every variable of the settings file
     Restic {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -220,7 +224,7 @@ fn main() -> ExitCode {
         Verb::RefuseUnfinished { scripts } => refuse::unfinished(&scripts),
         Verb::Previous { run } => refuse::previous(run.as_deref()),
         Verb::Status(args) => show_status(&args),
-        Verb::Recover => refuse::recover(&caller),
+        Verb::Recover { silent } => refuse::recover(&caller, silent),
         Verb::Restic { arguments } => match svc_step::restic::command() {
             Ok(mut restic) => become_program(restic.args(arguments)),
             Err(failure) => console::failed("svc-run", &failure),
@@ -230,7 +234,7 @@ fn main() -> ExitCode {
 }
 
 fn hooks_of(event: &str) -> Result<Vec<String>, Failure> {
-    let hooks = hooks::of(std::path::Path::new(&settings::setting("SVC_HOOKS_DIR")), event)?;
+    let hooks = hooks::of(event)?;
     Ok(hooks.iter().map(|hook| format!("{} {}", hooks::step_of(hook), hook.display())).collect())
 }
 

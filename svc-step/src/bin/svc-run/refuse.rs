@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::document::{Document, ErrorPart, schema_name};
 use svc_step::journal::{self, Journal};
-use svc_step::{Call, Failure};
+use svc_step::{Call, Failure, Status};
 
 use super::query::state_dir;
 use super::run::Caller;
-use super::{console, recover, undo};
+use super::{console, hooks, recover, undo};
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -81,8 +81,8 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
     }
 }
 
-/// Undoes what killed runs have left, under the lock of the service.
-pub fn recover(caller: &Caller) -> ExitCode {
+/// Undoes what killed runs have left, under the lock of the service. `silent`: without a word where that is not needed.
+pub fn recover(caller: &Caller, silent: bool) -> ExitCode {
     let state_dir = state_dir();
     let mut recovered = recover::Recovered::default();
     // No signal ends an undo.
@@ -94,7 +94,16 @@ pub fn recover(caller: &Caller) -> ExitCode {
         }
         recover::all(&state_dir, caller, std::io::stderr().is_terminal(), &mut recovered)
     });
-    let recover::Recovered { undone, changed, left } = recovered;
+    let recover::Recovered { undone, changed, left, documents } = recovered;
+    documents.iter().for_each(|killed| hooks::on_failure(killed, &caller.environment));
+    if !undone.is_empty() {
+        super::supervise::metrics();
+    }
+    match &ended {
+        Err(failure) if silent && failure.status == Status::Locked => return ExitCode::from(failure.exit_code()),
+        Ok(()) if silent && left.is_empty() => return ExitCode::SUCCESS,
+        _ => {}
+    }
     let failure = ended.err().or_else(|| {
         (!left.is_empty()).then(|| {
             Failure::failed("undo_failed", "What an earlier run has left could not be undone.").hint(undo::by_hand(&left))

@@ -2,16 +2,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::journal::{self, Journal, Kind};
 use svc_step::reporter::shell_quoted;
+use svc_step::work::{Lost, Work};
 use svc_step::{Failure, Status, file};
 
 use super::console;
@@ -19,12 +23,14 @@ use super::external;
 use super::protocol::Step;
 use super::query;
 use super::report::{Check, Verdict};
-use super::run::{Failed, Run, room_hint, with_ending};
+use super::run::{Failed, Run, SHUTDOWN_TIMEOUT, room_hint, with_ending};
 
 /// With less space than this on the journal's disk, a document that is not there had none.
 const ROOM_OF_A_DOCUMENT: u64 = 1024 * 1024;
 /// How much later than a tool that a signal has ended the run may notice that signal.
 const NOTICED: Duration = Duration::from_secs(1);
+/// How often a tool that is running is asked for.
+const POLL: Duration = Duration::from_secs(1);
 /// The scripts that are steps of others: they print each step where the outer one does.
 const SCRIPTS: [&str; 5] = ["svc-backup", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
@@ -227,12 +233,35 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
             .hint("Install it where the PATH leads to.")
             .cause(error.to_string())
     })?;
-    run.register(child.id(), &step.name);
-    let ended = child.wait();
-    run.unregister(child.id());
-    let ended = ended
-        .map_err(|error| Failure::failed("supervisor_lost", format!("The end of the step {} was lost: {error}.", step.name)))?;
+    let process = child.id();
+    run.register(process, &step.name);
+    let ended = end_of(run, process, &Work::begin(move || child.wait()));
+    run.unregister(process);
+    let ended = ended.map_err(|error| {
+        Failure::failed("supervisor_lost", format!("The end of the step {} was lost: {error}.", step.name))
+            .hint(format!("Find out what keeps its process {process} from ending:\n  ps -o pid,stat,wchan,args {process}"))
+    })?;
     Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
+}
+
+/// Waits for a tool. One that was told to end and does not is killed, and what no signal ends (it waits for a disk that is away) is left
+/// behind. A script ends its own tools and undoes what they did.
+fn end_of(run: &Run, process: u32, tool: &Work<io::Result<ExitStatus>>) -> io::Result<ExitStatus> {
+    let is_run = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && other.is_running();
+    loop {
+        match tool.ended(POLL) {
+            Ok(Some(ended)) => return ended,
+            Err(Lost) => return Err(io::Error::other("nobody waited for it")),
+            Ok(None) if !run.is_overdue(process, SHUTDOWN_TIMEOUT) || journal::runs(&run.state_dir).iter().any(is_run) => {}
+            Ok(None) if run.is_overdue(process, SHUTDOWN_TIMEOUT + NOTICED * 5) => {
+                return Err(io::Error::other("it was killed and does not end"));
+            }
+            Ok(None) => {
+                run.log(&format!("the process {process} does not end and is killed"));
+                let _ = kill(Pid::from_raw(i32::try_from(process).unwrap_or(0)), Signal::SIGKILL);
+            }
+        }
+    }
 }
 
 fn child_of(run: &Run, step: &Step, command: &[OsString]) -> Result<Command, Failure> {
