@@ -314,10 +314,16 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
 }
 
 /// A service with a restore point and an empty restic repository; the point's ID, and svc-offsite with these arguments.
-fn with_repository(name: &str, more: &[(&str, &str)]) -> (Product, String, impl Fn(&[&str]) -> Tool) {
+fn with_repository(name: &str, more: &[(&str, &str)]) -> (Product, String, impl Fn(&[&str]) -> Tool + use<>) {
     let (product, _) = installed(name);
     let env = settings_file(&product, more);
-    let offsite = move |args: &[&str]| Tool::script("svc-offsite").args(args.iter().copied()).envs(env.iter().cloned());
+    let ssh = product.path("bin/ssh");
+    fs::create_dir(ssh.parent().unwrap()).unwrap();
+    fs::write(&ssh, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = search_path([ssh.parent().unwrap().to_owned()]);
+    let offsite =
+        move |args: &[&str]| Tool::script("svc-offsite").args(args.iter().copied()).envs(env.iter().cloned()).env("PATH", &path);
     assert_eq!(offsite(&["restic", "init"]).talks().run().status, 0);
     let point = point_of(&product.tool("svc-backup").run().ok());
     (product, point.file_name().unwrap().to_str().unwrap().to_owned(), offsite)
@@ -370,7 +376,10 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
 
 #[test]
 fn two_hosts_in_one_restic_repository_leave_the_copies_of_each_other_alone() {
-    let (product, id, offsite) = with_repository("offtwo", &[("SVC_OFFSITE_KEEP", "--keep-last 1")]);
+    // By SFTP, as the server of ssh has it.
+    let far = Path::new("/var/tmp").join(format!("svc offtwo {}", std::process::id()));
+    let sftp = format!("sftp:backup@vault:{}/restic", far.display());
+    let (product, id, offsite) = with_repository("offtwo", &[("SVC_OFFSITE_KEEP", "--keep-last 1"), ("SVC_OFFSITE", &sftp)]);
     let point = product.backup_dir().join(&id);
     let tag = format!("offtwo,{id}");
     let other = ["restic", "backup", "--quiet", "--host", "other", "--tag", &tag, point.to_str().unwrap()];
@@ -386,6 +395,7 @@ fn two_hosts_in_one_restic_repository_leave_the_copies_of_each_other_alone() {
     // That of the other one is a restore point alone: no directory for a repository is needed.
     offsite(&["fetch", &id, "--host", "other"]).env("SVC_BACKUP_REPO", "/nowhere").run().ok().warns("repository_not_copied");
     assert!(point.join("SHA256SUMS").exists());
+    fs::remove_dir_all(far).unwrap();
 }
 
 #[test]
@@ -471,7 +481,8 @@ fn a_night_with_all_of_it_on_is_silent() {
     assert!(ages.status == 0 && of_each, "{ages}");
     assert_eq!(script("svc-nightly").args(["--max-age", "1ms"]).talks().run().status, 7);
     let picture = product.tool("svc-run").args(["status", "--svg"]).talks().run().stdout;
-    assert!(picture.starts_with("<svg") && picture.contains("offsite"), "{picture}");
+    assert!(picture.starts_with("<svg") && picture.contains(">offsite<") && picture.contains(">› dump<"), "{picture}");
+    assert!(picture.contains(">service down for "), "{picture}");
     // It is as good as any other.
     script("svc-rehearse").run().ok();
 }

@@ -136,7 +136,7 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     fs::write(elsewhere.join("snapshot.json"), said.to_string()).unwrap();
     finalize(&elsewhere);
     let ran = backup(&product, &["--prune", "--min-count", "1"]).run().ok().changed().warns("snapshot_stays");
-    assert_eq!((&ran.result()["removed"], &ran.result()["half_removed"]), (&json!([id(&elsewhere)]), &Value::Null), "{ran}");
+    assert_eq!((&ran.result()["removed"], &ran.result()["partially_removed"]), (&json!([id(&elsewhere)]), &Value::Null), "{ran}");
     assert!(!elsewhere.exists());
 
     // The id of an upgrade's has dots.
@@ -148,7 +148,7 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     finalize(&upgrade);
     let forget = || backup(&product, &["--delete", &id(&upgrade)]);
     let down = forget().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").changed();
-    assert_eq!(down.result()["half_removed"], json!(id(&upgrade)), "{down}");
+    assert_eq!(down.result()["partially_removed"], json!(id(&upgrade)), "{down}");
     let ran = forget().run().ok().changed();
     let steps: Vec<_> = ran.result()["steps"].as_array().unwrap().iter().map(|step| step["ok"].clone()).collect();
     assert_eq!(steps, [json!(true)], "{ran}");

@@ -828,9 +828,9 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
         checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("no {name}\n{ran}")).clone()
     };
     assert_eq!(verdict("search")["verdict"], "warn", "{ran}");
-    assert!(verdict("search")["says"].as_str().unwrap().contains("flood stage"), "{ran}");
+    assert!(verdict("search")["message"].as_str().unwrap().contains("flood stage"), "{ran}");
     // Indices that take no writes would end an installer half-way.
     assert_eq!((&verdict("space")["verdict"], &ran.result()["preflight_total"]["fail"]), (&"fail".into(), &1.into()), "{ran}");
-    assert!(verdict("space")["says"].as_str().unwrap().contains("flood stage"), "{ran}");
+    assert!(verdict("space")["message"].as_str().unwrap().contains("flood stage"), "{ran}");
     assert_eq!(host.systemd.property(&product.unit(), "MainPID").unwrap(), active);
 }

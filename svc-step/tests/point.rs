@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-/// The folders of a host.
+/// The directories of a host.
 struct Host {
     dir: tempfile::TempDir,
 }
@@ -166,7 +166,7 @@ fn the_restore_point_of_the_last_upgrade_is_chosen_unless_something_has_happened
         (&chosen["version"], &chosen["database"], &chosen["kind"]),
         (&json!("1.15.5"), &json!("svc_db"), &json!("upgrade"))
     );
-    // A plan that a power cut has emptied: the run is known by its folder.
+    // A plan that a power cut has emptied: the run is known by its directory.
     let plan = fs::read(run.join("plan.json")).unwrap();
     fs::write(run.join("plan.json"), "").unwrap();
     assert_eq!(host.run(&["choose"]).result()["path"], json!(point));
@@ -310,14 +310,14 @@ fn prune_and_delete_remove_a_restore_point_as_a_whole_or_finish_it_the_next_time
     host.snap(5, &down);
     let ran = host.run(&["delete", &id(&manual)]);
     assert_eq!((ran.code(), ran.doc()["changed"].clone()), ((5, "search_unreachable".to_owned()), json!(true)));
-    assert_eq!(ran.result()["half_removed"], json!(id(&manual)));
+    assert_eq!(ran.result()["partially_removed"], json!(id(&manual)));
     assert!(manual.exists() && !manual.join("SHA256SUMS").exists());
     // One whose snapshot is of another cluster goes, and the snapshot stays.
     down["error"]["code"] = json!("other_server");
     host.snap(3, &down);
     let ran = host.run(&["delete", &id(&manual)]);
     assert_eq!(
-        (ran.status, &ran.doc()["warnings"][0]["code"], &ran.result()["half_removed"]),
+        (ran.status, &ran.doc()["warnings"][0]["code"], &ran.result()["partially_removed"]),
         (0, &json!("snapshot_stays"), &Value::Null)
     );
     assert!(!manual.exists() && newest.exists());
@@ -424,7 +424,8 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     let again = finalize("upgrade", &down);
     assert_eq!((again.doc()["changed"].clone(), &again.result()["made_at"]), (json!(false), &result["made_at"]));
     // The undo list of a run that was killed just then removes neither it nor its snapshot.
-    let remove = |more: &[&str]| host.run_in(run, &[&["remove", "--snapshot", "s", point.to_str().unwrap()][..], more].concat());
+    let remove =
+        |more: &[&str]| host.run_in(run, &[&["remove", "--kind", "upgrade", point.to_str().unwrap()][..], more].concat());
     let stays = remove(&[]);
     assert_eq!((stays.status, stays.doc()["changed"].clone(), host.calls()), (0, json!(false), String::new()));
 
@@ -437,17 +438,25 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     assert_eq!((failed.code(), point.exists()), ((5, "search_unreachable".to_owned()), true));
     host.snap(0, &document("svc-snap.delete/1", true, &json!({})));
     let gone = remove(&[]);
-    assert!(gone.status == 0 && !point.exists() && host.calls() == "delete s --cancel\n".repeat(2), "{}", gone.stderr);
-    // It may be in another folder now, and its snapshot that of a valid restore point.
+    let delete = format!("delete snapshot_svc_20261120_{run}_upgrade --cancel\n");
+    assert!(gone.status == 0 && !point.exists() && host.calls() == delete.repeat(2), "{}", gone.stderr);
+    // It may be in another directory now, and its snapshot that of a valid restore point.
     assert_eq!((remove(&[]).doc()["changed"].clone(), host.calls().lines().count()), (json!(false), 2));
-    assert_eq!(host.run(&["remove", host.path("state").to_str().unwrap()]).code(), (3, "point_not_found".to_owned()));
+    assert_eq!(
+        host.run(&["remove", "--kind", "manual", host.path("state").to_str().unwrap()]).code(),
+        (3, "point_not_found".to_owned())
+    );
 }
 
 #[test]
 fn of_a_night_whose_dump_or_snapshot_failed_the_other_is_kept() {
     for (fails, sentence, calls) in [
         ("04-dump", "The snapshot is valid and kept. See ", ""),
-        ("03-snapshot", "The dump is valid and kept. See ", "delete s --cancel\n"),
+        (
+            "03-snapshot",
+            "The dump is valid and kept. See ",
+            "delete snapshot_svc_20261120_20261120t020003z-backup-nightly_nightly --cancel\n",
+        ),
     ] {
         let host = Host::new();
         let run = "20261120t020003z-backup-nightly";
@@ -455,8 +464,8 @@ fn of_a_night_whose_dump_or_snapshot_failed_the_other_is_kept() {
         let mut failed = document("t.s/1", false, &Value::Null);
         failed["changed"] = Value::Null;
         fs::write(host.path("state/runs").join(run).join(format!("{fails}.json")), failed.to_string()).unwrap();
-        let ran = host.run_in(run, &["remove", "--keep-valid", "--snapshot", "s", point.to_str().unwrap()]);
-        assert!(ran.result()["kept"].as_str().unwrap().starts_with(sentence), "{}", ran.stdout);
+        let ran = host.run_in(run, &["remove", "--kind", "nightly", point.to_str().unwrap()]);
+        assert!(ran.result()["message"].as_str().unwrap().starts_with(sentence), "{}", ran.stdout);
         assert_eq!((ran.result()["incomplete_point"].clone(), host.calls().as_str()), (json!(point), calls));
         assert_eq!(point.join("pgdump.json").exists(), fails != "04-dump");
         assert_eq!(host.run(&["list"]).each("state"), ["incomplete"]);
@@ -536,7 +545,7 @@ fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
         assert_eq!((&found["rows_count"], &found["rows_expected"], &found["kind"]), (&json!(9), &json!(9), &json!("nightly")));
         let before = found["before_stop_ms"].as_u64().unwrap();
         assert_eq!((&found["staging_ms"], (60_000..600_000).contains(&before)), (&json!(20_000), true), "{before}");
-        assert_eq!((&found["whole_known_ms"], &found["downtime_known_ms"]), (&json!(before), &json!(0)));
+        assert_eq!((&found["total_known_ms"], &found["downtime_known_ms"]), (&json!(before), &json!(0)));
         assert_eq!(found["downtime_not_known"].as_array().unwrap().len(), 6);
         assert!(ran.stderr.starts_with("svc-point: verified: 7 documents in 2 indices, 9 rows in 2 tables. "), "{}", ran.stderr);
     }
@@ -681,6 +690,11 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
             .code()
     };
     assert_eq!(push(""), (2, "offsite_not_set".to_owned()));
+    let taking = json!({"snapshots": [{"uuid": "u", "state": "SUCCESS"}, {"uuid": "v", "state": "IN_PROGRESS"}]});
+    let listed = host.path("snapshots");
+    fs::write(&listed, document("svc-snap.list/1", true, &taking).to_string()).unwrap();
+    let busy = ["push", &point, "--search", search, "--snapshot", "/none", "--snapshots", listed.to_str().unwrap(), "--dry-run"];
+    assert_eq!(host.run(&busy).code(), (5, "search_busy".to_owned()));
     assert_eq!(push("/far"), (4, "program_not_found".to_owned()));
 }
 

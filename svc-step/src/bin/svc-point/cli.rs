@@ -11,7 +11,7 @@ use crate::{age, choose, create, delete, finalize, list, metrics, prune, rehears
 
 /// Make, find and remove restore points
 ///
-/// A restore point is a folder in SVC_BACKUP_DIR that holds both databases, the configuration and the version of one moment. It is
+/// A restore point is a directory in SVC_BACKUP_DIR that holds both databases, the configuration and the version. It is
 /// finalized by its SHA256SUMS; without them it is incomplete.
 #[derive(Debug, Parser)]
 #[command(
@@ -30,7 +30,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Make the folder of a restore point
+    /// Make the directory of a restore point
     Create(create::CreateArgs),
     /// Complete a restore point with the documents of its run, and write its SHA256SUMS
     Finalize(finalize::FinalizeArgs),

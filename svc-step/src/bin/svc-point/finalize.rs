@@ -1,4 +1,4 @@
-//! `finalize`: the folder becomes a restore point. Its documents and its sums are written, `SHA256SUMS` last.
+//! `finalize`: the directory becomes a restore point. Its documents and its sums are written, `SHA256SUMS` last.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -33,7 +33,7 @@ const DOCUMENTS: [(&str, &str); 4] = [
   svc-point finalize --kind manual --unit before.json --unit after.json /var/backups/svc/20261120t020003z-backup-manual \\
     configuration.json version.json snapshot.json dump.json")]
 pub struct FinalizeArgs {
-    /// The folder, named by the ID of its run
+    /// The directory, named by the ID of its run
     dir: PathBuf,
     /// The documents of svc-confsave save, svc-version current, svc-snap create and svc-pgdump
     #[arg(required = true)]
@@ -75,7 +75,7 @@ impl Kind {
 pub struct Finalized {
     /// Its ID.
     pub id: String,
-    /// Its folder.
+    /// Its directory.
     pub path: String,
     /// `upgrade`, `nightly` or `manual`.
     pub kind: String,
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
         quiesced &= is_down(&unit.result()?);
         was_stopped |= unit.schema() == STOP;
     }
-    let message = "The service was started while its databases were being backed up, so they are not of one moment.";
+    let message = "The service was started while its databases were being backed up, so the restore point is not quiesced.";
     // What the installer changes has only this restore point to go back to. Of another one somebody is told.
     if args.kind == Kind::Upgrade && !quiesced {
         let hint = "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management) and \
@@ -208,7 +208,7 @@ fn sums(call: &Call, dir: &Path, dump: &DumpResult) -> Result<String, Failure> {
     let size = fs::metadata(dir.join(&name)).map_err(|error| Failure::io("read the dump", &dir.join(&name), &error))?.len();
     if size != dump.size_bytes {
         let message = format!("The dump {name} has {size} bytes, and its document says {}.", dump.size_bytes);
-        return Err(Failure::invalid("dump_altered", message).hint("Run the whole backup again:\n  svc-backup"));
+        return Err(Failure::invalid("dump_invalid", message).hint("Run the backup again:\n  svc-backup"));
     }
     let mut text = format!("{}  ./{name}\n", dump.sha256);
     let fault = |error: std::io::Error| Failure::io("read the restore point", dir, &error);

@@ -133,8 +133,7 @@ fn by_counts(rehearsal: Option<&Value>) -> Verdict {
 
 /// The downtime of the last upgrade that has told one, in milliseconds.
 pub fn upgrade_downtime(state_dir: &Path) -> Option<u64> {
-    let downtime = |run: Journal| run.last_document()?.result?.get("downtime_ms")?.as_u64();
-    journal::runs_of(state_dir, "svc-upgrade").find_map(downtime)
+    journal::runs_of(state_dir, "svc-upgrade").find_map(|run| run.last_document()?.number("/downtime_ms"))
 }
 
 /// How many runs are unfinished: the one that has changed the service last, if it did not end well, and those that have left something
@@ -143,9 +142,7 @@ pub fn unfinished(state_dir: &Path) -> usize {
     let mut runs = journal::runs(state_dir);
     runs.retain(|run| !run.is_running());
     let left = runs.iter().filter(|run| !run.left_to_undo().is_empty());
-    let is_repaired = |run: &Journal| run.is_ok() && run.plan().arguments.iter().any(|word| word == "--ignore-unfinished");
-    let newest = runs.iter().take_while(|run| !is_repaired(run)).find(|run| run.has_changed_the_service());
-    let committed = newest.filter(|run| !run.is_ok() && run.left_to_undo().is_empty());
+    let committed = journal::last_change(&runs, |_| true).filter(|run| !run.is_ok() && run.left_to_undo().is_empty());
     left.chain(committed).count()
 }
 

@@ -23,7 +23,7 @@ pub struct ListArgs {
 /// The restore points of a service.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// Their folder.
+    /// Their directory.
     pub backup_dir: String,
     /// The last rehearsal of a rollback; `null` if there was none.
     pub last_rehearsal: Option<LastRehearsal>,

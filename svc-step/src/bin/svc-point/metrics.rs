@@ -14,12 +14,12 @@ use svc_step::{Failure, StepResult};
 use crate::last::{self, LastRehearsal, OffsiteCopy, Verdict};
 use crate::point::{self, BackupDir, Point, State};
 
-/// Whoever may read the folder of the collector may read them.
+/// Whoever may read the directory of the collector may read them.
 const MODE: u32 = 0o644;
 
 /// Arguments of `svc-point metrics`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: what is written; then into the folder of node_exporter's textfile collector
+#[command(after_help = "Example: what is written; then into the directory of node_exporter's textfile collector
   svc-point metrics --output -
   svc-point metrics --output /var/lib/prometheus/node-exporter/svc.prom
 

@@ -1,5 +1,5 @@
-//! The hooks of an event: `$SVC_HOOKS_DIR/<event>/*`. They run as root, so they and their folders belong to the caller, and nobody else can
-//! write to them.
+//! The hooks of an event: `$SVC_HOOKS_DIR/<event>/*`. They run as root, so they and their directories belong to the caller, and nobody
+//! else can write to them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -49,7 +49,7 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn refuse_unsafe(hook: &Path, path: &Path) -> Result<(), Failure> {
-    let data = fs::metadata(path).map_err(|error| Failure::io("look at the hook", path, &error))?;
+    let data = fs::metadata(path).map_err(|error| Failure::io("inspect the hook", path, &error))?;
     if data.uid() == nix::unistd::Uid::effective().as_raw() && data.mode() & 0o022 == 0 {
         return Ok(());
     }

@@ -135,8 +135,10 @@ enum Verb {
         #[arg(long)]
         write: bool,
     },
-    /// Print step and file of each hook of an event
-    Hooks { event: String },
+    /// Print step and file of each hook that is run after an installer
+    Hooks,
+    /// Print the name of the run's snapshot of that kind
+    SnapshotName { kind: String },
     /// Refuse where the last run of these scripts passed its point of no return and did not end well
     RefuseUnfinished { scripts: Vec<String> },
     /// Find what the last rollback, or that one, replaced and left in place
@@ -214,7 +216,11 @@ fn main() -> ExitCode {
             console::lines(&Some(value).filter(|value| !value.is_empty()).into_iter().collect::<Vec<_>>())
         }
         Verb::Guess { write } => tell(guess::guess(write)),
-        Verb::Hooks { event } => match hooks_of(&event) {
+        Verb::SnapshotName { kind } => {
+            let run = std::env::var("SVC_RUN_ID").unwrap_or_default();
+            console::lines(&[svc_step::run_id::snapshot_name(&settings::product(), &run, &kind)])
+        }
+        Verb::Hooks => match hooks_after_install() {
             // The run ends with what is wrong with the hook.
             Err(Failure { code, message, hint, status, .. }) if std::env::var_os("SVC_RUN_DIR").is_some() => {
                 ask(&Request::Fail { status: status.code(), code, text: message, hint: hint.unwrap_or_default() })
@@ -233,8 +239,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn hooks_of(event: &str) -> Result<Vec<String>, Failure> {
-    let hooks = hooks::of(event)?;
+fn hooks_after_install() -> Result<Vec<String>, Failure> {
+    let hooks = hooks::of("post-install")?;
     Ok(hooks.iter().map(|hook| format!("{} {}", hooks::step_of(hook), hook.display())).collect())
 }
 
@@ -242,7 +248,7 @@ fn show_status(args: &status::Arguments) -> ExitCode {
     let started = jiff::Timestamp::now();
     match status::status(&query::state_dir(), args) {
         Ok(found) if args.json => {
-            let document = status::document(env!("CARGO_PKG_VERSION"), started, found);
+            let document = status::document(started, found);
             console::lines(&[serde_json::to_string(&document).unwrap_or_default()])
         }
         Ok(found) if args.svg => console::lines(&[status::picture(&found).trim_end().to_owned()]),

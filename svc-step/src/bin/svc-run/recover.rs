@@ -28,11 +28,10 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// Tells it in the notes of a run, in place of what an earlier call has told there.
+    /// Tells it in the notes of a run.
     pub fn tell(&self, notes: &mut Notes) {
-        notes.facts.remove("cleared");
-        if self.changed && !self.undone.is_empty() {
-            notes.facts.insert("cleared".to_owned(), self.undone.clone().into());
+        for run in self.undone.iter().filter(|_| self.changed) {
+            notes.warn("run_recovered", format!("What the run {run} had left was undone first."), false);
         }
         if let Some(message) = self.left_by_hand() {
             notes.warn("undo_failed", message, true);
@@ -105,7 +104,7 @@ fn one(
     let left = undo::run_all(&run, &recorded, Some(&with(now)), failed, true);
     // After its point of no return it is still to be resumed; and what is left is tried again.
     if !was_killed || !failed || !left.is_empty() {
-        return Ok((left.iter().map(|undo| undo::typed(&run, undo)).collect(), None));
+        return Ok((left.iter().map(|undo| undo::command_line(&run, undo)).collect(), None));
     }
     let mut outcome = Outcome {
         script: run.script.clone(),

@@ -261,7 +261,7 @@ impl Run {
         Ok(Busy(self))
     }
 
-    /// Notes that a tool runs; one that begins after a signal came, or after its step was told to end, is told at once.
+    /// Records that a tool runs; one that begins after a signal came, or after its step was told to end, is told at once.
     pub fn register(&self, process: u32, step: &str) {
         let mut state = self.state();
         let process = i32::try_from(process).unwrap_or(0);
@@ -317,7 +317,7 @@ impl Run {
     }
 
     /// An undo that was run is not run again.
-    pub fn forget_undo(&self, name: &str) {
+    pub fn remove_undo(&self, name: &str) {
         let _ = self.note(|state| state.undo.retain(|other| other.name != name));
     }
 
@@ -376,7 +376,7 @@ impl Run {
         shown.collect()
     }
 
-    /// The failure of a step, for whoever looks at the end of the run.
+    /// The failure of a step, for the end of the run.
     pub fn fail(&self, failed: Failed) {
         let mut state = self.state();
         if state.failed.is_none() {
@@ -395,8 +395,8 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// What helps where the disk of the journals, which are below this folder, is full.
-pub fn room_hint(folder: &Path) -> String {
+/// What helps where the disk of the journals, which are below this directory, is full.
+pub fn disk_space_hint(folder: &Path) -> String {
     format!("Free disk space for {}, then run the same command again.", folder.display())
 }
 

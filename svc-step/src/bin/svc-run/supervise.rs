@@ -141,7 +141,7 @@ fn watched(
     let run = Arc::new(begun.run);
     pass_on(signals, &run);
     let ended = serve(&run, &begun.command, &begun.directory, &begun.settings);
-    finish(&run, args, started, ended, &begun.settings)
+    finish(&run, args, started, ended, &begun.settings, recovered.changed)
 }
 
 fn name_of(script: &[OsString]) -> String {
@@ -247,7 +247,7 @@ fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
         Request::Commit { hint } => run.commit(&hint).map(|()| 0),
         Request::Verdict => verdict(run).map(|()| 0),
         Request::Note { key, values, list, from } => {
-            noted(run, values, list, from).and_then(|value| run.fact(&key, value)).map(|()| 0)
+            fact_value(run, values, list, from).and_then(|value| run.fact(&key, value)).map(|()| 0)
         }
         Request::Warn { code, text } => run.warn(&code, text, false).map(|()| 0),
         Request::Fail { status, code, text, hint } => Err(Failure::new(super::run::status_of(status), &code, text).hint(hint)),
@@ -279,7 +279,7 @@ fn start(run: &Arc<Run>, wanted: protocol::Step) {
 }
 
 /// The value of a fact.
-fn noted(run: &Run, values: Vec<String>, list: bool, from: Option<String>) -> Result<Value, Failure> {
+fn fact_value(run: &Run, values: Vec<String>, list: bool, from: Option<String>) -> Result<Value, Failure> {
     let first = values.first().map_or("", String::as_str);
     if let Some(step) = from {
         let document =

@@ -30,7 +30,7 @@ use crate::space::result;
 
 A repository of another type than fs is not copied: its own storage has to outlive this host.")]
 pub struct PushArgs {
-    /// The restore point: its ID or its folder
+    /// The restore point: its ID or its directory
     #[arg(value_name = "POINT")]
     point: String,
     /// The document of svc-snap health: where the snapshot repository is
