@@ -55,6 +55,17 @@ fn help_is_text_for_everybody_and_a_wrong_word_is_2() {
 }
 
 #[test]
+fn a_backup_does_one_thing_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in [&["--prune", "--delete", "20260101t000000z-x"][..], &["--list", "--prune"], &["--read-all"]] {
+        let backup =
+            Tool::script("svc-backup").args(words.iter().copied()).env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+        let ran = backup.env("SVC_STATE_DIR", folder.path().join("state")).run();
+        assert!(ran.status == 2 && ran.stderr.contains("hint: ") && !folder.path().join("state").exists(), "{words:?}: {ran}");
+    }
+}
+
+#[test]
 fn what_is_longer_than_an_argument_may_be_is_said_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..4 {
@@ -542,6 +553,34 @@ fn however_many_restore_points_are_named_none_is_deleted_where_one_is_not_there(
     let delete = delete.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", folder.path().join("state"));
     delete.env("SVC_BACKUP_DIR", folder.path().join("backups")).run().fails(4, "point_not_found").unchanged();
     assert_eq!(fs::read_dir(folder.path().join("backups")).unwrap().count(), 60);
+}
+
+#[test]
+fn what_a_step_shows_to_people_fits_80_columns_and_ends_with_the_verdict() {
+    let product = Product::new("sctable").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let backup = product.tool("svc-backup").run().ok();
+    let point = backup.result()["restore_point"].as_str().unwrap().to_owned();
+    let (snapshot, saved) = (format!("{point}/snapshot.json"), format!("{point}/confsave.json"));
+    let dump = format!("{point}/sctable_db.backup.sql");
+    let releases = product.path("installers").display().to_string();
+    for (tool, args) in [
+        ("svc-snap", &["list"][..]),
+        ("svc-snap", &["show", "--from", &snapshot]),
+        ("svc-snap", &["health"]),
+        ("svc-snap", &["verify"]),
+        ("svc-unit", &["status"]),
+        ("svc-confsave", &["diff", "--from", &saved]),
+        ("svc-pgdump", &["verify", &dump]),
+        ("svc-version", &["plan", "--to", "2.0.1", &releases]),
+        ("svc-point", &["list"]),
+        ("svc-point", &["choose", "--accept-unquiesced", &point]),
+    ] {
+        let shown = product.tool(tool).args(args.iter().copied()).arg("--table").run();
+        let wide = shown.stdout.lines().find(|line| line.chars().count() > 80);
+        assert!(shown.status == 0 && wide.is_none(), "{tool} {args:?}: {wide:?}\n{shown}");
+        assert!(shown.stdout.ends_with(&format!("\n{tool} {}: ok\n", args[0])), "{tool} {args:?}\n{shown}");
+    }
 }
 
 #[test]

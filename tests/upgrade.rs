@@ -318,7 +318,7 @@ fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() 
     recover().stub(&stubs, "svc-snap", &away).run().fails(1, "undo_failed");
     assert_eq!(ran.doc()["changed"], true, "two snapshots are left\n{ran}");
     let names = ["warm", "upgrade"].map(|kind| format!("snapshot_updump_{}_{id}_{kind}", &id[..8]));
-    let commands = [format!("svc-snap delete {} ", names[0]), format!("--snapshot {}", names[1])];
+    let commands = [format!("svc-snap delete {} ", names[0]), "--kind upgrade".to_owned()];
     let named = |warning: &Value, command: &str| {
         warning["code"] == "undo_failed" && warning["message"].as_str().unwrap().contains(command)
     };

@@ -7,7 +7,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
 /// Options whose value is no file.
-const NO_FILE: [&str; 12] = [
+const NO_FILE: [&str; 13] = [
     "--installer-arg",
     "--to",
     "--last-minor",
@@ -17,6 +17,7 @@ const NO_FILE: [&str; 12] = [
     "--kind",
     "--because",
     "--delete",
+    "--host",
     "--min-count",
     "--keep-runs",
     "--max-",

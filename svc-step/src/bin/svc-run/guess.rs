@@ -161,7 +161,7 @@ impl Host<'_> {
         all.filter(|path| path.extension().is_some_and(|kind| kind == "service")).collect()
     }
 
-    /// The search database: its unit, and what its configuration says.
+    /// The cluster: its unit, and what its configuration says.
     fn search(&mut self) {
         for engine in ["opensearch", "elasticsearch"] {
             let path = format!("/etc/{engine}/{engine}.yml");
@@ -235,7 +235,7 @@ fn setting_of(text: &str, word: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Whether a search database's configuration has TLS for its clients, in one line, or as Elasticsearch's packages write it.
+/// Whether a cluster's configuration has TLS for its clients, in one line, or as Elasticsearch's packages write it.
 fn speaks_tls(text: &str) -> bool {
     let mut within = false;
     text.lines().any(|line| {
